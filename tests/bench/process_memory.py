@@ -1,0 +1,166 @@
+"""Peak memory of a process and all that it starts, read from ``/proc`` (Linux).
+
+The kernel keeps the peak resident size of each process (``VmHWM``), so sampling only has to see a
+process once after its peak; a process that lives shorter than the interval may be missed.  Pages that
+forked workers share are counted in each of them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+PROC = Path("/proc")
+INTERVAL = 0.05
+"""Seconds between two looks at ``/proc``."""
+
+
+class Role(StrEnum):
+    """What a process of a Spark program is."""
+
+    ROOT = "root"
+    """The process that was asked for."""
+    JVM = "jvm"
+    DAEMON = "daemon"
+    """The Python process that forks the workers; a child of the JVM."""
+    WORKER = "worker"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One line of the process table."""
+
+    pid: int
+    parent: int
+    name: str
+    """The kernel's name of it, 15 characters at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Peak resident size of one process, bytes."""
+
+    pid: int
+    role: Role
+    size: int
+
+
+def process_table() -> dict[int, Process]:
+    """Every process there is, by pid."""
+    table: dict[int, Process] = {}
+    for entry in PROC.iterdir():
+        if not entry.name.isdecimal():
+            continue
+        try:
+            text = (entry / "stat").read_text(errors="replace")
+        except (FileNotFoundError, ProcessLookupError):  # it has just ended
+            continue
+        # The name stands in brackets and may hold blanks and brackets itself.
+        name, _, rest = text[text.index("(") + 1 :].rpartition(")")
+        table[int(entry.name)] = Process(int(entry.name), int(rest.split()[1]), name)
+    return table
+
+
+def process_tree(root: int, table: Mapping[int, Process]) -> list[Process]:
+    """``root`` and its descendants; empty when it is gone."""
+    children: dict[int, list[Process]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process)
+    tree = [table[root]] if root in table else []
+    for process in tree:
+        tree += children.get(process.pid, [])
+    return tree
+
+
+def role(process: Process, root: int, table: Mapping[int, Process]) -> Role:
+    """The role of ``process`` in the tree of ``root``."""
+    if process.name.startswith("java"):
+        return Role.JVM
+    if process.pid == root:
+        return Role.ROOT
+    if not process.name.startswith("python"):
+        return Role.OTHER
+    parent = table.get(process.parent)
+    if parent is not None and parent.name.startswith("java"):
+        return Role.DAEMON
+    grandparent = table.get(parent.parent) if parent is not None else None
+    if grandparent is not None and grandparent.name.startswith("java"):
+        return Role.WORKER
+    return Role.OTHER
+
+
+def peak_size(pid: int) -> int | None:
+    """``VmHWM`` in bytes; ``None`` when the process is gone or has no memory left (a zombie)."""
+    try:
+        text = (PROC / str(pid) / "status").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    for line in text.splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def reset_peaks(root: int) -> None:
+    """Makes the present size the peak of every process in the tree."""
+    for process in process_tree(root, process_table()):
+        try:
+            (PROC / str(process.pid) / "clear_refs").write_text("5")
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue  # it has ended
+
+
+class MemoryWatch:
+    """Watches a tree of processes from ``__enter__`` to ``__exit__``."""
+
+    def __init__(self, root: int | None = None, interval: float = INTERVAL) -> None:
+        self._root = os.getpid() if root is None else root
+        self._interval = interval
+        self._peaks: dict[int, Peak] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="memory-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        reset_peaks(self._root)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._look()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            self._look()
+
+    def _look(self) -> None:
+        table = process_table()
+        for process in process_tree(self._root, table):
+            size = peak_size(process.pid)
+            known = self._peaks.get(process.pid)
+            if size is not None and (known is None or size > known.size):
+                # A JVM is "python" or "sh" until it has replaced the program that started it.
+                kind = role(process, self._root, table)
+                self._peaks[process.pid] = Peak(process.pid, kind, size)
+
+    def peaks(self, of: Role | None = None) -> list[Peak]:
+        """What was seen so far, the greatest first."""
+        seen = [p for p in self._peaks.values() if of is None or p.role is of]
+        return sorted(seen, key=lambda p: -p.size)
+
+    def greatest(self, of: Role) -> int:
+        """Bytes of the greatest process of a role, 0 where there was none."""
+        return max((p.size for p in self.peaks(of)), default=0)

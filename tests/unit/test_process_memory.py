@@ -1,0 +1,87 @@
+"""The measuring of memory measures what it says."""
+
+import os
+import subprocess
+import sys
+
+from tests.bench.process_memory import (
+    MemoryWatch,
+    Process,
+    Role,
+    peak_size,
+    process_table,
+    process_tree,
+    reset_peaks,
+    role,
+)
+
+MIB = 1 << 20
+GREEDY = f"b = bytearray(b'x' * {96 * MIB}); del b; print('done', flush=True); input()"
+
+
+def child(code: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> None:
+    process.communicate("\n", timeout=20)
+
+
+def test_sees_the_peak_of_a_grandchild_that_has_given_the_memory_back() -> None:
+    nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {GREEDY!r}])"
+    with MemoryWatch(interval=0.01) as watch:
+        process = child(nested)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "done\n"
+        finish(process)
+    sizes = [p.size for p in watch.peaks() if p.pid != os.getpid()]
+    assert len(sizes) >= 2
+    assert 96 * MIB < sizes[0] < 250 * MIB
+    assert sizes[1] < 96 * MIB
+
+
+def test_a_reset_forgets_the_peak() -> None:
+    process = child(GREEDY)
+    assert process.stdout is not None
+    process.stdout.readline()
+    before = peak_size(process.pid)
+    reset_peaks(process.pid)
+    after = peak_size(process.pid)
+    finish(process)
+    assert before is not None
+    assert after is not None
+    assert before > 96 * MIB > after
+
+
+def test_tree_has_descendants_only_and_is_empty_for_no_process() -> None:
+    table = {
+        1: Process(1, 0, "init"),
+        5: Process(5, 1, "python"),
+        7: Process(7, 5, "java"),
+        8: Process(8, 7, "python3"),
+        9: Process(9, 8, "python3"),
+        6: Process(6, 1, "other"),
+    }
+    assert [p.pid for p in process_tree(5, table)] == [5, 7, 8, 9]
+    assert process_tree(4711, table) == []
+    assert [role(p, 5, table) for p in process_tree(5, table)] == [
+        Role.ROOT,
+        Role.JVM,
+        Role.DAEMON,
+        Role.WORKER,
+    ]
+
+
+def test_table_holds_this_process_with_its_parent() -> None:
+    assert process_table()[os.getpid()].parent == os.getppid()
+
+
+def test_peak_of_a_process_that_is_gone_is_unknown() -> None:
+    process = child("pass")
+    finish(process)
+    assert peak_size(process.pid) is None
