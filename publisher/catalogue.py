@@ -1,0 +1,129 @@
+"""What is known of the tables that changes speak of: key columns, columns and their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class Kind(StrEnum):
+    """Kind of a column, as far as the value of an XDS document depends on it."""
+
+    STRING = "string"
+    OCTET = "octet"
+    """Binary; text form is Base64 (event log columns, old_value and new_value)."""
+    INT = "int"
+    DECIMAL = "decimal"
+    """A number with a fraction; goes out as string, but is a number inside a key."""
+    STATE = "state"
+    """Boolean."""
+    DATE = "date"
+    TIME = "time"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table or view.  ``key`` has the primary key's columns in their order, () where unknown;
+    ``columns`` are in the table's order.  ``complete``: there are no columns but these.
+    ``padded`` are the columns of fixed width (CHAR), whose values are blank-padded."""
+
+    schema: str | None
+    name: str
+    key: tuple[str, ...] = ()
+    columns: Mapping[str, Kind] = field(default_factory=dict)
+    complete: bool = False
+    padded: frozenset[str] = frozenset()
+
+    def column(self, name: str) -> str | None:
+        """The name of a column as the table has it: the same, else the only one but for case."""
+        if name in self.columns:
+            return name
+        alike = [column for column in self.columns if column.lower() == name.lower()]
+        return alike[0] if len(alike) == 1 else None
+
+
+class Catalogue(Protocol):
+    """Answers what is known of a table, by the name that the source writes."""
+
+    @property
+    def closed(self) -> bool:
+        """True where a table that is not found does not exist (a database was asked)."""
+
+    def table(self, schema: str | None, name: str) -> Table | None:
+        """The table, or ``None`` where nothing is known of it."""
+
+
+class JobCatalogue:
+    """What the job file says of tables.  A table that it does not name may exist all the same."""
+
+    closed = False
+
+    def __init__(self, tables: Iterable[Table]) -> None:
+        self._tables = tuple(tables)
+
+    def table(self, schema: str | None, name: str) -> Table | None:
+        """The table as written, else the only one whose name differs in case alone.  Where one side
+        names no schema, the other's is not looked at."""
+        for same in (str.__eq__, _same_but_case):
+            found = [
+                table
+                for table in self._tables
+                if same(table.name, name)
+                and (schema is None or table.schema is None or same(table.schema, schema))
+            ]
+            if schema is not None:
+                found = [table for table in found if table.schema is not None] or found
+            if found:
+                return found[0] if len(found) == 1 else None
+        return None
+
+
+class LayeredCatalogue:
+    """Two catalogues: the first wins for the kind of each column that it names, the second gives the
+    rest: spelling of names, order of columns and keys."""
+
+    def __init__(self, first: Catalogue, second: Catalogue) -> None:
+        self._first = first
+        self._second = second
+
+    @property
+    def closed(self) -> bool:
+        """True where one of the two would know a table if it existed."""
+        return self._first.closed or self._second.closed
+
+    def table(self, schema: str | None, name: str) -> Table | None:
+        """The table as both know it together; ``None`` where neither does."""
+        first = self._first.table(schema, name)
+        second = self._second.table(schema, name)
+        if first is None or second is None:
+            return first or second
+        return _layered(first, second)
+
+
+def _layered(first: Table, second: Table) -> Table:
+    spelling = {column.casefold(): column for column in second.columns}
+    kinds = dict(second.columns)
+    padded = set(second.padded)
+    for column in dict.fromkeys((*first.columns, *sorted(first.padded))):
+        name = column if column in second.columns else spelling.get(column.casefold(), column)
+        if name not in second.columns and second.complete:
+            continue  # the database knows better which columns there are; check reports it
+        if column in first.columns:
+            kinds[name] = first.columns[column]
+        if column in first.padded:
+            padded.add(name)
+    return Table(
+        schema=second.schema or first.schema,
+        name=second.name,
+        key=second.key or first.key,
+        columns=kinds,
+        complete=first.complete or second.complete,
+        padded=frozenset(padded),
+    )
+
+
+def _same_but_case(one: str, other: str) -> bool:
+    return one.casefold() == other.casefold()

@@ -1,0 +1,1 @@
+"""The journal: what a run planned, complete before anything is sent."""

@@ -1,0 +1,153 @@
+"""The decisions of a lane: what arrived, in the order of arrival, and where each record ended.
+
+Decisions come in an order of their own (a look-up may be waited for), so they are gathered in a
+window of arrivals that moves on when its oldest batch is complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.change import RECORD_SCHEMA, Decision, Document, Outcome
+from publisher.errors import InternalError
+
+ARRIVAL_COLUMNS = (
+    "source part rank high low ordinal split row records schema table key event_type columns "
+    "event_time perpetrator transaction"
+).split()
+
+DECISION_SCHEMA = pa.schema(
+    [
+        *(RECORD_SCHEMA.field(name) for name in ARRIVAL_COLUMNS),
+        ("outcome", pa.int8()),
+        ("reason", pa.string()),
+        ("by", pa.int64()),
+        ("document", pa.int64()),
+        ("detail", pa.string()),
+        ("raw", pa.string()),
+    ]
+)
+"""One row for each change of a lane in the order of arrival, so ``by`` is a row number of the same
+file and ``document`` one of the lane's document index; -1 where there is none."""
+
+_REPEATING = ["source", "part", "split", "records", "schema", "table", "event_type", "reason"]
+_ROWS_TO_WRITE = 50_000
+_NONE = -1
+
+
+class DecisionLog:
+    """Writes the decisions file and the rejects of one lane; counts records by outcome."""
+
+    def __init__(self, path: Path, rejects: Path) -> None:
+        self._writer = pq.ParquetWriter(
+            path, DECISION_SCHEMA, compression="zstd", use_dictionary=_REPEATING
+        )
+        self._rejects = rejects.open("w", encoding="utf-8", newline="\n")
+        self._batches: deque[pa.RecordBatch] = deque()
+        self._ready: list[pa.Table] = []
+        self._base = 0
+        self._outcome: list[int] = []
+        self._reason: list[str | None] = []
+        self._by: list[int] = []
+        self._document: list[int] = []
+        self._texts: dict[int, tuple[str | None, str | None]] = {}
+        self.counts: dict[tuple[int, int, str | None], int] = {}
+        """Records by source, outcome and reason."""
+
+    def arrived(self, batch: pa.RecordBatch) -> int:
+        """Takes the next arrivals; returns the row number of the first of them."""
+        first = self._base + len(self._outcome)
+        count = batch.num_rows
+        self._batches.append(batch)
+        self._outcome += [0] * count
+        self._reason += [None] * count
+        self._by += [_NONE] * count
+        self._document += [_NONE] * count
+        return first
+
+    def decide(self, decision: Decision) -> None:
+        """Notes the outcome of a change that no document publishes."""
+        at = decision.row - self._base
+        self._claim(at, decision.row, decision.outcome)
+        self._reason[at] = decision.reason
+        self._by[at] = decision.by
+        if decision.detail is not None or decision.raw is not None:
+            self._texts[decision.row] = (decision.detail, decision.raw)
+
+    def publish(self, document: Document, number: int) -> None:
+        """Notes the changes of a document as published; ``number`` counts a lane's documents."""
+        for row in document.rows:
+            at = row - self._base
+            self._claim(at, row, Outcome.PUBLISHED)
+            self._document[at] = number
+
+    def advance(self) -> None:
+        """Writes what is decided, as far as nothing before it is undecided."""
+        while self._batches:
+            count = self._batches[0].num_rows
+            if 0 in self._outcome[:count]:
+                break
+            self._ready.append(self._decided(self._batches.popleft(), count))
+        if sum(table.num_rows for table in self._ready) >= _ROWS_TO_WRITE:
+            self._write()
+
+    def close(self) -> None:
+        """Writes the rest.
+
+        Raises:
+            InternalError: A change has no decision.
+        """
+        self.advance()
+        if self._batches:
+            missing = self._base + self._outcome.index(0)
+            raise InternalError(f"change {missing} of a lane was given no decision")
+        self._write()
+        self._writer.close()
+        self._rejects.close()
+
+    def _claim(self, at: int, row: int, outcome: Outcome) -> None:
+        if at < 0 or self._outcome[at]:
+            raise InternalError(f"change {row} of a lane was decided twice")
+        self._outcome[at] = outcome
+
+    def _decided(self, batch: pa.RecordBatch, count: int) -> pa.Table:
+        texts = [self._texts.pop(row, (None, None)) for row in range(self._base, self._base + count)]
+        columns = [batch.column(name) for name in ARRIVAL_COLUMNS]
+        columns += [
+            pa.array(self._outcome[:count], pa.int8()),
+            pa.array(self._reason[:count], pa.string()),
+            pa.array(self._by[:count], pa.int64()),
+            pa.array(self._document[:count], pa.int64()),
+            pa.array([detail for detail, _ in texts], pa.string()),
+            pa.array([raw for _, raw in texts], pa.string()),
+        ]
+        table = pa.Table.from_arrays(columns, schema=DECISION_SCHEMA)
+        self._count(table)
+        for window in (self._outcome, self._reason, self._by, self._document):
+            del window[:count]  # type: ignore[attr-defined]
+        self._base += count
+        return table
+
+    def _count(self, table: pa.Table) -> None:
+        grouped = table.group_by(["source", "outcome", "reason"]).aggregate([("records", "sum")])
+        for entry in grouped.to_pylist():
+            kind = (entry["source"], entry["outcome"], entry["reason"])
+            self.counts[kind] = self.counts.get(kind, 0) + entry["records_sum"]
+        if pc.any(pc.equal(table["outcome"], int(Outcome.REJECTED))).as_py():
+            self._write_rejects(table)
+
+    def _write_rejects(self, table: pa.Table) -> None:
+        rejected = table.filter(pc.equal(table["outcome"], int(Outcome.REJECTED)))
+        for entry in rejected.to_pylist():
+            self._rejects.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+    def _write(self) -> None:
+        if self._ready:
+            self._writer.write_table(pa.concat_tables(self._ready))
+            self._ready.clear()

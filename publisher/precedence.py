@@ -1,0 +1,89 @@
+"""Which of the logged events of one object in one poll are published (event log page, "event types").
+
+In this order:
+
+1. A delete (4) is a barrier: the rules below work inside the segments between deletes.
+2. A row query-back (5, 6) supersedes every other event of its segment; 5 goes before 6.
+   Without one, a field query-back (7, 8) supersedes 1, 2, 3 of the same column; 7 goes before 8.
+   Of several equal ones the first stays.
+3. Query-backs in a segment that a delete ends are ignored: the row they refer to is gone.
+
+Precedence goes by what is logged: whatever a look-up says later, nothing is revived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from publisher.change import (
+    QUERY_BACK,
+    ROW_QUERY_BACK,
+    Change,
+    Decision,
+    EventType,
+    Outcome,
+    Reason,
+)
+
+
+class Settled(NamedTuple):
+    """What remains to be published, in position order, and a decision for each of the others."""
+
+    kept: list[Change]
+    decisions: list[Decision]
+
+
+def settle(changes: Sequence[Change]) -> Settled:
+    """Applies precedence to the changes of one object in one poll, given in position order."""
+    if not any(change.event_type in QUERY_BACK for change in changes):
+        return Settled(list(changes), [])
+    settled = Settled([], [])
+    segment: list[Change] = []
+    for change in changes:
+        if change.event_type == EventType.DELETE_ROW:
+            _settle_segment(segment, settled, ended_by=change)
+            settled.kept.append(change)
+            segment = []
+        else:
+            segment.append(change)
+    _settle_segment(segment, settled, ended_by=None)
+    return settled
+
+
+def _settle_segment(segment: list[Change], settled: Settled, ended_by: Change | None) -> None:
+    winners, reason = _winners(segment)
+    for change in segment:
+        winner = winners.get(_scope(change, reason))
+        if winner is not None and change is not winner:
+            decision = Decision(change.row, Outcome.SUPERSEDED, reason, by=winner.row)
+        elif winner is not None and ended_by is not None:
+            decision = Decision(
+                change.row, Outcome.IGNORED, Reason.ENDED_BY_DELETE, by=ended_by.row
+            )
+        else:
+            settled.kept.append(change)
+            continue
+        settled.decisions.append(decision)
+
+
+def _winners(segment: list[Change]) -> tuple[dict[str, Change], Reason]:
+    """The query-back that wins in each scope: the row (""), or one column."""
+    rows = [change for change in segment if change.event_type in ROW_QUERY_BACK]
+    if rows:
+        # min keeps the first of equals; 5 < 6 and 7 < 8 are the rule itself
+        return {"": min(rows, key=_event_type)}, Reason.ROW_QUERY_BACK
+    winners: dict[str, Change] = {}
+    for change in segment:
+        if change.event_type in QUERY_BACK:
+            column = change.columns[0]
+            winners[column] = min(winners.get(column, change), change, key=_event_type)
+    return winners, Reason.FIELD_QUERY_BACK
+
+
+def _scope(change: Change, reason: Reason) -> str:
+    return "" if reason is Reason.ROW_QUERY_BACK else change.columns[0]
+
+
+def _event_type(change: Change) -> int:
+    return change.event_type

@@ -1,0 +1,297 @@
+"""What remains of an object's poll, as operations and documents.
+
+Consecutive per-field events that give the same kind of operation become one operation, attributes
+in the order of positions; a change that speaks of a whole row is an operation by itself.  Up to
+``batch_size`` consecutive operations of the object and poll share a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from publisher.catalogue import Catalogue
+from publisher.change import (
+    PER_FIELD,
+    PER_FIELD_LOGGED,
+    QUERY_BACK,
+    Change,
+    Decision,
+    Document,
+    Object,
+    Outcome,
+    Position,
+    Reason,
+)
+from publisher.filters import Filter
+from publisher.keys import IdentifierCase, parse
+from publisher.polls import ObjectPoll
+from publisher.query_back import Answer, Refused, Row
+from publisher.xds.association import association
+from publisher.xds.document import DocumentOptions, Envelope, operation
+from publisher.xds.escape import ValueProblem, escape_attribute, escape_text
+from publisher.xds.operations import MEANINGS, OperationKind
+from publisher.xds.values import Converter, Values
+
+
+class Rendered(NamedTuple):
+    """Documents, each with the rank of its first change, and decisions on what gave none."""
+
+    documents: list[tuple[int, Document]]
+    decisions: list[Decision]
+
+
+class Piece(NamedTuple):
+    """What one change contributes: the kind of its operation and its attributes as XML."""
+
+    change: Change
+    kind: OperationKind
+    attributes: str
+
+
+class Prepared(NamedTuple):
+    """What the log itself says of an object's poll, before precedence and look-up.
+
+    ``pieces`` and ``problems`` are by the rows of their changes; a change with a problem is rejected.
+    """
+
+    association: str
+    pieces: dict[int, Piece]
+    problems: dict[int, ValueProblem]
+
+
+class Column(NamedTuple):
+    """A column of a table, ready for rendering: its name as an attribute's text, its values."""
+
+    name: str
+    convert: Converter
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How a source names things: itself, its positions, the case of identifiers."""
+
+    source: str
+    position_text: Callable[[Position], str] = Position.text
+    identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN
+
+
+class Renderer:
+    """Renders what remains of the polls of one source."""
+
+    def __init__(
+        self,
+        naming: Naming,
+        options: DocumentOptions,
+        envelope: Envelope,
+        values: Values,
+        filter_: Filter,
+        catalogue: Catalogue,
+    ) -> None:
+        self._naming = naming
+        self._options = options
+        self._envelope = envelope
+        self._values = values
+        self._filter = filter_
+        self._catalogue = catalogue
+        self._meanings = MEANINGS[options.insert_query_back]
+        self._tables: dict[tuple[str | None, str], dict[str, Column]] = {}
+
+    def prepare(self, changes: Sequence[Change]) -> Prepared:
+        """Renders what the log itself says of the changes of one object."""
+        prepared = Prepared("", {}, {})
+        if not changes:
+            return prepared
+        try:
+            prepared = prepared._replace(association=self._association(changes[0].object))
+        except ValueProblem as problem:
+            return prepared._replace(problems={change.row: problem for change in changes})
+        for change in changes:
+            try:
+                if change.event_type in PER_FIELD_LOGGED:
+                    prepared.pieces[change.row] = self._logged(change)
+                else:
+                    _check_names(change)
+            except ValueProblem as problem:
+                prepared.problems[change.row] = problem
+        return prepared
+
+    def render(
+        self, poll: ObjectPoll, kept: Sequence[Change], prepared: Prepared, answer: Answer
+    ) -> Rendered:
+        """Documents of ``kept``, the changes of an object that precedence left, in order.
+
+        ``answer`` is the row where one was looked up.
+        """
+        decisions: list[Decision] = []
+        pieces: list[Piece] = []
+        for change in kept:
+            found = prepared.pieces.get(change.row) or self._piece(change, answer)
+            if isinstance(found, Decision):
+                decisions.append(found)
+            elif found.kind == "modify" and not found.attributes:
+                decisions.append(Decision(change.row, Outcome.IGNORED, Reason.NOTHING_TO_PUBLISH))
+            else:
+                pieces.append(found)
+        return Rendered(list(self._documents(poll, prepared.association, pieces)), decisions)
+
+    def _piece(self, change: Change, answer: Answer) -> Piece | Decision:
+        """The piece of a delete or of a query-back."""
+        if change.event_type not in QUERY_BACK:
+            return Piece(change, "delete", "")
+        if answer is None:
+            return Decision(change.row, Outcome.IGNORED, Reason.ROW_GONE)
+        if isinstance(answer, Refused):
+            return _refused(change, answer.reason, answer.detail)
+        try:
+            return self._looked_up(change, answer)
+        except ValueProblem as problem:
+            return _refused(change, problem.reason, problem.detail)
+
+    def _logged(self, change: Change) -> Piece:
+        meaning = self._meanings[change.event_type]
+        obj = change.object
+        columns = self._tables.get(obj[:2])
+        if columns is None:
+            columns = self._tables[obj[:2]] = {}
+        parts: list[str] = []
+        for name, old, new in zip(change.columns, *_images(change), strict=True):
+            column = columns.get(name)
+            if column is None:
+                column = columns[name] = self._column(obj, name)
+            if column.wanted:
+                parts.append(
+                    meaning.part(
+                        column.name,
+                        None if old is None else column.convert(old),
+                        None if new is None else column.convert(new),
+                    )
+                )
+        return Piece(change, meaning.operation, "".join(parts))
+
+    def _looked_up(self, change: Change, row: Row) -> Piece:
+        """A query-back with the current values: of the named columns, or of all but the key."""
+        meaning = self._meanings[change.event_type]
+        per_field = change.event_type in PER_FIELD
+        wanted = {name.lower() for name in change.columns}
+        skipped = () if per_field else {part.column.lower() for part in parse(change.object.key)}
+        parts: list[str] = []
+        found: set[str] = set()
+        for name, value in zip(row.columns, row.values, strict=True):
+            lower = name.lower()
+            found.add(lower)
+            if lower in skipped or (per_field and lower not in wanted):
+                continue
+            shown = self._naming.identifier_case.apply(name, name)
+            column = self._known_column(change.object, shown)
+            if column.wanted:
+                xml = None if value is None else column.convert(value)
+                parts.append(meaning.part(column.name, None, xml))
+        missing = wanted - found
+        if per_field and missing:
+            raise ValueProblem(
+                Reason.COLUMN_NAME,
+                f"table {change.object.table!r} has no column {sorted(missing)[0]!r}: "
+                "mend the trigger that logs it",
+            )
+        return Piece(change, meaning.operation, "".join(parts))
+
+    def _known_column(self, obj: Object, name: str) -> Column:
+        columns = self._tables.setdefault(obj[:2], {})
+        if name not in columns:
+            columns[name] = self._column(obj, name)
+        return columns[name]
+
+    def _column(self, obj: Object, name: str) -> Column:
+        table = self._catalogue.table(obj.schema, obj.table)
+        known = None if table is None else table.column(name)
+        kind = None if known is None or table is None else table.columns[known]
+        padded = table is not None and known in table.padded
+        return Column(
+            escape_attribute(name),
+            self._values.converter(kind, padded),
+            self._filter.column_wanted(obj.table, name),
+        )
+
+    def _association(self, obj: Object) -> str:
+        """The association of an object.  Raises ``ValueProblem`` where XML forbids a name of it."""
+        order: tuple[str, ...] = ()
+        if "+" in obj.key:
+            table = self._catalogue.table(obj.schema, obj.table)
+            order = table.key if table is not None else ()
+        text = association(obj, order)
+        escape_text(text, "the key")
+        escape_attribute(obj.table)
+        return text
+
+    def _documents(
+        self, poll: ObjectPoll, name: str, pieces: list[Piece]
+    ) -> Iterator[tuple[int, Document]]:
+        operations = list(_grouped(pieces))
+        size = self._options.batch_size
+        for start in range(0, len(operations), size):
+            batch = operations[start : start + size]
+            yield batch[0][0].change.rank, self._document(poll, name, batch)
+
+    def _document(self, poll: ObjectPoll, name: str, batch: list[list[Piece]]) -> Document:
+        texts = []
+        for pieces in batch:
+            event_id = self._event_id(pieces[0].change) if self._options.event_id else None
+            parts = [piece.attributes for piece in pieces]
+            texts.append(operation(pieces[0].kind, poll.object.table, name, parts, event_id))
+        changes = [piece.change for pieces in batch for piece in pieces]
+        text = self._naming.position_text
+        return Document(
+            object=poll.object,
+            position=changes[0].position,
+            poll=poll.number,
+            operation=" ".join([pieces[0].kind for pieces in batch]),
+            association=name,
+            event_id=self._event_id(changes[0]),
+            text=self._envelope.document(texts),
+            rows=tuple([change.row for change in changes]),
+            records=",".join([text(change.position) for change in changes]),
+        )
+
+    def _event_id(self, change: Change) -> str:
+        """Stable over runs, and unique within the source."""
+        text = f"{self._naming.source}:{self._naming.position_text(change.position)}"
+        return f"{text}.{change.position.ordinal}" if change.position.ordinal else text
+
+
+def _check_names(change: Change) -> None:
+    for name in change.columns:
+        escape_attribute(name)
+
+
+def _images(change: Change) -> tuple[Sequence[str | None], Sequence[str | None]]:
+    absent = (None,) * len(change.columns)
+    return change.old or absent, change.new or absent
+
+
+def _grouped(pieces: list[Piece]) -> Iterator[list[Piece]]:
+    """Pieces of one operation together."""
+    group: list[Piece] = []
+    for piece in pieces:
+        joins = (
+            group
+            and piece.kind == group[-1].kind
+            and piece.change.event_type in PER_FIELD
+            and group[-1].change.event_type in PER_FIELD
+        )
+        if joins:
+            group.append(piece)
+        else:
+            if group:
+                yield group
+            group = [piece]
+    if group:
+        yield group
+
+
+def _refused(change: Change, reason: Reason, detail: str) -> Decision:
+    return Decision(change.row, Outcome.REJECTED, reason, detail=detail)
+
+
