@@ -1,0 +1,297 @@
+r"""The grammar of ``table_key``: reading, writing and the canonical form.
+
+From the reference, event log columns, table_key::
+
+    table-key             ::= unique-row-identifier { "+" unique-row-identifier }
+    unique-row-identifier ::= primary-key-column-name "=" value
+
+A value with any of ``, ; ' + " = \ < >`` stands in double quotes, inside them ``"`` is written
+``\"`` and ``\`` is written ``\\``.  Where the reference is silent:
+
+* Blanks (space, tab, CR, LF) around an unquoted value are not part of it; inside quotes they are.
+  Any other character, line breaks in the middle included, is text.
+* An unquoted empty value is a problem (a trigger that concatenates NULL writes it); ``""`` is the
+  empty string.
+* Column names may be quoted by the same rule, so that any name can be written.
+* An unquoted special character is a problem, also where it could be guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple, NoReturn
+
+BLANKS = " \t\r\n"
+
+_PART = r"""([^,;'+"=\\<>\s]+)=([^,;'+"=\\<>\s]+)"""
+_SIMPLE = re.compile(_PART).fullmatch
+_SIMPLE_COMPOUND = re.compile(rf"{_PART}(?:\+{_PART})+").fullmatch
+_BLANKS = re.compile(r"[ \t\r\n]*").match
+_UNQUOTED = re.compile(r"""[^,;'+"=\\<>]*""").match
+_QUOTED = re.compile(r'"([^"\\]*(?:\\["\\][^"\\]*)*)"').match
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_NEEDS_QUOTES = re.compile(r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\Z|\A\Z""").search
+_INTEGER = re.compile(r"([+-]?)0*([0-9]+)(?:\.0*)?").fullmatch
+_PLAIN_INTEGER = re.compile(r"-?[1-9][0-9]*|0").fullmatch
+_DECIMAL = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?").fullmatch
+_LARGEST_EXPONENT = 1000
+_REMEMBERED_COLUMNS = 1000
+
+
+class KeyProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
+    """A key that cannot be used.  ``offset`` counts characters from 0; the message says what to do.
+
+    Where the key was read well but means nothing (a number column without a number) it is 0."""
+
+    def __init__(self, message: str, offset: int = 0) -> None:
+        super().__init__(message, offset)
+        self.message = message
+        self.offset = offset
+
+    def __str__(self) -> str:
+        return f"key, character {self.offset}: {self.message}"
+
+
+class KeyPart(NamedTuple):
+    """One column of a key; ``value`` is without quotes, escapes and the blanks around it."""
+
+    column: str
+    value: str
+    quoted: bool = False
+
+
+class IdentifierCase(StrEnum):
+    """Case of column, table and schema names in keys and associations."""
+
+    AS_WRITTEN = "as written"
+    LOWER = "lower"
+    UPPER = "upper"
+    DATABASE = "database"
+    """As the database has them; as written where the database does not know the name."""
+
+    def apply(self, name: str, database_name: str | None = None) -> str:
+        """``name`` in this case; ``database_name`` is the name as the database has it."""
+        if self is IdentifierCase.LOWER:
+            return name.lower()
+        if self is IdentifierCase.UPPER:
+            return name.upper()
+        if self is IdentifierCase.DATABASE and database_name is not None:
+            return database_name
+        return name
+
+
+def parse(text: str) -> tuple[KeyPart, ...]:
+    """The parts of a key in their order.  Raises ``KeyProblem``, never another error."""
+    simple = _SIMPLE(text)
+    if simple is not None:
+        return (KeyPart(simple[1], simple[2]),)
+    if _SIMPLE_COMPOUND(text) is not None:
+        pairs = dict(part.split("=") for part in text.split("+"))
+        if len(pairs) == text.count("="):  # else a column stands twice
+            return tuple(KeyPart(column, value) for column, value in pairs.items())
+    return parse_grammar(text)
+
+
+def parse_grammar(text: str) -> tuple[KeyPart, ...]:
+    """As ``parse``, by the whole grammar, without the short cuts for simple keys."""
+    parts: dict[str, KeyPart] = {}
+    at = 0
+    while True:
+        start = at
+        column, _, at = _token(text, at)
+        if not column:
+            raise KeyProblem("a column name is missing: write COLUMN=VALUE", start)
+        if column in parts:
+            raise KeyProblem(f"column {column!r} stands twice: name each column once", start)
+        if not text.startswith("=", at):
+            _unexpected(text, at, '"=" is missing after the column name: write COLUMN=VALUE')
+        start = at + 1
+        value, quoted, at = _token(text, start)
+        if at < len(text) and text[at] != "+":
+            _unexpected(text, at, "only + may follow a value: put the value in double quotes")
+        if not value and not quoted:
+            raise KeyProblem('a value is missing: write "" for the empty string', start)
+        parts[column] = KeyPart(column, value, quoted)
+        if at == len(text):
+            return tuple(parts.values())
+        at += 1
+
+
+def _token(text: str, at: int) -> tuple[str, bool, int]:
+    """A name or value at ``at``: its text, whether it is quoted, the offset after it."""
+    at = _end(_BLANKS(text, at))
+    if not text.startswith('"', at):
+        end = _end(_UNQUOTED(text, at))
+        return text[at:end].strip(BLANKS), False, end
+    quoted = _QUOTED(text, at)
+    if quoted is None:
+        _broken_quotes(text, at)
+    inner = quoted[1]
+    if "\\" in inner:
+        inner = _ESCAPE.sub(r"\1", inner)
+    return inner, True, _end(_BLANKS(text, quoted.end()))
+
+
+def _end(match: re.Match[str] | None) -> int:
+    assert match is not None  # the pattern matches the empty text
+    return match.end()
+
+
+def _unexpected(text: str, at: int, what: str) -> NoReturn:
+    found = f"{text[at]!r} found, " if at < len(text) else ""
+    raise KeyProblem(found + what, at)
+
+
+def _broken_quotes(text: str, start: int) -> NoReturn:
+    at = start + 1
+    while at < len(text):
+        if text[at] == "\\":
+            if text[at + 1 : at + 2] not in ('"', "\\"):
+                raise KeyProblem(r'inside quotes \ stands before " or \ only: write \\', at)
+            at += 1
+        at += 1
+    raise KeyProblem('the closing double quote is missing: add it, write \\" for a quote', start)
+
+
+def quote(text: str) -> str:
+    """``text`` as the grammar writes it: in double quotes where it must be, else as it is."""
+    if _NEEDS_QUOTES(text) is None:
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def format_key(pairs: Iterable[tuple[str, str]]) -> str:
+    """The key with these columns and values, in the order given.
+
+    Raises ``KeyProblem`` for no columns at all, an empty column name or a column given twice.
+    """
+    seen: set[str] = set()
+    written: list[str] = []
+    for column, value in pairs:
+        if not column or column in seen:
+            raise KeyProblem(f"column {column!r} is empty or stands twice: name each column once")
+        seen.add(column)
+        written.append(f"{quote(column)}={quote(value)}")
+    if not written:
+        raise KeyProblem("the key has no column: give the key columns of the table")
+    return "+".join(written)
+
+
+def integer_text(text: str) -> str | None:
+    """The canonical decimal text of an integer (``+01`` and ``1.0`` are ``1``), else ``None``."""
+    if _PLAIN_INTEGER(text) is not None:
+        return text
+    match = _INTEGER(text.strip(BLANKS))
+    if match is None:
+        return None
+    return match[2] if match[1] != "-" or match[2] == "0" else "-" + match[2]
+
+
+def decimal_text(text: str) -> str | None:
+    """The canonical text of a decimal number (``+1.50`` and ``15e-1`` are ``1.5``), else ``None``.
+
+    Works on the text, so that no digit is lost.  Powers of ten beyond 1000 are no numbers here.
+    """
+    match = _DECIMAL(text.strip(BLANKS))
+    if match is None or not (match[2] or match[3]):
+        return None
+    whole, fraction, exponent = match[2], match[3] or "", int(match[4] or 0)
+    if abs(exponent) > _LARGEST_EXPONENT:
+        return None
+    if exponent > 0:
+        fraction = fraction.ljust(exponent, "0")
+        whole, fraction = whole + fraction[:exponent], fraction[exponent:]
+    elif exponent < 0:
+        whole = whole.rjust(-exponent, "0")
+        whole, fraction = whole[:exponent], whole[exponent:] + fraction
+    whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
+    number = f"{whole}.{fraction}" if fraction else whole
+    return "-" + number if match[1] == "-" and number != "0" else number
+
+
+class KeyForm:
+    """How the keys of one table are written, so that equal text means the same row.
+
+    ``kinds`` has the kind of each known column (the values of ``catalogue.Kind``): numbers are
+    normalised.  ``names`` are the columns as the database has them, by default those of ``kinds``.
+    A column is looked up by its exact name, then without regard to case where that is unambiguous.
+    """
+
+    __slots__ = ("_case", "_kinds", "_lower", "_names", "_remembered")
+
+    def __init__(
+        self,
+        kinds: Mapping[str, str] = MappingProxyType({}),
+        case: IdentifierCase = IdentifierCase.AS_WRITTEN,
+        names: Iterable[str] = (),
+    ) -> None:
+        self._case = case
+        self._kinds = kinds
+        self._names = {*names, *kinds}
+        self._lower: dict[str, str | None] = {}
+        for name in self._names:
+            self._lower[name.lower()] = None if name.lower() in self._lower else name
+        self._remembered: dict[str, tuple[str, str | None]] = {}
+
+    def text(self, key: str) -> str:
+        """The canonical text of a key as a source writes it.  Raises ``KeyProblem``."""
+        simple = _SIMPLE(key)
+        if simple is None:
+            return self.canonical(parse(key))
+        column, value = simple.groups()
+        name, kind = self._remembered.get(column) or self._column(column)
+        number = value if kind is None else _number(name, kind, value)
+        return key if name == column and number == value else self._join({name: number})
+
+    def canonical(self, parts: Iterable[KeyPart]) -> str:
+        """The canonical text: columns in code-point order, quotes where needed, plain numbers."""
+        values: dict[str, str] = {}
+        for part in parts:
+            name, kind = self._column(part.column)
+            if name in values:
+                raise KeyProblem(f"column {name!r} stands twice: name each column once")
+            values[name] = part.value if kind is None else _number(name, kind, part.value)
+        return self._join(values)
+
+    def _join(self, values: dict[str, str]) -> str:
+        return format_key(sorted(values.items()))
+
+    def _column(self, written: str) -> tuple[str, str | None]:
+        """The canonical name of a column, and its kind where that is a kind of number."""
+        known = self._remembered.get(written)
+        if known is not None:
+            return known
+        database_name = written if written in self._names else self._lower.get(written.lower())
+        name = self._case.apply(written, database_name)
+        kind = self._kinds.get(database_name) if database_name is not None else None
+        found = name, (kind if kind in _NUMBERS else None)
+        if len(self._remembered) < _REMEMBERED_COLUMNS:
+            self._remembered[written] = found
+        return found
+
+
+_NUMBERS = MappingProxyType({"int": integer_text, "decimal": decimal_text})
+
+
+def _number(column: str, kind: str, value: str) -> str:
+    number = _NUMBERS[kind](value)
+    if number is None:
+        shown = value if len(value) <= 40 else value[:40] + "..."
+        raise KeyProblem(
+            f"{shown!r} is no number, column {column!r} is of kind {kind}: "
+            "mend the key or the column's kind in the job file"
+        )
+    return number
+
+
+def canonical(
+    parts: Iterable[KeyPart],
+    kinds: Mapping[str, str] = MappingProxyType({}),
+    case: IdentifierCase = IdentifierCase.AS_WRITTEN,
+    names: Iterable[str] = (),
+) -> str:
+    """The canonical text of one key.  For many keys of one table make a ``KeyForm`` once."""
+    return KeyForm(kinds, case, names).canonical(parts)

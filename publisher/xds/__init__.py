@@ -1,0 +1,1 @@
+"""XDS documents: associations, values, operations, envelope."""

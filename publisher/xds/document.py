@@ -1,0 +1,96 @@
+"""Operations and whole documents, by templates.
+
+A document is one line of UTF-8 text without an XML declaration (traces of the driver show none, and
+UTF-8 is what XML takes without one), without DOCTYPE and without white space between elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+from publisher import __version__
+from publisher.xds.escape import attribute_text, escape_attribute, escape_text
+from publisher.xds.operations import InsertQueryBack, OperationKind
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeOptions:
+    """What stands around the operations of a document.  ``None`` leaves an attribute out."""
+
+    dtdversion: str = "2.0"
+    """Version of the document model.  2.0 is what the driver itself is known to send, up to its
+    version 3.5.1, and all elements used here are older."""
+    ndsversion: str | None = "8.x"
+    """Version of the directory, as the driver sends it; deprecated since 2.0."""
+    product: str = "XDS Publisher"
+    """Name of the program that made the document."""
+    version: str | None = __version__
+    """Its version."""
+    build: str | None = None
+    """Its build."""
+    instance: str | None = None
+    """Name of the instance that made the document, as a driver object has one."""
+    contact: str = ""
+    """Who is responsible for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentOptions:
+    """What the operations of a document look like."""
+
+    batch_size: Annotated[int, Ge(1), Le(128)] = 1
+    """Most operations in one document; all are of one object and poll."""
+    event_id: bool = False
+    """Write the attribute ``event-id``."""
+    insert_query_back: InsertQueryBack = "modify"
+    """What event types 5 and 7 give: ``modify`` as the driver's guide prints it, or ``add``."""
+
+
+def operation(
+    kind: OperationKind,
+    class_name: str,
+    association: str,
+    fragments: Iterable[str] = (),
+    event_id: str | None = None,
+) -> str:
+    """One operation.  ``class_name``, ``association`` and ``event_id`` are plain text.
+
+    ``fragments`` are the parts of its attributes (``operations.fragment``).  Raises
+    ``ValueProblem`` where a name or the key has a character that XML 1.0 forbids: those are never
+    replaced, since two objects could become one.
+    """
+    attributes = f'class-name="{escape_attribute(class_name)}"'
+    if event_id is not None:
+        attributes += f' event-id="{attribute_text(event_id)}"'
+    key = escape_text(association, "the key")
+    return f"<{kind} {attributes}><association>{key}</association>{''.join(fragments)}</{kind}>"
+
+
+class Envelope:
+    """Puts operations into documents.  Raises ``ValueProblem`` for options that XML forbids."""
+
+    def __init__(self, options: EnvelopeOptions) -> None:
+        root = _attributes(dtdversion=options.dtdversion, ndsversion=options.ndsversion)
+        product = _attributes(
+            build=options.build, instance=options.instance, version=options.version
+        )
+        contact = escape_text(options.contact, "contact")
+        self._head = (
+            f"<nds{root}><source><product{product}>{escape_text(options.product, 'product')}"
+            f"</product>{f'<contact>{contact}</contact>' if contact else '<contact/>'}"
+            "</source><input>"
+        )
+        self._tail = "</input></nds>"
+
+    def document(self, operations: Iterable[str]) -> str:
+        """The whole document: one line, without a line break at its end."""
+        return f"{self._head}{''.join(operations)}{self._tail}"
+
+
+def _attributes(**values: str | None) -> str:
+    given = ((name, value) for name, value in values.items() if value is not None)
+    return "".join(f' {name}="{escape_attribute(value)}"' for name, value in given)

@@ -1,0 +1,92 @@
+"""What an event type means: the kind of operation, and what one column gives.
+
+The table of event types, as the seed page prints it for 1 to 5::
+
+    type  operation  an attribute's part                          NULL
+    1     add        add-attr                                     no attribute
+    2     modify     remove-value old, add-value new              that part is left out
+    3     modify     remove-all-values, add-value new             remove-all-values alone
+    4     delete
+    5, 7  modify     as 3 ("add": add, as 1), current values      as 3 ("add": as 1)
+    6, 8  modify     as 3, current values                         as 3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+OperationKind = Literal["add", "modify", "delete"]
+InsertQueryBack = Literal["modify", "add"]
+Part = Callable[[str, str | None, str | None], str]
+"""From the escaped attribute name, the old and the new ``<value>`` element (``None`` for NULL or
+absent) to the attribute's element; "" where there is nothing to say."""
+
+
+def add_attr(name: str, _old: str | None, new: str | None) -> str:
+    """``<add-attr>``; nothing for NULL."""
+    return "" if new is None else f'<add-attr attr-name="{name}">{new}</add-attr>'
+
+
+def update_attr(name: str, old: str | None, new: str | None) -> str:
+    """``<modify-attr>`` that takes the old value away and adds the new one."""
+    if old is None and new is None:
+        return ""
+    remove = "" if old is None else f"<remove-value>{old}</remove-value>"
+    add = "" if new is None else f"<add-value>{new}</add-value>"
+    return f'<modify-attr attr-name="{name}">{remove}{add}</modify-attr>'
+
+
+def replace_attr(name: str, _old: str | None, new: str | None) -> str:
+    """``<modify-attr>`` that takes all values away, whatever the old one, and adds the new one."""
+    if new is None:
+        return f'<modify-attr attr-name="{name}"><remove-all-values/></modify-attr>'
+    return (
+        f'<modify-attr attr-name="{name}"><remove-all-values/>'
+        f"<add-value>{new}</add-value></modify-attr>"
+    )
+
+
+def no_attr(_name: str, _old: str | None, _new: str | None) -> str:
+    """A delete says nothing of attributes."""
+    return ""
+
+
+class Meaning(NamedTuple):
+    """What an event type gives."""
+
+    operation: OperationKind
+    part: Part
+
+
+_ADD = Meaning("add", add_attr)
+_UPDATE = Meaning("modify", update_attr)
+_REPLACE = Meaning("modify", replace_attr)
+_DELETE = Meaning("delete", no_attr)
+
+MEANINGS: Mapping[InsertQueryBack, Mapping[int, Meaning]] = MappingProxyType(
+    {
+        "modify": MappingProxyType(
+            {1: _ADD, 2: _UPDATE, 3: _REPLACE, 4: _DELETE}
+            | {5: _REPLACE, 6: _REPLACE, 7: _REPLACE, 8: _REPLACE}
+        ),
+        "add": MappingProxyType(
+            {1: _ADD, 2: _UPDATE, 3: _REPLACE, 4: _DELETE}
+            | {5: _ADD, 6: _REPLACE, 7: _ADD, 8: _REPLACE}
+        ),
+    }
+)
+"""By the setting ``insert_query_back``, then by event type."""
+
+
+def fragment(
+    event_type: int,
+    insert_query_back: InsertQueryBack,
+    name: str,
+    old: str | None,
+    new: str | None,
+) -> tuple[OperationKind, str]:
+    """Kind of operation, and the part of it that one column of a change gives ("" for none)."""
+    meaning = MEANINGS[insert_query_back][event_type]
+    return meaning.operation, meaning.part(name, old, new)

@@ -1,0 +1,138 @@
+"""Dates and times by the driver's parameter Time Syntax (reference, driver parameters).
+
+* 1, integer: whole seconds since 1970-01-01 UTC.  The fraction is lost (known issue of the driver).
+  A date counts at its midnight, a time of day on 1970-01-01.  The 32 bits of the directory's Time
+  are not enforced: which reading, signed or not, is the consumer's affair.
+* 2, canonical: ``HHMMSS``, ``CCYYMMDD``, ``CCYYMMDDHHMMSSNNNNNNNNN``.
+* 3, Java: what ``toString`` of java.sql gives: ``hh:mm:ss``, ``yyyy-mm-dd`` and
+  ``yyyy-mm-dd hh:mm:ss.f``, the fraction with 1 to 9 digits.
+
+Read are ``yyyy-mm-dd hh:mm:ss.fffffffff``, with ``T`` for the blank, without fraction or seconds,
+with ``Z`` or an offset.  What has no offset is in the time zone of the settings, and what has one
+is brought to that zone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+from publisher.change import Reason
+from publisher.keys import BLANKS
+from publisher.xds.escape import ValueProblem
+
+TimeSyntax = Literal[1, 2, 3]
+
+_DATE = r"(?P<date>\d{4}-\d\d-\d\d)"
+_CLOCK = r"(?P<clock>\d\d:\d\d(?::\d\d)?)(?:\.(?P<fraction>\d{1,9}))?"
+_OFFSET = r"(?: ?(?P<offset>[Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?))?"
+_TIMESTAMP = re.compile(rf"{_DATE}(?:[ Tt]{_CLOCK}{_OFFSET})?", re.ASCII).fullmatch
+_TIME = re.compile(_CLOCK + _OFFSET, re.ASCII).fullmatch
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_SECOND = dt.timedelta(seconds=1)
+
+
+class _Moment(NamedTuple):
+    """``local`` is in the time zone of the settings, to the second; ``nanos`` is the rest."""
+
+    local: dt.datetime
+    nanos: int
+
+
+def time_zone(name: str) -> dt.tzinfo:
+    """The zone of this IANA name.  Raises ``ValueError`` for an unknown one."""
+    if name == "UTC":  # needs no time zone data on the machine
+        return dt.UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, OSError) as error:
+        raise ValueError(f"time zone {name!r} is not known: use a name as Europe/Berlin") from error
+
+
+class Times:
+    """Dates and times as the text that goes into the document."""
+
+    def __init__(self, syntax: TimeSyntax, zone: dt.tzinfo) -> None:
+        self._syntax = syntax
+        self._zone = zone
+
+    @property
+    def value_type(self) -> Literal["time", "string"]:
+        """Type of the value element: only seconds are of the directory's syntax Time."""
+        return "time" if self._syntax == 1 else "string"
+
+    def timestamp(self, text: str) -> str:
+        """Raises ``ValueProblem`` for text that is no timestamp.  A date alone is its midnight."""
+        moment = self._read(text, "timestamp", "yyyy-mm-dd hh:mm:ss.fffffffff")
+        if self._syntax == 1:
+            return _seconds(moment.local)
+        if self._syntax == 2:
+            return f"{_digits(moment.local, '-: ')}{moment.nanos:09d}"
+        fraction = f"{moment.nanos:09d}".rstrip("0") or "0"
+        return f"{_plain(moment.local)}.{fraction}"
+
+    def date(self, text: str) -> str:
+        """Raises ``ValueProblem`` for text that is no date, or a date with a time of day."""
+        match = _TIMESTAMP(text.strip(BLANKS))
+        if match is not None:
+            if f"{match['clock'] or ''}{match['fraction'] or ''}".strip("0:"):
+                raise _no(text, "date without time of day", "declare the column as timestamp")
+            text = match["date"]  # a date has no zone, whatever zone its midnight was printed in
+        moment = self._read(text, "date", "yyyy-mm-dd")
+        if self._syntax == 1:
+            return _seconds(moment.local)
+        day = _plain(moment.local)[:10]
+        return day if self._syntax == 3 else day.replace("-", "")
+
+    def time(self, text: str) -> str:
+        """Raises ``ValueProblem`` for text that is no time of day.  A fraction is left out."""
+        match = _TIME(text.strip(BLANKS))
+        if match is None:
+            raise _no(text, "time", "write hh:mm:ss")
+        moment = self._read(f"1970-01-01 {match[0]}", "time", "hh:mm:ss")
+        if self._syntax == 1:
+            return _seconds(moment.local)
+        clock = _plain(moment.local)[11:]
+        return clock if self._syntax == 3 else clock.replace(":", "")
+
+    def _read(self, text: str, what: str, form: str) -> _Moment:
+        match = _TIMESTAMP(text.strip(BLANKS))
+        if match is None:
+            raise _no(text, what, f"write {form}")
+        try:
+            local = dt.datetime.fromisoformat(f"{match['date']} {match['clock'] or '00:00'}")
+            if match["offset"] is None:
+                local = local.replace(tzinfo=self._zone)
+            else:
+                local = local.replace(tzinfo=_offset(match["offset"])).astimezone(self._zone)
+        except (ValueError, OverflowError) as error:
+            raise _no(text, what, f"there is no such {what}; write {form}") from error
+        return _Moment(local, int((match["fraction"] or "0").ljust(9, "0")))
+
+
+def _offset(text: str) -> dt.tzinfo:
+    if text in "Zz":
+        return dt.UTC
+    digits = text[1:].replace(":", "").ljust(6, "0")
+    hours, minutes, seconds = int(digits[:2]), int(digits[2:4]), int(digits[4:])
+    offset = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    return dt.timezone(-offset if text[0] == "-" else offset)
+
+
+def _seconds(moment: dt.datetime) -> str:
+    return str((moment - _EPOCH) // _SECOND)
+
+
+def _plain(moment: dt.datetime) -> str:
+    """``yyyy-mm-dd hh:mm:ss``; strftime does not pad years below 1000."""
+    return moment.replace(tzinfo=None).isoformat(" ", "seconds")
+
+
+def _digits(moment: dt.datetime, separators: str) -> str:
+    return _plain(moment).translate(dict.fromkeys(map(ord, separators)))
+
+
+def _no(text: str, what: str, advice: str) -> ValueProblem:
+    return ValueProblem(Reason.VALUE, f"{text[:40]!r} is no {what}: {advice}")

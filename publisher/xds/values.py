@@ -1,0 +1,201 @@
+"""Values of columns as ``<value>`` elements, by the kind of the column.
+
+The text form is that of the event log (event log columns, old_value and new_value): plain text,
+Base64 for binary columns, ODBC canonical form for dates and times.  ``text_of`` gives the same form
+for values that a database driver returns, so that logged and looked-up values take one path.
+"""
+
+from __future__ import annotations
+
+import binascii
+import datetime as dt
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Literal
+
+from publisher.catalogue import Kind
+from publisher.change import Reason
+from publisher.keys import BLANKS, integer_text
+from publisher.xds.escape import FORBIDDEN as _FORBIDDEN
+from publisher.xds.escape import ValueProblem, escape_kept, needs_attention, refuse_forbidden
+from publisher.xds.times import Times, TimeSyntax, time_zone
+
+__all__ = ["Converter", "ValueOptions", "ValueProblem", "Values", "text_of"]
+
+Converter = Callable[[str], str]
+"""From the text form of a value to its whole, escaped element.  Raises ``ValueProblem``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueOptions:
+    """How values go into documents."""
+
+    forbidden: Literal["reject", "replace"] = "reject"
+    """Characters that XML 1.0 forbids: reject the record, or replace them."""
+    replacement: str = "\ufffd"
+    """The one character that stands for each forbidden one with ``replace``."""
+    time_syntax: TimeSyntax = 1
+    """Dates and times as 1 whole seconds since 1970-01-01 UTC, 2 canonical text, 3 Java text."""
+    time_zone: str = "UTC"
+    """IANA name of the zone of dates and times that carry none."""
+    trim_padding: bool = True
+    """Drop the blanks with which the database pads columns of fixed width (CHAR)."""
+
+    def __post_init__(self) -> None:
+        if len(self.replacement) != 1 or _FORBIDDEN.search(self.replacement):
+            raise ValueError("replacement must be one character that XML permits, as ? or U+FFFD")
+        time_zone(self.time_zone)
+
+
+class Values:
+    """Makes the converters of columns.  Make one for a run, and one converter for each column."""
+
+    def __init__(self, options: ValueOptions) -> None:
+        self._options = options
+        self._replacement = options.replacement if options.forbidden == "replace" else None
+        times = Times(options.time_syntax, time_zone(options.time_zone))
+        self._checked: dict[Kind, tuple[str, Callable[[str], str]]] = {
+            Kind.OCTET: ("octet", _octet),
+            Kind.INT: ("int", _integer),
+            Kind.STATE: ("state", _state),
+            Kind.DATE: (times.value_type, times.date),
+            Kind.TIME: (times.value_type, times.time),
+            Kind.TIMESTAMP: (times.value_type, times.timestamp),
+        }
+
+    def converter(self, kind: Kind | None, padded: bool = False) -> Converter:
+        """The converter of a column of this kind.  An unknown kind (``None``) goes as string.
+
+        Decimals go as string too: the directory has no syntax for a fraction.
+        """
+        if kind in self._checked:
+            return _element(*self._checked[kind])
+        return _string(self._replacement, padded and self._options.trim_padding)
+
+
+def _string(replacement: str | None, trim: bool) -> Converter:
+    def element(text: str) -> str:
+        if needs_attention(text) is None:
+            return f'<value type="string">{text}</value>'
+        if replacement is None:
+            refuse_forbidden(
+                text, "the value", 'mend it in the source, or set forbidden = "replace"'
+            )
+        else:
+            text = _FORBIDDEN.sub(lambda _: replacement, text)
+        return f'<value type="string">{escape_kept(text)}</value>'
+
+    return (lambda text: element(text.rstrip(" "))) if trim else element
+
+
+def _element(value_type: str, check: Callable[[str], str]) -> Converter:
+    """Of a type whose canonical text never needs escaping."""
+
+    def element(text: str) -> str:
+        return f'<value type="{value_type}">{check(text)}</value>'
+
+    return element
+
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*(?:[AQgw]==|[AEIMQUYcgkosw048]=)?").fullmatch
+_DROP_BLANKS = dict.fromkeys(map(ord, BLANKS))
+
+
+def _octet(text: str) -> str:
+    """One line of padded Base64.  Blanks and line breaks are dropped: encoders of databases cut the
+    text into lines.  Any other fault, bits after the last byte included, is a damaged value."""
+    if _BASE64(text) is None:
+        text = text.translate(_DROP_BLANKS)
+    if len(text) % 4 or _BASE64(text) is None:
+        raise ValueProblem(
+            Reason.VALUE,
+            f"{text[:40]!r} is no Base64 (length {len(text)}), but the column is binary: "
+            "mend the trigger or the column's kind in the job file",
+        )
+    return text
+
+
+def _integer(text: str) -> str:
+    number = integer_text(text)
+    if number is None:
+        raise ValueProblem(
+            Reason.VALUE,
+            f"{text[:40]!r} is no integer: mend the trigger or the column's kind in the job file",
+        )
+    return number
+
+
+_STATES = MappingProxyType(
+    {
+        **dict.fromkeys(("1", "t", "true", "y", "yes"), "true"),
+        **dict.fromkeys(("0", "f", "false", "n", "no"), "false"),
+    }
+)
+
+
+def _state(text: str) -> str:
+    state = _STATES.get(text) or _STATES.get(text.strip(BLANKS).lower())
+    if state is None:
+        raise ValueProblem(
+            Reason.VALUE,
+            f"{text[:40]!r} is no boolean: write true or false, "
+            "or mend the column's kind in the job file",
+        )
+    return state
+
+
+def text_of(value: object) -> str | None:
+    """A database value in the text form of the event log; SQL NULL is ``None``.
+
+    Binary becomes Base64, booleans ``true`` and ``false``, numbers plain digits, dates and times
+    ISO text with a blank (and the offset where there is one), lists and JSON objects JSON text.
+    """
+    if value is None:
+        return None
+    form = _TEXT_FORMS.get(type(value))
+    if form is not None:
+        return form(value)
+    for known, known_form in _TEXT_FORMS.items():  # classes that a driver derives from them
+        if isinstance(value, known):
+            return known_form(value)
+    return str(value)
+
+
+def _base64(value: bytes | bytearray | memoryview) -> str:
+    return binascii.b2a_base64(value, newline=False).decode("ascii")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=text_of)
+
+
+def _clock(value: dt.timedelta) -> str:
+    """What MySQL drivers return for a time of day: ``hh:mm:ss``, with a fraction if any."""
+    sign, value = ("-", -value) if value < dt.timedelta(0) else ("", value)
+    minutes, seconds = divmod(value.days * 86_400 + value.seconds, 60)
+    fraction = f".{value.microseconds:06d}" if value.microseconds else ""
+    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{fraction}"
+
+
+# The order matters for derived classes: bool before int, datetime before date.
+_TEXT_FORMS: dict[type, Callable[..., str]] = {
+    str: str.__str__,
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    float: repr,
+    Decimal: lambda value: format(value, "f"),
+    bytes: _base64,
+    bytearray: _base64,
+    memoryview: _base64,
+    dt.datetime: lambda value: value.isoformat(" "),
+    dt.date: dt.date.isoformat,
+    dt.time: dt.time.isoformat,
+    dt.timedelta: _clock,
+    dict: _json,
+    list: _json,
+    tuple: _json,
+}
