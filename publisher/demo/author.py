@@ -1,0 +1,181 @@
+"""Invents what happens in the company, one episode after the other, and keeps its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from publisher.demo.episodes import (
+    ARRIVALS,
+    CHANGES,
+    PLAIN_CHANGES,
+    Episode,
+    delete_row,
+    replace_fields,
+)
+from publisher.demo.log import Event, Subject, Trigger
+from publisher.demo.opening import WRONG, double_record, excluded_event, wrong_event
+from publisher.demo.people import (
+    EMPLOYEE_COLUMNS,
+    GROUPS,
+    MEMBERSHIP_COLUMNS,
+    VIEW_COLUMNS,
+    Company,
+    Row,
+    can_be_member,
+    employee,
+    employee_key,
+    membership,
+    membership_key,
+    view_key,
+)
+
+APART = 12_000
+"""Rows between two episodes of one object: more than a poll, so that they never meet in one."""
+
+
+class Author:
+    """Writes episodes that never meet in a poll, so that the outcome of each is known beforehand."""
+
+    def __init__(self, random: Random, company: Company, people: int) -> None:
+        self.company = company
+        self._random = random
+        self._next_number = people + 1
+        self._written = 0
+        self._touched: dict[Subject, int] = {}
+        self._gone: list[int] = []
+        self._members = list(company.memberships)
+        self._kinds = {
+            self._change: 70,
+            self._arrival: 12,
+            self._leaving: 6,
+            self._membership: 9,
+            self._new_membership: 2,
+            self._view: 6,
+            self._excluded: 2,
+        }
+
+    def write(self, rows: int, *, wrong: bool = False) -> Iterator[list[Event]]:
+        """Episodes of ``rows`` events in all; with ``wrong`` each way to be wrong is among them."""
+        end = self._written + rows
+        specials = self._specials()
+        every = rows // (len(WRONG) + 3)
+        due = self._written + every if wrong else end
+        kinds, weights = list(self._kinds), list(self._kinds.values())
+        while self._written < end:
+            special = next(specials, None) if self._written >= due else None
+            if special is not None:
+                due += every
+            episode = special or self._random.choices(kinds, weights)[0]()
+            if self._written + len(episode) > end:
+                episode = self._filler(end - self._written)
+            self._written += len(episode)
+            yield episode
+
+    def exists(self, subject: Subject) -> bool:
+        """Whether the row is there now."""
+        if subject.table == "membership":
+            return (subject.group, subject.number) in self.company.memberships
+        return subject.number in self.company.employees
+
+    def _specials(self) -> Iterator[list[Event]]:
+        """One at a time, so that each is about somebody to whom nothing has happened lately."""
+        for kind in range(len(WRONG)):
+            yield [wrong_event(kind, self._somebody())]
+        for same in (True, False):
+            yield double_record(self._somebody(), identical=same)
+
+    def _filler(self, rows: int) -> list[Event]:
+        """``rows`` events where a whole episode has no room any more; rows is small."""
+        return [replace_fields(self._employee(self._somebody()))[0] for _ in range(rows)]
+
+    def _change(self) -> list[Event]:
+        return self._chosen(CHANGES)(self._employee(self._somebody()))
+
+    def _arrival(self) -> list[Event]:
+        """Somebody new, or somebody who left long ago."""
+        back = self._gone.pop(0) if self._random.random() < 0.3 and self._returns() else None
+        if back is None:
+            back, self._next_number = self._next_number, self._next_number + 1
+        self.company.employees[back] = employee(self._random)
+        return self._chosen(ARRIVALS)(self._employee(back))
+
+    def _returns(self) -> bool:
+        return bool(self._gone) and self._rested(Subject("employee", self._gone[0]))
+
+    def _leaving(self) -> list[Event]:
+        number = self._somebody(leaving=True)
+        episode = delete_row(self._employee(number))
+        del self.company.employees[number]
+        self._gone.append(number)
+        return episode
+
+    def _membership(self) -> list[Event]:
+        """A membership changes, or (one in six) ends."""
+        members = self.company.memberships
+        while True:
+            group, number = self._random.choice(self._members)
+            if (group, number) in members and self._rested(Subject("membership", number, group)):
+                break
+        if self._random.random() < 1 / 6:
+            episode = delete_row(self._member(group, number))
+            del members[group, number]
+            return episode
+        return self._chosen(PLAIN_CHANGES)(self._member(group, number))
+
+    def _new_membership(self) -> list[Event]:
+        members = self.company.memberships
+        while True:
+            group, number = self._random.choice(GROUPS), self._random.choice(self._members)[1]
+            subject = Subject("membership", number, group)
+            if (group, number) not in members and self._rested(subject):
+                break
+        members[group, number] = membership(self._random)
+        self._members.append((group, number))
+        trigger = self._member(group, number)
+        return [trigger.field(1, name) for name in MEMBERSHIP_COLUMNS]
+
+    def _view(self) -> list[Event]:
+        while True:
+            number = self._random.randrange(1, self._next_number)
+            subject = Subject("view_employee", number)
+            if number in self.company.employees and self._rested(subject):
+                break
+        row = self.company.employees[number]
+        trigger = self._trigger(subject, view_key(number), row, VIEW_COLUMNS)
+        return self._chosen(PLAIN_CHANGES)(trigger)
+
+    def _excluded(self) -> list[Event]:
+        return [excluded_event(self._written)]
+
+    def _chosen(self, episodes: dict[Episode, int]) -> Episode:
+        return self._random.choices(list(episodes), list(episodes.values()))[0]
+
+    def _somebody(self, *, leaving: bool = False) -> int:
+        """An employee to whom nothing has happened for a while."""
+        while True:
+            number = self._random.randrange(1, self._next_number)
+            if leaving and can_be_member(number):
+                continue
+            if number in self.company.employees and self._rested(Subject("employee", number)):
+                self._touched[Subject("employee", number)] = self._written
+                return number
+
+    def _rested(self, subject: Subject) -> bool:
+        last = self._touched.get(subject)
+        return last is None or self._written - last > APART
+
+    def _employee(self, number: int) -> Trigger:
+        row = self.company.employees[number]
+        return self._trigger(
+            Subject("employee", number), employee_key(number), row, EMPLOYEE_COLUMNS
+        )
+
+    def _member(self, group: str, number: int) -> Trigger:
+        row = self.company.memberships[group, number]
+        key = membership_key(group, number)
+        return self._trigger(Subject("membership", number, group), key, row, MEMBERSHIP_COLUMNS)
+
+    def _trigger(self, subject: Subject, key: str, row: Row, columns: tuple[str, ...]) -> Trigger:
+        self._touched[subject] = self._written
+        return Trigger(self._random, subject, key, row, columns)

@@ -1,0 +1,136 @@
+"""Writes the demo's tables and event log: a SQLite database, and a snapshot of the log as CSV."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+from publisher.demo.log import Event
+from publisher.demo.opening import USERS
+from publisher.demo.people import EMPLOYEE_COLUMNS, MEMBERSHIP_COLUMNS, Company, Value
+
+LOG_COLUMNS = (
+    "record_id",
+    "table_key",
+    "status",
+    "event_type",
+    "event_time",
+    "perpetrator",
+    "table_name",
+    "column_name",
+    "old_value",
+    "new_value",
+)
+
+TABLES = """
+CREATE TABLE usr (
+    idu INTEGER NOT NULL PRIMARY KEY,
+    fname VARCHAR(64),
+    lname VARCHAR(64),
+    photo BLOB
+);
+CREATE TABLE employee (
+    empno INTEGER NOT NULL PRIMARY KEY,
+    given_name VARCHAR(64) NOT NULL,
+    family_name VARCHAR(64) NOT NULL,
+    badge CHAR(6),
+    title VARCHAR(64),
+    address VARCHAR(200),
+    hired DATE,
+    last_login TIMESTAMP,
+    active BOOLEAN,
+    salary DECIMAL(10, 2),
+    photo BLOB
+);
+CREATE TABLE membership (
+    grp VARCHAR(64) NOT NULL,
+    empno INTEGER NOT NULL,
+    role VARCHAR(16),
+    since DATE,
+    PRIMARY KEY (grp, empno)
+);
+CREATE VIEW view_employee AS
+    SELECT empno AS pk_empno, given_name, family_name, title, active FROM employee;
+CREATE TABLE audit_trail (
+    id INTEGER NOT NULL PRIMARY KEY,
+    note VARCHAR(200)
+);
+-- No primary key: a record id that is there twice is one of the things to show.
+CREATE TABLE event_log (
+    record_id BIGINT NOT NULL,
+    table_key VARCHAR(512) NOT NULL,
+    status CHAR(1) NOT NULL DEFAULT 'N',
+    event_type INTEGER NOT NULL,
+    event_time TIMESTAMP,
+    perpetrator VARCHAR(128),
+    table_name VARCHAR(256) NOT NULL,
+    column_name VARCHAR(256),
+    old_value TEXT,
+    new_value TEXT
+);
+CREATE INDEX event_log_status ON event_log (status, record_id);
+"""
+
+
+def write_database(path: Path, company: Company, events: Iterable[Event]) -> None:
+    """Makes the database at ``path``, which must not exist."""
+    connection = sqlite3.connect(path)
+    try:
+        connection.executescript(TABLES)
+        users = [(number, *values) for number, values in USERS.items()]
+        _fill(connection, "usr", users)
+        employees = (
+            (number, *(_stored(row[name]) for name in EMPLOYEE_COLUMNS))
+            for number, row in company.employees.items()
+        )
+        _fill(connection, "employee", employees)
+        members = (
+            (*key, *(_stored(row[name]) for name in MEMBERSHIP_COLUMNS))
+            for key, row in company.memberships.items()
+        )
+        _fill(connection, "membership", members)
+        _fill(connection, "event_log", map(_logged, events))
+        connection.commit()
+    finally:
+        connection.close()
+
+
+def write_snapshot(path: Path, events: Iterable[Event]) -> None:
+    """The event log as CSV with header; NULL is an unquoted empty field (RFC 4180)."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(",".join(LOG_COLUMNS) + "\r\n")
+        for event in events:
+            file.write(",".join(map(_csv_field, _logged(event))) + "\r\n")
+
+
+def _fill(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[object, ...]]) -> None:
+    listed = list(rows)
+    marks = ", ".join("?" * len(listed[0]))
+    connection.executemany(f"INSERT INTO {table} VALUES ({marks})", listed)  # noqa: S608  our names
+
+
+def _logged(event: Event) -> tuple[object, ...]:
+    values = (getattr(event, name) for name in LOG_COLUMNS)
+    return tuple(_stored(value) for value in values)
+
+
+def _stored(value: Value) -> object:
+    """A value as SQLite stores it; times with microseconds, as SQLAlchemy writes them."""
+    match value:
+        case datetime():
+            return value.isoformat(sep=" ", timespec="microseconds")
+        case date():
+            return value.isoformat()
+        case Decimal():
+            return float(value)
+    return value
+
+
+def _csv_field(value: object) -> str:
+    if value is None:
+        return ""
+    escaped = str(value).replace('"', '""')
+    return f'"{escaped}"'

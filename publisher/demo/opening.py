@@ -1,0 +1,143 @@
+"""Rows on purpose: the ``usr`` stories that the demo prints, and one row for each way to be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from publisher.change import Outcome, Reason
+from publisher.demo.log import Event
+
+USERS: dict[int, tuple[str, str, bytes | None]] = {
+    1: ("John", "Doe", b"\xbb\xbb"),
+    3: ("Anna", "Hoar", None),
+    4: ("Ivan", "Морозов", b"\x00\x01\x02"),
+}
+"""``usr`` as it stands: idu to fname, lname, photo."""
+
+
+def user_stories() -> list[Event]:
+    """Four users, one after the other; the first one's values are Jack Frost's, who is John Doe now."""
+    return [
+        _user(1, "idu=1", "fname", None, "Jack"),
+        _user(1, "idu=1", "lname", None, "Frost"),
+        _user(1, "idu=1", "photo", None, "qqo="),
+        _user(3, "idu=1", "fname", "Jack", "John"),
+        _user(3, "idu=1", "lname", "Frost", "Doe"),
+        _user(3, "idu=1", "photo", "qqo=", "u7s="),
+        _user(1, "idu=2", "fname", None, "Nora"),
+        _user(1, "idu=2", "lname", None, "Rime"),
+        _user(4, "idu=2", None, None, None),
+        _user(2, "idu=3", "fname", "Ann", "Anna").must(Outcome.SUPERSEDED, Reason.FIELD_QUERY_BACK),
+        _user(8, "idu=3", "fname", None, None),
+        # One object, whatever its key looks like.
+        _user(3, "idu=4", "lname", "Frost", "Морозов").must(
+            Outcome.SUPERSEDED, Reason.ROW_QUERY_BACK
+        ),
+        _user(6, "idu= 04", None, None, None),
+    ]
+
+
+SUPERSEDED_USER = 9
+"""Index of the type 2 event that a type 8 event of the same column supersedes."""
+
+
+def _user(event_type: int, key: str, column: str | None, old: str | None, new: str | None) -> Event:
+    return Event(0, key, "N", event_type, None, None, "usr", column, old, new)
+
+
+def _employee(number: int) -> Event:
+    key = f"empno={number}"
+    return Event(0, key, "N", 3, None, "hr_app", "employee", "badge", "B00001", "B00002")
+
+
+def _event_type(event: Event) -> None:
+    event.event_type = 9
+
+
+def _negative_event_type(event: Event) -> None:
+    event.event_type = -1
+
+
+def _key_without_column(event: Event) -> None:
+    event.table_key = event.table_key.removeprefix("empno=")
+
+
+def _key_with_open_quote(event: Event) -> None:
+    event.table_key = 'empno="17'
+
+
+def _no_column(event: Event) -> None:
+    event.column_name = None
+
+
+def _unknown_column(event: Event) -> None:
+    event.column_name = "shoe_size"
+
+
+def _no_table(event: Event) -> None:
+    event.table_name = ""
+
+
+def _unknown_table(event: Event) -> None:
+    event.table_name = "employes"
+
+
+def _bad_base64(event: Event) -> None:
+    event.column_name, event.old_value, event.new_value = "photo", None, "not*base64"
+
+
+def _forbidden_character(event: Event) -> None:
+    event.new_value = "B00\x0702"
+
+
+def _negative_record_id(event: Event) -> None:
+    event.record_id = -1
+
+
+def _no_event_time(event: Event) -> None:
+    event.timeless = True
+
+
+WRONG: list[tuple[Reason, Callable[[Event], None]]] = [
+    (Reason.EVENT_TYPE, _event_type),
+    (Reason.EVENT_TYPE, _negative_event_type),
+    (Reason.TABLE_KEY, _key_without_column),
+    (Reason.TABLE_KEY, _key_with_open_quote),
+    (Reason.COLUMN_NAME, _no_column),
+    (Reason.COLUMN_NAME, _unknown_column),
+    (Reason.TABLE_NAME, _no_table),
+    (Reason.TABLE_NAME, _unknown_table),
+    (Reason.VALUE, _bad_base64),
+    (Reason.FORBIDDEN_CHARACTER, _forbidden_character),
+    (Reason.RECORD_ID, _negative_record_id),
+    (Reason.EVENT_TIME, _no_event_time),
+]
+"""Each way to be rejected and what makes a good event so."""
+
+
+def wrong_event(kind: int, number: int) -> Event:
+    """An event of employee ``number`` that is wrong in the ``kind``-th way."""
+    reason, spoil = WRONG[kind]
+    event = _employee(number)
+    spoil(event)
+    return event.must(Outcome.REJECTED, reason)
+
+
+def double_record(number: int, *, identical: bool) -> list[Event]:
+    """The same record id twice for one object: ignored if identical, else rejected."""
+    first, second = _employee(number), _employee(number)
+    second.repeats = first
+    if identical:
+        second.must(Outcome.IGNORED, Reason.DUPLICATE)
+    else:
+        second.new_value = "B00003"
+        second.must(Outcome.REJECTED, Reason.DOUBLE_RECORD)
+    return [first, second]
+
+
+def excluded_event(number: int) -> Event:
+    """An event of a table that the job file excludes."""
+    event = Event(
+        0, f"id={number}", "N", 1, None, None, "audit_trail", "note", None, f"entry {number}"
+    )
+    return event.must(Outcome.IGNORED, Reason.EXCLUDED)
