@@ -1,0 +1,206 @@
+"""Columns of a batch as the types that records need: in bulk, row by row only where that fails.
+
+Snapshots bring text, Parquet and databases bring types of their own; both are welcome.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Integers = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
+"""Values, and which of them are there and right; the others are 0."""
+
+LARGEST = (1 << 63) - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_PLAIN_INTEGER = "^[0-9]{1,18}$"
+_PLAIN_TIME = r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,9})?$"
+_TIME = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?"
+    r"\s*(?:(Z|UTC)|([+-])(\d\d)(?::?(\d\d))?)?",
+    re.ASCII,
+)
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """The array without dictionary and large offsets."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return plain(array.dictionary_decode())
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array.cast(pa.string())
+    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
+        return array.cast(pa.binary())
+    return array
+
+
+def texts(array: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """The column as text, and which values are right; null is right, what is no text becomes null."""
+    array = plain(array)
+    right = np.ones(len(array), bool)
+    if pa.types.is_string(array.type):
+        return array, right
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), pa.string()), right
+    if pa.types.is_binary(array.type):
+        try:
+            return array.cast(pa.string()), right
+        except pa.ArrowInvalid:
+            decoded = [_decoded(value) for value in array.to_pylist()]
+            right = np.array([readable for _, readable in decoded], bool)
+            return pa.array([value for value, _ in decoded], pa.string()), right
+    if pa.types.is_nested(array.type):
+        return pa.nulls(len(array), pa.string()), ~_valid(array)
+    if pa.types.is_decimal(array.type):
+        return pa.array([None if v is None else format(v, "f") for v in array.to_pylist()], pa.string()), right
+    return array.cast(pa.string()), right
+
+
+def _decoded(value: bytes | None) -> tuple[str | None, bool]:
+    """The text of some bytes, and whether they are text."""
+    if value is None:
+        return None, True
+    try:
+        return value.decode(), True
+    except UnicodeDecodeError:
+        return None, False
+
+
+def integers(array: pa.Array) -> Integers:
+    """The column as integers of 64 bits; numbers with a fraction and other text are not right."""
+    array = plain(array)
+    if pa.types.is_boolean(array.type):
+        return np.zeros(len(array), np.int64), np.zeros(len(array), bool)
+    try:
+        if pa.types.is_string(array.type) and _any_matches(array, "[^0-9]"):
+            raise pa.ArrowInvalid
+        return _numbers(array.cast(pa.int64()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _partly(array, _PLAIN_INTEGER, lambda part: _numbers(part.cast(pa.int64()))[0], _integer)
+
+
+def times(array: pa.Array, zone: str) -> Integers:
+    """The column as microseconds since 1970-01-01 UTC; ``zone`` holds where none is written.
+
+    Text is ISO 8601 or ODBC (``yyyy-mm-dd hh:mm:ss.fffffffff``), finer digits are cut off.  A local
+    time that a change of the clocks gives twice means the first, one it leaves out the moment after.
+    """
+    array = plain(array)
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp("us"))
+    if pa.types.is_timestamp(array.type):
+        return _numbers(_instants(array.cast(pa.timestamp("us", array.type.tz), safe=False), zone))
+    if not pa.types.is_string(array.type):
+        return np.zeros(len(array), np.int64), np.zeros(len(array), bool)
+    try:
+        return _numbers(_instants(_zoneless(array), zone))
+    except pa.ArrowInvalid:
+        pass
+    try:
+        return _numbers(array.cast(pa.timestamp("us", "UTC")))
+    except pa.ArrowInvalid:
+        pass
+    local = ZoneInfo(zone)
+    return _partly(
+        array,
+        _PLAIN_TIME,
+        lambda part: _numbers(_instants(_zoneless(part), zone))[0],
+        lambda value: _time(value, local),
+    )
+
+
+def _zoneless(array: pa.Array) -> pa.Array:
+    """Text without zone as timestamps.  Raises ``ArrowInvalid`` where it is anything else."""
+    longest = pc.max(pc.binary_length(array)).as_py() or 0
+    if longest > 26:
+        rest = pc.utf8_slice_codeunits(array, 26)
+        if longest > 29 or _any_matches(rest, "[^0-9]"):
+            raise pa.ArrowInvalid
+        array = pc.utf8_slice_codeunits(array, 0, 26)
+    return array.cast(pa.timestamp("us"))
+
+
+def _instants(array: pa.Array, zone: str) -> pa.Array:
+    if array.type.tz is not None or zone == "UTC":
+        return array
+    return pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")
+
+
+def _numbers(array: pa.Array) -> Integers:
+    return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), _valid(array)
+
+
+def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
+    valid: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _any_matches(array: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(array, pattern)).as_py())
+
+
+def _partly(
+    array: pa.Array,
+    pattern: str,
+    bulk: Callable[[pa.Array], npt.NDArray[np.int64]],
+    single: Callable[[object], int | None],
+) -> Integers:
+    """Rows of text that match ``pattern`` in bulk, the others (all, where bulk fails) one by one."""
+    values, right = np.zeros(len(array), np.int64), np.zeros(len(array), bool)
+    if pa.types.is_string(array.type):
+        matches = pc.match_substring_regex(array, pattern).fill_null(False)
+        try:
+            in_bulk = matches.to_numpy(zero_copy_only=False)
+            values[in_bulk] = bulk(array.filter(matches))
+            right |= in_bulk
+        except pa.ArrowInvalid:
+            values[:] = 0
+    for i in np.flatnonzero(~right).tolist():
+        value = single(array[i].as_py())
+        if value is not None:
+            values[i], right[i] = value, True
+    return values, right
+
+
+def _integer(value: object) -> int | None:
+    if isinstance(value, str):
+        value = value.strip()
+        if not re.fullmatch(r"[+-]?[0-9]{1,40}", value):
+            return None
+        number = int(value)
+    elif isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        if value != value or value in (float("inf"), float("-inf")) or value != int(value):
+            return None
+        number = int(value)
+    else:
+        return None
+    return number if -LARGEST <= number <= LARGEST else None
+
+
+def _time(value: object, zone: ZoneInfo) -> int | None:
+    match = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction, utc, sign, hours, minutes = match.groups()
+    micros = int((fraction or "").ljust(6, "0")[:6])
+    try:
+        moment = datetime(
+            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), micros, zone
+        )
+        if utc:
+            moment = moment.replace(tzinfo=UTC)
+        elif sign:
+            offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+            moment = moment.replace(tzinfo=timezone(offset if sign == "+" else -offset))
+        return (moment - _EPOCH) // _MICROSECOND
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,55 @@
+"""What every source format offers, so that nothing else need know which one it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from publisher.catalogue import Catalogue
+from publisher.change import Position
+from publisher.sources.snapshots import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a reading task is told beside its split."""
+
+    source: int
+    """Number of the source in the job."""
+    lanes: int
+    catalogue: Catalogue
+
+
+class Source(Protocol):
+    """A source of changes read from files.
+
+    Splits are plain values and the same over two calls; reading one twice gives the same records.
+    """
+
+    @property
+    def format(self) -> str:
+        """Name of the format, as in settings and ``--format``."""
+
+    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
+        """The parts that tasks read, about ``wanted`` of them or more, in the order of the input.
+
+        Raises ``UsageError`` where there is nothing to read, ``FatalError`` where a file as a whole
+        cannot be what the format asks for.
+        """
+
+    def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        """Batches of ``RECORD_SCHEMA``; the last row of the last is the tally of the split, whose
+        number is ``number``.  Raises ``FatalError`` where the file has changed or is damaged."""
+
+    def position_text(self, position: Position) -> str:
+        """A position as users write it."""
+
+    def parse_position(self, text: str) -> Position:
+        """The position that a user wrote.  Raises ``UsageError``."""
+
+    def raw(self, split: Split, row: int) -> str | None:
+        """One record of a split as JSON text, read again; ``None`` where there is none."""

@@ -1,0 +1,176 @@
+"""The event log table of the IDM driver for JDBC, read from snapshots.
+
+The table's and columns' names are free, their order, number and types are fixed (reference, event log
+columns), so files without names are read by position, in one of two documented orders.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.change import Position
+from publisher.errors import FatalError, UsageError
+from publisher.keys import IdentifierCase
+from publisher.sources import snapshots
+from publisher.sources.columns import texts
+from publisher.sources.contract import Context
+from publisher.sources.event_log_objects import Names
+from publisher.sources.event_log_records import Normaliser, Place, as_json
+from publisher.sources.frames import Frame
+from publisher.sources.snapshots import Columns, SnapshotOptions, Split
+
+Layout = Literal["3.5", "2.x"]
+
+LAYOUT: Mapping[Layout, tuple[str, ...]] = {
+    "3.5": (
+        "record_id",
+        "table_key",
+        "status",
+        "event_type",
+        "event_time",
+        "perpetrator",
+        "table_name",
+        "column_name",
+        "old_value",
+        "new_value",
+    ),
+    "2.x": (
+        "record_id",
+        "status",
+        "event_type",
+        "event_time",
+        "perpetrator",
+        "table_name",
+        "table_key",
+        "column_name",
+        "old_value",
+        "new_value",
+    ),
+}
+"""Columns by position, by driver version: 2.0 and 2.1; 3.5.1, 3.6 and 4.8."""
+
+OPTIONAL = frozenset({"perpetrator", "column_name", "old_value", "new_value"})
+"""Columns that may be NULL, and so may be absent from a JSON object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How an event log is to be read."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Custom column names: the name in the log to the documented name."""
+    layout: Layout = "3.5"
+    """Order of the columns where they have no names."""
+    status: Literal["N", "any"] = "N"
+    """Which records are events: new ones, or all, to replay a log that was processed."""
+    time_zone: str = "UTC"
+    """Zone of event times that are written without one, by its IANA name."""
+    schema: str | None = None
+    """Schema of tables that the log names without one."""
+    identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN
+    """Case of table, schema and column names in keys and documents."""
+
+    def wanted(self) -> Columns:
+        """The columns to ask a file for.  Raises ``UsageError`` where a mapping makes no sense."""
+        unknown = sorted(set(self.columns.values()) - set(LAYOUT[self.layout]))
+        if unknown or len(set(self.columns.values())) < len(self.columns):
+            raise UsageError(
+                f"columns: {', '.join(unknown) or 'a name'} is not one of, or stands twice among,"
+                f" {', '.join(LAYOUT[self.layout])}; map each custom name to one of these"
+            )
+        written = {ours: theirs for theirs, ours in self.columns.items()}
+        return Columns(LAYOUT[self.layout], written, OPTIONAL)
+
+
+@dataclass(frozen=True, slots=True)
+class EventLog:
+    """The source: snapshots of an event log."""
+
+    options: Options = field(default_factory=Options)
+    snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
+    format: str = "event-log"
+
+    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
+        return snapshots.splits(paths, self.snapshot, self.options.wanted(), wanted)
+
+    def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        return read_frames(self._frames(split), split.path, number, ctx, self.options)
+
+    def position_text(self, position: Position) -> str:
+        return position.text()
+
+    def parse_position(self, text: str) -> Position:
+        """``4711`` is a record_id; ``events.csv:17`` a record without one, by its place."""
+        part, _, number = text.strip().rpartition(":")
+        if not number.isascii() or not number.isdigit():
+            raise UsageError(f"{text!r} is no position of an event log; write a record_id or FILE:NUMBER")
+        return Position(part, int(number), 0, 0)
+
+    def raw(self, split: Split, row: int) -> str | None:
+        for frame in self._frames(split):
+            for broken in frame.broken:
+                if broken.row == row:
+                    return as_json(broken.raw)
+            hits = (frame.rows == row).nonzero()[0]
+            if len(hits):
+                return as_json(frame.batch.slice(int(hits[0]), 1).to_pylist()[0])
+        return None
+
+    def _frames(self, split: Split) -> Iterator[Frame]:
+        columns = self.options.wanted()
+        frames = snapshots.frames(split, self.snapshot, columns)
+        if snapshots.by_position(split, self.snapshot, columns):
+            return _with_layout_checked(frames, split.path, self.options.layout)
+        return frames
+
+
+def read_frames(
+    frames: Iterator[Frame], file: str, number: int, ctx: Context, options: Options
+) -> Iterator[pa.RecordBatch]:
+    """Batches of ``RECORD_SCHEMA`` of frames that hold the documented columns, and their tally.
+
+    ``file`` names the input in the positions of records that have no usable record_id.
+    """
+    place = Place(ctx.source, number, file, ctx.lanes)
+    names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
+    normaliser = Normaliser(
+        place, names, any_status=options.status == "any", time_zone=options.time_zone
+    )
+    return normaliser.batches(frames)
+
+
+def _with_layout_checked(frames: Iterator[Frame], path: str, layout: Layout) -> Iterator[Frame]:
+    """Refuse a file whose status column holds no status letter in its first records."""
+    checked = False
+    for frame in frames:
+        if not checked and frame.batch.num_rows:
+            _check_layout(frame.batch, path, layout)
+            checked = True
+        yield frame
+
+
+def _check_layout(batch: pa.RecordBatch, path: str, layout: Layout) -> None:
+    if _has_status(batch, LAYOUT[layout].index("status")):
+        return
+    other: Layout = "2.x" if layout == "3.5" else "3.5"
+    fits = _has_status(batch, LAYOUT[other].index("status"))
+    advice = f'set layout = "{other}"' if fits else "name the columns in the file"
+    raise FatalError(
+        f"{path}: no record of the first {batch.num_rows} has a status letter where the layout {layout} has it;"
+        f" {advice}"
+    )
+
+
+def _has_status(batch: pa.RecordBatch, column: int) -> bool:
+    text = pc.utf8_trim_whitespace(texts(batch.column(column))[0])
+    return bool(pc.any(pc.equal(pc.utf8_length(text), 1)).as_py())
+
+
+SOURCE = EventLog
+"""What the registry makes a source of this format from."""

@@ -1,0 +1,206 @@
+"""Names in event log records: tables, keys and columns, checked against what is known of them.
+
+Each distinct name is looked at once for each split or batch, whatever the number of records.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from publisher.catalogue import Catalogue, Kind, Table
+from publisher.change import Reason
+from publisher.keys import IdentifierCase, KeyForm, KeyProblem, parse
+from publisher.lanes import key_lane, table_hash
+
+_PART = re.compile(r'\s*(?:"((?:[^"]|"")*)"|`((?:[^`]|``)*)`|\[((?:[^\]]|\]\])*)\]|([^."`\[\]]+?))\s*(\.|$)')
+
+
+class Fault(NamedTuple):
+    """Why a record is rejected."""
+
+    reason: Reason
+    detail: str
+    """What is wrong, ending with what to do."""
+
+
+class Key(NamedTuple):
+    """A key that was understood: canonical text and lane."""
+
+    text: str
+    lane: int
+
+
+class Column(NamedTuple):
+    """A column that was understood: its name, whether its values are binary."""
+
+    name: str
+    octet: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table that records speak of, with all that its keys and columns are checked against."""
+
+    schema: str | None
+    table: str
+    known: Table | None
+    form: KeyForm
+    key_start: str | None
+    """What the canonical key begins with where the primary key is one known column."""
+    key_columns: frozenset[str]
+    hash: int
+
+
+def split_name(text: str) -> tuple[str | None, str] | None:
+    """Schema and table of a name such as ``schema.table``; parts may be quoted as databases do.
+
+    A third part before them (a database) is left out.  ``None`` where it is no such name.
+    """
+    parts, at = [], 0
+    while True:
+        match = _PART.match(text, at)
+        if match is None:
+            return None
+        double, back, bracket, bare = match.group(1, 2, 3, 4)
+        if double is not None:
+            parts.append(double.replace('""', '"'))
+        elif back is not None:
+            parts.append(back.replace("``", "`"))
+        elif bracket is not None:
+            parts.append(bracket.replace("]]", "]"))
+        else:
+            parts.append(bare)
+        at = match.end()
+        if match[5] != ".":
+            break
+    if not 1 <= len(parts) <= 3 or not all(parts):
+        return None
+    return (parts[-2] if len(parts) > 1 else None), parts[-1]
+
+
+class Names:
+    """Answers for one split; remembers what it was asked."""
+
+    def __init__(
+        self, catalogue: Catalogue, schema: str | None, case: IdentifierCase, lanes: int
+    ) -> None:
+        self._catalogue = catalogue
+        self._schema = schema
+        self._case = case
+        self._lanes = lanes
+        self._targets: dict[str, Target | Fault] = {}
+        self._columns: dict[tuple[str, str], Column | Fault] = {}
+
+    def target(self, name: str) -> Target | Fault:
+        """The table that ``table_name`` speaks of."""
+        found = self._targets.get(name)
+        if found is None:
+            found = self._targets[name] = self._find(name)
+        return found
+
+    def _find(self, name: str) -> Target | Fault:
+        parts = split_name(name)
+        if parts is None:
+            return Fault(
+                Reason.TABLE_NAME, f"table_name {name!r} is no table name; write table or schema.table"
+            )
+        schema, table = parts[0] or self._schema, parts[1]
+        known = self._catalogue.table(schema, table)
+        if known is None and self._catalogue.closed:
+            return Fault(
+                Reason.TABLE_NAME,
+                f"the database has no table {name!r}; mend table_name or set the schema",
+            )
+        schema = schema or (known.schema if known else None)
+        spelled = self._case.apply(table, known.name if known else None)
+        if schema is not None:
+            schema = self._case.apply(schema, known.schema if known else None)
+        columns = dict(known.columns) if known else {}
+        form = KeyForm(columns, self._case, known.key if known else ())
+        key = [self._case.apply(column, column) for column in known.key] if known else []
+        simple = len(key) == 1 and re.fullmatch(r"\w+", key[0])
+        return Target(
+            schema,
+            spelled,
+            known,
+            form,
+            f"{key[0]}=" if simple else None,
+            frozenset(column.casefold() for column in key),
+            table_hash(schema, spelled),
+        )
+
+    def key(self, target: Target, text: str) -> Key | Fault:
+        """The canonical form of a ``table_key`` and its lane."""
+        try:
+            canonical = target.form.text(text)
+            if not (
+                target.key_start and canonical.startswith(target.key_start) and "+" not in canonical
+            ):
+                self._check_columns(target, canonical)
+        except KeyProblem as problem:
+            return Fault(Reason.TABLE_KEY, f"table_key {_short(text)}: {problem}")
+        return Key(canonical, key_lane(target.hash, canonical, self._lanes))
+
+    def _check_columns(self, target: Target, canonical: str) -> None:
+        known = target.known
+        if known is None or not (known.key or known.complete):
+            return
+        written = [part.column for part in parse(canonical)]
+        if target.key_columns:
+            if {column.casefold() for column in written} != target.key_columns:
+                raise KeyProblem(
+                    f"the key of {known.name} is {', '.join(known.key)}, not {', '.join(written)};"
+                    " mend the trigger or the table's key in the settings"
+                )
+            return
+        columns = {column.casefold() for column in known.columns}
+        absent = [column for column in written if column.casefold() not in columns]
+        if absent:
+            raise KeyProblem(f"{known.name} has no column {', '.join(absent)}; mend the trigger")
+
+    def column(self, name: str, target: Target, column: str) -> Column | Fault:
+        """The column that ``column_name`` speaks of, in the table that ``name`` stands for."""
+        found = self._columns.get((name, column))
+        if found is None:
+            found = self._columns[name, column] = self._find_column(target, column)
+        return found
+
+    def _find_column(self, target: Target, column: str) -> Column | Fault:
+        if not column.strip():
+            return Fault(Reason.COLUMN_NAME, "column_name is empty; per-field events need it")
+        known = target.known
+        if known is None:
+            return Column(self._case.apply(column), octet=False)
+        found = _lookup(known, column)
+        if found is None and "." in column:
+            found = self._child_column(target, column)
+        if found is None and known.complete:
+            return Fault(
+                Reason.COLUMN_NAME,
+                f"{known.name} has no column {column!r}; mend column_name or the table's columns",
+            )
+        kind = found[1] if found else None
+        return Column(self._case.apply(column, found[0] if found else None), kind is Kind.OCTET)
+
+    def _child_column(self, target: Target, column: str) -> tuple[str, Kind] | None:
+        """A column of a child table, written ``child.column`` (logical classes, child table)."""
+        child_name, _, child_column = column.rpartition(".")
+        child = self._catalogue.table(target.schema, child_name)
+        found = _lookup(child, child_column) if child is not None else None
+        return (f"{child.name}.{found[0]}", found[1]) if child is not None and found else None
+
+
+def _lookup(table: Table, column: str) -> tuple[str, Kind] | None:
+    """Name and kind of a column: as written, else whatever the case where only one fits."""
+    kind = table.columns.get(column)
+    if kind is not None:
+        return column, kind
+    folded = column.casefold()
+    fits = [(name, kind) for name, kind in table.columns.items() if name.casefold() == folded]
+    return fits[0] if len(fits) == 1 else None
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:80]}…")

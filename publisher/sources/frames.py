@@ -1,0 +1,34 @@
+"""What framing gives: the records of a split as columns, and those that are no records."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+class Broken(NamedTuple):
+    """A piece of the input that should be a record and cannot be read as one."""
+
+    row: int
+    """Number of the record, as in ``Frame.rows``."""
+    reason: str
+    """What is wrong, ending with what to do."""
+    raw: str
+    """The piece itself; bytes that are no text as ``\\xNN``."""
+
+
+class Frame(NamedTuple):
+    """Some records of a split, in the order of the input.
+
+    Every record that was framed is in ``batch`` or in ``broken``, exactly once.
+    """
+
+    batch: pa.RecordBatch
+    rows: npt.NDArray[np.int64]
+    """Number of each record of ``batch`` in its file, from 1.  For text it is the line on which the
+    record starts (lines end at LF; a header is line 1), so that an editor leads to the record; for
+    Parquet it counts rows."""
+    broken: tuple[Broken, ...] = ()

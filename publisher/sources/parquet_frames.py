@@ -1,0 +1,106 @@
+"""Framing of Parquet: batches of bounded size, whatever the size of the row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from publisher.errors import FatalError
+from publisher.sources.frames import Frame
+
+BATCH_BYTES = 8 << 20
+BATCH_ROWS = 16_384
+WIDE_ROW = 1 << 10
+"""Bytes; from rows of this mean size on, few are read at once: sizes within a row group differ."""
+WIDE_ROWS = 256
+
+
+class ParquetOptions(Protocol):
+    """What framing of Parquet must know; see ``SnapshotOptions``."""
+
+    @property
+    def header(self) -> str: ...
+
+
+class ParquetColumns(Protocol):
+    """The columns asked for; see ``Columns``."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    def locate(self, found: Sequence[str], where: str) -> list[int]: ...
+
+
+def row_groups(
+    path: str, columns: ParquetColumns, options: ParquetOptions, target: int
+) -> list[tuple[int, int, int, int]]:
+    """Runs of row groups of about ``target`` bytes: first, after the last, first row, bytes."""
+    with _opened(path) as file:
+        _places(file, path, columns, options)
+        runs: list[tuple[int, int, int, int]] = []
+        start, first, row, size = 0, 1, 1, 0
+        for group in range(file.metadata.num_row_groups):
+            meta = file.metadata.row_group(group)
+            stored = sum(meta.column(i).total_compressed_size for i in range(meta.num_columns))
+            if group > start and size + stored / 2 > target:
+                runs.append((start, group, first, size))
+                start, first, size = group, row, 0
+            size += stored
+            row += meta.num_rows
+        return [*runs, (start, file.metadata.num_row_groups, first, size)]
+
+
+def frames(
+    path: str, groups: range, first: int, columns: ParquetColumns, options: ParquetOptions
+) -> Iterator[Frame]:
+    """Frames of some row groups, whose first row has number ``first``."""
+    with _opened(path) as file:
+        places = _places(file, path, columns, options)
+        names = [file.schema_arrow.names[i] for i in places]
+        for group in groups:
+            rows = _batch_rows(file.metadata.row_group(group))
+            for batch in file.iter_batches(rows, [group], names, use_threads=False):
+                for piece in _pieces(batch.select(names).rename_columns(list(columns.names))):
+                    numbers = np.arange(first, first + piece.num_rows, dtype=np.int64)
+                    yield Frame(piece, numbers)
+                    first += piece.num_rows
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[pq.ParquetFile]:
+    """A Parquet file; what is wrong with it becomes ``FatalError``, here and while it is read."""
+    try:
+        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+            yield file
+    except (pa.ArrowInvalid, OSError) as problem:
+        raise FatalError(f"{path} is no Parquet file, or cut or damaged ({problem}); export it again") from problem
+
+
+def _places(
+    file: pq.ParquetFile, path: str, columns: ParquetColumns, options: ParquetOptions
+) -> list[int]:
+    found = file.schema_arrow.names
+    if options.header != "no":
+        return columns.locate(found, path)
+    if len(found) != len(columns.names):
+        raise FatalError(f'{path} has {len(found)} columns, not {len(columns.names)}; set header = "yes"')
+    return list(range(len(found)))
+
+
+def _batch_rows(group: pq.RowGroupMetaData) -> int:
+    mean = max(1, group.total_byte_size // max(1, group.num_rows))
+    most = BATCH_ROWS if mean < WIDE_ROW else WIDE_ROWS
+    return int(max(1, min(most, BATCH_BYTES // mean)))
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if batch.nbytes <= 2 * BATCH_BYTES or batch.num_rows <= 1:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _pieces(batch.slice(0, half))
+    yield from _pieces(batch.slice(half))
