@@ -1,0 +1,193 @@
+"""Finds the documents in a file: one document, or one on each line.
+
+Lines end at LF only.  Which of the two a file is, is decided by evidence, the strongest first:
+
+1. the first line that is not blank is a whole XML document by itself: one on each line;
+2. the file is well-formed as a whole: one document;
+3. neither, so something is broken: one on each line where two of the first lines begin with
+   ``<nds`` or one of them is a whole document; else one document.
+
+Compressed files are known by their first bytes, not by their name.  A document on a line is read by
+itself, so memory depends on the longest line and not on the file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from lxml import etree
+
+LARGEST = 512 * 1024 * 1024
+"""Bytes of the largest document that is read; a larger one is a problem."""
+
+PARSER = etree.XMLParser(
+    encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=True
+)
+"""Expands no entity and fetches nothing.  ``huge_tree`` lets values pass 10 MB; it also lifts the
+limit on entities in attributes, of which ``refusal`` lets none through."""
+
+_GZIP = b"\x1f\x8b"
+_BUFFER = 1024 * 1024
+_SAMPLE_LINES = 1000
+_START = re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*\?>\s*)?<nds[\s/>]")
+_PROLOG = re.compile(rb"\s+|<\?.*?\?>|<!--.*?-->", re.DOTALL)
+_ENCODING = re.compile(rb"<\?xml\s[^>]*?encoding\s*=\s*[\"']([^\"'>]*)")
+_BOM = b"\xef\xbb\xbf"
+_WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\0")
+
+
+class Framed(NamedTuple):
+    """A document as bytes, or the problem that stands in its place.
+
+    ``number`` counts the documents of the file, ``line`` is its first line; both from 1.  Where each
+    line is a document, an empty line counts as one.
+    """
+
+    number: int
+    line: int
+    data: bytes
+    problem: str | None = None
+
+
+def documents(path: Path) -> Iterator[Framed]:
+    """The documents of a file, in order.
+
+    Raises what reading raises: ``OSError``, and ``EOFError`` or ``zlib.error`` where a compressed
+    file is broken.
+    """
+    one_per_line = _is_one_per_line(path)
+    with open_plain(path) as file:
+        yield from (_lines(file) if one_per_line else _whole(file))
+
+
+def refusal(data: bytes) -> str | None:
+    """Why a document is not given to the parser at all, ``None`` where it may be.
+
+    XDS has no document type, so a declaration of one is refused before anything in it, entities
+    above all, can take effect.
+    """
+    if data.startswith(b"<nds"):
+        return None
+    if data.startswith(_WIDE_BOMS):
+        return "not UTF-8 text: convert the file to UTF-8"
+    position = len(_BOM) if data.startswith(_BOM) else 0
+    encoding = _ENCODING.match(data, position)
+    if encoding and encoding[1].lower() not in (b"utf-8", b"utf8", b"us-ascii"):
+        name = encoding[1].decode("ascii", "replace")
+        return f"declares the encoding {name}: convert the document to UTF-8"
+    while found := _PROLOG.match(data, position):
+        position = found.end()
+    if data.startswith(b"<!DOCTYPE", position):
+        return "has a DOCTYPE, which XDS does not: remove it (entities are never expanded)"
+    return None
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """The file's bytes, uncompressed."""
+    with path.open("rb") as file:
+        packed = file.read(len(_GZIP)) == _GZIP
+    if packed:
+        return cast(BinaryIO, io.BufferedReader(gzip.GzipFile(path), _BUFFER))
+    return path.open("rb", _BUFFER)
+
+
+def _whole(file: BinaryIO) -> Iterator[Framed]:
+    data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        yield Framed(1, 1, b"", _too_large())
+    elif data.strip():
+        yield Framed(1, 1, data)
+    else:
+        yield Framed(1, 1, b"", "the file is empty: it holds no document")
+
+
+def _lines(file: BinaryIO) -> Iterator[Framed]:
+    number = 0
+    while data := file.readline(LARGEST + 1):
+        number += 1
+        if len(data) > LARGEST:
+            yield Framed(number, number, b"", _too_large())
+            _skip_line(file, data)
+        elif data.isspace():
+            yield Framed(number, number, b"", "the line is empty: each line is one document")
+        else:
+            yield Framed(number, number, data.removesuffix(b"\n"))
+
+
+def _skip_line(file: BinaryIO, data: bytes) -> None:
+    while data and not data.endswith(b"\n"):
+        data = file.readline(_BUFFER)
+
+
+def _too_large() -> str:
+    return f"the document is larger than {LARGEST // 2**20} MiB: it is not checked"
+
+
+def _is_one_per_line(path: Path) -> bool:
+    with open_plain(path) as file:
+        filled = (line for line in _limited_lines(file) if not line.isspace())
+        first = next(filled, b"")
+        second = next(filled, b"")
+        # A comment or an instruction may follow the one document of a file.
+        if _is_complete(first) and not second.startswith((b"<!", b"<?")):
+            return True
+        if not first or _is_complete_file(path):
+            return False
+        sample = [line for line in chain((first, second), filled) if _START.match(line)]
+    return len(sample) > 1 or any(_is_complete(line) for line in sample)
+
+
+def _limited_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The first line as a whole, and the beginnings of more."""
+    yield file.readline(LARGEST)
+    seen = 0
+    for _ in range(_SAMPLE_LINES):
+        line = file.readline(_BUFFER)
+        seen += len(line)
+        if not line or seen > 8 * _BUFFER:
+            return
+        yield line
+
+
+def _is_complete(data: bytes) -> bool:
+    if refusal(data) is not None:
+        return False
+    try:
+        etree.fromstring(data, PARSER)
+    except etree.XMLSyntaxError:
+        return False
+    return True
+
+
+class _NoTree:
+    """Target of a parser that builds no tree; a document type ends the parsing."""
+
+    def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
+        raise ValueError
+
+    def close(self) -> None:
+        """Give nothing back."""
+
+
+def _is_complete_file(path: Path) -> bool:
+    """Whether the file as a whole is well-formed; reads as far as it is, in flat memory."""
+    target: Any = _NoTree()
+    parser = etree.XMLParser(encoding="utf-8", target=target, resolve_entities=False)
+    with open_plain(path) as file:
+        chunk = file.read(64 * 1024)
+        if refusal(chunk) is not None:
+            return False
+        try:
+            while chunk:
+                parser.feed(chunk)
+                chunk = file.read(_BUFFER)
+            parser.close()
+        except (etree.XMLSyntaxError, ValueError):
+            return False
+    return True

@@ -1,0 +1,92 @@
+"""Checks documents against the XDS schema and says what is wrong, where.
+
+A document goes through libxml2 (XSD 1.0), then through the assertions that XSD 1.0 cannot say.  What
+is not a document at all is a finding too, and the next one is checked: nothing that a file holds
+raises an error.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from lxml import etree
+
+from publisher.xds.findings import Finding, Profile, json_line, text_line
+from publisher.xds.framing import PARSER, Framed, documents, refusal
+from publisher.xds.schema import Element, Schema, load
+
+__all__ = ["Finding", "Profile", "json_line", "text_line", "validate_files"]
+
+_LAST_SHORT_LINE = 65535
+"""libxml2 keeps the line of a node in 16 bits; beyond it has to be asked for."""
+
+_SUBJECT = re.compile(r"^Element '[^']*'(, |: )")
+_HINTS = re.compile(r", use XML_PARSE_HUGE option|, line \d+, column \d+$|( as)? line 1(?!\d)")
+
+
+def validate_files(
+    paths: Iterable[str | Path], profile: Profile | str = Profile.STRICT
+) -> Iterator[Finding]:
+    """The findings of all files, in order: of files, documents, lines.
+
+    A file holds one document or one on each line, and may be compressed with gzip.  A file that
+    cannot be read is a finding.  Raises ``ValueError`` for an unknown profile, ``FatalError`` where
+    the schema is missing.
+    """
+    schema = load(Profile(profile))
+    for path in paths:
+        yield from _validate_file(Path(path), schema)
+
+
+def _validate_file(path: Path, schema: Schema) -> Iterator[Finding]:
+    last = Framed(0, 1, b"")
+    try:
+        for last in documents(path):
+            for line, element, reason in _validate_document(last, schema):
+                yield Finding(str(path), line, last.number, element, reason)
+    except (OSError, EOFError, zlib.error) as error:
+        what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        yield Finding(str(path), last.line, last.number, "", f"cannot be read: {what}")
+
+
+def _validate_document(framed: Framed, schema: Schema) -> Iterator[tuple[int, str, str]]:
+    """Line, element and reason of each finding in a document."""
+    problem = framed.problem or refusal(framed.data)
+    if problem is not None:
+        yield framed.line, "", problem
+        return
+    try:
+        root: Element = etree.fromstring(framed.data, PARSER)
+    except etree.XMLSyntaxError as error:
+        yield framed.line + max(error.lineno or 1, 1) - 1, "", f"not XML: {_parse_reason(error)}"
+        return
+    if schema.grammar.validate(root) and not schema.suspects(root):
+        return
+    for line, element, reason in sorted(_problems(root, schema), key=lambda problem: problem[0]):
+        yield framed.line + line - 1, element, reason
+
+
+def _problems(root: Element, schema: Schema) -> Iterator[tuple[int, str, str]]:
+    log: Any = schema.grammar.error_log
+    for entry in log:
+        path = entry.path or ""
+        yield _line(root, path, entry.line), path, _SUBJECT.sub("", entry.message)
+    tree = root.getroottree()
+    for element, reason in schema.failed_assertions(root):
+        yield max(element.sourceline or 1, 1), tree.getpath(element), reason
+
+
+def _line(root: Element, path: str, line: int) -> int:
+    if line >= _LAST_SHORT_LINE and ":" not in path:
+        return max(root.xpath(path)[0].sourceline or line, line)
+    return max(line, 1)
+
+
+def _parse_reason(error: etree.XMLSyntaxError) -> str:
+    column = error.position[1]
+    reason = " ".join(_HINTS.sub("", error.msg or "broken").split())
+    return f"{reason} (column {column})"
