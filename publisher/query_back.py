@@ -1,17 +1,22 @@
-"""Query-back: what is asked of a database, and what it may answer."""
+"""Reading current rows for query-back events: what is asked and what is answered.
+
+The database side stands behind ``Lookup``; ``publisher.database.lookup`` has the real one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 from publisher.change import Object, Reason
 
 
 class Row(NamedTuple):
-    """The current row of an object: all columns of its table in the table's order.
+    """The current row of an object.
 
-    Values are in the text form of the event log (Base64 for binary); ``None`` is NULL.
+    ``columns`` are all columns of the table in its order, named as the database names them, the key
+    included; ``values`` are in the text form of the event log (event log columns, old_value and
+    new_value), ``None`` for NULL.
     """
 
     columns: tuple[str, ...]
@@ -19,18 +24,33 @@ class Row(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The database cannot answer for this object; ``detail`` ends with what to do."""
+    """The row could not be read for a reason that lies in this object.
+
+    ``detail`` says what is wrong and ends with what to do.
+    """
 
     reason: Reason
     detail: str
 
 
-Answer = Row | Refused | None
-"""``None``: the row is gone."""
+Answer: TypeAlias = Row | Refused | None
+"""``None``: there is no such row (any more)."""
 
 
 class Lookup(Protocol):
-    """Answers for many objects at once."""
+    """Answers what the rows of objects hold now."""
 
-    def answers(self, objects: Sequence[Object]) -> Mapping[Object, Answer]:
-        """One answer for each object."""
+    def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
+        """An answer for each of the objects."""
+
+
+class NoDatabase:
+    """The lookup of a run without a database: refuses every object."""
+
+    def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
+        """``Refused`` for each of the objects."""
+        refused = Refused(
+            Reason.NO_DATABASE,
+            "the event's values are read from the database, and the run has none: give a database",
+        )
+        return dict.fromkeys(objects, refused)

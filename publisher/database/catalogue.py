@@ -1,0 +1,219 @@
+"""What the database says of its tables and views, asked once for each of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Inspector, inspect, text, types
+from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
+
+from publisher.catalogue import Kind, Table
+from publisher.database.connection import Database, fatal
+
+Type = types.TypeEngine[Any]
+
+_KINDS: tuple[tuple[type[Type], Kind], ...] = (
+    # the order matters for derived classes
+    (types.Boolean, Kind.STATE),
+    (types.Integer, Kind.INT),
+    (mysql.YEAR, Kind.INT),
+    (mysql.BIT, Kind.INT),
+    (types.Float, Kind.DECIMAL),
+    (types.Numeric, Kind.DECIMAL),
+    (types.LargeBinary, Kind.OCTET),
+    (types.BINARY, Kind.OCTET),
+    (types.VARBINARY, Kind.OCTET),
+    (mysql.TINYBLOB, Kind.OCTET),
+    (mysql.MEDIUMBLOB, Kind.OCTET),
+    (mysql.LONGBLOB, Kind.OCTET),
+    (types.DateTime, Kind.TIMESTAMP),
+    (types.Date, Kind.DATE),
+    (types.Time, Kind.TIME),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table or view as statements need it: ``table`` is what the rest of the program sees."""
+
+    table: Table
+    schema: str | None
+    """The schema for statements; ``None`` where the database has none or takes its default."""
+    types: Mapping[str, Type]
+    """SQL type of each column, domains resolved."""
+    casts: Mapping[str, str]
+    """PostgreSQL: each column's type in SQL, without length or precision."""
+
+    def column(self, name: str) -> str | None:
+        """A column's name as the database has it; exact case first, then any that is unambiguous."""
+        return _spelling(self.types, name)
+
+
+def kind_of(type_: Type) -> Kind:
+    """The kind of a column of this SQL type."""
+    if is_small_boolean(type_) or (isinstance(type_, mysql.BIT) and type_.length == 1):
+        return Kind.STATE
+    if isinstance(type_, types.Numeric) and type_.scale == 0 and type_.precision:
+        return Kind.INT
+    return next((kind for known, kind in _KINDS if isinstance(type_, known)), Kind.STRING)
+
+
+def is_small_boolean(type_: Type) -> bool:
+    """Whether it is TINYINT(1), which is what MySQL and MariaDB make of BOOLEAN."""
+    return isinstance(type_, mysql.TINYINT) and getattr(type_, "display_width", None) == 1
+
+
+class DatabaseCatalogue:
+    """The ``Catalogue`` of a database.  A table's name is matched as written, then without regard
+    to case where the database folds names."""
+
+    closed = True
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._relations: dict[tuple[str | None, str], Relation | None] = {}
+        self._names: dict[str | None, list[str]] = {}
+        self._folds: bool | None = None
+
+    def table(self, schema: str | None, name: str) -> Table | None:
+        """The table or view, or ``None`` where the database has none of this name.
+
+        Raises ``UnreachableError``, and ``FatalError`` where it cannot be described.
+        """
+        relation = self.relation(schema, name)
+        return relation.table if relation is not None else None
+
+    def relation(self, schema: str | None, name: str) -> Relation | None:
+        """As ``table``, with what statements need."""
+        wanted = schema if schema is not None else self._database.options.schema
+        if (wanted, name) not in self._relations:
+            self._relations[wanted, name] = self._ask(wanted, name)
+        return self._relations[wanted, name]
+
+    def _ask(self, schema: str | None, name: str) -> Relation | None:
+        def read(connection: Connection) -> Relation | None:
+            with warnings.catch_warnings():
+                # types that SQLAlchemy does not know go out as strings
+                warnings.simplefilter("ignore", SAWarning)
+                return self._read(connection, schema, name)
+
+        try:
+            return self._database.run(read)
+        except DBAPIError as error:
+            raise fatal(self._database, error, f"Reading what table {name!r} is like") from error
+
+    def _read(self, connection: Connection, schema: str | None, name: str) -> Relation | None:
+        inspector = inspect(connection)
+        folds = self._folding(connection)
+        place = _place(inspector, schema, folds)
+        if place not in self._names:
+            self._names[place] = _names(inspector, place)
+        found = _spelling(self._names[place], name, folds)
+        if found is None:
+            return None
+        try:
+            columns = inspector.get_columns(found, place)
+            key = tuple(inspector.get_pk_constraint(found, place)["constrained_columns"] or ())
+        except NoSuchTableError:
+            return None
+        types_ = {str(column["name"]): _plain(column["type"]) for column in columns}
+        table = Table(
+            schema=schema if connection.dialect.name == "sqlite" else place,
+            name=found,
+            key=key,
+            columns=_kinds(types_, key),
+            complete=True,
+            padded=frozenset(name for name, type_ in types_.items() if _is_padded(type_)),
+        )
+        return Relation(table, place, types_, _casts(connection, place, found))
+
+    def _folding(self, connection: Connection) -> bool:
+        """Whether the names of tables are the same in any case."""
+        if self._folds is None:
+            self._folds = True
+            if connection.dialect.name in ("mysql", "mariadb"):
+                setting = connection.exec_driver_sql("SELECT @@lower_case_table_names")
+                self._folds = setting.scalar() != 0
+        return self._folds
+
+
+def _place(inspector: Inspector, schema: str | None, folds: bool) -> str | None:
+    """The schema as the database has it."""
+    if inspector.dialect.name == "sqlite":
+        return None  # it has none: a schema that is named belongs to the association only
+    if schema is None:
+        # MySQL and MariaDB have databases instead: none is named unless the user does
+        return inspector.default_schema_name if inspector.dialect.name == "postgresql" else None
+    return _spelling(inspector.get_schema_names(), schema, folds) or schema
+
+
+def _names(inspector: Inspector, place: str | None) -> list[str]:
+    names = [*inspector.get_table_names(place), *inspector.get_view_names(place)]
+    if isinstance(inspector, postgresql.base.PGInspector):
+        names += inspector.get_materialized_view_names(place)
+        names += inspector.get_foreign_table_names(place)
+    return names
+
+
+def _spelling(names: Iterable[str], wanted: str, folds: bool = True) -> str | None:
+    """The one of ``names`` that is meant: exactly, else in another case.
+
+    Where several differ in case only, it is the one without capitals, if there is one.
+    """
+    names = list(names)
+    if wanted in names or not folds:
+        return wanted if wanted in names else None
+    lower = wanted.lower()
+    alike = [name for name in names if name.lower() == lower]
+    if len(alike) == 1:
+        return alike[0]
+    return lower if lower in alike else None
+
+
+def _plain(type_: Type) -> Type:
+    """The type below a domain."""
+    while isinstance(type_, postgresql.DOMAIN):
+        type_ = type_.data_type
+    return type_
+
+
+def _kinds(types_: Mapping[str, Type], key: tuple[str, ...]) -> dict[str, Kind]:
+    # a key is told apart by more than true and false
+    return {
+        name: Kind.INT if name in key and is_small_boolean(type_) else kind_of(type_)
+        for name, type_ in types_.items()
+    }
+
+
+def _is_padded(type_: Type) -> bool:
+    return isinstance(type_, (types.CHAR, types.NCHAR))
+
+
+_BASE_TYPES = text("""
+    WITH RECURSIVE base (name, type) AS (
+        SELECT a.attname, a.atttypid
+        FROM pg_catalog.pg_attribute a
+        JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = :schema AND c.relname = :name AND a.attnum > 0 AND NOT a.attisdropped
+        UNION ALL
+        SELECT base.name, t.typbasetype
+        FROM base JOIN pg_catalog.pg_type t ON t.oid = base.type AND t.typtype = 'd')
+    SELECT base.name, pg_catalog.format_type(t.oid, -1)
+    FROM base JOIN pg_catalog.pg_type t ON t.oid = base.type AND t.typtype <> 'd'
+""")
+
+
+def _casts(connection: Connection, place: str | None, name: str) -> dict[str, str]:
+    """PostgreSQL's name of each column's type, domains resolved.
+
+    Without length or precision: a cast to those cuts and rounds, and would find another row.
+    """
+    if connection.dialect.name != "postgresql":
+        return {}
+    rows = connection.execute(_BASE_TYPES, {"schema": place, "name": name})
+    return {str(column): str(type_) for column, type_ in rows}

@@ -1,0 +1,212 @@
+"""Connections to the user's database: made late, bounded, made again when lost."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from urllib.parse import quote
+
+from annotated_types import Ge, Le
+from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError
+
+from publisher.database import failures, urls
+from publisher.errors import FatalError, SettingsError, UnreachableError
+
+if TYPE_CHECKING:
+    from publisher.database.catalogue import DatabaseCatalogue
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseOptions:
+    """The database with the tables that events speak of.  Give ``url`` or ``url_env``."""
+
+    url: str | None = field(default=None, repr=False)
+    """SQLAlchemy URL, as ``postgresql://user:password@host/name``.  Secret: may hold a password."""
+    url_env: str | None = None
+    """Name of an environment variable that holds the URL."""
+    schema: str | None = None
+    """Schema of tables that the source names without one; by default the database's own default."""
+    connections: Annotated[int, Ge(1), Le(32)] = 1
+    """Greatest number of connections of one task."""
+    keys_per_statement: Annotated[int, Ge(1), Le(1000)] = 1000
+    """Greatest number of rows asked for by one statement."""
+    retries: Annotated[int, Ge(0), Le(100)] = 3
+    """How often a statement is tried again after a lost connection."""
+    backoff: Annotated[float, Ge(0), Le(600)] = 0.5
+    """Seconds before the first of these; doubled each time."""
+    connect_timeout: Annotated[int, Ge(1), Le(600)] = 10
+    """Seconds to wait for a connection."""
+
+
+class LostError(Exception):
+    """There is no connection, or it went away; trying again may help."""
+
+
+class Database:
+    """A database that can be sent to tasks: connections are made on first use in each process."""
+
+    def __init__(self, options: DatabaseOptions) -> None:
+        """Raises ``SettingsError`` where the URL cannot be used."""
+        self.options = options
+        self.url: URL = urls.complete(options.url, options.url_env)
+        self._engine: Engine | None = None
+        self._catalogue: DatabaseCatalogue | None = None
+
+    def __repr__(self) -> str:
+        return f"Database({self.name})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"options": self.options, "url": self.url, "_engine": None, "_catalogue": None}
+
+    @property
+    def name(self) -> str:
+        """Kind of database, host and name, for messages: never user or password."""
+        return urls.described(self.url)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of this process."""
+        if self._engine is None:
+            self._engine = _engine(self.url, self.options)
+        return self._engine
+
+    def catalogue(self) -> DatabaseCatalogue:
+        """What is known of the database's tables, read once for each table."""
+        from publisher.database.catalogue import DatabaseCatalogue  # noqa: PLC0415 - it knows us
+
+        if self._catalogue is None:
+            self._catalogue = DatabaseCatalogue(self)
+        return self._catalogue
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """What ``work`` gives on a connection; done again from its start when that is lost.
+
+        Raises ``UnreachableError`` when the tries are used up.  Other errors of the database come
+        through as SQLAlchemy's.
+        """
+        pause = self.options.backoff
+        for last in [False] * self.options.retries + [True]:
+            try:
+                with self.connected() as connection:
+                    return work(connection)
+            except LostError as lost:
+                if last:
+                    raise self.unreachable(str(lost)) from lost
+            time.sleep(pause)
+            pause *= 2
+        raise AssertionError
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """A connection, once.  Raises ``LostError`` where there is none or it goes away."""
+        try:
+            connection = self.engine.connect()
+        except DBAPIError as error:
+            raise LostError(self.scrubbed(error)) from error
+        with connection:
+            try:
+                yield connection
+            except DBAPIError as error:
+                if not failures.is_lost(error):
+                    raise
+                self.engine.dispose()  # the other connections are as old as this one
+                raise LostError(self.scrubbed(error)) from error
+
+    def unreachable(self, why: str) -> UnreachableError:
+        """The error that says so."""
+        return UnreachableError(
+            f"{self.name} cannot be reached ({why}): see that it runs and that the URL is right"
+        )
+
+    def scrubbed(self, error: DBAPIError) -> str:
+        """The driver's own words, one line, without statement, parameters and password."""
+        words = failures.words(error)
+        return words.replace(self.url.password, "***") if self.url.password else words
+
+    def reachable(self) -> None:
+        """Connects and asks for nothing.  Raises ``UnreachableError``; writes nothing."""
+        self.run(lambda connection: connection.exec_driver_sql("SELECT 1").scalar())
+
+    def close(self) -> None:
+        """Gives the connections back; a later use makes new ones."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _engine(url: URL, options: DatabaseOptions) -> Engine:
+    more: dict[str, Any] = {}
+    if url.get_backend_name() == "sqlite":
+        # our own creator: SQLite would make a missing file
+        path = url.database or ""
+        more["creator"] = lambda: _open_sqlite(path, options.connect_timeout)
+    else:
+        more["connect_args"] = _connect_args(url.drivername, options)
+    try:
+        engine = create_engine(
+            url, poolclass=QueuePool, pool_size=options.connections, max_overflow=0, **more
+        )
+    except (NoSuchModuleError, ImportError) as error:
+        problem = (
+            f"database.url: no driver for {url.drivername} is installed ({error}): "
+            "install it, or use postgresql, mariadb or sqlite"
+        )
+        raise SettingsError([problem]) from None
+    if url.drivername.endswith("+psycopg"):
+        event.listen(engine, "connect", _set_forms)
+    return engine
+
+
+def _connect_args(drivername: str, options: DatabaseOptions) -> dict[str, Any]:
+    if drivername.endswith("+psycopg"):
+        return {
+            "connect_timeout": options.connect_timeout,
+            "application_name": "xds-publisher",
+            # prepared statements do not survive a connection pooler between us
+            "prepare_threshold": None,
+        }
+    if drivername.endswith("+pymysql"):
+        return {
+            "connect_timeout": options.connect_timeout,
+            "charset": "utf8mb4",
+            "init_command": "SET SESSION TRANSACTION READ ONLY",
+        }
+    return {}
+
+
+def _set_forms(connection: Any, _record: object) -> None:
+    """Text forms of dates must not depend on the server's settings."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET datestyle TO ISO, YMD; SET timezone TO 'UTC'")
+    connection.commit()
+    connection.read_only = True
+
+
+def _open_sqlite(path: str, timeout: int) -> sqlite3.Connection:
+    if not Path(path).is_file():
+        raise sqlite3.OperationalError("there is no such file")
+    return sqlite3.connect(
+        f"file:{quote(path)}?mode=ro", uri=True, timeout=timeout, check_same_thread=False
+    )
+
+
+def fatal(database: Database, error: DBAPIError, doing: str) -> FatalError:
+    """The error for what a user of the database must mend."""
+    return FatalError(
+        f"{doing} failed on {database.name}: {database.scrubbed(error)}: "
+        "mend the database or the rights of its user, then start again"
+    )

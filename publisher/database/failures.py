@@ -1,0 +1,84 @@
+"""What a failed statement means: a lost connection, bad data, or something to mend."""
+
+from __future__ import annotations
+
+import re
+
+from sqlalchemy.exc import (
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+)
+
+# SQLSTATE: serialization failure, deadlock, shutdown, crash, starting up, too many connections
+_PASSING_STATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "53300"})
+# MySQL and MariaDB: too many connections, shutdown, lock wait, deadlock
+_PASSING_CODES = frozenset({1040, 1053, 1205, 1213})
+_NO_RIGHT_CODES = frozenset({1044, 1045, 1142, 1143, 1227, 1370, 1698})
+# unknown database, table, column; a view that is no longer valid
+_STATEMENT_CODES = frozenset({1046, 1049, 1054, 1064, 1146, 1356})
+_NO_RIGHT_STATE = "42501"
+
+
+def is_lost(error: DBAPIError) -> bool:
+    """Whether the connection went away, or the statement may succeed on a new one."""
+    if error.connection_invalidated or _state(error) in _PASSING_STATES:
+        return True
+    return _code(error) in _PASSING_CODES or "database is locked" in str(error.orig)
+
+
+def is_data_error(error: Exception) -> bool:
+    """Whether the error may lie in single rows or keys, so that the others can be read."""
+    if not isinstance(error, DBAPIError):
+        return isinstance(error, (ValueError, OverflowError))  # a driver's conversion
+    if is_lost(error) or is_refused_right(error):
+        return False
+    if isinstance(error, OperationalError):
+        # MySQL and MariaDB report most data errors so, SQLite broken text
+        return _code(error) is not None or "Could not decode" in str(error.orig)
+    return isinstance(
+        error,
+        (
+            DataError,
+            IntegrityError,
+            InterfaceError,
+            InternalError,
+            NotSupportedError,
+            ProgrammingError,
+        ),
+    )
+
+
+def is_refused_right(error: DBAPIError) -> bool:
+    """Whether the user lacks a right."""
+    return _state(error) == _NO_RIGHT_STATE or _code(error) in _NO_RIGHT_CODES
+
+
+def concerns_statement(error: Exception) -> bool:
+    """Whether a data error holds for the whole statement, so that halving it finds nothing."""
+    if not isinstance(error, DBAPIError):
+        return False
+    return _state(error).startswith("42") or _code(error) in _STATEMENT_CODES
+
+
+def words(error: Exception) -> str:
+    """The driver's own words in one line, without statement and parameters."""
+    orig = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    text = str(orig.args[1]) if isinstance(error, DBAPIError) and _code(error) else str(orig)
+    return re.sub(r"\s+", " ", text).strip() or type(orig).__name__
+
+
+def _state(error: DBAPIError) -> str:
+    return getattr(error.orig, "sqlstate", None) or ""
+
+
+def _code(error: DBAPIError) -> int | None:
+    """The error number of MySQL and MariaDB."""
+    args: tuple[object, ...] = getattr(error.orig, "args", ())
+    code = args[0] if len(args) > 1 else None
+    return code if isinstance(code, int) else None

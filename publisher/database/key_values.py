@@ -1,0 +1,170 @@
+"""Key texts as values of their column's type."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from publisher.catalogue import Kind
+from publisher.keys import decimal_text, integer_text
+
+_TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
+_FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
+_INT64 = range(-(1 << 63), 1 << 64)
+"""From the least signed to the greatest unsigned integer of 64 bits."""
+
+
+class KeyValueError(ValueError):
+    """A key text that is no value of its column's type."""
+
+
+class KeyColumn(NamedTuple):
+    """How the values of a key column are read and told apart."""
+
+    read: Callable[[str], Any]
+    """From the text in the key to the value that the statement takes; raises ``ValueError``."""
+    same: Callable[[Any], Any]
+    """To a form that is equal for equal values, of those read and those that the driver returns."""
+
+
+def key_column(kind: Kind, *, padded: bool, sqlite: bool) -> KeyColumn:
+    """The key column of this kind.  SQLite has no types for dates and fractions."""
+    if kind is Kind.STRING and padded:
+        return KeyColumn(str, _unpadded)
+    return (_SQLITE if sqlite else {}).get(kind) or _COLUMNS[kind]
+
+
+def octets(text: str) -> bytes:
+    """Bytes of Base64, the text form of binary columns (event log columns, old_value)."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise KeyValueError(f"{_shown(text)} is no Base64") from None
+
+
+def moment_text(text: str) -> str:
+    """The text of a date or time as it is; refuses words such as ``now``, whose value changes."""
+    if text[:1].isdigit() or text in ("infinity", "-infinity"):
+        return text
+    raise KeyValueError(f"{_shown(text)} is no date or time")
+
+
+def number_text(text: str) -> str:
+    """The text of a number, for a database that reads it itself."""
+    number = decimal_text(text)
+    if number is None and text.lower() not in ("nan", "infinity", "-infinity"):
+        raise KeyValueError(f"{_shown(text)} is no number")
+    return number if number is not None else text
+
+
+def whole_text(text: str) -> str:
+    """The text of an integer."""
+    number = integer_text(text)
+    if number is None:
+        raise KeyValueError(f"{_shown(text)} is no integer")
+    return number
+
+
+def _integer(text: str) -> int | Decimal:
+    number = int(whole_text(text))
+    return number if number in _INT64 else Decimal(number)
+
+
+def _sqlite_integer(text: str) -> int:
+    number = int(whole_text(text))
+    if not -(1 << 63) <= number < 1 << 63:
+        raise KeyValueError(f"{_shown(text)} is larger than any integer of SQLite")
+    return number
+
+
+def _decimal(text: str) -> Decimal:
+    number = decimal_text(text)
+    if number is None:
+        raise KeyValueError(f"{_shown(text)} is no number")
+    return Decimal(number)
+
+
+def _decimal_as_text(text: str) -> str:
+    return str(_decimal(text))
+
+
+def _state(text: str) -> int:
+    folded = text.lower()
+    if folded not in _TRUE and folded not in _FALSE:
+        raise KeyValueError(f"{_shown(text)} is neither true nor false")
+    return int(folded in _TRUE)
+
+
+def _moment(text: str) -> dt.datetime:
+    try:
+        return dt.datetime.fromisoformat(moment_text(text))
+    except ValueError:
+        raise KeyValueError(f"{_shown(text)} is no timestamp") from None
+
+
+def _date(text: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(moment_text(text))
+    except ValueError:
+        raise KeyValueError(f"{_shown(text)} is no date") from None
+
+
+def _time(text: str) -> dt.time:
+    try:
+        return dt.time.fromisoformat(moment_text(text))
+    except ValueError:
+        raise KeyValueError(f"{_shown(text)} is no time") from None
+
+
+def _same_integer(value: Any) -> Any:
+    return value if isinstance(value, (int, Decimal)) else str(value)
+
+
+def _same_decimal(value: Any) -> Any:
+    return Decimal(str(value)) if isinstance(value, (int, float, str)) else value
+
+
+def _same_state(value: Any) -> Any:
+    return any(value) if isinstance(value, bytes) else bool(value)
+
+
+def time_of_day(value: Any) -> Any:
+    """PyMySQL gives TIME as a time span; one within a day is a time of day."""
+    if isinstance(value, dt.timedelta) and dt.timedelta() <= value < dt.timedelta(days=1):
+        return (dt.datetime(1, 1, 1) + value).time()  # noqa: DTZ001 - a time of day has no zone
+    return value
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _unpadded(value: Any) -> str:
+    return str(value).rstrip(" ")
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:40] + "...")
+
+
+_COLUMNS = {
+    Kind.STRING: KeyColumn(str, str),
+    Kind.INT: KeyColumn(_integer, _same_integer),
+    Kind.DECIMAL: KeyColumn(_decimal, _same_decimal),
+    Kind.STATE: KeyColumn(_state, _same_state),
+    Kind.OCTET: KeyColumn(octets, bytes),
+    Kind.DATE: KeyColumn(_date, _as_it_is),
+    Kind.TIME: KeyColumn(_time, time_of_day),
+    Kind.TIMESTAMP: KeyColumn(_moment, _as_it_is),
+}
+_SQLITE = {
+    Kind.INT: KeyColumn(_sqlite_integer, _same_integer),
+    Kind.DECIMAL: KeyColumn(_decimal_as_text, _same_decimal),
+    Kind.DATE: KeyColumn(str, str),
+    Kind.TIME: KeyColumn(str, str),
+    Kind.TIMESTAMP: KeyColumn(str, str),
+}

@@ -1,0 +1,65 @@
+"""Where the database is: its URL, completed with a driver, and how to speak of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from publisher.errors import SettingsError
+
+DRIVERS: Mapping[str, str] = {
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+}
+"""The driver of a URL that names none."""
+
+
+def complete(url: str | None, variable: str | None) -> URL:
+    """The URL given, or that of the environment ``variable``, with driver and absolute path.
+
+    Raises ``SettingsError``, which never shows the URL: it may hold a password.
+    """
+    text = url if url is not None else _from_environment(variable)
+    try:
+        parsed = make_url(text)
+    except (ArgumentError, ValueError):
+        raise SettingsError(
+            ["database.url: cannot be read: write it as postgresql://USER@HOST/DATABASE"]
+        ) from None
+    parsed = parsed.set(drivername=DRIVERS.get(parsed.drivername, parsed.drivername))
+    return _with_file(parsed) if parsed.get_backend_name() == "sqlite" else parsed
+
+
+def _from_environment(variable: str | None) -> str:
+    if variable is None:
+        raise SettingsError(["database: no database is named: give url or url_env"])
+    text = os.environ.get(variable)
+    if not text:
+        raise SettingsError(
+            [f"database.url_env: the environment variable {variable} is not set: set it to the URL"]
+        )
+    return text
+
+
+def _with_file(url: URL) -> URL:
+    """A SQLite URL names a file; absolute, since a task may run in another directory."""
+    if not url.database or url.database == ":memory:":
+        raise SettingsError(
+            ["database.url: names no SQLite file: write sqlite:///FILE or sqlite:////PATH/FILE"]
+        )
+    return url.set(database=str(Path(url.database).absolute()))
+
+
+def described(url: URL) -> str:
+    """The database in words, without user and password."""
+    if url.get_backend_name() == "sqlite":
+        return f"SQLite file {url.database}"
+    host = url.host or url.query.get("host") or url.query.get("unix_socket") or "localhost"
+    port = f":{url.port}" if url.port else ""
+    return f"{url.get_backend_name()} database {url.database or '(default)'} on {host}{port}"
