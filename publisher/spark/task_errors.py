@@ -1,0 +1,110 @@
+"""Carries the program's errors from Spark tasks to the driver, which sees only text of them.
+
+A task raises :class:`TaskError`, whose message is one line: a mark and JSON.  The driver finds the
+line in whatever text Spark wraps around it and raises the error that the task meant.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+
+from publisher import errors
+from publisher.errors import FatalError, PublisherError, SettingsError
+
+_MARK = "xds-publisher-error:"
+_MARKED = re.compile(re.escape(_MARK) + r"(\{.*\})")
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_SPACE_IN_JVM = re.compile(r"No space left on device|Disk quota exceeded")
+_NO_MEMORY_IN_JVM = re.compile(r"java\.lang\.OutOfMemoryError")
+_WORKER_DIED = re.compile(r"Python worker exited unexpectedly|Python worker crashed|worker .* died")
+
+
+class TaskError(Exception):
+    """An error of the program in the form that survives the way to the driver."""
+
+
+@contextmanager
+def encoded() -> Iterator[None]:
+    """Inside a task: lets the program's errors, and those of disk and memory, reach the driver."""
+    try:
+        yield
+    except (PublisherError, OSError, MemoryError) as error:
+        raise encode(error) from error
+
+
+@contextmanager
+def decoded() -> Iterator[None]:
+    """On the driver, around an action: raises what the task meant instead of Spark's own error."""
+    try:
+        yield
+    except Exception as error:
+        meant = decode(error)
+        if meant is None:
+            raise
+        raise meant from error
+
+
+def encode(error: BaseException) -> TaskError:
+    """The error as one that Spark can carry; :func:`decode` gives it back."""
+    meant = error if isinstance(error, PublisherError) else _explained(error)
+    problems = meant.problems if isinstance(meant, SettingsError) else None
+    fields = {"type": type(meant).__name__, "message": meant.message, "problems": problems}
+    return TaskError(_MARK + json.dumps(fields))
+
+
+def decode(error: BaseException) -> PublisherError | None:
+    """The program's error inside one that Spark raised; ``None`` where there is none.
+
+    Full disks, exhausted memory and killed workers, which only Spark has noticed, are explained too.
+    """
+    if isinstance(error, PublisherError):
+        return error
+    text = str(error)
+    marked = _MARKED.search(text)
+    if marked:
+        fields, _ = json.JSONDecoder().raw_decode(marked.group(1))
+        kind = getattr(errors, fields["type"], FatalError)
+        if fields["problems"] is not None:
+            return SettingsError(fields["problems"])
+        return kind(fields["message"])  # type: ignore[no-any-return]
+    return _noticed_by_spark(error, text)
+
+
+def _explained(error: BaseException) -> PublisherError:
+    if isinstance(error, MemoryError):
+        return FatalError(
+            "a worker ran out of memory: use fewer cores or more memory, and start again"
+        )
+    if isinstance(error, OSError) and error.errno in _NO_SPACE:
+        where = error.filename or "the disk of the journal or of Spark's temporary files"
+        return FatalError(f"no space left on {where}: free space and start again")
+    return FatalError(f"{error}: mend this and start again")
+
+
+def _noticed_by_spark(error: BaseException, text: str) -> PublisherError | None:
+    if (
+        not isinstance(error, (PySparkException, OSError))
+        and "Py4JJavaError" not in type(error).__name__
+    ):
+        return None
+    if isinstance(error, OSError) and error.errno in _NO_SPACE:
+        return _explained(error)
+    if _NO_SPACE_IN_JVM.search(text):
+        return FatalError(
+            "no space left for Spark's temporary files: free space, or name another directory in spark.local.dir, and start again"
+        )
+    if _NO_MEMORY_IN_JVM.search(text):
+        return FatalError(
+            "Spark ran out of memory: raise spark.driver.memory or spark.executor.memory in [spark.settings] and start again"
+        )
+    if _WORKER_DIED.search(text):
+        return FatalError(
+            "a Python worker was killed, most likely for want of memory: use fewer cores or more memory, and start again"
+        )
+    return None
