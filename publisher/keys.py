@@ -220,7 +220,7 @@ class KeyForm:
     A column is looked up by its exact name, then without regard to case where that is unambiguous.
     """
 
-    __slots__ = ("_case", "_kinds", "_lower", "_names", "_remembered")
+    __slots__ = ("_case", "_folded", "_kinds", "_names", "_remembered")
 
     def __init__(
         self,
@@ -231,9 +231,10 @@ class KeyForm:
         self._case = case
         self._kinds = kinds
         self._names = {*names, *kinds}
-        self._lower: dict[str, str | None] = {}
+        self._folded: dict[str, str | None] = {}
         for name in self._names:
-            self._lower[name.lower()] = None if name.lower() in self._lower else name
+            folded = name.casefold()
+            self._folded[folded] = None if folded in self._folded else name
         self._remembered: dict[str, tuple[str, str | None]] = {}
 
     def text(self, key: str) -> str:
@@ -264,7 +265,7 @@ class KeyForm:
         known = self._remembered.get(written)
         if known is not None:
             return known
-        database_name = written if written in self._names else self._lower.get(written.lower())
+        database_name = written if written in self._names else self._folded.get(written.casefold())
         name = self._case.apply(written, database_name)
         kind = self._kinds.get(database_name) if database_name is not None else None
         found = name, (kind if kind in _NUMBERS else None)

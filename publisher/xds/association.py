@@ -32,12 +32,12 @@ def _suffix(table: str, schema: str | None) -> str:
 
 
 def _ordered(key: str, key_order: tuple[str, ...]) -> str:
-    exact, lower = _places(key_order)
+    exact, folded = _places(key_order)
     last = len(key_order)
 
     def place(pair: tuple[str, str]) -> tuple[int, str]:
         column = pair[0]
-        return exact.get(column, lower.get(column.lower(), last)), column
+        return exact.get(column, folded.get(column.casefold(), last)), column
 
     return format_key(sorted(((part.column, part.value) for part in parse(key)), key=place))
 
@@ -46,5 +46,5 @@ def _ordered(key: str, key_order: tuple[str, ...]) -> str:
 def _places(key_order: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
     """Place of each column by its name, and by its name without regard to case."""
     exact = {column: place for place, column in enumerate(key_order)}
-    lower = {column.lower(): place for place, column in enumerate(key_order)}
-    return exact, lower
+    folded = {column.casefold(): place for place, column in enumerate(key_order)}
+    return exact, folded

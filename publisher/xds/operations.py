@@ -1,6 +1,6 @@
 """What an event type means: the kind of operation, and what one column gives.
 
-The table of event types, as the seed page prints it for 1 to 5::
+The table of event types, as the guide of the driver prints it for 1 to 5::
 
     type  operation  an attribute's part                          NULL
     1     add        add-attr                                     no attribute

@@ -1,0 +1,125 @@
+"""Each event type against a whole operation in ``event_types/``.
+
+``type-1.xml`` to ``type-5.xml`` say what the guide's page prints; the others follow the same example.
+Compared as canonical XML, without the white space between elements and around associations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from lxml import etree
+
+from publisher.catalogue import Kind
+from publisher.change import Object
+from publisher.xds.association import association
+from publisher.xds.document import operation
+from publisher.xds.escape import escape_attribute
+from publisher.xds.operations import InsertQueryBack, OperationKind, fragment
+from publisher.xds.values import ValueOptions, Values, text_of
+
+EXPECTED = Path(__file__).parent / "event_types"
+KINDS = {"photo": Kind.OCTET, "badge": Kind.INT, "active": Kind.STATE, "since": Kind.TIMESTAMP}
+USR = Object("indirect", "usr", "idu=1")
+OLD = {"fname": "Jack", "lname": "Frost", "photo": "qqo="}
+NEW = {"fname": "John", "lname": "Doe", "photo": "u7s="}
+ROW = {"fname": "John", "lname": "Doe", "photo": b"\xbb\xbb"}
+NOTHING = dict.fromkeys(NEW)
+Texts = dict[str, str | None]
+
+
+class Case(NamedTuple):
+    """Changes of one operation: each type with old and new texts by column."""
+
+    file: str
+    changes: list[tuple[int, Texts, Texts]]
+    obj: Object = USR
+    key_order: tuple[str, ...] = ()
+    insert_query_back: InsertQueryBack = "modify"
+
+
+def looked_up(row: Mapping[str, object]) -> Texts:
+    return {column: text_of(value) for column, value in row.items()}
+
+
+CURRENT = looked_up(ROW)
+CASES = [
+    Case("type-1", [(1, NOTHING, {**OLD})]),
+    Case("type-2", [(2, {**OLD}, {**NEW})]),
+    Case("type-3", [(3, {**OLD}, {**NEW})]),
+    Case("type-4", [(4, {}, {})]),
+    Case("type-5", [(5, {}, CURRENT)]),
+    Case("type-5-add", [(5, {}, CURRENT)], insert_query_back="add"),
+    Case("type-6", [(6, {}, CURRENT)]),
+    Case("type-6-null", [(6, {}, looked_up({**ROW, "lname": None}))]),
+    Case("type-7", [(7, {}, {"fname": "John", "photo": "u7s="})]),
+    Case("type-7-add", [(7, {}, {"fname": "John", "lname": None})], insert_query_back="add"),
+    Case("type-8", [(8, {}, {"fname": "John"})]),
+    Case(
+        "mixed",
+        [
+            (2, {"fname": "Jack"}, {"fname": "John"}),
+            (8, {}, {"lname": "Doe"}),
+            (3, {"photo": "qqo="}, {"photo": None}),
+        ],
+    ),
+    Case("view", [(1, {}, {**OLD})], Object("direct", "view_usr", "pk_empno=1")),
+    Case(
+        "compound-key",
+        [(2, {"lname": None}, {"lname": "Doe"})],
+        Object("indirect", "usr", 'pkey1=", ; \' + \\" = \\\\ < >"+pkey2=value2'),
+        ("pkey2", "pkey1"),
+    ),
+    Case("no-schema", [(4, {}, {})], Object(None, "usr", "idu=1")),
+    Case(
+        "kinds",
+        [(3, {}, {"badge": "007", "active": "T", "since": "2024-02-29 12:34:56.5"})],
+    ),
+]
+
+
+def rendered(case: Case) -> str:
+    values = Values(ValueOptions())
+    kinds: set[OperationKind] = set()
+    parts = []
+
+    def element(column: str, text: str | None) -> str | None:
+        return None if text is None else values.converter(KINDS.get(column))(text)
+
+    for event_type, old, new in case.changes:
+        for column in new or {"": None}:
+            kind, part = fragment(
+                event_type,
+                case.insert_query_back,
+                escape_attribute(column),
+                element(column, old.get(column)),
+                element(column, new.get(column)),
+            )
+            kinds.add(kind)
+            parts.append(part)
+    (kind,) = kinds
+    return operation(kind, case.obj.table, association(case.obj, case.key_order), parts)
+
+
+def canonical_xml(text: str) -> str:
+    root = etree.fromstring(text)
+    for element in root.iter():
+        element.tail = None
+        if len(element):
+            element.text = None
+    for name in root.iter("association"):
+        name.text = name.text.strip() if name.text else None
+    return etree.tostring(root, method="c14n").decode()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.file)
+def test_an_event_type_gives_its_operation(case: Case) -> None:
+    expected = (EXPECTED / f"{case.file}.xml").read_text("utf-8")
+    assert canonical_xml(rendered(case)) == canonical_xml(expected)
+
+
+def test_every_expected_file_is_compared() -> None:
+    assert {path.stem for path in EXPECTED.iterdir()} == {case.file for case in CASES}
