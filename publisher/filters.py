@@ -5,11 +5,11 @@ What a filter takes out supersedes nothing and is no barrier for precedence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from publisher.change import Change, Decision, Object, Outcome, Reason
+from publisher.change import Change, Decision, Object, Outcome, Position, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,5 +89,15 @@ def _wanted(names: Sequence[str], include: Sequence[str], exclude: Sequence[str]
     return (not include or matched(include)) and not matched(exclude)
 
 
-Window = Callable[[Change], bool]
-"""Whether a change lies between ``--from`` and ``--until``.  Asked after polls are cut."""
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Positions that a run was told to publish, both ends included.  Asked after polls are cut."""
+
+    first: Position | None = None
+    last: Position | None = None
+
+    def __contains__(self, change: Change) -> bool:
+        at = change.position[:3]
+        return (self.first is None or self.first[:3] <= at) and (
+            self.last is None or at <= self.last[:3]
+        )

@@ -155,7 +155,7 @@ class Planner:
             return changes
         inside: list[Change] = []
         for change in changes:
-            if self._window(change):
+            if change in self._window:
                 inside.append(change)
             else:
                 decision = Decision(change.row, Outcome.IGNORED, Reason.OUT_OF_RANGE)

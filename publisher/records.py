@@ -13,12 +13,8 @@ from publisher.change import Change, Object, Position
 Image = tuple[str | None, ...]
 
 
-def changes_of(batch: pa.RecordBatch, first_row: int) -> list[Change]:
-    """The changes of a batch that has nothing but changes in it.
-
-    ``first_row`` is the number that the first of them gets in its lane.
-    """
-    count = batch.num_rows
+def changes_of(batch: pa.RecordBatch, rows: Sequence[int]) -> list[Change]:
+    """The changes of a batch that has nothing but changes in it; ``rows`` are their row numbers."""
     objects = map(
         Object._make,
         zip(_plain(batch, "schema"), _plain(batch, "table"), _plain(batch, "key"), strict=True),
@@ -31,7 +27,7 @@ def changes_of(batch: pa.RecordBatch, first_row: int) -> list[Change]:
         map(
             Change._make,
             zip(
-                range(first_row, first_row + count),
+                rows,
                 objects,
                 positions,
                 _plain(batch, "rank"),

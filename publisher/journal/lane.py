@@ -7,8 +7,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -136,18 +134,6 @@ class LaneFiles:
         self._lookup_writer = pq.ParquetWriter(folder / names.lookups, LOOKUP_SCHEMA)
         self._lookups: list[tuple[object, ...]] = []
         self._tallies: list[tuple[int, int]] = []
-
-    def __enter__(self) -> Self:
-        """Nothing to do: the files are open."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Leaves a failed attempt's files as they are: the next start removes them."""
 
     def arrived(self, batch: pa.RecordBatch) -> int:
         """Takes the next arrivals; returns the row number of the first of them."""

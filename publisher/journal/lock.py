@@ -1,0 +1,33 @@
+"""One program at a time works in a journal directory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from publisher.errors import UsageError
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Holds the lock of a directory, which is made where it is missing.
+
+    Raises:
+        UsageError: Another program holds it.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = directory / "lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"another program is working in {directory}: wait until it has ended"
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)

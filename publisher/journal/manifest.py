@@ -1,0 +1,170 @@
+"""The manifest: the one file whose presence says that a run is planned completely.
+
+Steps of a commit: the tasks stage and sync their files, the manifest is written and synced (the
+commit point), then staged files are renamed to their places.  A start after a crash completes the
+renames of a journal that has a manifest, and throws away what a journal without one has staged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from publisher import __version__
+from publisher.errors import FatalError
+from publisher.journal.lane import LaneNames, LaneResult
+
+JOURNAL_FORMAT = 1
+MANIFEST = "manifest.json"
+STAGING = "staging"
+DOCUMENT_STAGING = ".staging"
+"""Folder beside the documents for those that are not committed yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntry:
+    """A source of the run: ``splits`` as JSON values, ``options`` as the job file would give them."""
+
+    name: str
+    format: str
+    splits: tuple[dict[str, object], ...]
+    options: dict[str, object]
+    first_split: int
+    """Number of its first split in the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a run planned.  ``documents`` is the folder of the part files, relative to the journal
+    where it lies beside or in it."""
+
+    run: str
+    job: str
+    lanes: int
+    clock: str
+    settings: dict[str, object]
+    sources: tuple[SourceEntry, ...]
+    results: tuple[LaneResult, ...]
+    documents: str
+    records_read: int
+    format: int = JOURNAL_FORMAT
+    program: str = f"xds-publisher {__version__}"
+
+    def to_json(self) -> str:
+        """Indented JSON."""
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, path: Path) -> Manifest:
+        """The inverse of ``to_json``.
+
+        Raises:
+            FatalError: It is of another version of the program, or damaged.
+        """
+        try:
+            loaded = json.loads(text)
+            version = loaded["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise FatalError(
+                f"{path} is no manifest of a journal: restore it, or remove the journal"
+            ) from error
+        if version != JOURNAL_FORMAT:
+            raise FatalError(
+                f"{path} has journal format {version}, this program reads format "
+                f"{JOURNAL_FORMAT}: use the program that wrote it ({loaded.get('program')}), or "
+                "publish into a new directory"
+            )
+        loaded["sources"] = tuple(
+            SourceEntry(**entry | {"splits": tuple(entry["splits"])}) for entry in loaded["sources"]
+        )
+        loaded["results"] = tuple(
+            LaneResult.from_json(json.dumps(result)) for result in loaded["results"]
+        )
+        return cls(**loaded)
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A journal on disk."""
+
+    root: Path
+
+    @property
+    def staging(self) -> Path:
+        """Where tasks stage the journal's own files."""
+        return self.root / STAGING
+
+    def manifest(self) -> Manifest | None:
+        """The manifest, or ``None`` where nothing was committed.
+
+        Raises:
+            FatalError: It is of another version, or damaged.
+        """
+        path = self.root / MANIFEST
+        try:
+            return Manifest.from_json(path.read_text(encoding="utf-8"), path)
+        except FileNotFoundError:
+            return None
+
+    def documents(self, manifest: Manifest) -> Path:
+        """The folder of the part files."""
+        return (self.root / manifest.documents).resolve()
+
+    def begin(self, documents: Path) -> None:
+        """Makes the folders of a run, without what a run that never committed has left."""
+        for folder in (self.staging, documents / DOCUMENT_STAGING):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True, mode=0o700)
+
+    def commit(self, manifest: Manifest) -> None:
+        """The commit point, then everything to its place."""
+        write_durably(self.root / MANIFEST, manifest.to_json())
+        self.complete(manifest)
+
+    def complete(self, manifest: Manifest) -> None:
+        """Renames what is still staged.  May be called any number of times."""
+        documents = self.documents(manifest)
+        for staged, final in self._renames(manifest, documents):
+            if staged.exists():
+                staged.replace(final)
+            elif not final.exists():
+                raise FatalError(
+                    f"{final} of run {manifest.run} is missing, and so is {staged}: the journal was "
+                    "damaged from outside; remove it and publish again"
+                )
+        for folder in (self.root, documents):
+            sync_folder(folder)
+        shutil.rmtree(self.staging, ignore_errors=True)
+
+    def _renames(self, manifest: Manifest, documents: Path) -> Iterator[tuple[Path, Path]]:
+        for result in manifest.results:
+            names = LaneNames(result.lane)
+            for name in names.journal_files():
+                yield self.staging / result.staged / name, self.root / name
+            staged = documents / DOCUMENT_STAGING / result.staged / names.part
+            yield staged, documents / names.part
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Replaces a file by a synced one, readable by its owner only."""
+    temporary = path.with_name(path.name + ".new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes renames in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,127 @@
+"""What a run did, in numbers, and the proof that nothing was lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from publisher.change import Outcome
+from publisher.errors import InternalError
+from publisher.journal.lane import LaneResult
+from publisher.journal.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCounts:
+    """Records of one source: read, and by outcome."""
+
+    name: str
+    read: int
+    outcomes: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """A run in numbers.  ``state`` is ``published``, ``already published`` or ``planned``."""
+
+    run: str
+    state: str
+    journal: str
+    target: str
+    read: int
+    outcomes: dict[str, int]
+    reasons: dict[str, dict[str, int]]
+    sources: tuple[SourceCounts, ...]
+    documents: int
+    operations: dict[str, int]
+    bytes: int
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    samples: tuple[str, ...] = ()
+
+    @property
+    def rejected(self) -> int:
+        """Records that were rejected."""
+        return self.outcomes[Outcome.REJECTED.name.lower()]
+
+
+def conserve(results: Sequence[LaneResult], splits_of_sources: Sequence[Sequence[int]]) -> int:
+    """Proves that every record read has exactly one outcome; returns the number of records read.
+
+    ``splits_of_sources`` has the numbers of the splits of each source.  The records read are counted
+    by the reading tasks, the outcomes by the lanes.
+
+    Raises:
+        InternalError: A split did not report, or the numbers differ.
+    """
+    read: dict[int, int] = {}
+    for result in results:
+        for split, records in result.tallies:
+            if split in read:
+                raise InternalError(f"split {split} was counted twice: publish again, report this")
+            read[split] = records
+    for source, splits in enumerate(splits_of_sources):
+        missing = [split for split in splits if split not in read]
+        if missing:
+            raise InternalError(f"splits {missing} of source {source} were not counted as read")
+        records = sum(read[split] for split in splits)
+        decided = sum(
+            count.records for result in results for count in result.counts if count.source == source
+        )
+        if records != decided:
+            raise InternalError(
+                f"source {source}: {records} records were read, {decided} have an outcome; nothing "
+                "was published: run again, and report this if it stays so"
+            )
+    return sum(read.values())
+
+
+def outcome_counts(results: Sequence[LaneResult], source: int | None = None) -> dict[str, int]:
+    """Records by outcome, all five named, of one source or of all."""
+    counts = Counter[str]({outcome.name.lower(): 0 for outcome in Outcome})
+    for result in results:
+        for count in result.counts:
+            if source is None or count.source == source:
+                counts[count.outcome.name.lower()] += count.records
+    return dict(counts)
+
+
+def reason_counts(results: Sequence[LaneResult]) -> dict[str, dict[str, int]]:
+    """Records by outcome and reason, of the outcomes that have one."""
+    counts: dict[str, dict[str, int]] = {}
+    for result in results:
+        for count in result.counts:
+            if count.reason is not None:
+                reasons = counts.setdefault(count.outcome.name.lower(), {})
+                reasons[count.reason] = reasons.get(count.reason, 0) + count.records
+    return {outcome: dict(sorted(reasons.items())) for outcome, reasons in sorted(counts.items())}
+
+
+def report_of(
+    manifest: Manifest, *, state: str, journal: str, target: str, seconds: dict[str, float]
+) -> RunReport:
+    """The numbers of a committed run."""
+    operations = Counter[str]()
+    for result in manifest.results:
+        for name, count in result.operations:
+            for kind in name.split():
+                operations[kind] += count
+    sources = []
+    for number, entry in enumerate(manifest.sources):
+        outcomes = outcome_counts(manifest.results, number)
+        sources.append(SourceCounts(entry.name, sum(outcomes.values()), outcomes))
+    return RunReport(
+        run=manifest.run,
+        state=state,
+        journal=journal,
+        target=target,
+        read=manifest.records_read,
+        outcomes=outcome_counts(manifest.results),
+        reasons=reason_counts(manifest.results),
+        sources=tuple(sources),
+        documents=sum(result.documents for result in manifest.results),
+        operations=dict(sorted(operations.items())),
+        bytes=sum(result.bytes for result in manifest.results),
+        seconds=seconds,
+    )

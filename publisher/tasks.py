@@ -1,0 +1,226 @@
+"""What the tasks of a run do, without the engine that runs them: read a split, plan a lane."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
+from publisher.change import TALLY, Decision, Outcome, Reason
+from publisher.database import Database, DatabaseOptions
+from publisher.database.lookup import DatabaseLookup
+from publisher.filters import Filter, FilterOptions, Window
+from publisher.journal.lane import LaneFiles, LaneResult
+from publisher.keys import IdentifierCase
+from publisher.plan import Planned, Planner
+from publisher.polls import PollOptions
+from publisher.query_back import Lookup, Refused, Row
+from publisher.records import changes_of, plain_values
+from publisher.renderer import Naming, Renderer
+from publisher.sources.contract import Context, Source
+from publisher.sources.snapshots import Split
+from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
+from publisher.xds.values import ValueOptions, Values, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWork:
+    """One source of a run, and how its changes are planned."""
+
+    name: str
+    source: Source
+    splits: tuple[Split, ...]
+    filters: FilterOptions
+    polls: PollOptions | None
+    """``None`` for formats whose changes are operations by themselves."""
+    identifier_case: IdentifierCase
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a run makes of its changes, the same for all sources."""
+
+    documents: DocumentOptions
+    envelope: EnvelopeOptions
+    values: ValueOptions
+    tables: tuple[Table, ...]
+    database: DatabaseOptions | None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All that the tasks of a run need to know.  Shipped to them; holds no connection."""
+
+    sources: tuple[SourceWork, ...]
+    rules: Rules
+    lanes: int
+    clock: int
+    """The run's now, in microseconds since 1970-01-01 UTC."""
+
+    def splits(self) -> list[tuple[int, Split]]:
+        """The splits of all sources, each with the number of its source."""
+        return [
+            (number, split) for number, work in enumerate(self.sources) for split in work.splits
+        ]
+
+
+class Resources:
+    """What a process needs beside the work itself, made on first use."""
+
+    def __init__(self, rules: Rules) -> None:
+        job = JobCatalogue(rules.tables)
+        self._database = Database(rules.database) if rules.database is not None else None
+        self.catalogue: Catalogue = job
+        self.lookup: Lookup | None = None
+        if self._database is not None:
+            self.catalogue = LayeredCatalogue(job, self._database.catalogue())
+            self.lookup = DatabaseLookup(self._database, text_of)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        if self._database is not None:
+            self._database.close()
+
+
+def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
+    """The records of split ``number``, as batches of ``RECORD_SCHEMA``."""
+    source, split = work.splits()[number]
+    resources = Resources(work.rules)
+    try:
+        context = Context(source=source, lanes=work.lanes, catalogue=resources.catalogue)
+        yield from work.sources[source].source.read(split, number, context)
+    finally:
+        resources.close()
+
+
+def plan_lane(
+    work: Work,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    lane: int,
+    staging: Path,
+    documents: Path,
+    attempt: str,
+) -> LaneResult:
+    """Plans one lane from its records in order, and stages its files."""
+    resources = Resources(work.rules)
+    try:
+        files = LaneFiles(lane, staging, documents, attempt)
+        lane_plan = _LanePlan(work, resources, files)
+        for batch in batches:
+            lane_plan.add(batch)
+        return lane_plan.close()
+    finally:
+        resources.close()
+
+
+class _LanePlan:
+    """Feeds the planner of each source, one after the other, and writes what they give."""
+
+    def __init__(self, work: Work, resources: Resources, files: LaneFiles) -> None:
+        self._work = work
+        self._resources = resources
+        self._files = files
+        self._source = -1
+        self._planner: Planner | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        sources = batch.column("source").to_numpy()
+        starts = [0, *(np.flatnonzero(np.diff(sources)) + 1).tolist(), len(sources)]
+        for start, end in zip(starts, starts[1:], strict=False):
+            if end > start:
+                self._switch(int(sources[start]))
+                self._add_of_source(batch.slice(start, end - start))
+        self._files.advance()
+
+    def close(self) -> LaneResult:
+        self._finish()
+        return self._files.close()
+
+    def _switch(self, source: int) -> None:
+        if source != self._source:
+            self._finish()
+            self._source = source
+            self._planner = planner_of(self._work, source, self._resources)
+
+    def _finish(self) -> None:
+        if self._planner is not None:
+            self._write(self._planner.finish())
+            self._planner = None
+
+    def _add_of_source(self, batch: pa.RecordBatch) -> None:
+        assert self._planner is not None
+        outcomes = batch.column("outcome")
+        if outcomes.null_count < batch.num_rows:
+            batch = self._take_tallies(batch)
+            outcomes = batch.column("outcome")
+        first = self._files.arrived(batch)
+        rows: Iterable[int] = range(first, first + batch.num_rows)
+        if outcomes.null_count < batch.num_rows:
+            rows, batch = self._take_presets(first, batch)
+        self._write(self._planner.add(changes_of(batch, list(rows))))
+
+    def _take_tallies(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        is_tally = pc.fill_null(pc.equal(batch.column("outcome"), TALLY), False)
+        tallies = batch.filter(is_tally)
+        for split, records in zip(
+            plain_values(tallies.column("split")), plain_values(tallies.column("row")), strict=True
+        ):
+            self._files.tally(split, records)
+        return batch.filter(pc.invert(is_tally))
+
+    def _take_presets(self, first: int, batch: pa.RecordBatch) -> tuple[list[int], pa.RecordBatch]:
+        """Notes the records that gave no change; gives the others and their rows."""
+        is_change = batch.column("outcome").is_null()
+        rows = np.arange(first, first + batch.num_rows)[is_change.to_numpy(zero_copy_only=False)]
+        presets = batch.filter(pc.invert(is_change))
+        preset_rows = np.setdiff1d(np.arange(first, first + batch.num_rows), rows).tolist()
+        decisions = [
+            Decision(row, Outcome(outcome), Reason(reason), detail=detail, raw=raw)
+            for row, outcome, reason, detail, raw in zip(
+                preset_rows,
+                *(plain_values(presets.column(c)) for c in ("outcome", "reason", "detail", "raw")),
+                strict=True,
+            )
+        ]
+        self._write(Planned(decisions=decisions))
+        return rows.tolist(), batch.filter(is_change)
+
+    def _write(self, planned: Planned) -> None:
+        for obj, poll, answer in planned.lookups:
+            kind, text = _answer_text(answer)
+            self._files.looked_up(self._source, obj, poll, kind, text)
+        self._files.planned(self._source, planned.documents, planned.decisions)
+
+
+def planner_of(work: Work, number: int, resources: Resources) -> Planner:
+    """The planner of one source of the work."""
+    source = work.sources[number]
+    held_after = work.clock if source.polls is not None and source.polls.future_events else None
+    filter_ = Filter(source.filters, held_after=held_after)
+    renderer = Renderer(
+        Naming(source.name, source.source.position_text, source.identifier_case),
+        work.rules.documents,
+        Envelope(work.rules.envelope),
+        Values(work.rules.values),
+        filter_,
+        resources.catalogue,
+    )
+    return Planner(
+        renderer, filter_, polls=source.polls, lookup=resources.lookup, window=source.window
+    )
+
+
+def _answer_text(answer: Row | Refused | None) -> tuple[str, str | None]:
+    if answer is None:
+        return "gone", None
+    if isinstance(answer, Refused):
+        return "refused", answer.detail
+    return "row", json.dumps(dict(zip(*answer, strict=True)), ensure_ascii=False)
