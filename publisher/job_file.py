@@ -1,0 +1,299 @@
+"""Reads a job file (TOML) into ``Settings``; all its problems are reported at once."""
+
+from __future__ import annotations
+
+import codecs
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from publisher.catalogue import Table
+from publisher.database import DatabaseOptions, urls
+from publisher.errors import SettingsError, UsageError
+from publisher.filters import FilterOptions
+from publisher.polls import PollOptions
+from publisher.sections import Problems, Section, unknown
+from publisher.settings import (
+    JobOptions,
+    JournalOptions,
+    RunOptions,
+    Settings,
+    SinkOptions,
+    SourceOptions,
+    SourceSettings,
+)
+from publisher.sources.event_log import Options as EventLogOptions
+from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.spark.options import SparkOptions
+from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
+from publisher.xds.times import time_zone
+from publisher.xds.values import ValueOptions, ValueProblem
+
+T = TypeVar("T")
+
+JOURNAL_DIRECTORY = ".xds-publisher"
+
+SECTIONS: Mapping[str, tuple[type, ...]] = {
+    "job": (JobOptions,),
+    "sources": (SourceOptions, EventLogOptions, SnapshotOptions, FilterOptions, PollOptions),
+    "database": (DatabaseOptions,),
+    "tables": (Table,),
+    "documents": (DocumentOptions, EnvelopeOptions, ValueOptions),
+    "dispatch": (SinkOptions,),
+    "journal": (JournalOptions,),
+    "run": (RunOptions,),
+    "spark": (SparkOptions,),
+}
+"""The tables of a job file, and the options that each is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the command line says; ``None`` where it says nothing.  It wins over the job file."""
+
+    database: str | None = None
+    schema: str | None = None
+    format: str | None = None
+    status: str | None = None
+    lanes: int | None = None
+    journal: Path | None = None
+
+
+def load(path: Path, overrides: Overrides | None = None) -> Settings:
+    """The settings of a job file.
+
+    Raises ``SettingsError`` with all problems of the file, ``UsageError`` where it cannot be read.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; name a job file with -c") from None
+    except UnicodeDecodeError:
+        raise SettingsError([f"{path}: is not UTF-8; save it as UTF-8"]) from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError([f"{path}: {error}"]) from None
+    file = path.absolute()
+    return _Reader(data, Problems(text), file.parent, overrides).settings(file.stem)
+
+
+def defaults(overrides: Overrides | None = None) -> Settings:
+    """The settings without a job file: one source with its defaults."""
+    return _Reader({"source": {}}, Problems(), Path.cwd(), overrides).settings("replay")
+
+
+class _Reader:
+    """Makes settings of the data of a job file."""
+
+    def __init__(
+        self,
+        data: dict[str, object],
+        problems: Problems,
+        directory: Path,
+        overrides: Overrides | None,
+    ) -> None:
+        self._data = data
+        self._problems = problems
+        self._directory = directory
+        self._overrides = overrides or Overrides()
+
+    def settings(self, name: str) -> Settings:
+        for key in self._data:
+            if key not in SECTIONS and key != "source":
+                unknown((key,), SECTIONS, self._problems)
+        job = self._whole("job", JobOptions)
+        database = self._database()
+        documents = self._section("documents")
+        settings = Settings(
+            name=job.name or name,
+            directory=self._directory,
+            reject_budget=job.reject_budget,
+            sources=self._sources(database),
+            database=database,
+            tables=self._tables(),
+            values=documents.options(ValueOptions),
+            envelope=self._envelope(documents),
+            documents=documents.options(DocumentOptions),
+            target=self._path(self._whole("dispatch", SinkOptions).path),
+            journal=self._journal(),
+            run=self._whole("run", RunOptions, lanes=self._overrides.lanes),
+            spark=self._spark(),
+        )
+        documents.finish()
+        if self._problems:
+            raise SettingsError(self._problems.lines)
+        return settings
+
+    def _section(self, name: str) -> Section:
+        return Section((name,), self._data.get(name, {}), self._problems)
+
+    def _whole(self, name: str, kind: type[T], **spoken: object) -> T:
+        """The options of a table that has only one part."""
+        section = self._section(name)
+        self._override(section, **spoken)
+        options = section.options(kind)
+        section.finish()
+        return options
+
+    def _override(self, section: Section, **spoken: object) -> None:
+        for key, value in spoken.items():
+            if value is not None:
+                section.data[key] = value
+                name = "database" if (section.place, key) == (("database",), "url") else key
+                self._problems.rename((*section.place, key), f"--{name}")
+
+    def _path(self, text: str | None) -> Path | None:
+        return None if text is None else self._directory / Path(text).expanduser()
+
+    def _journal(self) -> Path:
+        section = self._whole("journal", JournalOptions)
+        if self._overrides.journal is not None:
+            return self._overrides.journal.absolute()
+        return self._path(section.path) or self._directory / JOURNAL_DIRECTORY
+
+    def _envelope(self, section: Section) -> EnvelopeOptions:
+        options = section.options(EnvelopeOptions)
+        try:
+            Envelope(options)
+        except ValueProblem as problem:
+            self._problems.add(section.place, problem.detail)
+        return options
+
+    def _database(self) -> DatabaseOptions | None:
+        spoken = self._overrides.database
+        if "database" not in self._data and spoken is None:
+            return None
+        section = self._section("database")
+        self._override(section, url=spoken, schema=self._overrides.schema)
+        options = section.entry(DatabaseOptions)
+        section.finish()
+        if options is None:
+            return None
+        directory = self._directory if spoken is None else Path.cwd()
+        return self._with_url(section, options, directory)
+
+    def _with_url(
+        self, section: Section, options: DatabaseOptions, directory: Path
+    ) -> DatabaseOptions | None:
+        """With the URL in full: tasks may run where the variable is not set, in another directory."""
+        key = "url_env" if options.url is None and options.url_env is not None else "url"
+        try:
+            url = urls.complete(_anchored(options.url, directory), options.url_env)
+        except SettingsError as error:
+            self._problems.add((*section.place, key), _reason(error))
+            return None
+        return replace(options, url=url.render_as_string(hide_password=False), url_env=None)
+
+    def _sources(self, database: DatabaseOptions | None) -> tuple[SourceSettings, ...]:
+        if "source" in self._data:
+            if "sources" in self._data:
+                self._problems.add(("source",), "is there beside [[sources]]; keep one of the two")
+            return (
+                self._source(Section(("source",), self._data["source"], self._problems), database),
+            )
+        listed = self._data.get("sources", [])
+        if not isinstance(listed, list):
+            self._problems.add(("sources",), "is one table; write [[sources]], or [source]")
+            return ()
+        sections = [Section(("sources", i), e, self._problems) for i, e in enumerate(listed)]
+        sources = [self._source(section, database) for section in sections]
+        names = [source.name for source in sources]
+        for section, name in zip(sections, names, strict=True):
+            if names.count(name) > 1:
+                section.problem("name", f"{name} is the name of several sources; give each its own")
+        return tuple(sources)
+
+    def _source(self, section: Section, database: DatabaseOptions | None) -> SourceSettings:
+        said = self._overrides
+        self._override(section, schema=said.schema, status=said.status)
+        given = section.options(SourceOptions)
+        source = SourceSettings(
+            name=given.name or given.format,
+            format=given.format,
+            snapshots=tuple(self._directory / Path(path).expanduser() for path in given.snapshots),
+            table=given.table,
+            database=self._own_database(section, given, database),
+            options=section.options(EventLogOptions),
+            reading=section.options(SnapshotOptions),
+            filters=section.options(FilterOptions),
+            polls=section.options(PollOptions),
+        )
+        section.finish()
+        self._check(section, source)
+        return source
+
+    def _own_database(
+        self, section: Section, given: SourceOptions, database: DatabaseOptions | None
+    ) -> DatabaseOptions | None:
+        if given.url is None and given.url_env is None:
+            return database
+        options = replace(database or DatabaseOptions(), url=given.url, url_env=given.url_env)
+        return self._with_url(section, options, self._directory)
+
+    def _check(self, section: Section, source: SourceSettings) -> None:
+        if source.table is not None and source.snapshots:
+            section.problem("table", "is there beside snapshots; a source is one of the two")
+        try:
+            source.options.wanted()
+        except UsageError as error:
+            section.problem("columns", error.message.removeprefix("columns: "))
+        try:
+            time_zone(source.options.time_zone)
+        except ValueError as error:
+            section.problem("time_zone", str(error))
+        try:
+            codecs.lookup(source.reading.encoding)
+        except LookupError:
+            section.problem(
+                "encoding", f"{source.reading.encoding} is not known; use a name as utf-8"
+            )
+
+    def _tables(self) -> tuple[Table, ...]:
+        found: dict[tuple[str | None, str], Table] = {}
+        for name, entry in self._section("tables").data.items():
+            section = Section(("tables", name), entry, self._problems)
+            section.data = {"name": name, "schema": None, **section.data}
+            table = section.entry(Table)
+            section.finish()
+            if table is None:
+                continue
+            if (table.schema, table.name) in found:
+                section.problem("name", f"{table.name} is described twice; keep one")
+            found[table.schema, table.name] = table
+        return tuple(found.values())
+
+    def _spark(self) -> SparkOptions:
+        section = self._section("spark")
+        conf: dict[str, object] = {}
+        for key in [key for key in section.data if key == "spark" or key.startswith("spark.")]:
+            conf |= _flat(key, section.data.pop(key))
+        section.data["conf"] = conf
+        options = section.options(SparkOptions)
+        section.finish()
+        return options
+
+
+def _flat(name: str, value: object) -> dict[str, object]:
+    """``spark.sql.x = "y"`` without quotes around the name is tables in tables."""
+    if not isinstance(value, Mapping):
+        return {name: value}
+    flat: dict[str, object] = {}
+    for part, inner in value.items():
+        flat |= _flat(f"{name}.{part}", inner)
+    return flat
+
+
+def _anchored(url: str | None, directory: Path) -> str | None:
+    """A SQLite URL with a relative path, relative to ``directory``."""
+    scheme, slashes, path = (url or "").partition(":///")
+    if not slashes or not scheme.startswith("sqlite") or path in ("", ":memory:"):
+        return url
+    return f"{scheme}:///{directory / path}"
+
+
+def _reason(error: SettingsError) -> str:
+    """The problem without the place that the database names itself."""
+    return error.problems[0].partition(": ")[2]

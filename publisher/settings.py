@@ -1,0 +1,213 @@
+"""All settings of a run as typed, frozen objects: the job file, over it the command line.
+
+The options themselves are declared by the parts of the program; here they are put together.  Paths
+in a job file are relative to the directory of the file, paths of the command line to the working
+directory; both are absolute afterwards, since executors work elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le, Len
+
+from publisher.catalogue import JobCatalogue, Table
+from publisher.database import DatabaseOptions, urls
+from publisher.errors import SettingsError, UsageError
+from publisher.filters import FilterOptions
+from publisher.polls import PollOptions
+from publisher.sources.event_log import Options as EventLogOptions
+from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.spark.options import SparkOptions
+from publisher.xds.document import DocumentOptions, EnvelopeOptions
+from publisher.xds.values import ValueOptions
+
+Format = Literal["event-log"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """``[job]``."""
+
+    name: Annotated[str, Len(1)] | None = None
+    """Name of the job; by default that of the file without its ending."""
+    reject_budget: Annotated[int, Ge(0)] | Literal["unlimited"] | None = None
+    """Records that may be rejected before a run that is complete ends with exit code 4; by default
+    0 for ``publish`` and unlimited for ``replay``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """``[[sources]]``: what every format has."""
+
+    name: Annotated[str, Len(1)] | None = None
+    """Name of the source in documents and decisions; by default that of the format."""
+    format: Format = "event-log"
+    """What the source is."""
+    snapshots: tuple[Annotated[str, Len(1)], ...] = ()
+    """Files and directories to read."""
+    table: Annotated[str, Len(1)] | None = None
+    """Table of the database to read instead, as ``table`` or ``schema.table``."""
+    url: str | None = field(default=None, repr=False)
+    """SQLAlchemy URL of that table's database, where it is not that of the job.  Secret."""
+    url_env: str | None = None
+    """Name of an environment variable that holds this URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """``[dispatch]``."""
+
+    to: Literal["files"] = "files"
+    """Kind of the sink."""
+    path: Annotated[str, Len(1)] | None = None
+    """Directory of the files; ``publish`` writes each run below its ``runs``."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalOptions:
+    """``[journal]``."""
+
+    path: Annotated[str, Len(1)] | None = None
+    """Directory of the journals; by default ``.xds-publisher`` beside the job file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """``[run]``."""
+
+    lanes: Annotated[int, Ge(1), Le(10_000)] = 8
+    """Lanes: units of order and parallelism, one part file each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """One source: what it is and how it is read."""
+
+    name: str
+    format: Format
+    snapshots: tuple[Path, ...]
+    table: str | None
+    database: DatabaseOptions | None
+    """Where ``table`` is read: the source's own database, else that of the job."""
+    options: EventLogOptions
+    reading: SnapshotOptions
+    filters: FilterOptions
+    polls: PollOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that a run is told, complete and checked."""
+
+    name: str
+    directory: Path
+    """Where the job file is; without one the working directory."""
+    reject_budget: int | Literal["unlimited"] | None
+    sources: tuple[SourceSettings, ...]
+    database: DatabaseOptions | None
+    """Where rows are looked up; ``None``: query-backs are rejected."""
+    tables: tuple[Table, ...]
+    values: ValueOptions
+    envelope: EnvelopeOptions
+    documents: DocumentOptions
+    target: Path | None
+    """Directory that ``publish`` writes to."""
+    journal: Path
+    """Directory of the journals of ``publish``."""
+    run: RunOptions
+    spark: SparkOptions
+
+    def allowed_rejects(self, default: int | None) -> int | None:
+        """Records that may be rejected, ``None`` for any number; ``default`` where not set."""
+        if self.reject_budget is None:
+            return default
+        return None if self.reject_budget == "unlimited" else self.reject_budget
+
+    def catalogue(self) -> JobCatalogue:
+        """What the job file says of tables."""
+        return JobCatalogue(self.tables)
+
+    def for_replay(self, format_: str | None = None) -> Settings:
+        """The same with one source, that of ``format_`` or the only one.
+
+        Raises ``UsageError`` where the choice is not clear.
+        """
+        fitting = [source for source in self.sources if format_ in (None, source.format)]
+        if len(fitting) == 1:
+            return replace(self, sources=tuple(fitting))
+        if not fitting:
+            wanted = f" of format {format_}" if format_ else ""
+            raise UsageError(f"the job file has no source{wanted}; add one, or leave -c out")
+        names = ", ".join(f"{source.name} ({source.format})" for source in fitting)
+        raise UsageError(
+            f"the job file has several sources: {names}. One is read here: choose with --format, or "
+            "give a job file that has only this one"
+        )
+
+    def for_publish(self) -> Settings:
+        """The same.  Raises ``SettingsError`` where something is missing that ``publish`` needs."""
+        problems: list[str] = []
+        if not self.sources:
+            problems.append('[[sources]]: there is none; add one with snapshots = ["FILE"]')
+        for number, source in enumerate(self.sources, 1):
+            place = f"[[sources]] {number}" if len(self.sources) > 1 else "[[sources]]"
+            if not source.snapshots and source.table is None:
+                problems.append(
+                    f'{place}: nothing to read; set snapshots = ["FILE"] or table = "NAME"'
+                )
+            if source.table is not None and source.database is None:
+                problems.append(f"{place} table: of which database? Set [database] url or url_env")
+        if self.target is None:
+            problems.append("[dispatch] path: is required, the directory to write to")
+        if problems:
+            raise SettingsError(problems)
+        return self
+
+    def meaning(self) -> str:
+        """All settings that change documents or decisions, as canonical JSON.
+
+        Without lanes, paths, Spark, budget, secrets, and what only changes speed.
+        """
+        sources = [
+            {"name": source.name, "format": source.format}
+            | _meaning_of(source.options, source.reading, source.filters, source.polls)
+            for source in self.sources
+        ]
+        content = {
+            "sources": sources,
+            "database": database_identity(self.database),
+            "tables": [asdict(table) for table in self.tables],
+            "documents": _meaning_of(self.values, self.envelope, self.documents),
+        }
+        return json.dumps(
+            content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_json
+        )
+
+
+def database_identity(options: DatabaseOptions | None) -> dict[str, str | None] | None:
+    """Which database it is, without user and password; and the schema that it looks into first."""
+    if options is None:
+        return None
+    url = urls.complete(options.url, options.url_env)
+    return {"database": urls.described(url), "schema": options.schema}
+
+
+_SPEED_ONLY = frozenset({"block_size"})
+
+
+def _meaning_of(*parts: object) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for part in parts:
+        found |= asdict(part)  # type: ignore[call-overload]
+    return {name: value for name, value in found.items() if name not in _SPEED_ONLY}
+
+
+def _json(value: object) -> object:
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    return value.value if isinstance(value, Enum) else str(value)
