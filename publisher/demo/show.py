@@ -1,0 +1,99 @@
+"""What the demo prints: sample documents, counts beside those that were expected, what to type next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from lxml import etree
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+
+from publisher.change import Outcome
+from publisher.demo.story import Counts
+
+SAMPLES = ("add", "modify", "delete")
+
+
+def sample_documents(folder: Path) -> dict[str, str]:
+    """The first document of a user for each kind of operation, indented for reading."""
+    found: dict[str, str] = {}
+    for line in _documents(folder):
+        for kind in SAMPLES:
+            if kind not in found and f'<{kind} class-name="usr"' in line:
+                found[kind] = _indented(line)
+        if len(found) == len(SAMPLES):
+            break
+    return found
+
+
+def _documents(folder: Path) -> Iterator[str]:
+    for part in sorted(folder.glob("part-*.xds")):
+        with part.open(encoding="utf-8", newline="\n") as file:
+            yield from file
+
+
+def _indented(document: str) -> str:
+    root = etree.fromstring(document.encode())
+    etree.indent(root)
+    return etree.tostring(root, encoding="unicode")
+
+
+def print_documents(console: Console, documents: Mapping[str, str]) -> None:
+    """One sample for each kind of operation."""
+    for kind in SAMPLES:
+        console.rule(f"[bold]<{kind}>", align="left", style="dim")
+        console.print(Syntax(documents[kind], "xml", background_color="default", word_wrap=True))
+
+
+def differences(expected: Counts, report: Mapping[str, object]) -> list[str]:
+    """Where the counts of a run are not those expected, one line each."""
+    wanted = flat_counts(expected)
+    found = _flat_report(report)
+    return [
+        f"{name}: {found.get(name, 0)}, expected {wanted.get(name, 0)}"
+        for name in sorted(wanted.keys() | found.keys())
+        if wanted.get(name, 0) != found.get(name, 0)
+    ]
+
+
+def flat_counts(counts: Counts) -> dict[str, int]:
+    """Counts by outcome, and by outcome and reason as ``rejected/table-key``."""
+    flat = {outcome.name.lower(): 0 for outcome in Outcome}
+    for (outcome, reason), count in counts.items():
+        name = outcome.name.lower()
+        flat[name] += count
+        if reason is not None:
+            flat[f"{name}/{reason}"] = count
+    return flat | {"read": sum(counts.values())}
+
+
+def _flat_report(report: Mapping[str, object]) -> dict[str, int]:
+    text = json.dumps(report)
+    loaded = json.loads(text)
+    flat: dict[str, int] = dict(loaded["outcomes"]) | {"read": loaded["read"]}
+    for outcome, reasons in loaded["reasons"].items():
+        flat |= {f"{outcome}/{reason}": count for reason, count in reasons.items()}
+    return flat
+
+
+def print_counts(console: Console, expected: Counts) -> None:
+    """The five outcomes and their reasons; they add up to the records read."""
+    flat = flat_counts(expected)
+    table = Table(title="Every record has exactly one outcome", title_justify="left")
+    table.add_column("outcome")
+    table.add_column("records", justify="right")
+    table.add_column("reasons")
+    for outcome in Outcome:
+        name = outcome.name.lower()
+        reasons = [
+            f"{key.removeprefix(name + '/')} {count:,}"
+            for key, count in sorted(flat.items(), key=lambda item: -item[1])
+            if key.startswith(name + "/")
+        ]
+        table.add_row(name, f"{flat[name]:,}", ", ".join(reasons))
+    table.add_section()
+    table.add_row("read", f"{flat['read']:,}")
+    console.print(table)

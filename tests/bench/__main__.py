@@ -1,0 +1,33 @@
+"""Command line of the benchmarks."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Final
+
+import click
+
+from tests.bench.report import Report
+
+BENCHMARKS: Final = ("event-log", "query-back", "start", "memory")
+
+
+@click.command(help="Runs benchmarks, all of them where none is named.")
+@click.argument("names", nargs=-1, type=click.Choice(BENCHMARKS))
+@click.option("--scale", default=10, show_default=True, help="event-log: size of the larger input")
+@click.option("--runs", default=3, show_default=True, help="runs of each side")
+@click.option("--events", type=int, help="size of the smaller input, for a quick look")
+def main(names: tuple[str, ...], scale: int, runs: int, events: int | None) -> None:
+    """Exit code 0 only if every bound holds."""
+    reports = []
+    for name in names or BENCHMARKS:
+        module = importlib.import_module(f"tests.bench.{name.replace('-', '_')}")
+        report: Report = module.run(scale=scale, runs=runs, events=events)
+        report.show()
+        reports.append(report)
+    sys.exit(0 if all(report.holds for report in reports) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""``bench event-log``: replay of field events beside what Spark needs for the bare shape of the work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from publisher.settings import Settings
+from tests.bench.data import Log, event_log
+from tests.bench.floor import write_floor
+from tests.bench.process_memory import MemoryWatch, Role
+from tests.bench.program import Replay, job_file, replay, session, settings_of, workspace
+from tests.bench.report import Report
+
+EVENTS = 1_800_000
+RATIO = 2.0
+TIMES_TEN = 10.5
+"""How many times longer ten times the input may take."""
+SAME_MEMORY = 1.15
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Smaller:
+    """What the larger input is compared with."""
+
+    seconds: float
+    worker: int
+    """Peak memory of the greatest worker, bytes."""
+
+
+def run(*, scale: int = 10, runs: int = 3, events: int | None = None) -> Report:
+    """Floor and replay in turn in one session; then one replay of ``scale`` times the input."""
+    count = events or EVENTS
+    log = event_log(Log(count))
+    larger = event_log(Log(count * scale)) if scale > 1 else None
+    report = Report("event-log")
+    with workspace() as work:
+        settings = settings_of(job_file(work))
+        with session(settings) as spark:
+            smaller = _in_turn(report, spark, settings, log, work, runs)
+            if larger is not None:
+                _larger(report, settings, larger, work, smaller, scale)
+    return report
+
+
+def _in_turn(
+    report: Report, spark: SparkSession, settings: Settings, log: Path, work: Path, runs: int
+) -> Smaller:
+    replays: list[Replay] = []
+    floors: list[float] = []
+    watches: list[MemoryWatch] = []
+    lanes = settings.run.lanes
+    for _ in range(runs):
+        with MemoryWatch() as watch:
+            replays.append(replay(settings, log, work / "out"))
+        watches.append(watch)
+        start = time.perf_counter()
+        size = replays[-1].report.bytes
+        write_floor(spark, log, work / "floor", lanes=lanes, bytes_out=size)
+        floors.append(time.perf_counter() - start)
+    floor = report.add_seconds("floor: Spark reads, repartitions, sorts, writes text", floors)
+    best = report.add_seconds("replay to files", [r.seconds for r in replays])
+    last = replays[-1].report
+    report.add("lanes", lanes, "")
+    report.add("documents", last.documents, "")
+    report.add("documents", last.bytes / MIB, "MiB")
+    report.add("events a second", last.read / best, "")
+    report.add("replay / floor", best / floor, "", bound=RATIO)
+    return Smaller(best, _add_memory(report, watches))
+
+
+def _larger(
+    report: Report, settings: Settings, log: Path, work: Path, smaller: Smaller, scale: int
+) -> None:
+    with MemoryWatch() as watch:
+        done = replay(settings, log, work / "out")
+    report.add(f"{scale} times the input: replay", done.seconds, "s")
+    bound = TIMES_TEN * scale / 10
+    report.add(f"{scale} times the input: time", done.seconds / smaller.seconds, "x", bound=bound)
+    worker = _add_memory(report, [watch])
+    growth = worker / smaller.worker
+    report.add(f"{scale} times the input: worker", growth, "x", bound=SAME_MEMORY)
+
+
+def _add_memory(report: Report, watches: Sequence[MemoryWatch]) -> int:
+    """Adds the greatest peaks of the watches; gives that of a worker."""
+    peaks = {role: max(watch.greatest(role) for watch in watches) for role in Role}
+    report.add("peak memory: JVM of the driver", peaks[Role.JVM] / MIB, "MiB")
+    report.add("peak memory: Python of the driver", peaks[Role.ROOT] / MIB, "MiB")
+    report.add("peak memory: greatest worker", peaks[Role.WORKER] / MIB, "MiB")
+    return peaks[Role.WORKER]
