@@ -34,7 +34,8 @@ _UNQUOTED = re.compile(r"""[^,;'+"=\\<>]*""").match
 _QUOTED = re.compile(r'"([^"\\]*(?:\\["\\][^"\\]*)*)"').match
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _NEEDS_QUOTES = re.compile(r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\Z|\A\Z""").search
-_INTEGER = re.compile(r"([+-]?)0*([0-9]+)(?:\.0*)?").fullmatch
+# Atomic, so that no text of zeros takes quadratic time.
+_INTEGER = re.compile(r"([+-]?)(?>0*(?=[0-9]))([0-9]++)(?:\.0*)?").fullmatch
 _PLAIN_INTEGER = re.compile(r"-?[1-9][0-9]*|0").fullmatch
 _DECIMAL = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?").fullmatch
 _LARGEST_EXPONENT = 1000

@@ -146,7 +146,7 @@ def test_base64_in_lines_goes_as_one_line(data: bytes) -> None:
     assert element(Kind.OCTET, text) == f'<value type="octet">{one_line}</value>'
 
 
-@given(st.text("AQgwBZaz09+/=-_ \n", max_size=12))
+@given(st.text("AQBZ09+/=-\n", max_size=5).map(lambda text: text + "=="[: -len(text) % 4]))
 def test_octet_takes_what_a_strict_decoder_takes(text: str) -> None:
     data = "".join(text.split())
     try:
@@ -162,7 +162,9 @@ def test_octet_takes_what_a_strict_decoder_takes(text: str) -> None:
         assert result == f'<value type="octet">{data}</value>'
 
 
-@pytest.mark.parametrize("text", ["qqo", "qqp=", "q-o=", "qqo==", "====", "A===", "0xAAAA", "é"])
+@pytest.mark.parametrize(
+    "text", ["qqo", "qqp=", "qr==", "q-o=", "qqo==", "====", "A===", "0xAAAA", "é"]
+)
 def test_damaged_base64_is_refused(text: str) -> None:
     assert "no Base64" in refused(Kind.OCTET, text).detail
 
