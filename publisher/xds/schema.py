@@ -50,7 +50,7 @@ class Schema:
 
     ``suspects`` finds in one pass all elements of a document for which some assertion fails;
     ``assertions`` has the assertions by name of the element; ``open`` are the elements whose
-    children are not looked at.
+    children are not XDS and not looked at.
     """
 
     grammar: etree.XMLSchema
@@ -133,7 +133,7 @@ def _assertions(root: Element) -> dict[str, list[tuple[str, str]]]:
     types = _types(root)
 
     def of_type(name: str | None) -> list[tuple[str, str]]:
-        if name is None or name not in types:
+        if name is None or name not in types:  # none inherited, or text of xs:string
             return []
         extension = types[name].find(f".//{XS}extension")
         inherited = of_type(None if extension is None else extension.get("base"))
@@ -149,10 +149,12 @@ def _documentation(assertion: Element) -> str:
 
 
 def _open_elements(root: Element) -> Iterator[str]:
-    """Elements in which children without a namespace fall to a wildcard."""
+    """Elements in which children without a namespace fall to a wildcard, or have no place at all."""
     types = _types(root)
     for name, type_name in _elements(root):
-        declared = types.get(type_name)
-        wildcards = () if declared is None else declared.iter(f"{XS}any")
-        if any(wildcard.get("namespace") != "##other" for wildcard in wildcards):
+        declared = types[type_name]
+        wildcards = declared.iter(f"{XS}any")
+        if declared.find(f"{XS}simpleContent") is not None or any(
+            wildcard.get("namespace") != "##other" for wildcard in wildcards
+        ):
             yield name

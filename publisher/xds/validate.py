@@ -24,7 +24,8 @@ __all__ = ["Finding", "Profile", "json_line", "text_line", "validate_files"]
 _LAST_SHORT_LINE = 65535
 """libxml2 keeps the line of a node in 16 bits; beyond it has to be asked for."""
 
-_SUBJECT = re.compile(r"^Element '[^']*'(, |: )")
+_SUBJECT = re.compile(r"^Element '[^']*'(, |: )|\[facet '\w+'\] ")
+_WRONG_ROOT = "SCHEMAV_CVC_ELT_1"
 _HINTS = re.compile(r", use XML_PARSE_HUGE option|, line \d+, column \d+$|( as)? line 1(?!\d)")
 
 
@@ -74,10 +75,18 @@ def _problems(root: Element, schema: Schema) -> Iterator[tuple[int, str, str]]:
     log: Any = schema.grammar.error_log
     for entry in log:
         path = entry.path or ""
-        yield _line(root, path, entry.line), path, _SUBJECT.sub("", entry.message)
+        yield _line(root, path, entry.line), path, _schema_reason(entry)
     tree = root.getroottree()
     for element, reason in schema.failed_assertions(root):
         yield max(element.sourceline or 1, 1), tree.getpath(element), reason
+
+
+def _schema_reason(entry: Any) -> str:
+    if entry.type_name == _WRONG_ROOT:
+        return (
+            "the root of a document is nds, without a namespace: put operations into nds and input"
+        )
+    return _SUBJECT.sub("", str(entry.message))
 
 
 def _line(root: Element, path: str, line: int) -> int:
