@@ -14,14 +14,18 @@ itself, so memory depends on the longest line and not on the file.
 from __future__ import annotations
 
 import gzip
-import io
 import re
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from lxml import etree
+
+BROKEN_FILE = (OSError, EOFError, zlib.error)
+"""What reading raises: files that cannot be read, compressed files that are cut or broken."""
 
 LARGEST = 512 * 1024 * 1024
 """Bytes of the largest document that is read; a larger one is a problem."""
@@ -58,8 +62,7 @@ class Framed(NamedTuple):
 def documents(path: Path) -> Iterator[Framed]:
     """The documents of a file, in order.
 
-    Raises what reading raises: ``OSError``, and ``EOFError`` or ``zlib.error`` where a compressed
-    file is broken.
+    Raises one of ``BROKEN_FILE``.
     """
     one_per_line = _is_one_per_line(path)
     with open_plain(path) as file:
@@ -93,7 +96,7 @@ def open_plain(path: Path) -> BinaryIO:
     with path.open("rb") as file:
         packed = file.read(len(_GZIP)) == _GZIP
     if packed:
-        return cast(BinaryIO, io.BufferedReader(gzip.GzipFile(path), _BUFFER))
+        return cast(BinaryIO, gzip.GzipFile(path))
     return path.open("rb", _BUFFER)
 
 
@@ -139,20 +142,29 @@ def _is_one_per_line(path: Path) -> bool:
             return True
         if not first or _is_complete_file(path):
             return False
-        sample = [line for line in chain((first, second), filled) if _START.match(line)]
-    return len(sample) > 1 or any(_is_complete(line) for line in sample)
+        return _looks_like_lines(chain((first, second), filled))
+
+
+def _looks_like_lines(sample: Iterator[bytes]) -> bool:
+    starts = 0
+    for line in sample:
+        if _START.match(line):
+            starts += 1
+            if starts > 1 or _is_complete(line):
+                return True
+    return False
 
 
 def _limited_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The first line as a whole, and the beginnings of more."""
-    yield file.readline(LARGEST)
-    seen = 0
-    for _ in range(_SAMPLE_LINES):
-        line = file.readline(_BUFFER)
-        seen += len(line)
-        if not line or seen > 8 * _BUFFER:
-            return
-        yield line
+    """The first line as a whole, and the beginnings of more, as far as the file can be read."""
+    # A fault of the file is told when its documents are read.
+    with suppress(*BROKEN_FILE):
+        yield file.readline(LARGEST)
+        for _ in range(_SAMPLE_LINES):
+            line = file.readline(_BUFFER)
+            if not line:
+                return
+            yield line
 
 
 def _is_complete(data: bytes) -> bool:
@@ -188,6 +200,6 @@ def _is_complete_file(path: Path) -> bool:
                 parser.feed(chunk)
                 chunk = file.read(_BUFFER)
             parser.close()
-        except (etree.XMLSyntaxError, ValueError):
+        except (etree.XMLSyntaxError, ValueError, *BROKEN_FILE):
             return False
     return True

@@ -8,7 +8,6 @@ raises an error.
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,13 @@ from typing import Any
 from lxml import etree
 
 from publisher.xds.findings import Finding, Profile, json_line, text_line
-from publisher.xds.framing import PARSER, Framed, documents, refusal
+from publisher.xds.framing import BROKEN_FILE, PARSER, Framed, documents, refusal
 from publisher.xds.schema import Element, Schema, load
 
 __all__ = ["Finding", "Profile", "json_line", "text_line", "validate_files"]
 
 _LAST_SHORT_LINE = 65535
-"""libxml2 keeps the line of a node in 16 bits; beyond it has to be asked for."""
+"""libxml2 keeps the line of a node in 16 bits; beyond, it tells that of a text near by."""
 
 _SUBJECT = re.compile(r"^Element '[^']*'(, |: )|\[facet '\w+'\] ")
 _WRONG_ROOT = "SCHEMAV_CVC_ELT_1"
@@ -49,7 +48,7 @@ def _validate_file(path: Path, schema: Schema) -> Iterator[Finding]:
         for last in documents(path):
             for line, element, reason in _validate_document(last, schema):
                 yield Finding(str(path), line, last.number, element, reason)
-    except (OSError, EOFError, zlib.error) as error:
+    except BROKEN_FILE as error:
         what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         yield Finding(str(path), last.line, last.number, "", f"cannot be read: {what}")
 
