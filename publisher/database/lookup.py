@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -14,16 +14,20 @@ from publisher.database import failures, statements
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, fatal
 from publisher.database.statements import KeyValueError, Query, Values
-from publisher.query_back import Answer, Refused, Row
+from publisher.query_back import Answer, Refused
 
 TextOf = Callable[[Any], str | None]
 
 
-class Asked(NamedTuple):
-    """An object and the values of its key in the form that the statement takes."""
+class Lot(NamedTuple):
+    """Objects of one table, and for each the values of its key in the form that statements take."""
 
-    object: Object
-    values: Values
+    objects: list[Object]
+    values: list[Values]
+
+    def cut(self, start: int, end: int) -> Lot:
+        """A part of it."""
+        return Lot(self.objects[start:end], self.values[start:end])
 
 
 class DatabaseLookup:
@@ -43,34 +47,44 @@ class DatabaseLookup:
     def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
         """An answer for each of the objects."""
         answers: dict[Object, Answer] = {}
-        lots: dict[int, tuple[Query, list[Asked]]] = {}
+        lots: dict[Query, Lot] = {}
         for object_ in objects:
-            asked = self._asked(object_)
-            if isinstance(asked, Refused):
-                answers[object_] = asked
+            try:
+                query, values = self._asked(object_)
+            except _RefusedError as error:
+                answers[object_] = error.refused
                 continue
-            query, values = asked
-            lots.setdefault(id(query), (query, []))[1].append(Asked(object_, values))
-        for query, every in lots.values():
-            for lot in _cut(every, query.most(self._database.options.keys_per_statement)):
-                answers.update(self._read(query, lot))
+            lot = lots.get(query)
+            if lot is None:
+                lot = lots[query] = Lot([], [])
+            lot.objects.append(object_)
+            lot.values.append(values)
+        for query, lot in lots.items():
+            most = query.most(self._database.options.keys_per_statement)
+            for start in range(0, len(lot.objects), most):
+                self._read(query, lot.cut(start, start + most), answers)
         return answers
 
-    def _asked(self, object_: Object) -> tuple[Query, Values] | Refused:
+    def _asked(self, object_: Object) -> tuple[Query, Values]:
+        schema, table, key = object_
         try:
-            parts = keys.parse(object_.key)
+            parts = keys.parse(key)
         except keys.KeyProblem as problem:
-            return Refused(Reason.TABLE_KEY, str(problem))
-        place = (object_.schema, object_.table, tuple(part.column for part in parts))
-        query = self._queries.get(place)
+            raise _RefusedError(Reason.TABLE_KEY, str(problem)) from None
+        # most keys have one part, and this is done for each object
+        first = parts[0]
+        columns = (first[0],) if len(parts) == 1 else tuple([part[0] for part in parts])
+        texts = (first[1],) if len(parts) == 1 else tuple([part[1] for part in parts])
+        query = self._queries.get((schema, table, columns))
         if query is None:
-            query = self._queries[place] = self._query(*place)
+            query = self._queries[schema, table, columns] = self._query(schema, table, columns)
         if isinstance(query, Refused):
-            return query
+            raise _RefusedError(*query)
         try:
-            return query, query.key([part.value for part in parts])
+            return query, query.key(texts)
         except KeyValueError as problem:
-            return Refused(Reason.DATABASE_REFUSED, f"{problem}: mend the key in the event")
+            detail = f"{problem}: mend the key in the event"
+            raise _RefusedError(Reason.DATABASE_REFUSED, detail) from None
 
     def _query(self, schema: str | None, name: str, columns: tuple[str, ...]) -> Query | Refused:
         relation = self._database.catalogue().relation(schema, name)
@@ -91,49 +105,44 @@ class DatabaseLookup:
             self._text_of,
         )
 
-    def _read(self, query: Query, lot: Sequence[Asked]) -> Iterator[tuple[Object, Answer]]:
-        """The answers for a lot; halved where the statement fails for single rows."""
+    def _read(self, query: Query, lot: Lot, answers: dict[Object, Answer]) -> None:
+        """Answers a lot; halved where the statement fails for single rows."""
+
+        def read(connection: Connection) -> list[Answer]:
+            return query.rows(connection, lot.values)
+
         try:
-            found = self._rows(query, [asked.values for asked in lot])
+            found = self._database.run(read)
         except (DBAPIError, ValueError, OverflowError) as error:
-            yield from self._failed(query, lot, error)
-            return
-        for (object_, _), rows in zip(lot, found, strict=True):
-            if len(rows) == 1:
-                yield object_, rows[0]
-            else:
-                yield object_, (_several(query, len(rows)) if rows else None)
-
-    def _rows(self, query: Query, values: Sequence[Values]) -> list[list[Row]]:
-        def read(connection: Connection) -> list[list[Row]]:
-            return query.rows(connection, values)
-
-        return self._database.run(read)
+            self._failed(query, lot, error, answers)
+        else:
+            answers.update(zip(lot.objects, found, strict=True))
 
     def _failed(
-        self, query: Query, lot: Sequence[Asked], error: Exception
-    ) -> Iterator[tuple[Object, Answer]]:
+        self, query: Query, lot: Lot, error: Exception, answers: dict[Object, Answer]
+    ) -> None:
         if not failures.is_data_error(error):
-            if isinstance(error, DBAPIError):
-                raise fatal(self._database, error, f"Reading rows of {query.name}") from error
-            raise error
-        if len(lot) > 1 and not failures.concerns_statement(error):
-            middle = len(lot) // 2
-            yield from self._read(query, lot[:middle])
-            yield from self._read(query, lot[middle:])
+            assert isinstance(error, DBAPIError)
+            raise fatal(self._database, error, f"Reading rows of {query.name}") from error
+        size = len(lot.objects)
+        if size > 1 and not failures.concerns_statement(error):
+            self._read(query, lot.cut(0, size // 2), answers)
+            self._read(query, lot.cut(size // 2, size), answers)
             return
         refused = Refused(
             Reason.DATABASE_REFUSED,
             f"reading the row of {query.name} failed: {failures.words(error)}: mend the row, "
             "the view or the key",
         )
-        for object_, _ in lot:
-            yield object_, refused
+        answers.update(dict.fromkeys(lot.objects, refused))
 
 
-def _cut(every: Sequence[Asked], most: int) -> Iterator[Sequence[Asked]]:
-    for start in range(0, len(every), most):
-        yield every[start : start + most]
+class _RefusedError(Exception):
+    """An object that is refused before its row is asked for."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.refused = Refused(reason, detail)
 
 
 def _unknown_column(relation: Relation, column: str) -> Refused:
@@ -141,11 +150,4 @@ def _unknown_column(relation: Relation, column: str) -> Refused:
     return Refused(
         Reason.TABLE_KEY,
         f"{relation.table.name} has no column {column!r}: mend the key, which may name {known}",
-    )
-
-
-def _several(query: Query, count: int) -> Refused:
-    return Refused(
-        Reason.DATABASE_REFUSED,
-        f"{count} rows of {query.name} have this key: name columns in the key that tell rows apart",
     )

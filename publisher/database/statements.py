@@ -37,10 +37,11 @@ from sqlalchemy import table as sql_table
 from sqlalchemy.dialects import mysql
 
 from publisher.catalogue import Kind
+from publisher.change import Reason
 from publisher.database import key_values
 from publisher.database.catalogue import Relation
 from publisher.database.key_values import KeyValueError, key_column
-from publisher.query_back import Row
+from publisher.query_back import Answer, Refused, Row
 
 __all__ = ["InListQuery", "JoinQuery", "KeyValueError", "Query", "Values", "query"]
 
@@ -62,8 +63,8 @@ class Query(Protocol):
     def key(self, texts: Sequence[str]) -> Values:
         """The texts of a key as values.  Raises ``KeyValueError``."""
 
-    def rows(self, connection: Connection, lot: Sequence[Values]) -> list[list[Row]]:
-        """For each key of the lot its rows."""
+    def rows(self, connection: Connection, lot: Sequence[Values]) -> list[Answer]:
+        """The row of each key of the lot."""
 
 
 def query(
@@ -85,7 +86,7 @@ class JoinQuery:
         self._columns = tuple(relation.types)
         self._read = [_READ_AS_TEXT.get(relation.table.columns[name], str) for name in columns]
         self._bytes = [
-            place for place, name in enumerate(self._columns, 1) if relation.casts[name] == "bytea"
+            place for place, name in enumerate(self._columns) if relation.casts[name] == "bytea"
         ]
         self._text_of = text_of
         self._sql = _join_sql(dialect, relation, columns)
@@ -96,21 +97,23 @@ class JoinQuery:
 
     def key(self, texts: Sequence[str]) -> Values:
         """The texts: the server reads them by the column's type."""
+        if len(texts) == 1:
+            return (self._read[0](texts[0]),)
         return tuple(read(text) for read, text in zip(self._read, texts, strict=True))
 
-    def rows(self, connection: Connection, lot: Sequence[Values]) -> list[list[Row]]:
-        """For each key of the lot its rows, matched by the server."""
-        arrays = tuple(list(values) for values in zip(*lot, strict=True))
-        found: list[list[Row]] = [[] for _ in lot]
-        columns, places, text_of = self._columns, self._bytes, self._text_of
-        for row in connection.exec_driver_sql(self._sql, arrays):
-            values = row[1:]
-            if places:
-                changed = list(row)
-                for place in places:
-                    changed[place] = text_of(changed[place])
-                values = tuple(changed[1:])
-            found[row[0] - 1].append(Row(columns, values))
+    def rows(self, connection: Connection, lot: Sequence[Values]) -> list[Answer]:
+        """The row of each key of the lot, matched by the server."""
+        arrays = {f"k{n}": list(values) for n, values in enumerate(zip(*lot, strict=True))}
+        found: list[Answer] = [None] * len(lot)
+        rows = connection.exec_driver_sql(self._sql, arrays).all()
+        if not rows:
+            return found
+        numbers, *columns = zip(*rows, strict=True)
+        for place in self._bytes:
+            columns[place] = tuple(map(self._text_of, columns[place]))
+        each = map(Row, repeat(self._columns), zip(*columns, strict=True))
+        for number, row in zip(numbers, each, strict=True):
+            found[number - 1] = row if found[number - 1] is None else _several(self.name)
         return found
 
 
@@ -135,13 +138,16 @@ def _join_sql(dialect: Dialect, relation: Relation, columns: Sequence[str]) -> s
         for name, cast_ in ((name, relation.casts[name]) for name in relation.types)
     ]
     casts = [relation.casts[name].replace("%", "%%") for name in columns]
-    arrays = ", ".join(f"CAST(%s AS {cast_}[])" for cast_ in casts)
+    arrays = [f"CAST(%(k{place})s AS {cast_}[])" for place, cast_ in enumerate(casts)]
     names = ", ".join(f"c{place}" for place in range(len(columns)))
     on = " AND ".join(f"t.{quoted(name)} = k.c{place}" for place, name in enumerate(columns))
     table = quoted(relation.table.name)
     if relation.schema is not None:
         table = f"{quoted(relation.schema)}.{table}"
-    rows = f"ROWS FROM (unnest({arrays})) WITH ORDINALITY AS k ({names}, n)"
+    rows = f"ROWS FROM (unnest({', '.join(arrays)})) WITH ORDINALITY AS k ({names}, n)"
+    if len(columns) == 1:
+        # says what the join says, and makes the planner use the index (measured: 3 times faster)
+        on += f" AND t.{quoted(columns[0])} = ANY ({arrays[0]})"
     # all names stand quoted, values are parameters
     return f"SELECT k.n, {', '.join(items)} FROM {rows} JOIN {table} AS t ON {on}"  # noqa: S608
 
@@ -177,9 +183,9 @@ class InListQuery:
         """The texts as values of their columns' types."""
         return tuple(part.read(text) for part, text in zip(self._key, texts, strict=True))
 
-    def rows(self, connection: Connection, lot: Sequence[Values]) -> list[list[Row]]:
-        """For each key of the lot its rows."""
-        found: list[list[Row]] = [[] for _ in lot]
+    def rows(self, connection: Connection, lot: Sequence[Values]) -> list[Answer]:
+        """The row of each key of the lot."""
+        found: list[Answer] = [None] * len(lot)
         self._search(connection, lot, range(len(lot)), found)
         return found
 
@@ -188,12 +194,12 @@ class InListQuery:
         connection: Connection,
         lot: Sequence[Values],
         numbers: Sequence[int],
-        found: list[list[Row]],
+        found: list[Answer],
     ) -> None:
         """Finds the rows of the keys with these ``numbers``."""
         rows = connection.execute(*self._asking([lot[n] for n in numbers])).all()
         if len(numbers) == 1:
-            found[numbers[0]] = self._texts(rows)
+            found[numbers[0]] = _only(self._texts(rows), self.name)
         if len(numbers) == 1 or not rows:
             return
         numbers_of: dict[Values, list[int]] = {}
@@ -204,8 +210,8 @@ class InListQuery:
             owners = numbers_of.get(self._same([row[place] for place in self._places]))
             strange = strange or owners is None
             for n in owners or ():
-                found[n].append(texts)
-        rest = [n for n in numbers if not found[n]]
+                found[n] = texts if found[n] is None else _several(self.name)
+        rest = [n for n in numbers if found[n] is None]
         if not rest or not (strange or self._collated):
             return
         if len(rest) < len(numbers):
@@ -243,6 +249,17 @@ class InListQuery:
         keys = bindparam("keys", expanding=True, type_=None if self._tuples else types.NullType())
         left: Any = tuple_(*self._compared) if self._tuples else self._compared[0]
         return self._selected.where(left.in_(keys))
+
+
+def _only(rows: Sequence[Row], name: str) -> Answer:
+    return rows[0] if len(rows) == 1 else _several(name) if rows else None
+
+
+def _several(name: str) -> Refused:
+    return Refused(
+        Reason.DATABASE_REFUSED,
+        f"several rows of {name} have this key: name columns in the key that tell rows apart",
+    )
 
 
 _ROW_VALUES = frozenset({"sqlite", "mysql", "mariadb"})
