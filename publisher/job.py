@@ -6,41 +6,59 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from publisher.dispatch.files import FileDispatcher
 from publisher.errors import UsageError
 from publisher.filters import Window
+from publisher.journal.lane import LaneResult
 from publisher.journal.lock import locked
-from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
+from publisher.journal.manifest import (
+    DOCUMENT_STAGING,
+    Journal,
+    Manifest,
+    SourceEntry,
+)
 from publisher.journal.report import RunReport, conserve, report_of
+from publisher.journal.runs import JOURNAL, Journals, first_documents, found_journal
 from publisher.settings import Settings, SourceSettings
-from publisher.sources.event_log import EventLog
+from publisher.sources.contract import Source
 from publisher.sources.identity import digest_of_files
-from publisher.sources.snapshots import files
+from publisher.sources.registry import reader_of
+from publisher.sources.snapshots import Split, files
 from publisher.tasks import Rules, SourceWork, Work
 
 Progress = Callable[[str, float], None]
 """Told the phase and how much of it is done, 0 to 1."""
 
-JOURNAL = "_journal"
-"""Folder of a replay's journal inside its output directory."""
-_SPLITS = 8
+SPLITS = 8
 """Parts to read at the least, so that all cores have work."""
+SAMPLES = 3
+"""Documents that a rehearsal shows."""
+STATUS_NOTE = (
+    "statuses are not written back: rows of the event log stay N, the next publish sends them again"
+)
+REHEARSAL_NOTE = (
+    "nothing was published; not proved: that the sink takes the documents, and that rows looked up "
+    "now are the same when it is published"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A run that is to be done: its identity, its work, where things go."""
+    """A run that is to be done.  ``clock`` is its now, in microseconds since 1970-01-01 UTC;
+    ``directory`` is where its documents go."""
 
     run: str
     settings: Settings
-    work: Work
+    clock: int
     journal: Journal
-    documents: Path
+    directory: Path
+    window: Window | None = None
 
 
 def replay(
@@ -72,107 +90,221 @@ def replay(
     dispatcher.prepare(run)
     with locked(journal.root):
         if again:
+            journal.forget()
             dispatcher.forget()
-            (journal.root / "manifest.json").unlink(missing_ok=True)
-        if dispatcher.dispatched(run):
-            return _report(journal, "already published", dispatcher.target, {})
-        source = settings.sources[0]
-        reader = EventLog(source.options, source.reading)
+        manifest = journal.manifest()
+        if manifest is not None and dispatcher.dispatched(run):
+            return _report_of(manifest, journal, "already published", dispatcher, {})
+        source = replace(settings.sources[0], snapshots=tuple(paths), table=None)
+        settings = replace(settings, sources=(source,))
+        reader = reader_of(source.format, source.options, source.reading)
         window = _window(reader, window_from, window_until)
-        work = Work(
-            sources=(_source_work(source, reader, paths, window),),
-            rules=_rules(settings),
-            lanes=settings.run.lanes,
-            clock=_microseconds(now or datetime.now(UTC)),
-        )
-        order = Order(run, settings, work, journal, directory)
-        return _run(order, dispatcher, progress)
+        order = Order(run, settings, _microseconds(now), journal, directory, window)
+        return _planned_and_sent(order, dispatcher, progress)
 
 
-def _run(order: Order, dispatcher: FileDispatcher, progress: Progress | None) -> RunReport:
+def publish(
+    settings: Settings,
+    *,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+) -> RunReport:
+    """Publishes what the sources of a job have, to a new directory ``runs/RUN`` of the sink.
+
+    A run that an earlier start planned but did not send wholly is sent first; one that it did not
+    plan wholly is thrown away, nothing was sent from it.
+
+    Raises:
+        SettingsError: The job file lacks something that publishing needs.
+        PublisherError: See ``errors``.
+    """
+    settings = settings.for_publish()
+    assert settings.sink.path is not None
+    runs = settings.sink.path.absolute() / "runs"
+    journals = Journals(settings.journal / settings.name, settings.name)
+    with locked(journals.root):
+        notes = [_send_rest(journal, manifest, runs) for journal, manifest in journals.unsent()]
+        run = journals.next_run()
+        directory = runs / run
+        dispatcher = FileDispatcher(directory)
+        dispatcher.prepare(run)
+        order = Order(run, settings, _microseconds(now), journals.journal(run), directory)
+        report = _planned_and_sent(order, dispatcher, progress)
+        order.journal.mark_sent()
+        if any(source.table is not None for source in settings.sources):
+            notes.append(STATUS_NOTE)
+    return replace(report, notes=tuple(notes))
+
+
+def rehearse(
+    settings: Settings, *, now: datetime | None = None, progress: Progress | None = None
+) -> RunReport:
+    """Plans what ``publish`` would send, with look-ups, in a directory that is removed afterwards.
+
+    The report has the first documents in ``samples``.
+    """
+    settings = settings.for_publish()
+    with TemporaryDirectory(prefix="xds-publisher-") as name:
+        directory = Path(name)
+        journal = Journal(directory / JOURNAL)
+        journal.root.mkdir()
+        run = f"{settings.name}-rehearsal"
+        dispatcher = FileDispatcher(directory)
+        dispatcher.prepare(run)
+        order = Order(run, settings, _microseconds(now), journal, directory)
+        report = _planned_and_sent(order, dispatcher, progress)
+        samples = tuple(first_documents(directory, SAMPLES))
+    return replace(
+        report, state="planned", journal="", target="", samples=samples, notes=(REHEARSAL_NOTE,)
+    )
+
+
+def dispatch(directory: Path, target: str, *, again: bool = False) -> RunReport:
+    """Sends what a run planned to a further directory.  Starts no Spark.
+
+    Raises:
+        UsageError: There is no complete run, or the target holds something else.
+    """
+    journal = found_journal(directory)
+    manifest = journal.manifest()
+    if manifest is None:
+        raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
+    dispatcher = FileDispatcher(Path(target).absolute())
+    dispatcher.prepare(manifest.run)
+    if again:
+        dispatcher.forget()
+    elif dispatcher.dispatched(manifest.run):
+        return _report_of(manifest, journal, "already published", dispatcher, {})
+    return _sent(journal, manifest, dispatcher, {})
+
+
+def _planned_and_sent(
+    order: Order, dispatcher: FileDispatcher, progress: Progress | None
+) -> RunReport:
     """Plans unless it is planned already, then dispatches."""
     seconds: dict[str, float] = {}
     manifest = order.journal.manifest()
-    if manifest is None or manifest.run != order.run:
+    if manifest is None:
         manifest = _plan(order, seconds, progress)
+    return _sent(order.journal, manifest, dispatcher, seconds)
+
+
+def _sent(
+    journal: Journal, manifest: Manifest, dispatcher: FileDispatcher, seconds: dict[str, float]
+) -> RunReport:
     with _timed(seconds, "dispatch"):
-        report = _report_of(manifest, order.journal, "published", dispatcher.target, seconds)
-        dispatcher.dispatch(order.journal, manifest, report)
+        report = _report_of(manifest, journal, "published", dispatcher, seconds)
+        dispatcher.dispatch(journal, manifest, report)
     return replace(report, seconds=seconds)
+
+
+def _send_rest(journal: Journal, manifest: Manifest, runs: Path) -> str:
+    """Sends a run that an earlier start has planned."""
+    dispatcher = FileDispatcher(runs / manifest.run)
+    dispatcher.prepare(manifest.run)
+    if not dispatcher.dispatched(manifest.run):
+        _sent(journal, manifest, dispatcher, {})
+    journal.mark_sent()
+    return f"run {manifest.run}, which an earlier start had planned, was sent first"
 
 
 def _plan(order: Order, seconds: dict[str, float], progress: Progress | None) -> Manifest:
     """Plans all lanes in one Spark job and commits the journal."""
     from publisher.spark.lanes import plan_in_lanes
-    from publisher.spark.session import open_session
+    from publisher.spark.session import spark_session, start_jvm
 
-    order.journal.begin(order.documents)
-    with _timed(seconds, "session"):
-        spark = open_session(order.settings.spark)
-    with _timed(seconds, "plan"):
-        results = plan_in_lanes(
-            spark,
-            order.work,
-            staging=order.journal.staging,
-            documents=order.documents / DOCUMENT_STAGING,
-        )
-    with _timed(seconds, "commit"):
-        numbers = iter(range(len(order.work.splits())))
-        splits = [[next(numbers) for _ in source.splits] for source in order.work.sources]
-        manifest = Manifest(
-            run=order.run,
-            job=order.settings.name,
-            lanes=order.work.lanes,
-            clock=_iso(order.work.clock),
-            settings=json.loads(order.settings.meaning()),
-            sources=tuple(_entries(order)),
-            results=tuple(results),
-            documents=_relative(order.documents, order.journal.root),
-            records_read=conserve(results, splits),
-        )
-        order.journal.commit(manifest)
+    started = time.monotonic()
+    jvm = start_jvm(order.settings.spark)  # comes up while the input is looked at
+    with ExitStack() as stack:
+        work = _work(order, stack)
+        order.journal.begin(order.directory)
+        spark = stack.enter_context(spark_session(order.settings.spark, jvm))
+        seconds["session"] = round(time.monotonic() - started, 3)
+        with _timed(seconds, "plan"):
+            results = plan_in_lanes(
+                spark,
+                work,
+                staging=order.journal.staging,
+                documents=order.directory / DOCUMENT_STAGING,
+                progress=progress,
+            )
+        with _timed(seconds, "commit"):
+            manifest = _manifest(order, work, results)
+            order.journal.commit(manifest)
     return manifest
 
 
-def _entries(order: Order) -> Iterator[SourceEntry]:
+def _work(order: Order, stack: ExitStack) -> Work:
+    """What the tasks do; ``stack`` keeps open what they read from until they have ended."""
+    settings = order.settings
+    return Work(
+        sources=tuple(
+            SourceWork(
+                name=source.name,
+                source=reader,
+                splits=splits,
+                filters=source.filters,
+                polls=source.polls,
+                identifier_case=source.options.identifier_case,
+                window=order.window,
+            )
+            for source, reader, splits in _opened(settings.sources, stack)
+        ),
+        rules=Rules(
+            documents=settings.documents,
+            envelope=settings.envelope,
+            values=settings.values,
+            tables=settings.tables,
+            database=settings.database,
+        ),
+        lanes=settings.run.lanes,
+        clock=order.clock,
+    )
+
+
+def _opened(
+    sources: Sequence[SourceSettings], stack: ExitStack
+) -> Iterator[tuple[SourceSettings, Source, tuple[Split, ...]]]:
+    for source in sources:
+        reader = reader_of(source.format, source.options, source.reading)
+        yield source, reader, tuple(reader.splits(source.snapshots, SPLITS))
+
+
+def _manifest(order: Order, work: Work, results: Sequence[LaneResult]) -> Manifest:
+    numbers = iter(range(len(work.splits())))
+    splits = [[next(numbers) for _ in source.splits] for source in work.sources]
+    return Manifest(
+        run=order.run,
+        job=order.settings.name,
+        lanes=work.lanes,
+        clock=_iso(work.clock),
+        settings=json.loads(order.settings.meaning()),
+        sources=tuple(_entries(order.settings, work)),
+        results=tuple(results),
+        documents=_relative(order.directory, order.journal.root),
+        records_read=conserve(results, splits),
+    )
+
+
+def _entries(settings: Settings, work: Work) -> Iterator[SourceEntry]:
     first = 0
-    for work, settings in zip(order.work.sources, order.settings.sources, strict=True):
+    for source, read in zip(work.sources, settings.sources, strict=True):
         yield SourceEntry(
-            name=work.name,
-            format=work.source.format,
-            splits=tuple(asdict(split) for split in work.splits),
-            options=json.loads(json.dumps(asdict(settings.options), default=str))
-            | {"snapshot": json.loads(json.dumps(asdict(settings.reading), default=str))},
+            name=source.name,
+            format=source.source.format,
+            splits=tuple(asdict(split) for split in source.splits),
+            options=_plain(asdict(read.options)),
+            reading=_plain(asdict(read.reading)),
             first_split=first,
         )
-        first += len(work.splits)
+        first += len(source.splits)
 
 
-def _source_work(
-    settings: SourceSettings, reader: EventLog, paths: Sequence[Path], window: Window | None
-) -> SourceWork:
-    return SourceWork(
-        name=settings.name,
-        source=reader,
-        splits=tuple(reader.splits(paths, _SPLITS)),
-        filters=settings.filters,
-        polls=settings.polls,
-        identifier_case=settings.options.identifier_case,
-        window=window,
-    )
+def _plain(options: dict[str, object]) -> dict[str, object]:
+    return dict(json.loads(json.dumps(options, default=str)))
 
 
-def _rules(settings: Settings) -> Rules:
-    return Rules(
-        documents=settings.documents,
-        envelope=settings.envelope,
-        values=settings.values,
-        tables=settings.tables,
-        database=settings.database,
-    )
-
-
-def _window(reader: EventLog, first: str | None, last: str | None) -> Window | None:
+def _window(reader: Source, first: str | None, last: str | None) -> Window | None:
     if first is None and last is None:
         return None
     return Window(
@@ -187,18 +319,19 @@ def _run_id(settings: Settings, paths: Sequence[Path], *marks: object) -> str:
     return hashlib.sha256(meaning.encode()).hexdigest()[:16]
 
 
-def _report(journal: Journal, state: str, target: str, seconds: dict[str, float]) -> RunReport:
-    manifest = journal.manifest()
-    if manifest is None:
-        raise UsageError(f"{journal.root} has no complete run: start the replay again")
-    return _report_of(manifest, journal, state, target, seconds)
-
-
 def _report_of(
-    manifest: Manifest, journal: Journal, state: str, target: str, seconds: dict[str, float]
+    manifest: Manifest,
+    journal: Journal,
+    state: str,
+    dispatcher: FileDispatcher,
+    seconds: dict[str, float],
 ) -> RunReport:
     return report_of(
-        manifest, state=state, journal=str(journal.root), target=target, seconds=dict(seconds)
+        manifest,
+        state=state,
+        journal=str(journal.root),
+        target=dispatcher.target,
+        seconds=dict(seconds),
     )
 
 
@@ -211,7 +344,8 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
         seconds[phase] = round(time.monotonic() - start, 3)
 
 
-def _microseconds(moment: datetime) -> int:
+def _microseconds(moment: datetime | None) -> int:
+    moment = moment or datetime.now(UTC)
     return int(moment.timestamp()) * 1_000_000 + moment.microsecond
 
 

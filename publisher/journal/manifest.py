@@ -21,18 +21,21 @@ from publisher.journal.lane import LaneNames, LaneResult
 JOURNAL_FORMAT = 1
 MANIFEST = "manifest.json"
 STAGING = "staging"
+SENT = "sent"
+"""Mark of a journal whose run the sink has wholly."""
 DOCUMENT_STAGING = ".staging"
 """Folder beside the documents for those that are not committed yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """A source of the run: ``splits`` as JSON values, ``options`` as the job file would give them."""
+    """A source of the run, as plain values: its splits and the options that it was read with."""
 
     name: str
     format: str
     splits: tuple[dict[str, object], ...]
     options: dict[str, object]
+    reading: dict[str, object]
     first_split: int
     """Number of its first split in the run."""
 
@@ -113,6 +116,19 @@ class Journal:
     def documents(self, manifest: Manifest) -> Path:
         """The folder of the part files."""
         return (self.root / manifest.documents).resolve()
+
+    def forget(self) -> None:
+        """Takes the run back, so that it is planned anew."""
+        (self.root / MANIFEST).unlink(missing_ok=True)
+
+    def mark_sent(self) -> None:
+        """Notes that the sink has the run wholly."""
+        write_durably(self.root / SENT, "")
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the sink has the run wholly."""
+        return (self.root / SENT).exists()
 
     def begin(self, documents: Path) -> None:
         """Makes the folders of a run, without what a run that never committed has left."""

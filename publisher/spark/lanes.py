@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from publisher.change import RECORD_SCHEMA
 from publisher.journal.lane import LaneResult
+from publisher.spark.progress import Progress, watched
 from publisher.spark.task_errors import decoded, encoded
 from publisher.tasks import Work, plan_lane, read_split
 
@@ -22,7 +23,12 @@ _SORTED_BY_ONE_LOG = ["rank", "part", "high", "low", "ordinal"]
 
 
 def plan_in_lanes(
-    spark: SparkSession, work: Work, *, staging: Path, documents: Path
+    spark: SparkSession,
+    work: Work,
+    *,
+    staging: Path,
+    documents: Path,
+    progress: Progress | None = None,
 ) -> list[LaneResult]:
     """Plans all lanes of the work; their files are staged, nothing is committed.
 
@@ -42,7 +48,7 @@ def plan_in_lanes(
         .sortWithinPartitions(*(_SORTED_BY_ONE_LOG if one_log else _SORTED_BY))
         .mapInArrow(_planner(work, staging, documents), _RESULT)
     )
-    with decoded():
+    with decoded(), watched(spark, progress):
         results = {
             result.lane: result for result in map(LaneResult.from_json, _collected(lanes.collect()))
         }

@@ -1,0 +1,214 @@
+"""The whole story of a change, read from the journal and, where it is still there, from the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from publisher.change import EventType, Object, Outcome, Position, Reason
+from publisher.errors import FatalError, UsageError
+from publisher.journal.manifest import Journal, Manifest, SourceEntry
+from publisher.journal.reading import Decided, LaneReader, LookedUpRow, Published
+from publisher.keys import KeyProblem, canonical, parse
+from publisher.lanes import lane_of
+from publisher.journal.runs import found_journal
+from publisher.sources.contract import Source
+from publisher.sources.registry import restored
+from publisher.sources.snapshots import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What became of one record.  ``status`` is the letter of the event log that it stands for."""
+
+    source: str
+    position: str
+    place: str
+    """File and number of the record in it, or the table."""
+    raw: str | None
+    """The record as JSON text; ``None`` where the input cannot be read any more."""
+    object: Object | None
+    event: str | None
+    columns: tuple[str, ...]
+    event_time: str | None
+    perpetrator: str | None
+    outcome: str
+    reason: str | None
+    meaning: str
+    status: str
+    by: str | None
+    """Position of the change that superseded it, ended it, or stands there twice."""
+    lookups: tuple[LookedUpRow, ...]
+    document: Published | None
+    target: str
+
+
+MEANINGS: dict[Reason, str] = {
+    Reason.ROW_QUERY_BACK: "a row query-back (5, 6) of the same object and poll publishes the whole row",
+    Reason.FIELD_QUERY_BACK: "a field query-back (7, 8) of the same column and poll publishes its value",
+    Reason.STATUS: "its status is not N; --status any publishes logs that were processed",
+    Reason.LOOPBACK: "the driver's own user caused it; allow_loopback publishes such changes",
+    Reason.EXCLUDED: "include and exclude leave its table or column out",
+    Reason.OUT_OF_RANGE: "it lies outside --from and --until",
+    Reason.DUPLICATE: "the same record, with the same content, stands there twice",
+    Reason.ENDED_BY_DELETE: "a later delete of the same poll ended the row that it refers to",
+    Reason.ROW_GONE: "the row does not exist any more",
+    Reason.NOTHING_TO_PUBLISH: "neither an old nor a new value: the modify would be empty",
+    Reason.FUTURE: "its event time lies after the run's clock",
+}
+
+_NO_DOCUMENT = -1
+
+
+def explain(directory: Path, what: str) -> list[Story]:
+    """The stories of a position, an event id, a key or an association, in the order of positions.
+
+    ``directory`` is a journal, or a directory that ``replay`` wrote.  Starts no Spark.
+
+    Raises:
+        UsageError: There is no journal, or nothing in it is called ``what``.
+        FatalError: The journal is damaged or of another version.
+    """
+    journal = found_journal(directory)
+    manifest = journal.manifest()
+    if manifest is None:
+        raise UsageError(f"{directory} has no complete run: start it again, then explain")
+    reader = _Reader(journal, manifest)
+    stories = [reader.story(decided) for decided in reader.find(what)]
+    if not stories:
+        raise UsageError(
+            f"run {manifest.run} has no record {what!r}: give a position as 4711, an event id as "
+            "SOURCE:4711, a key as idu=1, or an association as idu=1,table=usr"
+        )
+    return stories
+
+
+class _Reader:
+    """Finds records over all lanes and tells their stories."""
+
+    def __init__(self, journal: Journal, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._documents = journal.documents(manifest)
+        self._lanes = [
+            LaneReader(journal.root, self._documents, lane) for lane in range(manifest.lanes)
+        ]
+        self._sources: list[Source] = [
+            restored(entry.format, entry.options, entry.reading) for entry in manifest.sources
+        ]
+
+    def find(self, what: str) -> list[Decided]:
+        found = list(self._by_position(what)) if "=" not in what else []
+        if not found and "=" in what:
+            found = self._by_key(what)
+        return sorted(found, key=lambda decided: (decided.source, decided.position, decided.row))
+
+    def _by_position(self, what: str) -> Iterator[Decided]:
+        for number, (entry, source) in enumerate(
+            zip(self._manifest.sources, self._sources, strict=True)
+        ):
+            text = what.removeprefix(f"{entry.name}:")
+            position = _position(source, text)
+            if position is not None:
+                for lane in self._lanes:
+                    yield from lane.by_position(number, position)
+
+    def _by_key(self, what: str) -> list[Decided]:
+        """By association (one lane), else by key text (all lanes)."""
+        key, separator, rest = what.rpartition(",table=")
+        if not separator:
+            keys = _key_texts(what)
+            return [found for lane in self._lanes for found in lane.by_key(keys)]
+        table, _, schema = rest.partition(",schema=")
+        keys = _key_texts(key)
+        lanes = {lane_of(schema or None, table, text, len(self._lanes)) for text in keys}
+        return [
+            found
+            for lane in sorted(lanes)
+            for found in self._lanes[lane].by_key(keys, table)
+            if found.object is not None and (found.object.schema or "") == schema
+        ]
+
+    def story(self, decided: Decided) -> Story:
+        lane = self._lanes[decided.lane]
+        entry = self._manifest.sources[decided.source]
+        source = self._sources[decided.source]
+        document = None
+        if decided.document != _NO_DOCUMENT:
+            document = lane.document(decided.document)
+        by = lane.row(decided.by) if decided.by >= 0 else None
+        lookups: Sequence[LookedUpRow] = ()
+        if decided.object is not None and (decided.event_type or 0) >= EventType.INSERT_ROW_QUERY_BACK:
+            lookups = lane.lookups(decided.source, decided.object)
+        split = _split(entry, decided.split)
+        return Story(
+            source=entry.name,
+            position=source.position_text(decided.position),
+            place=f"{split.path}, record {decided.record}",
+            raw=decided.raw or _raw(source, split, decided.record),
+            object=decided.object,
+            event=_event(decided.event_type),
+            columns=decided.columns,
+            event_time=_time(decided.event_time),
+            perpetrator=decided.perpetrator,
+            outcome=decided.outcome.name.lower(),
+            reason=decided.reason,
+            meaning=decided.detail or (MEANINGS.get(decided.reason, "") if decided.reason else ""),
+            status=_status(decided, by),
+            by=None if by is None else source.position_text(by.position),
+            lookups=tuple(lookups),
+            document=document,
+            target=str(self._documents),
+        )
+
+
+def _position(source: Source, text: str) -> Position | None:
+    try:
+        return source.parse_position(text)
+    except UsageError:
+        return None
+
+
+def _key_texts(key: str) -> frozenset[str]:
+    """The key as written and in canonical order."""
+    try:
+        return frozenset({key, canonical(parse(key))})
+    except KeyProblem as problem:
+        raise UsageError(str(problem)) from problem
+
+
+def _split(entry: SourceEntry, number: int) -> Split:
+    return Split(**entry.splits[number - entry.first_split])  # type: ignore[arg-type]
+
+
+def _raw(source: Source, split: Split, record: int) -> str | None:
+    try:
+        return source.raw(split, record)
+    except (OSError, FatalError):  # the input was moved or changed since: its position must do
+        return None
+
+
+def _event(event_type: int | None) -> str | None:
+    if event_type is None:
+        return None
+    name = EventType(event_type).name.lower().replace("_query_back", " (query-back)")
+    return f"{event_type} {name.replace('_', ' ')}"
+
+
+def _time(microseconds: int | None) -> str | None:
+    if microseconds is None:
+        return None
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+    return moment.isoformat(sep=" ")
+
+
+def _status(decided: Decided, by: Decided | None) -> str:
+    """The letter that the row of an event log gets; superseded ones take their superseder's."""
+    if decided.outcome is Outcome.PUBLISHED:
+        return "S"
+    if decided.outcome is Outcome.SUPERSEDED:
+        return _status(by, None) if by is not None else "S"
+    if decided.outcome is Outcome.IGNORED:
+        return "W"
+    return "E" if decided.outcome is Outcome.REJECTED else "N"

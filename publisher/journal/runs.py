@@ -1,0 +1,81 @@
+"""Journals in directories: those of a job, and the one that a replay keeps with its output."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from publisher.errors import UsageError
+from publisher.journal.manifest import MANIFEST, Journal, Manifest, write_durably
+
+JOURNAL = "_journal"
+"""Folder of a replay's journal inside its output directory."""
+_LAST = "last-run"
+
+
+@dataclass(frozen=True, slots=True)
+class Journals:
+    """The journals of one job, one folder for each run."""
+
+    root: Path
+    job: str
+
+    def journal(self, run: str) -> Journal:
+        """The journal of a run."""
+        return Journal(self.root / run)
+
+    def next_run(self) -> str:
+        """The id of the next run: the job and a number that is never given twice."""
+        path = self.root / _LAST
+        last = int(path.read_text()) if path.exists() else 0
+        number = 1 + max([last, *self._numbers()])
+        write_durably(path, f"{number}\n")
+        (self.root / self._id(number)).mkdir(mode=0o700)
+        return self._id(number)
+
+    def unsent(self) -> list[tuple[Journal, Manifest]]:
+        """The runs that are planned but not wholly sent, oldest first.
+
+        Runs that are not planned wholly are removed: nothing was sent from them.
+        """
+        found: list[tuple[Journal, Manifest]] = []
+        for number in self._numbers():
+            journal = self.journal(self._id(number))
+            manifest = journal.manifest()
+            if manifest is None:
+                shutil.rmtree(journal.root)
+            elif not journal.is_sent:
+                found.append((journal, manifest))
+        return found
+
+    def _id(self, number: int) -> str:
+        return f"{self.job}-{number:06d}"
+
+    def _numbers(self) -> list[int]:
+        pattern = re.compile(re.escape(self.job) + r"-(\d{6,})")
+        matches = (pattern.fullmatch(path.name) for path in self.root.iterdir())
+        return sorted(int(match[1]) for match in matches if match)
+
+
+def found_journal(directory: Path) -> Journal:
+    """The journal that a user means: the directory itself, or the one that ``replay`` keeps in it.
+
+    Raises:
+        UsageError: There is none.
+    """
+    for root in (directory, directory / JOURNAL):
+        if (root / MANIFEST).exists():
+            return Journal(root)
+    raise UsageError(f"{directory} is no journal: name one, or a directory that replay wrote")
+
+
+def first_documents(directory: Path, count: int) -> Iterator[str]:
+    """The first document of each of the first part files that have one."""
+    for path in sorted(directory.glob("part-*.xds")):
+        if count and path.stat().st_size:
+            with path.open(encoding="utf-8", newline="\n") as file:
+                yield file.readline().rstrip("\n")
+            count -= 1
