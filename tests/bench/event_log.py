@@ -10,10 +10,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from publisher.settings import Settings
+from publisher.spark.session import spark_session
 from tests.bench.data import Log, event_log
 from tests.bench.floor import write_floor
 from tests.bench.process_memory import MemoryWatch, Role
-from tests.bench.program import Replay, job_file, replay, session, settings_of, workspace
+from tests.bench.program import Replay, job_file, replay, settings_of, workspace
 from tests.bench.report import Report
 
 EVENTS = 1_800_000
@@ -41,7 +42,7 @@ def run(*, scale: int = 10, runs: int = 3, events: int | None = None) -> Report:
     report = Report("event-log")
     with workspace() as work:
         settings = settings_of(job_file(work))
-        with session(settings) as spark:
+        with spark_session(settings.spark) as spark:
             smaller = _in_turn(report, spark, settings, log, work, runs)
             if larger is not None:
                 _larger(report, settings, larger, work, smaller, scale)

@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pyspark.sql import SparkSession
-
 from publisher.job import replay as run_replay
 from publisher.job_file import load
 from publisher.journal.report import RunReport
 from publisher.settings import Settings
-from publisher.spark.session import open_session
 from tests.bench.data import cache
 
 TABLE = """
@@ -60,16 +57,6 @@ def job_file(directory: Path, database: str | None = None) -> Path:
     known = TABLE if database is None else f'[database]\nurl = "{database}"\n'
     path.write_text(SOURCE + known)
     return path
-
-
-@contextmanager
-def session(settings: Settings) -> Iterator[SparkSession]:
-    """The program's own session."""
-    spark = open_session(settings.spark)
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def settings_of(job: Path) -> Settings:

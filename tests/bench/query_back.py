@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psycopg
+from sqlalchemy import create_engine
 
 from publisher.settings import Settings
+from publisher.spark.session import spark_session
 from tests.bench.data import Log, event_log
-from tests.bench.program import job_file, replay, session, settings_of, workspace
+from tests.bench.program import job_file, replay, settings_of, workspace
 from tests.bench.report import Report
 from tests.services.servers import postgresql
 
@@ -33,11 +34,11 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
     read_back = event_log(Log(rows, per_object=1, types=(6,)))
     logged = event_log(Log(rows, per_object=1, types=(3,)))
     report = Report("query-back")
-    with postgresql() as url, workspace() as work:
-        with psycopg.connect(url) as connection:
-            connection.execute(TABLE.format(rows=rows).encode())
-        settings = settings_of(job_file(work, url))
-        with session(settings):
+    with postgresql() as server, workspace() as work:
+        with create_engine(server.url).begin() as connection:
+            connection.exec_driver_sql(TABLE.format(rows=rows))
+        settings = settings_of(job_file(work, server.url))
+        with spark_session(settings.spark):
             _in_turn(report, settings, {"type 3": logged, "type 6": read_back}, work, runs)
     return report
 
