@@ -82,7 +82,10 @@ def load(path: Path, overrides: Overrides | None = None) -> Settings:
 
 def defaults(overrides: Overrides | None = None) -> Settings:
     """The settings without a job file: one source with its defaults."""
-    return _Reader({"source": {}}, Problems(), Path.cwd(), overrides).settings("replay")
+    problems = Problems()
+    problems.rename(("source", "format"), "--format")
+    source = {"format": overrides.format} if overrides and overrides.format else {}
+    return _Reader({"source": source}, problems, Path.cwd(), overrides).settings("replay")
 
 
 class _Reader:
@@ -117,7 +120,7 @@ class _Reader:
             values=documents.options(ValueOptions),
             envelope=self._envelope(documents),
             documents=documents.options(DocumentOptions),
-            target=self._path(self._whole("dispatch", SinkOptions).path),
+            sink=self._sink(),
             journal=self._journal(),
             run=self._whole("run", RunOptions, lanes=self._overrides.lanes),
             spark=self._spark(),
@@ -145,14 +148,18 @@ class _Reader:
                 name = "database" if (section.place, key) == (("database",), "url") else key
                 self._problems.rename((*section.place, key), f"--{name}")
 
-    def _path(self, text: str | None) -> Path | None:
-        return None if text is None else self._directory / Path(text).expanduser()
+    def _path(self, path: str | Path) -> Path:
+        return self._directory / Path(path).expanduser()
+
+    def _sink(self) -> SinkOptions:
+        options = self._whole("dispatch", SinkOptions)
+        return replace(options, path=self._path(options.path)) if options.path else options
 
     def _journal(self) -> Path:
         section = self._whole("journal", JournalOptions)
         if self._overrides.journal is not None:
             return self._overrides.journal.absolute()
-        return self._path(section.path) or self._directory / JOURNAL_DIRECTORY
+        return self._path(section.path or JOURNAL_DIRECTORY)
 
     def _envelope(self, section: Section) -> EnvelopeOptions:
         options = section.options(EnvelopeOptions)
@@ -188,13 +195,12 @@ class _Reader:
         return replace(options, url=url.render_as_string(hide_password=False), url_env=None)
 
     def _sources(self, database: DatabaseOptions | None) -> tuple[SourceSettings, ...]:
-        if "source" in self._data:
-            if "sources" in self._data:
-                self._problems.add(("source",), "is there beside [[sources]]; keep one of the two")
-            return (
-                self._source(Section(("source",), self._data["source"], self._problems), database),
-            )
-        listed = self._data.get("sources", [])
+        if "source" in self._data and "sources" in self._data:
+            self._problems.add(("source",), "is there beside [[sources]]; keep one of the two")
+        if "sources" not in self._data:
+            section = Section(("source",), self._data.get("source", {}), self._problems)
+            return (self._source(section, database),)
+        listed = self._data["sources"]
         if not isinstance(listed, list):
             self._problems.add(("sources",), "is one table; write [[sources]], or [source]")
             return ()
@@ -213,7 +219,7 @@ class _Reader:
         source = SourceSettings(
             name=given.name or given.format,
             format=given.format,
-            snapshots=tuple(self._directory / Path(path).expanduser() for path in given.snapshots),
+            snapshots=tuple(self._path(path) for path in given.snapshots),
             table=given.table,
             database=self._own_database(section, given, database),
             options=section.options(EventLogOptions),

@@ -64,7 +64,7 @@ class SinkOptions:
 
     to: Literal["files"] = "files"
     """Kind of the sink."""
-    path: Annotated[str, Len(1)] | None = None
+    path: Path | None = None
     """Directory of the files; ``publish`` writes each run below its ``runs``."""
 
 
@@ -115,8 +115,8 @@ class Settings:
     values: ValueOptions
     envelope: EnvelopeOptions
     documents: DocumentOptions
-    target: Path | None
-    """Directory that ``publish`` writes to."""
+    sink: SinkOptions
+    """Where ``publish`` writes to."""
     journal: Path
     """Directory of the journals of ``publish``."""
     run: RunOptions
@@ -162,7 +162,7 @@ class Settings:
                 )
             if source.table is not None and source.database is None:
                 problems.append(f"{place} table: of which database? Set [database] url or url_env")
-        if self.target is None:
+        if self.sink.path is None:
             problems.append("[dispatch] path: is required, the directory to write to")
         if problems:
             raise SettingsError(problems)

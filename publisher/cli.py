@@ -1,0 +1,324 @@
+"""The command line: parses, calls the jobs, maps errors to exit codes.
+
+What a command needs is imported inside it: ``--help`` answers at once, and only commands that run
+changes through Spark ever load it.
+"""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from publisher import __version__
+from publisher.errors import BudgetError, FindingsError, PublisherError, SettingsError
+
+if TYPE_CHECKING:
+    from publisher.journal.report import RunReport
+    from publisher.settings import Settings
+
+_REPORT = "not expected: please report it with what XDS_DEBUG=1 (or --debug in front) shows"
+
+
+class Commands(click.Group):
+    """The commands, with every error mapped to its exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command that was asked for."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # a closed pipe shows here, not when the process ends
+        except PublisherError as error:
+            lines = error.problems if isinstance(error, SettingsError) else [error.message]
+            _fail(ctx, lines, error.exit_code)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:  # noqa: BLE001 - the last resort; all is shown on request
+            said = (str(error) or "no message").splitlines()[0]
+            _fail(ctx, [f"{type(error).__name__}: {said}", _REPORT], PublisherError.exit_code)
+        return result
+
+
+def _fail(ctx: click.Context, lines: Iterable[str], exit_code: int) -> NoReturn:
+    if ctx.params.get("debug"):
+        traceback.print_exc()
+    for line in lines:
+        click.echo(f"error: {line}", err=True)
+    raise click.exceptions.Exit(exit_code) from None
+
+
+class Moment(click.ParamType[datetime]):
+    """A time in ISO 8601; UTC where it says no zone."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        """The time as ``datetime`` with zone."""
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(
+                f"{value!r} is no time; write it as 2026-01-31T12:00:00 (UTC) or with +01:00",
+                param,
+                ctx,
+            )
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+class Target(click.ParamType[str]):
+    """Where documents go: a directory."""
+
+    name = "dir"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The directory as it was written."""
+        if value.startswith("kafka://"):
+            self.fail(
+                "this version writes to files only, Kafka comes later; give a directory", param, ctx
+            )
+        if "://" in value:
+            self.fail(f"{value!r} is no directory", param, ctx)
+        return str(value)
+
+
+PATH = click.Path(path_type=Path)
+_config = click.option("-c", "--config", metavar="JOB.toml", type=PATH, help="Job file.")
+_config_required = click.option(
+    "-c", "--config", metavar="JOB.toml", type=PATH, required=True, help="Job file."
+)
+_to = click.option(
+    "--to", "target", type=Target(), required=True, help="Directory to write to, new or empty."
+)
+_now = click.option(
+    "--now", type=Moment(), help="Sets the clock, for events that lie in the future."
+)
+_again = click.option("--again", is_flag=True, help="Send all once more, also what was sent.")
+_json = click.option("--json", "json_", is_flag=True, help="Print the report as JSON.")
+_database = click.option(
+    "--database", metavar="URL", help="Database to look rows up in, as SQLAlchemy URL."
+)
+_schema = click.option(
+    "--schema", metavar="NAME", help="Schema of tables that the source names without one."
+)
+_format = click.option("--format", "format_", metavar="FORMAT", help="Source format: event-log.")
+_status = click.option(
+    "--status", metavar="N|any", help="Records to read: new ones (N), or all (any)."
+)
+_lanes = click.option(
+    "--lanes", type=int, metavar="N", help="Part files, units of parallelism; default 8."
+)
+_journal = click.option(
+    "--journal", metavar="DIR", type=PATH, help="Directory of the job's journals."
+)
+
+
+@click.group(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="xds-publisher")
+@click.option("--debug", is_flag=True, envvar="XDS_DEBUG", help="Show where an error came from.")
+def cli(debug: bool) -> None:
+    """Publishes changes recorded by replication systems as XDS documents.
+
+    Exit codes: 0 done, 1 failed, 2 usage or settings, 3 check or validate found something,
+    4 done but more records were rejected than allowed, 5 source or database unreachable.
+    """
+
+
+@cli.command()
+@_config_required
+@click.option(
+    "--dry-run", is_flag=True, help="Plan only: counts and the first documents, nothing is kept."
+)
+@_now
+@_database
+@_schema
+@_lanes
+@_journal
+@_json
+def publish(config: Path, dry_run: bool, now: datetime | None, json_: bool, **said: Any) -> None:
+    """Publish one job once, from its file."""
+    from publisher import job, output
+
+    settings = _settings(config, **said).for_publish()
+    with output.progress() as progress:
+        work = job.rehearse if dry_run else job.publish
+        report = work(settings, now=now, progress=progress)
+    _show(report, json_, settings.allowed_rejects(0))
+
+
+@cli.command()
+@click.argument("snapshots", nargs=-1, required=True, type=PATH, metavar="SNAPSHOT...")
+@_to
+@_config
+@_format
+@_database
+@_schema
+@click.option("--from", "window_from", metavar="POS", help="First position to publish.")
+@click.option("--until", "window_until", metavar="POS", help="Last position to publish.")
+@_now
+@_status
+@_lanes
+@_again
+@_json
+def replay(
+    snapshots: tuple[Path, ...],
+    target: str,
+    config: Path | None,
+    window_from: str | None,
+    window_until: str | None,
+    now: datetime | None,
+    again: bool,
+    json_: bool,
+    **said: Any,
+) -> None:
+    """Publish snapshots, files or directories, to a directory.
+
+    The same replay again sends nothing more; cut short, it goes on.
+    """
+    from publisher import job, output
+
+    settings = _settings(config, **said).for_replay(said["format_"])
+    with output.progress() as progress:
+        report = job.replay(
+            settings,
+            snapshots,
+            target,
+            window_from=window_from,
+            window_until=window_until,
+            now=now,
+            again=again,
+            progress=progress,
+        )
+    _show(report, json_, settings.allowed_rejects(None))
+
+
+@cli.command()
+@click.argument("journal", type=PATH)
+@_to
+@_again
+@_json
+def dispatch(journal: Path, target: str, again: bool, json_: bool) -> None:
+    """Send what a run planned to a further directory."""
+    from publisher import job
+
+    _show(job.dispatch(journal, target, again=again), json_, None)
+
+
+@cli.command()
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
+@_format
+@_config
+@_database
+@_schema
+@_status
+def inspect(files: tuple[Path, ...], config: Path | None, **said: Any) -> None:
+    """Print the normalised changes of files as JSON lines."""
+    from publisher import job
+
+    settings = _settings(config, **said).for_replay(said["format_"])
+    for line in job.inspect(settings, files):
+        click.echo(line)
+
+
+@cli.command()
+@click.argument("journal", type=PATH)
+@click.argument("what", metavar="POSITION|KEY")
+@_json
+def explain(journal: Path, what: str, json_: bool) -> None:
+    """Tell the whole story of a change.
+
+    JOURNAL is a journal or a directory that replay wrote.  The change is named by its position
+    (4711), its event id, a key (idu=1) or an association (idu=1,table=usr,schema=indirect).
+    """
+    from publisher import output
+    from publisher.explain import explain as stories_of
+
+    stories = stories_of(journal, what)
+    _echo([output.as_json(stories)] if json_ else output.stories_text(stories))
+
+
+@cli.command()
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
+@click.option(
+    "--profile",
+    type=click.Choice(["strict", "lenient"]),
+    default="strict",
+    show_default=True,
+    help="The documented model only, or also known practice outside it.",
+)
+@click.option("--json", "json_", is_flag=True, help="Print each finding as a line of JSON.")
+def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
+    """Check XDS documents, one in a file or one on each line."""
+    from publisher.xds.validate import json_line, text_line, validate_files
+
+    found = 0
+    for finding in validate_files(files, profile):
+        found += 1
+        click.echo(json_line(finding) if json_ else text_line(finding))
+    if found:
+        raise FindingsError(f"{found} findings: mend the documents, or see --profile lenient")
+
+
+@cli.command()
+@_config_required
+@_database
+@_schema
+@_journal
+@_json
+def check(config: Path, json_: bool, **said: Any) -> None:
+    """Check a job: settings, files, database, places to write to.  Writes nothing."""
+    from publisher import job, output
+
+    findings = list(job.check(_settings(config, **said).for_publish()))
+    _echo([output.as_json(findings)] if json_ else output.checks_text(findings))
+    problems = sum(not finding.ok for finding in findings)
+    if problems:
+        raise FindingsError(
+            f"{problems} of {len(findings)} checks failed: mend them, then check again"
+        )
+
+
+def _settings(config: Path | None, *, format_: str | None = None, **said: Any) -> Settings:
+    """The settings of the job file or the defaults, with what the command line says over them."""
+    from publisher.job_file import Overrides, defaults, load
+
+    overrides = Overrides(format=format_, **said)
+    return defaults(overrides) if config is None else load(config, overrides)
+
+
+def _show(report: RunReport, json_: bool, allowed: int | None) -> None:
+    """Prints a report.  Raises ``BudgetError`` where more was rejected than ``allowed``."""
+    from publisher import output
+
+    _echo([output.as_json(report)] if json_ else output.run_text(report))
+    for note in report.notes:
+        click.echo(f"note: {note}", err=True)
+    if allowed is not None and report.rejected > allowed:
+        raise BudgetError(
+            f"{report.rejected} records were rejected, {allowed} are allowed: see rejects.jsonl, mend the "
+            "source, or raise [job] reject_budget"
+        )
+
+
+def _echo(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+def main() -> None:
+    """The program ``xds-publisher``."""
+    cli(prog_name="xds-publisher")
+
+
+if __name__ == "__main__":
+    main()

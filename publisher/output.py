@@ -1,0 +1,131 @@
+"""What the commands print: reports for people, and the same as JSON for machines.
+
+Imports no part of the program at run time, so that the command line starts fast.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from publisher.explain import Story
+    from publisher.journal.report import RunReport
+
+Progress = Callable[[str, float], None]
+
+
+def as_json(found: Any) -> str:
+    """A report, or several, as one JSON text.  ASCII: safe for any terminal and encoding."""
+    content = [asdict(item) for item in found] if isinstance(found, list) else asdict(found)
+    return json.dumps(content, indent=2, default=str)
+
+
+def run_text(report: RunReport) -> Iterator[str]:
+    """A run in a few lines: the counts add up to the records read."""
+    yield f"run {report.run}: {report.state}"
+    sums = " + ".join(f"{count:,} {outcome}" for outcome, count in report.outcomes.items())
+    yield f"  records    {report.read:,} read = {sums}"
+    for outcome, reasons in report.reasons.items():
+        yield f"  {outcome:<10} {_counts(reasons)}"
+    if len(report.sources) > 1:
+        for source in report.sources:
+            yield f"  source     {source.name}: {source.read:,} read, {_counts(source.outcomes)}"
+    operations = f" ({_counts(report.operations)})" if report.operations else ""
+    yield f"  documents  {report.documents:,}{operations}, {report.bytes:,} bytes"
+    if report.target:
+        yield f"  written to {report.target}"
+    yield f"  journal    {report.journal}"
+    if report.seconds:
+        parts = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in report.seconds.items())
+        yield f"  seconds    {sum(report.seconds.values()):.1f} ({parts})"
+    yield from (printable(sample) for sample in report.samples)
+
+
+def stories_text(stories: Sequence[Story]) -> Iterator[str]:
+    """The stories of changes, each as a block of lines."""
+    for number, story in enumerate(stories):
+        if number:
+            yield ""
+        for name, value in _story_lines(story):
+            yield printable(f"{name:<11} {value}")
+
+
+def _story_lines(story: Story) -> Iterator[tuple[str, str]]:
+    yield "position", f"{story.position} of {story.source} ({story.place})"
+    yield "record", story.raw if story.raw is not None else "cannot be read any more"
+    if story.object is not None:
+        schema = f"{story.object.schema}." if story.object.schema else ""
+        yield "object", f"{story.object.key} of {schema}{story.object.table}"
+    if story.event is not None:
+        columns = f": {', '.join(story.columns)}" if story.columns else ""
+        yield "change", story.event + columns
+    if story.event_time is not None or story.perpetrator is not None:
+        yield (
+            "made",
+            f"{story.event_time or 'at an unknown time'} by {story.perpetrator or 'somebody else'}",
+        )
+    reason = f" ({story.reason})" if story.reason else ""
+    yield "outcome", f"{story.outcome}{reason}, status {story.status}"
+    if story.meaning:
+        yield "because", story.meaning
+    if story.by is not None:
+        yield "see", story.by
+    for lookup in story.lookups:
+        answer = (
+            json.dumps(lookup.row, ensure_ascii=False) if lookup.row is not None else lookup.answer
+        )
+        yield (
+            "looked up",
+            f"poll {lookup.poll}: {answer}" + (f": {lookup.detail}" if lookup.detail else ""),
+        )
+    if story.document is not None:
+        document = story.document
+        yield (
+            "document",
+            f"{document.operation} of records {document.records}, event id {document.event_id}",
+        )
+        yield "went to", f"{story.target}/{document.part}, byte {document.offset}"
+        yield "", document.text
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def printable(text: str) -> str:
+    """With control characters as escapes, so that no value can drive a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+@contextmanager
+def progress() -> Iterator[Progress | None]:
+    """A progress bar on standard error where that is a terminal, else ``None``."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 - only where there is a terminal
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.progress import Progress as Bar  # noqa: PLC0415
+
+    columns = (
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+
+        def told(phase: str, done: float) -> None:
+            bar.update(task, description=phase, completed=done)
+
+        yield told
