@@ -5,6 +5,7 @@ Snapshots bring text, Parquet and databases bring types of their own; both are w
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
@@ -22,6 +23,13 @@ Integers = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 LARGEST = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_NUMERIC = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_string,
+    pa.types.is_null,
+)
 _PLAIN_INTEGER = "^[0-9]{1,18}$"
 _PLAIN_TIME = r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,9})?$"
 _TIME = re.compile(
@@ -38,7 +46,11 @@ def plain(array: pa.Array) -> pa.Array:
         return plain(array.dictionary_decode())
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return array.cast(pa.string())
-    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
+    if (
+        pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+        or pa.types.is_binary_view(kind)
+    ):
         return array.cast(pa.binary())
     return array
 
@@ -49,20 +61,14 @@ def texts(array: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
     right = np.ones(len(array), bool)
     if pa.types.is_string(array.type):
         return array, right
-    if pa.types.is_null(array.type):
-        return pa.nulls(len(array), pa.string()), right
-    if pa.types.is_binary(array.type):
-        try:
-            return array.cast(pa.string()), right
-        except pa.ArrowInvalid:
-            decoded = [_decoded(value) for value in array.to_pylist()]
-            right = np.array([readable for _, readable in decoded], bool)
-            return pa.array([value for value, _ in decoded], pa.string()), right
     if pa.types.is_nested(array.type):
         return pa.nulls(len(array), pa.string()), ~_valid(array)
-    if pa.types.is_decimal(array.type):
-        return pa.array([None if v is None else format(v, "f") for v in array.to_pylist()], pa.string()), right
-    return array.cast(pa.string()), right
+    try:
+        return array.cast(pa.string()), right
+    except pa.ArrowInvalid:
+        decoded = [_decoded(value) for value in array.to_pylist()]
+        right = np.array([readable for _, readable in decoded], bool)
+        return pa.array([value for value, _ in decoded], pa.string()), right
 
 
 def _decoded(value: bytes | None) -> tuple[str | None, bool]:
@@ -77,15 +83,17 @@ def _decoded(value: bytes | None) -> tuple[str | None, bool]:
 
 def integers(array: pa.Array) -> Integers:
     """The column as integers of 64 bits; numbers with a fraction and other text are not right."""
-    array = plain(array)
-    if pa.types.is_boolean(array.type):
-        return np.zeros(len(array), np.int64), np.zeros(len(array), bool)
+    array = _text_of_bytes(array)
+    if not any(is_kind(array.type) for is_kind in _NUMERIC):
+        return _none_right(array)
     try:
         if pa.types.is_string(array.type) and _any_matches(array, "[^0-9]"):
             raise pa.ArrowInvalid
         return _numbers(array.cast(pa.int64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return _partly(array, _PLAIN_INTEGER, lambda part: _numbers(part.cast(pa.int64()))[0], _integer)
+        return _partly(
+            array, _PLAIN_INTEGER, lambda part: _numbers(part.cast(pa.int64()))[0], _integer
+        )
 
 
 def times(array: pa.Array, zone: str) -> Integers:
@@ -94,13 +102,13 @@ def times(array: pa.Array, zone: str) -> Integers:
     Text is ISO 8601 or ODBC (``yyyy-mm-dd hh:mm:ss.fffffffff``), finer digits are cut off.  A local
     time that a change of the clocks gives twice means the first, one it leaves out the moment after.
     """
-    array = plain(array)
+    array = _text_of_bytes(array)
     if pa.types.is_date(array.type):
         array = array.cast(pa.timestamp("us"))
     if pa.types.is_timestamp(array.type):
         return _numbers(_instants(array.cast(pa.timestamp("us", array.type.tz), safe=False), zone))
     if not pa.types.is_string(array.type):
-        return np.zeros(len(array), np.int64), np.zeros(len(array), bool)
+        return _none_right(array)
     try:
         return _numbers(_instants(_zoneless(array), zone))
     except pa.ArrowInvalid:
@@ -116,6 +124,15 @@ def times(array: pa.Array, zone: str) -> Integers:
         lambda part: _numbers(_instants(_zoneless(part), zone))[0],
         lambda value: _time(value, local),
     )
+
+
+def _text_of_bytes(array: pa.Array) -> pa.Array:
+    array = plain(array)
+    return texts(array)[0] if pa.types.is_binary(array.type) else array
+
+
+def _none_right(array: pa.Array) -> Integers:
+    return np.zeros(len(array), np.int64), np.zeros(len(array), bool)
 
 
 def _zoneless(array: pa.Array) -> pa.Array:
@@ -178,7 +195,7 @@ def _integer(value: object) -> int | None:
             return None
         number = int(value)
     elif isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-        if value != value or value in (float("inf"), float("-inf")) or value != int(value):
+        if not math.isfinite(value) or value != int(value):
             return None
         number = int(value)
     else:
@@ -194,7 +211,14 @@ def _time(value: object, zone: ZoneInfo) -> int | None:
     micros = int((fraction or "").ljust(6, "0")[:6])
     try:
         moment = datetime(
-            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), micros, zone
+            int(year),
+            int(month),
+            int(day),
+            int(hour or 0),
+            int(minute or 0),
+            int(second or 0),
+            micros,
+            zone,
         )
         if utc:
             moment = moment.replace(tzinfo=UTC)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,10 +20,12 @@ from publisher.keys import IdentifierCase
 from publisher.sources import snapshots
 from publisher.sources.columns import texts
 from publisher.sources.contract import Context
-from publisher.sources.event_log_objects import Names
-from publisher.sources.event_log_records import Normaliser, Place, as_json
+from publisher.sources.event_log_names import Names
+from publisher.sources.event_log_records import Normaliser
 from publisher.sources.frames import Frame
-from publisher.sources.snapshots import Columns, SnapshotOptions, Split
+from publisher.sources.record_batches import Place, as_json
+from publisher.sources.snapshot_options import Columns, SnapshotOptions
+from publisher.sources.snapshots import Split
 
 Layout = Literal["3.5", "2.x"]
 
@@ -88,6 +90,11 @@ class Options:
         return Columns(LAYOUT[self.layout], written, OPTIONAL)
 
 
+def options_of(**plain: Any) -> Options:
+    """The options from their plain values, as a journal keeps them."""
+    return Options(**plain | {"identifier_case": IdentifierCase(plain["identifier_case"])})
+
+
 @dataclass(frozen=True, slots=True)
 class EventLog:
     """The source: snapshots of an event log."""
@@ -97,22 +104,28 @@ class EventLog:
     format: str = "event-log"
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
+        """The parts that tasks read."""
         return snapshots.splits(paths, self.snapshot, self.options.wanted(), wanted)
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        """Batches of ``RECORD_SCHEMA``, the tally last."""
         return read_frames(self._frames(split), split.path, number, ctx, self.options)
 
     def position_text(self, position: Position) -> str:
+        """A position as users write it."""
         return position.text()
 
     def parse_position(self, text: str) -> Position:
         """``4711`` is a record_id; ``events.csv:17`` a record without one, by its place."""
         part, _, number = text.strip().rpartition(":")
         if not number.isascii() or not number.isdigit():
-            raise UsageError(f"{text!r} is no position of an event log; write a record_id or FILE:NUMBER")
+            raise UsageError(
+                f"{text!r} is no position of an event log; write a record_id or FILE:NUMBER"
+            )
         return Position(part, int(number), 0, 0)
 
     def raw(self, split: Split, row: int) -> str | None:
+        """One record as JSON text, read again."""
         for frame in self._frames(split):
             for broken in frame.broken:
                 if broken.row == row:
@@ -162,8 +175,8 @@ def _check_layout(batch: pa.RecordBatch, path: str, layout: Layout) -> None:
     fits = _has_status(batch, LAYOUT[other].index("status"))
     advice = f'set layout = "{other}"' if fits else "name the columns in the file"
     raise FatalError(
-        f"{path}: no record of the first {batch.num_rows} has a status letter where the layout {layout} has it;"
-        f" {advice}"
+        f"{path}: none of the first {batch.num_rows} records has a status letter"
+        f" where the layout {layout} has it; {advice}"
     )
 
 

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import NoReturn, Protocol
+from collections.abc import Iterator
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from publisher.sources.frames import Broken, Frame
-from publisher.sources.text_blocks import Tail, TextOptions, readable
+from publisher.sources.snapshot_options import Columns, SnapshotOptions
+from publisher.sources.text_blocks import Tail, readable
 
 BATCH_ROWS = 16_384
 
 Row = list[str | None]
 
 
-class JsonColumns(Protocol):
-    """The columns asked for; see ``Columns``."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def written(self) -> Mapping[str, str]: ...
-    @property
-    def optional(self) -> frozenset[str]: ...
-
-
-class _Problem(ValueError):
+class _ProblemError(ValueError):
     """A line that is no record; the message ends with what to do."""
 
 
 def frames(
-    blocks: Iterator[bytes | Tail], first: int, columns: JsonColumns, options: TextOptions
+    blocks: Iterator[bytes | Tail], first: int, columns: Columns, options: SnapshotOptions
 ) -> Iterator[Frame]:
     """Frames of the blocks of a split whose first line has number ``first``.  Blank lines are no
     records."""
@@ -56,23 +46,33 @@ def _lines(
             return
         *whole, last = block.split(b"\n")
         for line in whole:
-            yield number, rest + line, "the line is longer than max_record; raise that setting" if long else None
+            yield (
+                number,
+                rest + line,
+                "the line is longer than max_record; raise that setting" if long else None,
+            )
             rest, long = b"", False
             number += 1
         rest += last
         if len(rest) > limit:
             rest, long = rest[:limit], True
     if rest:
-        yield number, rest, "the line is longer than max_record; raise that setting" if long else None
+        yield (
+            number,
+            rest,
+            "the line is longer than max_record; raise that setting" if long else None,
+        )
 
 
 class _Reader:
     """Gathers records until they are worth a frame."""
 
-    def __init__(self, columns: JsonColumns) -> None:
+    def __init__(self, columns: Columns) -> None:
         self._names = columns.names
         self._optional = columns.optional
-        self._ours = {theirs: ours for ours in columns.names for theirs in [columns.written.get(ours, ours)]}
+        self._ours = {
+            theirs: ours for ours in columns.names for theirs in [columns.written.get(ours, ours)]
+        }
         self._folded = {theirs.casefold(): ours for theirs, ours in self._ours.items()}
         self._keys: dict[tuple[str, ...], dict[str, str]] = {}
         self._start()
@@ -100,9 +100,9 @@ class _Reader:
             return
         try:
             if why is not None:
-                raise _Problem(why)
+                raise _ProblemError(why)
             row = self._row(line)
-        except _Problem as problem:
+        except _ProblemError as problem:
             self._broken.append(Broken(number, str(problem), readable(line)))
         else:
             self._rows.append(row)
@@ -124,39 +124,49 @@ class _Reader:
             ours = self._ours.get(key) or self._folded.get(key.casefold())
             if ours is not None:
                 if ours in named:
-                    raise _Problem(f"the key {key} is there twice; leave one of them")
+                    raise _ProblemError(f"the key {key} is there twice; leave one of them")
                 named[ours] = key
         missing = [n for n in self._names if n not in named and n not in self._optional]
         if missing:
-            raise _Problem(f"no {', '.join(missing)} in the object; add it, or map its name in the settings (columns)")
+            raise _ProblemError(
+                f"no {', '.join(missing)} in the object; add it, or map its name in the settings (columns)"
+            )
         return named
 
 
 def _parse(line: bytes) -> dict[str, object]:
     try:
         record = json.loads(
-            line.decode(), parse_int=str, parse_float=str, parse_constant=_constant, object_pairs_hook=_once
+            line.decode(),
+            parse_int=str,
+            parse_float=str,
+            parse_constant=_constant,
+            object_pairs_hook=_once,
         )
     except UnicodeDecodeError:
-        raise _Problem("bytes that are no text in the file's encoding; set the right encoding") from None
+        raise _ProblemError(
+            "bytes that are no text in the file's encoding; set the right encoding"
+        ) from None
     except json.JSONDecodeError as problem:
-        raise _Problem(f"no JSON ({problem.msg} at character {problem.colno}); mend the line") from None
+        raise _ProblemError(
+            f"no JSON ({problem.msg} at character {problem.colno}); mend the line"
+        ) from None
     except RecursionError:
-        raise _Problem("the JSON is nested too deeply; mend the line") from None
+        raise _ProblemError("the JSON is nested too deeply; mend the line") from None
     if not isinstance(record, dict):
-        raise _Problem("the line is no JSON object; write one object per line")
+        raise _ProblemError("the line is no JSON object; write one object per line")
     return record
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     record = dict(pairs)
     if len(record) != len(pairs):
-        raise _Problem("a key is there twice in the object; leave one of them")
+        raise _ProblemError("a key is there twice in the object; leave one of them")
     return record
 
 
 def _constant(text: str) -> NoReturn:
-    raise _Problem(f"{text} is no JSON; write null or a number")
+    raise _ProblemError(f"{text} is no JSON; write null or a number")
 
 
 def _text(value: object, name: str) -> str | None:
@@ -165,9 +175,9 @@ def _text(value: object, name: str) -> str | None:
     if value is True or value is False:
         return "true" if value else "false"
     if not isinstance(value, str):
-        raise _Problem(f"{name} holds a nested value; write text, a number or null")
+        raise _ProblemError(f"{name} holds a nested value; write text, a number or null")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _Problem(f"{name} holds half of a surrogate pair; mend the escape") from None
+        raise _ProblemError(f"{name} holds half of a surrogate pair; mend the escape") from None
     return value

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
 from publisher.sources.frames import Frame
+from publisher.sources.snapshot_options import Columns, SnapshotOptions
 
 BATCH_BYTES = 8 << 20
 BATCH_ROWS = 16_384
@@ -20,23 +20,8 @@ WIDE_ROW = 1 << 10
 WIDE_ROWS = 256
 
 
-class ParquetOptions(Protocol):
-    """What framing of Parquet must know; see ``SnapshotOptions``."""
-
-    @property
-    def header(self) -> str: ...
-
-
-class ParquetColumns(Protocol):
-    """The columns asked for; see ``Columns``."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    def locate(self, found: Sequence[str], where: str) -> list[int]: ...
-
-
 def row_groups(
-    path: str, columns: ParquetColumns, options: ParquetOptions, target: int
+    path: str, columns: Columns, options: SnapshotOptions, target: int
 ) -> list[tuple[int, int, int, int]]:
     """Runs of row groups of about ``target`` bytes: first, after the last, first row, bytes."""
     with _opened(path) as file:
@@ -55,7 +40,7 @@ def row_groups(
 
 
 def frames(
-    path: str, groups: range, first: int, columns: ParquetColumns, options: ParquetOptions
+    path: str, groups: range, first: int, columns: Columns, options: SnapshotOptions
 ) -> Iterator[Frame]:
     """Frames of some row groups, whose first row has number ``first``."""
     with _opened(path) as file:
@@ -77,17 +62,21 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             yield file
     except (pa.ArrowInvalid, OSError) as problem:
-        raise FatalError(f"{path} is no Parquet file, or cut or damaged ({problem}); export it again") from problem
+        raise FatalError(
+            f"{path} is no Parquet file, or cut or damaged ({problem}); export it again"
+        ) from problem
 
 
 def _places(
-    file: pq.ParquetFile, path: str, columns: ParquetColumns, options: ParquetOptions
+    file: pq.ParquetFile, path: str, columns: Columns, options: SnapshotOptions
 ) -> list[int]:
     found = file.schema_arrow.names
     if options.header != "no":
         return columns.locate(found, path)
     if len(found) != len(columns.names):
-        raise FatalError(f'{path} has {len(found)} columns, not {len(columns.names)}; set header = "yes"')
+        raise FatalError(
+            f'{path} has {len(found)} columns, not {len(columns.names)}; set header = "yes"'
+        )
     return list(range(len(found)))
 
 

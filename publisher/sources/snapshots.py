@@ -7,26 +7,22 @@ a record's number is the number of its line in the whole file, whatever the cut.
 from __future__ import annotations
 
 import codecs
-import gzip
-import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, cast
-
-from annotated_types import Ge, Le, Len
+from typing import Literal, cast
 
 from publisher.errors import FatalError, UsageError
 from publisher.sources import csv_frames, json_frames, parquet_frames
 from publisher.sources.frames import Frame
+from publisher.sources.snapshot_options import Columns, SnapshotOptions
 from publisher.sources.text_blocks import Tail, text_blocks
 
 Kind = Literal["csv", "jsonl", "parquet"]
 
 SUFFIXES: Mapping[str, Kind] = {
     ".csv": "csv",
-    ".tsv": "csv",
     ".txt": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -34,68 +30,6 @@ SUFFIXES: Mapping[str, Kind] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotOptions:
-    """How the files of a snapshot are to be read."""
-
-    header: Literal["auto", "yes", "no"] = "auto"
-    """Whether CSV files begin with column names; ``auto`` looks whether the first record holds any
-    of the names asked for.  ``no`` also makes Parquet columns count by position."""
-    delimiter: Annotated[str, Len(1, 1)] = ","
-    """One ASCII character between the fields of a CSV record."""
-    null_text: str | None = None
-    """A further NULL mark of CSV beside the unquoted empty field; only where it is unquoted."""
-    line_breaks: bool = True
-    """Whether CSV fields may hold line breaks.  If not, large files are read by several tasks."""
-    encoding: str = "utf-8"
-    """Character encoding of text files."""
-    block_size: Annotated[int, Ge(64), Le(1 << 30)] = 4 << 20
-    """Bytes framed at once."""
-    max_record: Annotated[int, Ge(64), Le(1 << 30)] = 64 << 20
-    """Bytes of the longest text record; a longer one is broken, and reading goes on after its
-    next line break."""
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The columns that a source asks for, by its own names."""
-
-    names: tuple[str, ...]
-    """In the order that files without names have; frames hold exactly these, in this order."""
-    written: Mapping[str, str] = field(default_factory=dict)
-    """Names in the file where they differ: our name to theirs."""
-    optional: frozenset[str] = frozenset()
-    """May be absent from a JSON object, which then stands for NULL."""
-
-    def locate(self, found: Sequence[str], where: str) -> list[int]:
-        """Index in ``found`` of each of ``names``: as written, else whatever the case.
-
-        Raises ``FatalError`` where one is absent or there twice.
-        """
-        exact = [name.strip() for name in found]
-        folded = [name.casefold() for name in exact]
-        places, problems = [], []
-        for name in self.names:
-            theirs = self.written.get(name, name)
-            hits = [i for i, other in enumerate(exact) if other == theirs]
-            hits = hits or [i for i, other in enumerate(folded) if other == theirs.casefold()]
-            if len(hits) != 1:
-                problems.append(f"{theirs} is {'there twice' if hits else 'missing'}")
-            places.append(hits[0] if hits else -1)
-        if problems:
-            raise FatalError(
-                f"{where}: the columns do not fit: {', '.join(problems)}; found are"
-                f" {', '.join(exact) or 'none'}. Map the names in the settings (columns), or set"
-                ' header = "no" where the file has no names'
-            )
-        return places
-
-    def names_a_column(self, fields: Sequence[str]) -> bool:
-        """Whether the fields of a first record look like a header."""
-        theirs = {self.written.get(name, name).casefold() for name in self.names}
-        return any(item.strip().casefold() in theirs for item in fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +51,7 @@ class Split:
 
     @property
     def at(self) -> str:
+        """The split, for messages."""
         return f"{self.path} (from record {self.first})" if self.start else self.path
 
 
@@ -131,11 +66,15 @@ def files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
         elif not path.is_file():
             raise UsageError(f"{path} does not exist; name a file or a directory")
         elif kind_of(path) is None:
-            raise UsageError(f"{path}: the kind is not known by its name; use {', '.join(SUFFIXES)} (and .gz)")
+            raise UsageError(
+                f"{path}: the kind is not known by its name; use {', '.join(SUFFIXES)} (and .gz)"
+            )
         else:
             found.append(path)
     if not found:
-        raise UsageError(f"no snapshot files in {', '.join(map(str, paths))}; use {', '.join(SUFFIXES)} (and .gz)")
+        raise UsageError(
+            f"no snapshot files in {', '.join(map(str, paths))}; use {', '.join(SUFFIXES)} (and .gz)"
+        )
     return found
 
 
@@ -162,11 +101,13 @@ def splits(
 
 def frames(split: Split, options: SnapshotOptions, columns: Columns) -> Iterator[Frame]:
     """The records of a split.  Raises ``FatalError`` where the file is not what the split says."""
-    if os.stat(split.path).st_size != split.length:
+    if Path(split.path).stat().st_size != split.length:
         raise FatalError(f"{split.path} has changed since the run began; start again")
     match split.kind:
         case "parquet":
-            return parquet_frames.frames(split.path, range(split.start, split.stop), split.first, columns, options)
+            return parquet_frames.frames(
+                split.path, range(split.start, split.stop), split.first, columns, options
+            )
         case "jsonl":
             return json_frames.frames(_blocks(split, options), split.first, columns, options)
         case _:
@@ -176,8 +117,9 @@ def frames(split: Split, options: SnapshotOptions, columns: Columns) -> Iterator
 
 def header(path: str, options: SnapshotOptions, columns: Columns) -> csv_frames.Header:
     """What the first record of a CSV file says of its columns."""
-    with _open(Path(path)) as file:
-        start = b"".join(_take(text_blocks(file, None, options, begins=True), options.block_size))
+    with Path(path).open("rb") as file:
+        blocks = text_blocks(file, None, options, begins=True, packed=_packed(Path(path)))
+        start = b"".join(_take(blocks, options.block_size))
     return csv_frames.read_header(start, path, columns, options)
 
 
@@ -215,7 +157,7 @@ def _cut(path: Path, options: SnapshotOptions, columns: Columns, target: int) ->
         return [Split(name, kind, a, b, first, size, length) for a, b, first, size in groups]
     if kind == "csv":
         header(name, options, columns)
-    whole = path.suffix.lower() == ".gz" or not splits_at_lf(options)
+    whole = _packed(path) or not splits_at_lf(options)
     if whole or (kind == "csv" and options.line_breaks):
         return [Split(name, kind, 0, length, 1, length, length)]
     return [
@@ -226,7 +168,13 @@ def _cut(path: Path, options: SnapshotOptions, columns: Columns, target: int) ->
 
 def splits_at_lf(options: SnapshotOptions) -> bool:
     """Whether each LF byte is a line end in this encoding."""
-    return codecs.lookup(options.encoding).name in ("utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252")
+    return codecs.lookup(options.encoding).name in (
+        "utf-8",
+        "ascii",
+        "iso8859-1",
+        "iso8859-15",
+        "cp1252",
+    )
 
 
 def _lines(path: Path, target: int) -> Iterator[tuple[int, int, int]]:
@@ -241,23 +189,24 @@ def _lines(path: Path, target: int) -> Iterator[tuple[int, int, int]]:
                 yield start, position + cut, line
                 line += seen + block.count(b"\n", 0, cut)
                 start = position = position + cut
-                block, seen = block[cut:], 0  # noqa: PLW2901
+                block, seen = block[cut:], 0
             seen += block.count(b"\n")
             position += len(block)
     if position > start or start == 0:
         yield start, position, line
 
 
-def _open(path: Path) -> BinaryIO:
-    if path.suffix.lower() == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return path.open("rb")
+def _packed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
 
 
 def _blocks(split: Split, options: SnapshotOptions) -> Iterator[bytes | Tail]:
-    path = Path(split.path)
-    with _open(path) as file:
-        if split.start:
-            file.seek(split.start, io.SEEK_SET)
-        size = None if path.suffix.lower() == ".gz" else split.stop - split.start
-        yield from text_blocks(file, size, options, begins=split.start == 0)
+    with Path(split.path).open("rb") as file:
+        file.seek(split.start)
+        yield from text_blocks(
+            file,
+            split.stop - split.start,
+            options,
+            begins=split.start == 0,
+            packed=_packed(Path(split.path)),
+        )

@@ -14,7 +14,13 @@ from publisher.change import Reason
 from publisher.keys import IdentifierCase, KeyForm, KeyProblem, parse
 from publisher.lanes import key_lane, table_hash
 
-_PART = re.compile(r'\s*(?:"((?:[^"]|"")*)"|`((?:[^`]|``)*)`|\[((?:[^\]]|\]\])*)\]|([^."`\[\]]+?))\s*(\.|$)')
+_PART = re.compile(
+    r'\s*(?:"((?:[^"]|"")*)"|`((?:[^`]|``)*)`|\[((?:[^\]]|\]\])*)\]|([^."`\[\]]+?))\s*(\.|$)'
+)
+
+
+REMEMBERED = 10_000
+"""Names remembered at most; more than that are no real tables and columns."""
 
 
 class Fault(NamedTuple):
@@ -97,14 +103,17 @@ class Names:
         """The table that ``table_name`` speaks of."""
         found = self._targets.get(name)
         if found is None:
-            found = self._targets[name] = self._find(name)
+            found = self._find(name)
+            if len(self._targets) < REMEMBERED:
+                self._targets[name] = found
         return found
 
     def _find(self, name: str) -> Target | Fault:
         parts = split_name(name)
         if parts is None:
             return Fault(
-                Reason.TABLE_NAME, f"table_name {name!r} is no table name; write table or schema.table"
+                Reason.TABLE_NAME,
+                f"table_name {name!r} is no table name; write table or schema.table",
             )
         schema, table = parts[0] or self._schema, parts[1]
         known = self._catalogue.table(schema, table)
@@ -164,7 +173,9 @@ class Names:
         """The column that ``column_name`` speaks of, in the table that ``name`` stands for."""
         found = self._columns.get((name, column))
         if found is None:
-            found = self._columns[name, column] = self._find_column(target, column)
+            found = self._find_column(target, column)
+            if len(self._columns) < REMEMBERED:
+                self._columns[name, column] = found
         return found
 
     def _find_column(self, target: Target, column: str) -> Column | Fault:

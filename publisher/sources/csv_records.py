@@ -1,0 +1,245 @@
+"""Records of CSV: where they begin and end, and which of them the grammar does not allow.
+
+Bytes are looked at in bulk: with an even number of quotes before it, a line end ends a record and a
+delimiter ends a field, provided that each quote stands where the grammar (RFC 4180) has quotes.  Where
+one does not, the buffer is read again by a plain scanner, which finds the records concerned.
+
+Stricter than most readers: a quote inside an unquoted field, text after a closing quote and a lone
+carriage return break their record.  Line ends are LF or CR LF.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from publisher.sources.snapshot_options import SnapshotOptions
+
+Offsets = npt.NDArray[np.int64]
+
+LF, CR, QUOTE = 10, 13, 34
+
+OPEN_QUOTE = (
+    "a quote is opened and never closed; close it, or double a quote that belongs to the text"
+)
+STRAY_QUOTE = "a quote inside an unquoted field; put the field into quotes and double its quotes"
+AFTER_QUOTE = "text after a closing quote; double the quotes that belong to the text"
+LONE_CR = "a carriage return inside an unquoted field; put the field into quotes"
+TOO_LONG = (
+    "the record is longer than max_record; raise that setting or mend the quote that never closes"
+)
+NO_TEXT = "bytes that are no text in the file's encoding; set the right encoding or mend the record"
+
+
+class Piece(NamedTuple):
+    """Records found in a buffer: [start, stop) without the line end, and what is wrong with some."""
+
+    starts: Offsets
+    stops: Offsets
+    wrong: dict[int, str]
+    """Index of the record to reason."""
+    used: int
+    """Bytes that need not be seen again."""
+
+
+def find(data: bytes, width: int, options: SnapshotOptions, *, final: bool) -> Piece:
+    """The records of a buffer, in bulk where its quotes allow, with their field counts checked."""
+    piece = _find_in_bulk(data, width, options, final=final)
+    if piece is not None:
+        return piece
+    return scan(data, options, final=final, width=width)
+
+
+def _find_in_bulk(
+    data: bytes, width: int, options: SnapshotOptions, *, final: bool
+) -> Piece | None:
+    buffer = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(buffer == LF)
+    delimiters = np.flatnonzero(buffer == ord(options.delimiter))
+    quotes = np.flatnonzero(buffer == QUOTE) if b'"' in data else np.empty(0, np.int64)
+    if len(quotes):
+        breaks = len(ends)
+        ends = _outside(ends, quotes)
+        delimiters = _outside(delimiters, quotes)
+        if len(ends) < breaks and not options.line_breaks:
+            return None
+    used = len(data) if final else (int(ends[-1]) + 1 if len(ends) else 0)
+    if len(quotes) and not _well_placed(
+        buffer[:used], quotes[quotes < used], ord(options.delimiter)
+    ):
+        return None
+    starts = np.concatenate(([0], ends + 1))
+    stops = np.append(ends, used)
+    if starts[-1] >= used:
+        starts, stops = starts[:-1], stops[:-1]
+    counts = np.searchsorted(delimiters, stops) - np.searchsorted(delimiters, starts) + 1
+    stops = _without_cr(buffer, starts, stops)
+    wrong = {
+        int(i): _miscounted(int(counts[i]), width)
+        for i in np.flatnonzero((counts != width) & ((stops > starts) | (width == 1)))
+    }
+    return Piece(starts, stops, wrong | _lone_cr(buffer, quotes, starts, stops), used)
+
+
+def _outside(positions: Offsets, quotes: Offsets) -> Offsets:
+    outside: Offsets = positions[np.searchsorted(quotes, positions) % 2 == 0]
+    return outside
+
+
+def _without_cr(buffer: npt.NDArray[np.uint8], starts: Offsets, stops: Offsets) -> Offsets:
+    if not len(stops):
+        return stops
+    ends_in_cr = (stops > starts) & (buffer[np.maximum(stops - 1, 0)] == CR)
+    without: Offsets = stops - ends_in_cr.astype(np.int64)
+    return without
+
+
+def _lone_cr(
+    buffer: npt.NDArray[np.uint8], quotes: Offsets, starts: Offsets, stops: Offsets
+) -> dict[int, str]:
+    returns = np.flatnonzero(buffer == CR)
+    if not len(returns):
+        return {}
+    returns = _outside(returns, quotes)
+    records = np.searchsorted(starts, returns, side="right") - 1
+    inside = (
+        returns < stops[np.minimum(records, len(stops) - 1)]
+        if len(stops)
+        else np.zeros(len(returns), bool)
+    )
+    return {int(i): LONE_CR for i in records[inside]}
+
+
+def _well_placed(buffer: npt.NDArray[np.uint8], quotes: Offsets, delimiter: int) -> bool:
+    """Whether each quote opens a field, closes one, or is half of a doubled one."""
+    if not len(quotes):
+        return True
+    if len(quotes) % 2:
+        return False
+    opens, closes = quotes[0::2], quotes[1::2]
+    before = np.where(opens > 0, buffer[opens - 1], LF)
+    last = len(buffer) - 1
+    after = np.where(closes < last, buffer[np.minimum(closes + 1, last)], LF)
+    after_next = np.where(closes + 1 < last, buffer[np.minimum(closes + 2, last)], LF)
+    return bool(
+        np.isin(before, (delimiter, LF, QUOTE)).all()
+        and (np.isin(after, (delimiter, LF, QUOTE)) | ((after == CR) & (after_next == LF))).all()
+    )
+
+
+def _miscounted(found: int, width: int) -> str:
+    return f"{found} fields where there should be {width}; mend the record, or the delimiter in the settings"
+
+
+class _Patterns(NamedTuple):
+    quoted: re.Pattern[bytes]
+    unquoted: re.Pattern[bytes]
+
+
+def _patterns(options: SnapshotOptions) -> _Patterns:
+    delimiter = re.escape(options.delimiter.encode())
+    inside = rb'[^"]' if options.line_breaks else rb'[^"\n]'
+    return _Patterns(
+        re.compile(rb'"(?:%b++|"")*+"' % inside), re.compile(rb"[^\n%b]*+" % delimiter)
+    )
+
+
+def scan(
+    data: bytes,
+    options: SnapshotOptions,
+    *,
+    final: bool,
+    width: int | None = None,
+    only_first: bool = False,
+) -> Piece:
+    """The records of a buffer, one by one; slow, and right for any bytes.
+
+    ``only_first`` stops after the first record that is not blank.
+    """
+    patterns = _patterns(options)
+    starts: list[int] = []
+    stops: list[int] = []
+    wrong: dict[int, str] = {}
+    at = 0
+    while at < len(data):
+        stop, after, count, why = _record(data, at, patterns, options)
+        if after is None and not final:
+            break
+        after = len(data) if after is None else after
+        if data[at:stop].endswith(b"\r"):
+            stop -= 1
+        if why is None and width is not None and count != width and (stop > at or width == 1):
+            why = _miscounted(count, width)
+        if why is not None:
+            wrong[len(starts)] = why
+        starts.append(at)
+        stops.append(stop)
+        if only_first and stop > at:
+            break
+        at = after
+    return Piece(np.array(starts, np.int64), np.array(stops, np.int64), wrong, at)
+
+
+def _record(
+    data: bytes, at: int, patterns: _Patterns, options: SnapshotOptions
+) -> tuple[int, int | None, int, str | None]:
+    """End of a record, start of the next (``None``: not seen), number of fields, what is wrong."""
+    count, why = 0, None
+    while True:
+        count += 1
+        if data[at : at + 1] == b'"':
+            match = patterns.quoted.match(data, at)
+            if match is None:
+                end = len(data) if options.line_breaks else data.find(b"\n", at)
+                return _end(data, end, count, OPEN_QUOTE)
+            at = match.end()
+            rest = _span(patterns.unquoted, data, at)
+            if rest not in (b"", b"\r"):
+                why = why or AFTER_QUOTE
+        else:
+            rest = _span(patterns.unquoted, data, at)
+            text = (
+                rest.removesuffix(b"\r")
+                if data[at + len(rest) : at + len(rest) + 1] != options.delimiter.encode()
+                else rest
+            )
+            if b'"' in text:
+                why = why or STRAY_QUOTE
+            elif b"\r" in text:
+                why = why or LONE_CR
+        at += len(rest)
+        if data[at : at + 1] != options.delimiter.encode():
+            return _end(data, at, count, why)
+        if rest == b"\r":
+            why = why or LONE_CR
+        at += 1
+
+
+def _span(pattern: re.Pattern[bytes], data: bytes, at: int) -> bytes:
+    match = pattern.match(data, at)
+    return b"" if match is None else match.group()
+
+
+def _end(
+    data: bytes, at: int, count: int, why: str | None
+) -> tuple[int, int | None, int, str | None]:
+    if at < 0 or at >= len(data):
+        return len(data), None, count, why
+    return at, at + 1, count, why
+
+
+def fields(record: bytes, options: SnapshotOptions) -> list[str]:
+    """The fields of one record as text, for a header."""
+    patterns, found, at = _patterns(options), [], 0
+    while True:
+        quoted = patterns.quoted.match(record, at)
+        raw = quoted.group() if quoted else _span(patterns.unquoted, record, at)
+        at += len(raw)
+        text = raw[1:-1].replace(b'""', b'"') if quoted else raw
+        found.append(text.decode("utf-8", "backslashreplace"))
+        if at >= len(record):
+            return found
+        at += 1

@@ -1,0 +1,87 @@
+"""How snapshots are to be read, and which columns a source asks them for."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le, Len
+
+from publisher.errors import FatalError
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOptions:
+    """How the files of a snapshot are to be read."""
+
+    header: Literal["auto", "yes", "no"] = "auto"
+    """Whether CSV files begin with column names; ``auto`` looks whether the first record holds any
+    of the names asked for.  ``no`` also makes Parquet columns count by position."""
+    delimiter: Annotated[str, Len(1, 1)] = ","
+    """One ASCII character between the fields of a CSV record."""
+    null_text: str | None = None
+    """A further NULL mark of CSV beside the unquoted empty field; only where it is unquoted."""
+    line_breaks: bool = True
+    """Whether CSV fields may hold line breaks.  If not, large files are read by several tasks."""
+    encoding: str = "utf-8"
+    """Character encoding of text files."""
+    block_size: Annotated[int, Ge(64), Le(1 << 30)] = 4 << 20
+    """Bytes framed at once."""
+    max_record: Annotated[int, Ge(64), Le(1 << 30)] = 64 << 20
+    """Bytes of the longest text record; a longer one is broken, and reading goes on after its
+    next line break."""
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` for what would make files unreadable."""
+        if not self.delimiter.isascii() or self.delimiter in '"\r\n':
+            raise ValueError(
+                "delimiter: write one ASCII character that is no quote and no line end"
+            )
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise ValueError(
+                f"encoding: {self.encoding} is not known; write utf-8, cp1252 ..."
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns that a source asks for, by its own names."""
+
+    names: tuple[str, ...]
+    """In the order that files without names have; frames hold exactly these, in this order."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """Names in the file where they differ: our name to theirs."""
+    optional: frozenset[str] = frozenset()
+    """May be absent from a JSON object, which then stands for NULL."""
+
+    def locate(self, found: Sequence[str], where: str) -> list[int]:
+        """Index in ``found`` of each of ``names``: as written, else whatever the case.
+
+        Raises ``FatalError`` where one is absent or there twice.
+        """
+        exact = [name.strip() for name in found]
+        folded = [name.casefold() for name in exact]
+        places, problems = [], []
+        for name in self.names:
+            theirs = self.written.get(name, name)
+            hits = [i for i, other in enumerate(exact) if other == theirs]
+            hits = hits or [i for i, other in enumerate(folded) if other == theirs.casefold()]
+            if len(hits) != 1:
+                problems.append(f"{theirs} is {'there twice' if hits else 'missing'}")
+            places.append(hits[0] if hits else -1)
+        if problems:
+            raise FatalError(
+                f"{where}: the columns do not fit: {', '.join(problems)}; found are"
+                f" {', '.join(exact) or 'none'}. Map the names in the settings (columns), or set"
+                ' header = "no" where the file has no names'
+            )
+        return places
+
+    def names_a_column(self, fields: Sequence[str]) -> bool:
+        """Whether the fields of a first record look like a header."""
+        theirs = {self.written.get(name, name).casefold() for name in self.names}
+        return any(item.strip().casefold() in theirs for item in fields)
