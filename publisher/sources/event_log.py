@@ -182,7 +182,8 @@ def _check_layout(batch: pa.RecordBatch, path: str, layout: Layout) -> None:
 
 def _has_status(batch: pa.RecordBatch, column: int) -> bool:
     text = pc.utf8_trim_whitespace(texts(batch.column(column))[0])
-    return bool(pc.any(pc.equal(pc.utf8_length(text), 1)).as_py())
+    letters = pc.and_(pc.equal(pc.utf8_length(text), 1), pc.utf8_is_alpha(text))
+    return bool(pc.any(letters).as_py())
 
 
 SOURCE = EventLog
