@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,8 +31,6 @@ from publisher.xds.times import time_zone
 from publisher.xds.values import ValueOptions, ValueProblem
 
 T = TypeVar("T")
-
-JOURNAL_DIRECTORY = ".xds-publisher"
 
 SECTIONS: Mapping[str, tuple[type, ...]] = {
     "job": (JobOptions,),
@@ -159,7 +156,7 @@ class _Reader:
         section = self._whole("journal", JournalOptions)
         if self._overrides.journal is not None:
             return self._overrides.journal.absolute()
-        return self._path(section.path or JOURNAL_DIRECTORY)
+        return self._path(section.path)
 
     def _envelope(self, section: Section) -> EnvelopeOptions:
         options = section.options(EnvelopeOptions)
@@ -250,12 +247,6 @@ class _Reader:
             time_zone(source.options.time_zone)
         except ValueError as error:
             section.problem("time_zone", str(error))
-        try:
-            codecs.lookup(source.reading.encoding)
-        except LookupError:
-            section.problem(
-                "encoding", f"{source.reading.encoding} is not known; use a name as utf-8"
-            )
 
     def _tables(self) -> tuple[Table, ...]:
         found: dict[tuple[str | None, str], Table] = {}

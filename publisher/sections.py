@@ -131,7 +131,7 @@ def validated(
         # lists for tuples, and still refuses "1" for 1.
         return TypeAdapter(kind).validate_json(json.dumps(given, default=_plain), strict=True)
     except ValidationError as error:
-        for key, message in _messages(error.errors(include_url=False)):
+        for key, message in _messages(error.errors(include_url=False), option_names(kind)):
             problems.add((*place, *key), message)
         return None
 
@@ -168,7 +168,7 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-def _messages(errors: list[ErrorDetails]) -> Iterable[tuple[Key, str]]:
+def _messages(errors: list[ErrorDetails], names: list[str]) -> Iterable[tuple[Key, str]]:
     """One message for each key: a value of several possible types has an error for each of them."""
     by_key: dict[Key, list[str]] = {}
     shown: dict[Key, str] = {}
@@ -180,6 +180,9 @@ def _messages(errors: list[ErrorDetails]) -> Iterable[tuple[Key, str]]:
         if len(key) > 1 and _is_union_member(key[1]):
             key = key[:1]
         text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        name, colon, rest = text.partition(": ")
+        if not key and colon and name in names:  # said by the options themselves
+            key, text = (name,), rest
         by_key.setdefault(key, []).append(text)
         shown[key] = _shown(key, error["input"])
     for key, texts in by_key.items():
@@ -220,6 +223,8 @@ def _line_numbers(text: str) -> dict[Key, int]:
         if header := _HEADER.match(line):
             table = _table_key(header[2], counts, counted=header[1] == "[[")
             found.setdefault(table, number)
+            if isinstance(table[-1], int):
+                found.setdefault(table[:-1], number)
         elif entry := _ENTRY.match(line):
             found.setdefault((*table, *_parts(entry[1])), number)
     return found

@@ -72,8 +72,8 @@ class SinkOptions:
 class JournalOptions:
     """``[journal]``."""
 
-    path: Annotated[str, Len(1)] | None = None
-    """Directory of the journals; by default ``.xds-publisher`` beside the job file."""
+    path: Path = Path(".xds-publisher")
+    """Directory of the journals."""
 
 
 @dataclass(frozen=True, slots=True)
