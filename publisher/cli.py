@@ -223,10 +223,10 @@ def dispatch(journal: Path, target: str, again: bool, json_: bool) -> None:
 @_status
 def inspect(files: tuple[Path, ...], config: Path | None, **said: Any) -> None:
     """Print the normalised changes of files as JSON lines."""
-    from publisher import job
+    from publisher.inspection import inspect as records_of
 
     settings = _settings(config, **said).for_replay(said["format_"])
-    for line in job.inspect(settings, files):
+    for line in records_of(settings, files):
         click.echo(line)
 
 
@@ -277,9 +277,10 @@ def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
 @_json
 def check(config: Path, json_: bool, **said: Any) -> None:
     """Check a job: settings, files, database, places to write to.  Writes nothing."""
-    from publisher import job, output
+    from publisher import output
+    from publisher.checks import check as findings_of
 
-    findings = list(job.check(_settings(config, **said).for_publish()))
+    findings = list(findings_of(_settings(config, **said).for_publish()))
     _echo([output.as_json(findings)] if json_ else output.checks_text(findings))
     problems = sum(not finding.ok for finding in findings)
     if problems:

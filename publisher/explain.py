@@ -141,12 +141,12 @@ class _Reader:
         lookups: Sequence[LookedUpRow] = ()
         if decided.object is not None and (decided.event_type or 0) >= EventType.INSERT_ROW_QUERY_BACK:
             lookups = lane.lookups(decided.source, decided.object)
-        split = _split(entry, decided.split)
+        place, raw = _place(entry, source, decided)
         return Story(
             source=entry.name,
             position=source.position_text(decided.position),
-            place=f"{split.path}, record {decided.record}",
-            raw=decided.raw or _raw(source, split, decided.record),
+            place=place,
+            raw=decided.raw or raw,
             object=decided.object,
             event=_event(decided.event_type),
             columns=decided.columns,
@@ -178,15 +178,16 @@ def _key_texts(key: str) -> frozenset[str]:
         raise UsageError(str(problem)) from problem
 
 
-def _split(entry: SourceEntry, number: int) -> Split:
-    return Split(**entry.splits[number - entry.first_split])  # type: ignore[arg-type]
-
-
-def _raw(source: Source, split: Split, record: int) -> str | None:
+def _place(entry: SourceEntry, source: Source, decided: Decided) -> tuple[str, str | None]:
+    """Where a record was read, and the record itself where it can be read again."""
+    if entry.table is not None:
+        return f"table {entry.table}", None
+    split = Split(**entry.splits[decided.split - entry.first_split])  # type: ignore[arg-type]
     try:
-        return source.raw(split, record)
+        raw = source.raw(split, decided.record)
     except (OSError, FatalError):  # the input was moved or changed since: its position must do
-        return None
+        raw = None
+    return f"{split.path}, record {decided.record}", raw
 
 
 def _event(event_type: int | None) -> str | None:

@@ -27,10 +27,12 @@ from publisher.journal.report import RunReport, conserve, report_of
 from publisher.journal.runs import JOURNAL, Journals, first_documents, found_journal
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.contract import Source
+from publisher.sources.event_log_table import EventLogTable
 from publisher.sources.identity import digest_of_files
 from publisher.sources.registry import reader_of
-from publisher.sources.snapshots import Split, files
-from publisher.tasks import Rules, SourceWork, Work
+from publisher.sources.snapshots import files
+from publisher.tasks import AnySource, AnySplit, Rules, SourceWork, Work
+from publisher.xds.values import text_of
 
 Progress = Callable[[str, float], None]
 """Told the phase and how much of it is done, 0 to 1."""
@@ -212,6 +214,7 @@ def _plan(order: Order, seconds: dict[str, float], progress: Progress | None) ->
     """Plans all lanes in one Spark job and commits the journal."""
     from publisher.spark.lanes import plan_in_lanes
     from publisher.spark.session import spark_session, start_jvm
+    from publisher.spark.shipping import ship
 
     started = time.monotonic()
     jvm = start_jvm(order.settings.spark)  # comes up while the input is looked at
@@ -219,6 +222,7 @@ def _plan(order: Order, seconds: dict[str, float], progress: Progress | None) ->
         work = _work(order, stack)
         order.journal.begin(order.directory)
         spark = stack.enter_context(spark_session(order.settings.spark, jvm))
+        ship(spark)
         seconds["session"] = round(time.monotonic() - started, 3)
         with _timed(seconds, "plan"):
             results = plan_in_lanes(
@@ -264,10 +268,15 @@ def _work(order: Order, stack: ExitStack) -> Work:
 
 def _opened(
     sources: Sequence[SourceSettings], stack: ExitStack
-) -> Iterator[tuple[SourceSettings, Source, tuple[Split, ...]]]:
+) -> Iterator[tuple[SourceSettings, AnySource, tuple[AnySplit, ...]]]:
     for source in sources:
-        reader = reader_of(source.format, source.options, source.reading)
-        yield source, reader, tuple(reader.splits(source.snapshots, SPLITS))
+        if source.table is None:
+            reader = reader_of(source.format, source.options, source.reading)
+            yield source, reader, tuple(reader.splits(source.snapshots, SPLITS))
+        else:
+            assert source.database is not None  # for_publish has seen to it
+            live = EventLogTable(source.options, source.database, source.table, text_of)
+            yield source, live, stack.enter_context(live.opened(SPLITS))
 
 
 def _manifest(order: Order, work: Work, results: Sequence[LaneResult]) -> Manifest:
@@ -296,6 +305,7 @@ def _entries(settings: Settings, work: Work) -> Iterator[SourceEntry]:
             options=_plain(asdict(read.options)),
             reading=_plain(asdict(read.reading)),
             first_split=first,
+            table=read.table,
         )
         first += len(source.splits)
 

@@ -24,9 +24,15 @@ from publisher.query_back import Lookup, Refused, Row
 from publisher.records import changes_of, plain_values
 from publisher.renderer import Naming, Renderer
 from publisher.sources.contract import Context, Source
+from publisher.sources.event_log_table import EventLogTable
 from publisher.sources.snapshots import Split
+from publisher.sources.tables import TableSplit
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values, text_of
+
+
+AnySplit = Split | TableSplit
+AnySource = Source | EventLogTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +40,8 @@ class SourceWork:
     """One source of a run, and how its changes are planned."""
 
     name: str
-    source: Source
-    splits: tuple[Split, ...]
+    source: AnySource
+    splits: tuple[AnySplit, ...]
     filters: FilterOptions
     polls: PollOptions | None
     """``None`` for formats whose changes are operations by themselves."""
@@ -64,7 +70,7 @@ class Work:
     clock: int
     """The run's now, in microseconds since 1970-01-01 UTC."""
 
-    def splits(self) -> list[tuple[int, Split]]:
+    def splits(self) -> list[tuple[int, AnySplit]]:
         """The splits of all sources, each with the number of its source."""
         return [
             (number, split) for number, work in enumerate(self.sources) for split in work.splits

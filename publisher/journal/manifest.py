@@ -37,6 +37,8 @@ class SourceEntry:
     options: dict[str, object]
     reading: dict[str, object]
     first_split: int
+    table: str | None = None
+    """The table, where it was read live."""
     """Number of its first split in the run."""
 
 

@@ -116,13 +116,7 @@ class EventLog:
         return position.text()
 
     def parse_position(self, text: str) -> Position:
-        """``4711`` is a record_id; ``events.csv:17`` a record without one, by its place."""
-        part, _, number = text.strip().rpartition(":")
-        if not number.isascii() or not number.isdigit():
-            raise UsageError(
-                f"{text!r} is no position of an event log; write a record_id or FILE:NUMBER"
-            )
-        return Position(part, int(number), 0, 0)
+        return position_of(text)
 
     def raw(self, split: Split, row: int) -> str | None:
         """One record as JSON text, read again."""
@@ -184,6 +178,19 @@ def _has_status(batch: pa.RecordBatch, column: int) -> bool:
     text = pc.utf8_trim_whitespace(texts(batch.column(column))[0])
     letters = pc.and_(pc.equal(pc.utf8_length(text), 1), pc.utf8_is_alpha(text))
     return bool(pc.any(letters).as_py())
+
+
+def position_of(text: str) -> Position:
+    """``4711`` is a record_id; ``events.csv:17`` a record without one, by its place.
+
+    Raises ``UsageError`` for anything else.
+    """
+    part, _, number = text.strip().rpartition(":")
+    if not number.isascii() or not number.isdigit():
+        raise UsageError(
+            f"{text!r} is no position of an event log; write a record_id or FILE:NUMBER"
+        )
+    return Position(part, int(number), 0, 0)
 
 
 SOURCE = EventLog

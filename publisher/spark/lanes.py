@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from publisher.change import RECORD_SCHEMA
 from publisher.journal.lane import LaneResult
 from publisher.spark.progress import Progress, watched
+from publisher.spark.ranks import ranked
 from publisher.spark.task_errors import decoded, encoded
 from publisher.tasks import Work, plan_lane, read_split
 
@@ -42,6 +43,13 @@ def plan_in_lanes(
     records = spark.range(0, splits, 1, splits).mapInArrow(
         _reader(work), from_arrow_schema(RECORD_SCHEMA)
     )
+    by_time = [
+        number
+        for number, source in enumerate(work.sources)
+        if source.polls is not None and source.polls.future_events
+    ]
+    if by_time:
+        records = ranked(records, by_time)
     one_log = len(work.sources) == 1 and work.sources[0].polls is not None
     lanes = (
         records.repartitionById(work.lanes, "lane")

@@ -1,0 +1,120 @@
+"""Whether a job can run: files, databases, places to write to.  Writes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from publisher.database import Database, DatabaseOptions
+from publisher.errors import FatalError, PublisherError
+from publisher.settings import Settings, SourceSettings
+from publisher.sources.event_log_table import EventLogTable
+from publisher.sources.registry import reader_of
+from publisher.spark.options import conf_of, is_local
+from publisher.tasks import Resources, Rules
+from publisher.xds.document import Envelope
+from publisher.xds.values import text_of
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """One thing that was checked; ``detail`` says what was seen, or what is wrong and what to do."""
+
+    what: str
+    ok: bool
+    detail: str
+
+
+def check(settings: Settings) -> Iterator[CheckFinding]:
+    """Checks one thing after the other; a failure does not keep the rest from being checked."""
+    yield CheckFinding("settings", True, f"job {settings.name}, {len(settings.sources)} source(s)")
+    yield _tried("envelope", lambda: _envelope(settings))
+    for source in settings.sources:
+        yield _tried(f"source {source.name}", lambda source=source: _source(source))
+    if settings.database is not None:
+        yield _tried("database", lambda: _database(settings.database))
+        yield _tried("tables", lambda: _tables(settings))
+    if settings.sink.path is not None:
+        yield _tried("sink", lambda: _writable(settings.sink.path))
+    yield _tried("journal", lambda: _writable(settings.journal))
+    master = conf_of(settings.spark)["spark.master"]
+    if not is_local(master):
+        yield _tried(f"executors of {master}", lambda: _executors(settings))
+
+
+def _tried(what: str, work: Callable[[], str]) -> CheckFinding:
+    try:
+        return CheckFinding(what, True, work())
+    except (PublisherError, OSError) as error:
+        return CheckFinding(what, False, str(error))
+
+
+def _envelope(settings: Settings) -> str:
+    Envelope(settings.envelope)
+    return f"dtdversion {settings.envelope.dtdversion}"
+
+
+def _source(source: SourceSettings) -> str:
+    if source.table is not None:
+        assert source.database is not None
+        with Database(source.database) as database:
+            EventLogTable(source.options, source.database, source.table, text_of).places(database)
+            return f"table {source.table} of {database.name} has the columns"
+    reader = reader_of(source.format, source.options, source.reading)
+    splits = reader.splits(source.snapshots, 1)
+    size = sum(split.size for split in splits)
+    return f"{len({split.path for split in splits})} file(s), {size:,} bytes"
+
+
+def _database(options: DatabaseOptions | None) -> str:
+    assert options is not None
+    with Database(options) as database:
+        database.reachable()
+        return f"{database.name} answers"
+
+
+def _tables(settings: Settings) -> str:
+    """The tables of the job file exist, with the columns that it names."""
+    rules = Rules(
+        settings.documents, settings.envelope, settings.values, (), settings.database
+    )
+    resources = Resources(rules)
+    try:
+        missing = []
+        for table in settings.tables:
+            found = resources.catalogue.table(table.schema, table.name)
+            if found is None:
+                missing.append(f"there is no table {table.name}")
+                continue
+            named = {*table.columns, *table.key, *table.padded}
+            unknown = sorted(name for name in named if found.column(name) is None)
+            missing += [f"table {table.name} has no column {name}" for name in unknown]
+        if missing:
+            raise FatalError(f"{'; '.join(missing)}: mend [tables] of the job file")
+        return f"{len(settings.tables)} of the job file are there"
+    finally:
+        resources.close()
+
+
+def _writable(path: Path) -> str:
+    """The nearest directory that exists must let us write; nothing is made."""
+    place = path.absolute()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise FatalError(f"{place} is no directory: name another path")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise FatalError(f"{place} is not writable: give the right to write there, or another path")
+    return f"{path} can be written"
+
+
+def _executors(settings: Settings) -> str:
+    """Executors run the program's package and see the journal; the files that prove it are removed."""
+    from publisher.spark.session import spark_session
+    from publisher.spark.shipping import probe, ship
+
+    with spark_session(settings.spark) as spark:
+        count = probe(spark, ship(spark), journal=settings.journal)
+    return f"{count} executor(s) run this package and see {settings.journal}"
