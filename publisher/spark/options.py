@@ -5,6 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+LOCAL = "local[*]"
+
+DEFAULTS: Mapping[str, str] = {
+    "spark.app.name": "xds-publisher",
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Two copies of a task would both stage files and both ask the database.
+    "spark.speculation": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.session.timeZone": "UTC",
+    # The job has one shuffle with a number of partitions that must not change.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # Values may be long: what a worker holds goes by bytes.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
+}
+"""The program's own settings of Spark; the job file overrides each."""
+
+ON_THIS_MACHINE: Mapping[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.daemon.module": "publisher.spark.daemon",
+}
+"""Settings where driver and executors are on one machine and share its Python packages."""
+
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
@@ -13,5 +40,17 @@ class SparkOptions:
     master: str | None = None
     """Where Spark runs, as ``spark-submit --master`` has it.  ``None``: what ``spark-submit`` says,
     else all cores of this machine (``local[*]``)."""
-    settings: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict)
     """Spark's own settings by name (``"spark.driver.memory" = "4g"``); they override the program's."""
+
+
+def is_local(master: str) -> bool:
+    """Whether driver and executors are one process."""
+    return master == "local" or master.startswith("local[")
+
+
+def conf_of(options: SparkOptions) -> dict[str, str]:
+    """All settings of a session that the program starts itself, the job file's over its own."""
+    master = options.master or options.conf.get("spark.master") or LOCAL
+    near = dict(ON_THIS_MACHINE) if is_local(master) else {}
+    return {"spark.master": master, **DEFAULTS, **near, **options.conf}

@@ -20,9 +20,25 @@ from publisher.errors import FatalError, PublisherError, SettingsError
 _MARK = "xds-publisher-error:"
 _MARKED = re.compile(re.escape(_MARK) + r"(\{.*\})")
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-_NO_SPACE_IN_JVM = re.compile(r"No space left on device|Disk quota exceeded")
-_NO_MEMORY_IN_JVM = re.compile(r"java\.lang\.OutOfMemoryError")
-_WORKER_DIED = re.compile(r"Python worker exited unexpectedly|Python worker crashed|worker .* died")
+_MESSAGES = (
+    (
+        re.compile(r"No space left on device|Disk quota exceeded"),
+        "Spark's files have no room: free space or set spark.local.dir in [spark.conf]",
+    ),
+    (
+        re.compile(r"ModuleNotFoundError: No module named '[^']*'"),
+        "install the pinned packages on the nodes or set spark.pyspark.python in [spark.conf]",
+    ),
+    (
+        re.compile(r"java\.lang\.OutOfMemoryError"),
+        "Spark ran out of memory: raise spark.driver.memory or spark.executor.memory",
+    ),
+    (
+        re.compile(r"Python worker exited unexpectedly|Python worker crashed"),
+        "a Python worker was killed, most likely for want of memory: use fewer cores or more memory",
+    ),
+)
+"""What only Spark notices, and what to do about it."""
 
 
 class TaskError(Exception):
@@ -69,10 +85,10 @@ def decode(error: BaseException) -> PublisherError | None:
     marked = _MARKED.search(text)
     if marked:
         fields, _ = json.JSONDecoder().raw_decode(marked.group(1))
-        kind = getattr(errors, fields["type"], FatalError)
+        kind: type[PublisherError] = getattr(errors, fields["type"], FatalError)
         if fields["problems"] is not None:
             return SettingsError(fields["problems"])
-        return kind(fields["message"])  # type: ignore[no-any-return]
+        return kind(fields["message"])
     return _noticed_by_spark(error, text)
 
 
@@ -95,16 +111,8 @@ def _noticed_by_spark(error: BaseException, text: str) -> PublisherError | None:
         return None
     if isinstance(error, OSError) and error.errno in _NO_SPACE:
         return _explained(error)
-    if _NO_SPACE_IN_JVM.search(text):
-        return FatalError(
-            "no space left for Spark's temporary files: free space, or name another directory in spark.local.dir, and start again"
-        )
-    if _NO_MEMORY_IN_JVM.search(text):
-        return FatalError(
-            "Spark ran out of memory: raise spark.driver.memory or spark.executor.memory in [spark.settings] and start again"
-        )
-    if _WORKER_DIED.search(text):
-        return FatalError(
-            "a Python worker was killed, most likely for want of memory: use fewer cores or more memory, and start again"
-        )
+    for pattern, message in _MESSAGES:
+        found = pattern.search(text)
+        if found:
+            return FatalError(f"{found.group()}: {message}, and start again")
     return None
