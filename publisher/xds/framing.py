@@ -64,6 +64,9 @@ def documents(path: Path) -> Iterator[Framed]:
 
     Raises one of ``BROKEN_FILE``.
     """
+    if path.is_fifo() or path.is_char_device():
+        yield Framed(1, 1, b"", "is a pipe, which cannot be read twice: save it to a file first")
+        return
     one_per_line = _is_one_per_line(path)
     with open_plain(path) as file:
         yield from (_lines(file) if one_per_line else _whole(file))

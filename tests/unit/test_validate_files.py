@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import tracemalloc
 from pathlib import Path
@@ -145,6 +146,12 @@ def test_what_cannot_be_read_is_a_finding_and_the_next_file_is_checked(tmp_path:
         "cannot be read: Is a directory",
         "cannot be read: No such file or directory",
     ]
+
+
+def test_a_pipe_is_a_finding(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    [finding] = validate_files([tmp_path / "pipe"])
+    assert finding.reason.startswith("is a pipe")
 
 
 def test_lines_of_a_document_count_from_its_first(tmp_path: Path) -> None:
