@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from publisher.checks import CheckFinding
     from publisher.explain import Story
     from publisher.journal.report import RunReport
 
@@ -23,6 +24,12 @@ def as_json(found: Any) -> str:
     """A report, or several, as one JSON text.  ASCII: safe for any terminal and encoding."""
     content = [asdict(item) for item in found] if isinstance(found, list) else asdict(found)
     return json.dumps(content, indent=2, default=str)
+
+
+def checks_text(findings: Iterable[CheckFinding]) -> Iterator[str]:
+    """What was checked, a line each."""
+    for finding in findings:
+        yield printable(f"{'ok' if finding.ok else 'FAILED':<7} {finding.what}: {finding.detail}")
 
 
 def run_text(report: RunReport) -> Iterator[str]:
