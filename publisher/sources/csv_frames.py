@@ -29,6 +29,12 @@ class Header:
     named: bool
 
 
+def has_record(start: bytes, options: SnapshotOptions) -> bool:
+    """Whether the first bytes of a file hold a whole record that is not blank."""
+    piece = scan(start.removeprefix(BOM), options, final=False, only_first=True)
+    return bool(len(piece.starts) and piece.stops[-1] > piece.starts[-1])
+
+
 def read_header(start: bytes, where: str, columns: Columns, options: SnapshotOptions) -> Header:
     """Take the header from the first bytes of a file.  Raises ``FatalError`` where it does not fit."""
     if options.header == "no":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
+from publisher.sources.columns import plain
 from publisher.sources.frames import Frame
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
 
@@ -26,17 +28,20 @@ def row_groups(
     """Runs of row groups of about ``target`` bytes: first, after the last, first row, bytes."""
     with _opened(path) as file:
         _places(file, path, columns, options)
-        runs: list[tuple[int, int, int, int]] = []
-        start, first, row, size = 0, 1, 1, 0
-        for group in range(file.metadata.num_row_groups):
-            meta = file.metadata.row_group(group)
-            stored = sum(meta.column(i).total_compressed_size for i in range(meta.num_columns))
-            if group > start and size + stored / 2 > target:
-                runs.append((start, group, first, size))
-                start, first, size = group, row, 0
-            size += stored
-            row += meta.num_rows
-        return [*runs, (start, file.metadata.num_row_groups, first, size)]
+        # Not the sizes of column chunks: asking for a damaged one ends the process.
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        weights = [(group.num_rows, max(0, group.total_byte_size)) for group in groups]
+    scale = Path(path).stat().st_size / max(1, sum(weight for _, weight in weights))
+    runs: list[tuple[int, int, int, int]] = []
+    start, first, row, size = 0, 1, 1, 0.0
+    for i, (count, weight) in enumerate(weights):
+        stored = weight * scale
+        if i > start and size + stored / 2 > target:
+            runs.append((start, i, first, int(size)))
+            start, first, size = i, row, 0.0
+        size += stored
+        row += count
+    return [*runs, (start, len(weights), first, int(size))]
 
 
 def frames(
@@ -49,7 +54,7 @@ def frames(
         for group in groups:
             rows = _batch_rows(file.metadata.row_group(group))
             for batch in file.iter_batches(rows, [group], names, use_threads=False):
-                for piece in _pieces(batch.select(names).rename_columns(list(columns.names))):
+                for piece in _pieces(_sound(batch.select(names), columns)):
                     numbers = np.arange(first, first + piece.num_rows, dtype=np.int64)
                     yield Frame(piece, numbers)
                     first += piece.num_rows
@@ -59,7 +64,9 @@ def frames(
 def _opened(path: str) -> Iterator[pq.ParquetFile]:
     """A Parquet file; what is wrong with it becomes ``FatalError``, here and while it is read."""
     try:
-        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        with pq.ParquetFile(
+            path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
+        ) as file:
             yield file
     except (pa.ArrowInvalid, OSError) as problem:
         raise FatalError(
@@ -84,6 +91,22 @@ def _batch_rows(group: pq.RowGroupMetaData) -> int:
     mean = max(1, group.total_byte_size // max(1, group.num_rows))
     most = BATCH_ROWS if mean < WIDE_ROW else WIDE_ROWS
     return int(max(1, min(most, BATCH_BYTES // mean)))
+
+
+def _sound(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
+    """The batch under our names; text that is no UTF-8 goes on as bytes, a reader does not check it."""
+    arrays = [_sound_text(plain(column)) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns.names))
+
+
+def _sound_text(array: pa.Array) -> pa.Array:
+    if not pa.types.is_string(array.type):
+        return array
+    raw = array.cast(pa.binary())
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        return raw
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -119,7 +119,7 @@ def header(path: str, options: SnapshotOptions, columns: Columns) -> csv_frames.
     """What the first record of a CSV file says of its columns."""
     with Path(path).open("rb") as file:
         blocks = text_blocks(file, None, options, begins=True, packed=_packed(Path(path)))
-        start = b"".join(_take(blocks, options.block_size))
+        start = _beginning(blocks, options)
     return csv_frames.read_header(start, path, columns, options)
 
 
@@ -130,14 +130,16 @@ def by_position(split: Split, options: SnapshotOptions, columns: Columns) -> boo
     return split.kind == "parquet" and options.header == "no"
 
 
-def _take(blocks: Iterator[bytes | Tail], size: int) -> Iterator[bytes]:
+def _beginning(blocks: Iterator[bytes | Tail], options: SnapshotOptions) -> bytes:
+    """The first bytes of a file, up to the end of its first record at least."""
+    start = b""
     for block in blocks:
         if isinstance(block, Tail):
-            return
-        yield block
-        size -= len(block)
-        if size <= 0:
-            return
+            break
+        start += block
+        if csv_frames.has_record(start, options) or len(start) > options.max_record:
+            break
+    return start
 
 
 def _kind(suffixes: list[str]) -> Kind | None:

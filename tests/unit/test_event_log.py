@@ -235,7 +235,7 @@ def test_times_without_zone_are_in_the_zone_of_the_settings(tmp_path: Path) -> N
 
 
 def test_native_types_of_parquet_are_welcome(tmp_path: Path) -> None:
-    moment = dt.datetime(2024, 5, 6, 7, 8, 9)
+    moment = dt.datetime.fromisoformat("2024-05-06 07:08:09")
     columns = {
         "record_id": pa.array([Decimal(1), Decimal(2)], pa.decimal128(20, 0)),
         "table_key": pa.array(["idu=1", "idu=2"]).dictionary_encode(),
