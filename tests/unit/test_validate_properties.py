@@ -310,7 +310,7 @@ def shuffle(draw: Draw, root: Element) -> None:
         del place.attrib[draw(st.sampled_from(sorted(place.attrib)))]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(documents(), st.integers(1, 3), st.data())
 def test_libxml2_with_assertions_and_xsd_1_1_agree_on_any_document(
     root: Element, changes: int, data: st.DataObject
