@@ -13,6 +13,7 @@ import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from publisher.errors import SettingsError
 from publisher.spark.jvm import Jvm, can_launch, found_archive, launch
@@ -39,6 +40,13 @@ def spark_session(options: SparkOptions, jvm: Jvm | None = None) -> Iterator[Spa
         FatalError: Spark does not start.
         SettingsError: The program cannot work in the session; says what to set.
     """
+    if is_remote():
+        raise SettingsError(
+            [
+                "this is a Spark Connect client (SPARK_REMOTE): unset it, the program needs a session of"
+                " its own or one of spark-submit"
+            ]
+        )
     there = _session_there()
     if there is not None:
         yield _own_settings(there, options)
@@ -96,10 +104,6 @@ def _use_python(options: SparkOptions) -> None:
 
 def _own_settings(there: SparkSession, options: SparkOptions) -> SparkSession:
     """A session of our own in the context that is there: its owner's settings stay as they are."""
-    if not isinstance(there, SparkSession) or not hasattr(there, "_jsparkSession"):
-        raise SettingsError(
-            ["the active session is a Spark Connect session: start the program without it"]
-        )
     spark = _checked(there.newSession())
     for name, value in {**DEFAULTS, **options.conf}.items():
         if spark.conf.isModifiable(name):
