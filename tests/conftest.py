@@ -1,0 +1,36 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+settings.register_profile(
+    "here",
+    deadline=None,  # two cores, and other work beside the tests
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.load_profile("here")
+
+
+def pytest_report_header() -> str:
+    """Says how to repeat the run: nothing may depend on the order of hashes."""
+    return f"PYTHONHASHSEED={os.environ.get('PYTHONHASHSEED', 'random')}"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One session of the program's own for all tests that need Spark: two cores, one JVM."""
+    from publisher.spark.options import SparkOptions  # keeps quick tests quick
+    from publisher.spark.session import spark_session
+
+    with spark_session(SparkOptions(master="local[2]")) as session:
+        yield session
