@@ -35,6 +35,8 @@ class ObjectPoll:
     number: int
     object: Object
     changes: list[Change] = field(default_factory=list)
+    repeats: int = 0
+    """How many of the changes are the same record again; they take no place in the poll."""
 
     @property
     def first(self) -> Change:
@@ -84,8 +86,9 @@ class Polls:
     def _belongs(self, change: Change, number: int, poll: ObjectPoll) -> bool:
         last = poll.changes[-1]
         if change.position == last.position:  # the same record again: never a poll of its own
+            poll.repeats += 1
             return True
-        if len(poll.changes) >= self._size:
+        if len(poll.changes) - poll.repeats >= self._size:
             return False
         return number == poll.number or change.rank - last.rank <= self._slack
 
