@@ -306,7 +306,7 @@ def _show(report: RunReport, json_: bool, allowed: int | None) -> None:
         click.echo(f"note: {note}", err=True)
     if allowed is not None and report.rejected > allowed:
         raise BudgetError(
-            f"{report.rejected} records were rejected, {allowed} are allowed: see rejects.jsonl, mend the "
+            f"records rejected: {report.rejected:,}, allowed: {allowed:,}; see rejects.jsonl, mend the "
             "source, or raise [job] reject_budget"
         )
 
