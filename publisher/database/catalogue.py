@@ -36,6 +36,9 @@ _KINDS: tuple[tuple[type[Type], Kind], ...] = (
 )
 
 
+_MYSQL = ("mysql", "mariadb")
+
+
 @dataclass(frozen=True, slots=True)
 class Relation:
     """A table or view as statements need it: ``table`` is what the rest of the program sees."""
@@ -117,10 +120,12 @@ class DatabaseCatalogue:
             return None
         try:
             columns = inspector.get_columns(found, place)
-            key = tuple(inspector.get_pk_constraint(found, place)["constrained_columns"] or ())
+            key = inspector.get_pk_constraint(found, place)["constrained_columns"] or ()
         except NoSuchTableError:
             return None
-        types_ = {str(column["name"]): _plain(column["type"]) for column in columns}
+        bare = _unescaped if connection.dialect.name in _MYSQL else str
+        key = tuple(map(bare, key))
+        types_ = {bare(column["name"]): _plain(column["type"]) for column in columns}
         table = Table(
             schema=schema if connection.dialect.name == "sqlite" else place,
             name=found,
@@ -135,7 +140,7 @@ class DatabaseCatalogue:
         """Whether the names of tables are the same in any case."""
         if self._folds is None:
             self._folds = True
-            if connection.dialect.name in ("mysql", "mariadb"):
+            if connection.dialect.name in _MYSQL:
                 setting = connection.exec_driver_sql("SELECT @@lower_case_table_names")
                 self._folds = setting.scalar() != 0
         return self._folds
@@ -172,6 +177,11 @@ def _spelling(names: Iterable[str], wanted: str, folds: bool = True) -> str | No
     if len(alike) == 1:
         return alike[0]
     return lower if lower in alike else None
+
+
+def _unescaped(name: str) -> str:
+    # SQLAlchemy leaves names as SHOW CREATE TABLE writes them between backticks
+    return name.replace("``", "`")
 
 
 def _plain(type_: Type) -> Type:

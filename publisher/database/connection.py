@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -76,6 +77,8 @@ class Database:
         """The engine of this process."""
         if self._engine is None:
             self._engine = _engine(self.url, self.options)
+            # where nobody closes us
+            weakref.finalize(self, self._engine.dispose)
         return self._engine
 
     def catalogue(self) -> DatabaseCatalogue:
@@ -104,6 +107,33 @@ class Database:
             pause *= 2
         raise AssertionError
 
+    def stream(self, work: Callable[[Connection], Iterator[T]]) -> Iterator[T]:
+        """What ``work`` yields on a connection; begun again when that is lost before the first item.
+
+        Raises ``UnreachableError`` as ``run`` does, and at once where items were already given.
+        """
+        pause = self.options.backoff
+        begun = False
+        for last in [False] * self.options.retries + [True]:
+            try:
+                with self.connected() as connection:
+                    for item in work(connection):
+                        begun = True
+                        yield item
+            except LostError as lost:
+                if last or begun:
+                    raise self.unreachable(str(lost)) from lost
+            else:
+                return
+            time.sleep(pause)
+            pause *= 2
+
+    def separate(self) -> Database:
+        """The same database by connections of its own."""
+        other = Database.__new__(Database)
+        other.__dict__.update(self.__getstate__())
+        return other
+
     @contextmanager
     def connected(self) -> Iterator[Connection]:
         """A connection, once.  Raises ``LostError`` where there is none or it goes away."""
@@ -126,7 +156,7 @@ class Database:
             f"{self.name} cannot be reached ({why}): see that it runs and that the URL is right"
         )
 
-    def scrubbed(self, error: DBAPIError) -> str:
+    def scrubbed(self, error: Exception) -> str:
         """The driver's own words, one line, without statement, parameters and password."""
         words = failures.words(error)
         return words.replace(self.url.password, "***") if self.url.password else words
@@ -204,7 +234,7 @@ def _open_sqlite(path: str, timeout: int) -> sqlite3.Connection:
     )
 
 
-def fatal(database: Database, error: DBAPIError, doing: str) -> FatalError:
+def fatal(database: Database, error: Exception, doing: str) -> FatalError:
     """The error for what a user of the database must mend."""
     return FatalError(
         f"{doing} failed on {database.name}: {database.scrubbed(error)}: "

@@ -169,9 +169,12 @@ class InListQuery:
             for kind, name in zip(kinds, columns, strict=True)
         ]
         self._collated = Kind.STRING in kinds
-        self._convert = [_converter(type_, text_of) for type_ in relation.types.values()]
+        self._convert = [
+            _converter(type_, relation.table.columns[name], text_of)
+            for name, type_ in relation.types.items()
+        ]
         self._tuples = self._width > 1 and dialect.name in _ROW_VALUES
-        self._selected = _selected(relation)
+        self._selected = selected(relation)
         self._compared = [_compared(relation, name, dialect) for name in columns]
         self._statement = self._with_list() if self._width == 1 or self._tuples else None
 
@@ -273,7 +276,7 @@ def _parameters(dialect: Dialect) -> int:
     return {"mssql": 2_000, "oracle": 1_000}.get(dialect.name, 32_000)
 
 
-def _selected(relation: Relation) -> Select[Any]:
+def selected(relation: Relation) -> Select[Any]:
     """All columns, as the driver gives them: without SQLAlchemy's own conversions."""
     columns: list[ColumnClause[Any]] = [column(_quoted(name)) for name in relation.types]
     schema = None if relation.schema is None else _quoted(relation.schema)
@@ -294,13 +297,14 @@ def _compared(relation: Relation, name: str, dialect: Dialect) -> ColumnElement[
     return named
 
 
-def _converter(type_: types.TypeEngine[Any], text_of: Convert) -> Convert:
+def _converter(type_: types.TypeEngine[Any], kind: Kind, text_of: Convert) -> Convert:
     """How values of a column become text, chosen once for the column."""
     if isinstance(type_, mysql.BIT):
         one = type_.length == 1
         return lambda value: text_of(_bits(value) != 0 if one else _bits(value))
-    if isinstance(type_, types.Boolean):
-        return lambda value: text_of(bool(value) if isinstance(value, int) else value)
+    if kind is Kind.STATE:
+        # stored as a number; one other than 0 and 1 is no boolean, and stays what it is
+        return lambda value: text_of(bool(value) if value in (0, 1) else value)
     return text_of
 
 

@@ -1,0 +1,172 @@
+"""PostgreSQL: one moment for several connections, and tables as CSV that the server writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+from pyarrow import csv
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from publisher.database.catalogue import Relation
+from publisher.database.connection import Database, LostError
+
+
+class Bounds(NamedTuple):
+    """Which rows: those with ``order`` in [low, high) (NULL belongs to the first), and those where a
+    column has a value."""
+
+    order: str | None
+    low: int | None
+    high: int | None
+    where: tuple[str, str] | None
+
+
+def serves(database: Database) -> bool:
+    """Whether this database is read so."""
+    return database.url.drivername == "postgresql+psycopg"
+
+
+@contextmanager
+def shared_snapshot(database: Database) -> Iterator[tuple[Connection, str]]:
+    """A connection in a transaction that sees one moment, and the name by which others share it
+    until the context is left."""
+    with database.separate() as own:
+        try:
+            with own.connected() as connection:
+                snapshot = _exported(connection)
+                yield connection, snapshot
+        except LostError as lost:
+            raise database.unreachable(str(lost)) from lost
+
+
+def _exported(connection: Connection) -> str:
+    connection.execution_options(isolation_level="REPEATABLE READ")
+    # the transaction waits while tasks work
+    connection.execute(text("SET LOCAL idle_in_transaction_session_timeout TO 0"))
+    return str(connection.execute(text("SELECT pg_catalog.pg_export_snapshot()")).scalar_one())
+
+
+def ends(
+    connection: Connection, relation: Relation, order: str, where: tuple[str, str] | None
+) -> tuple[int, int] | None:
+    """The least and the greatest value of ``order``; ``None`` where there is none."""
+    statement = sql.SQL("SELECT min({0}), max({0}) FROM {1}").format(
+        sql.Identifier(order), _from(relation, Bounds(None, None, None, where))
+    )
+    first, last = connection.exec_driver_sql(_words(connection, statement)).one()
+    return None if first is None else (int(first), int(last))
+
+
+def batches(
+    connection: Connection,
+    relation: Relation,
+    bounds: Bounds,
+    snapshot: str | None,
+    batch_bytes: int,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a part of the table as text, in batches of about ``batch_bytes`` of CSV.
+
+    Raises ``LostError`` where the connection goes away, else psycopg's errors as SQLAlchemy's.
+    """
+    if snapshot is not None:
+        connection.execution_options(isolation_level="REPEATABLE READ")
+        name = _words(connection, sql.Literal(snapshot))
+        connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT {name}")
+    items = sql.SQL(", ").join(_item(relation, name) for name in relation.types)
+    statement = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv)").format(
+        items, _from(relation, bounds)
+    )
+    read = _Reader(tuple(relation.types))
+    driver: Any = connection.connection.driver_connection
+    try:
+        for block in _blocks(driver, statement, batch_bytes):
+            yield read(block)
+    except psycopg.Error as error:
+        if driver.closed or driver.broken:
+            connection.invalidate()
+            raise LostError(str(error).strip()) from error
+        raise DBAPIError.instance(None, None, error, psycopg.Error) from error
+
+
+def _blocks(driver: Any, statement: sql.Composed, batch_bytes: int) -> Iterator[bytes]:
+    """CSV of whole rows: the server sends each row as a message of its own."""
+    rows: list[bytes] = []
+    size = 0
+    with driver.cursor() as cursor, cursor.copy(statement) as copying:
+        for row in copying:
+            rows.append(row)
+            size += len(row)
+            if size >= batch_bytes:
+                yield b"".join(rows)
+                rows, size = [], 0
+    if rows:
+        yield b"".join(rows)
+
+
+class _Reader:
+    """CSV of PostgreSQL as columns of text: NULL stands bare, the empty string in quotes."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = list(names)
+        self._parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
+        self._convert = csv.ConvertOptions(
+            # by place: names may stand twice for Arrow where they differ in what it trims
+            column_types={f"f{place}": pa.string() for place in range(len(names))},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+
+    def __call__(self, block: bytes) -> pa.RecordBatch:
+        options = csv.ReadOptions(
+            use_threads=False, block_size=len(block) + 1, autogenerate_column_names=True
+        )
+        table = csv.read_csv(pa.BufferReader(block), options, self._parse, self._convert)
+        (batch,) = table.combine_chunks().to_batches()
+        return batch.rename_columns(self._names)
+
+
+def _item(relation: Relation, name: str) -> sql.Composable:
+    """A column as the log writes values: binary as Base64 without line breaks, booleans in words."""
+    column = sql.Identifier(name)
+    if relation.casts[name] == "bytea":
+        return sql.SQL("replace(encode({}, 'base64'), E'\\n', '')").format(column)
+    if relation.casts[name] == "boolean":
+        return sql.SQL("CAST({} AS text)").format(column)
+    return column
+
+
+def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
+    """The table and its conditions, as they stand after FROM."""
+    place = [name for name in (relation.schema, relation.table.name) if name is not None]
+    conditions: list[sql.Composable] = []
+    if bounds.where is not None:
+        column, value = bounds.where
+        conditions.append(sql.SQL("{} = {}").format(sql.Identifier(column), sql.Literal(value)))
+    if bounds.order is not None and bounds.low is not None:
+        at_least = sql.SQL("{} >= {}")
+        conditions.append(at_least.format(sql.Identifier(bounds.order), sql.Literal(bounds.low)))
+    if bounds.order is not None and bounds.high is not None:
+        column_ = sql.Identifier(bounds.order)
+        below = (
+            sql.SQL("{0} < {1}")
+            if bounds.low is not None
+            else sql.SQL("({0} < {1} OR {0} IS NULL)")
+        )
+        conditions.append(below.format(column_, sql.Literal(bounds.high)))
+    table = sql.Composed([sql.Identifier(*place)])
+    if not conditions:
+        return table
+    return sql.SQL("{} WHERE {}").format(table, sql.SQL(" AND ").join(conditions))
+
+
+def _words(connection: Connection, statement: sql.Composable) -> str:
+    """The statement as text for the driver, for which % stands doubled."""
+    driver: Any = connection.connection.driver_connection
+    return statement.as_string(driver).replace("%", "%%")

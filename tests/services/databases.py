@@ -1,0 +1,52 @@
+"""The same tables in each of the databases."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from publisher.database import Database, DatabaseOptions
+
+BINARY = {"sqlite": "BLOB", "postgresql": "BYTEA", "mariadb": "VARBINARY(20)"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database to write test tables into."""
+
+    kind: str
+    url: str
+
+    def execute(self, *statements: str) -> None:
+        """Runs statements, committed together."""
+        if self.kind == "sqlite":
+            connection = sqlite3.connect(self.url.removeprefix("sqlite:///"))
+            connection.executescript(";".join(statements))
+            connection.close()
+            return
+        engine = sa.create_engine(self.url, poolclass=sa.NullPool)
+        with engine.begin() as served:
+            for statement in statements:
+                served.exec_driver_sql(statement.replace("%", "%%"))
+
+    def database(self, **options: object) -> Database:
+        """The database as the program sees it."""
+        return Database(DatabaseOptions(url=self.url, **{"backoff": 0.05, **options}))  # type: ignore[arg-type]
+
+
+def drop(place: Place, relations: Iterable[tuple[str, str]]) -> None:
+    """Takes test tables and views (kind, name) away, views first."""
+    quote = "`" if place.kind == "mariadb" else '"'
+    for kind, name in sorted(relations, reverse=True):
+        quoted = quote + name.replace(quote, quote * 2) + quote
+        place.execute(f"DROP {kind} IF EXISTS {quoted} CASCADE")
+
+
+def sqlite_place(path: Path) -> Place:
+    """A new SQLite file."""
+    sqlite3.connect(path).close()
+    return Place("sqlite", f"sqlite:///{path}")

@@ -1,0 +1,368 @@
+"""Rows by keys: the same answers from each database."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import sqlalchemy as sa
+
+from publisher.catalogue import Kind
+from publisher.change import Object, Reason
+from publisher.database import Database
+from publisher.database.lookup import DatabaseLookup
+from publisher.keys import quote
+from publisher.query_back import Answer, Refused, Row
+from publisher.xds.values import text_of
+from tests.services.databases import BINARY, Place
+
+
+def usr(place: Place) -> None:
+    place.execute(
+        f"CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(64), photo {BINARY[place.kind]},"
+        " pay NUMERIC(8,2), born DATE, seen TIMESTAMP NULL, active BOOLEAN)",
+        "INSERT INTO usr (idu, fname) VALUES (1, 'Jack'), (2, ''), (3, 'Zoë 😀')",
+        "UPDATE usr SET pay = 1234.50, born = '1999-12-31', seen = '2001-02-03 04:05:06',"
+        " active = TRUE WHERE idu = 1",
+        "CREATE VIEW view_usr AS SELECT idu AS pk_idu, fname FROM usr",
+    )
+    literal = "'\\xBBBB'" if place.kind == "postgresql" else "x'BBBB'"
+    place.execute(f"UPDATE usr SET photo = {literal} WHERE idu = 1")
+
+
+def ask(database: Database, table: str, *keys: str) -> list[Answer]:
+    objects = [Object(None, table, key) for key in keys]
+    answers = DatabaseLookup(database, text_of).answers(objects)
+    assert set(answers) == set(objects)
+    return [answers[object_] for object_ in objects]
+
+
+def values(answer: Answer) -> tuple[str | None, ...]:
+    assert isinstance(answer, Row), answer
+    return answer.values
+
+
+def test_rows_come_in_the_text_form_of_the_log(place):
+    usr(place)
+    full, empty, text, gone = ask(place.database(), "usr", "idu=1", "idu=2", "idu=3", "idu=4")
+    assert isinstance(full, Row)
+    assert full.columns == ("idu", "fname", "photo", "pay", "born", "seen", "active")
+    pay = "1234.5" if place.kind == "sqlite" else "1234.50"
+    assert full.values == (
+        "1", "Jack", "u7s=", pay, "1999-12-31", "2001-02-03 04:05:06", "true",
+    )  # fmt: skip
+    assert values(empty) == ("2", "", None, None, None, None, None)
+    assert values(text)[1] == "Zoë 😀"
+    assert gone is None
+
+
+def test_keys_are_compared_by_the_type_of_the_column(place):
+    usr(place)
+    answers = ask(place.database(), "usr", "idu= 1", "idu=01", "idu=1", 'idu="+1"', "idu=1.0")
+    assert [values(answer)[0] for answer in answers] == ["1"] * 5
+
+
+def test_key_that_is_no_value_of_the_type_is_refused_alone(place):
+    usr(place)
+    bad, good = ask(place.database(), "usr", "idu=abc", "idu=2")
+    assert isinstance(bad, Refused)
+    assert bad.reason is Reason.DATABASE_REFUSED
+    assert "'abc' is no integer" in bad.detail
+    assert values(good)[0] == "2"
+
+
+def test_key_beyond_the_type_is_refused_alone_or_found_absent(place):
+    usr(place)
+    huge, good = ask(place.database(), "usr", f"idu={10**30}", "idu=2")
+    # MariaDB compares any numbers, the others have no such integer
+    assert huge is None if place.kind == "mariadb" else isinstance(huge, Refused)
+    assert values(good)[0] == "2"
+
+
+def test_views_are_read_by_the_columns_that_the_key_names(place):
+    usr(place)
+    database = place.database()
+    view = database.catalogue().table(None, "view_usr")
+    assert view is not None
+    assert view.key == ()
+    assert list(view.columns) == ["pk_idu", "fname"]
+    (answer,) = ask(database, "view_usr", "pk_idu=1")
+    assert values(answer) == ("1", "Jack")
+
+
+def test_several_rows_of_a_key_are_refused(place):
+    usr(place)
+    place.execute("CREATE VIEW view_twice AS SELECT 7 AS a, idu FROM usr")
+    several, one = ask(place.database(), "view_twice", "a=7", "a=7+idu=1")
+    assert isinstance(several, Refused)
+    assert "several rows" in several.detail
+    assert values(one) == ("7", "1")
+
+
+def test_catalogue_tells_kinds_and_key(place):
+    usr(place)
+    table = place.database().catalogue().table(None, "usr")
+    assert table is not None
+    assert table.key == ("idu",)
+    assert table.complete
+    assert table.schema == ("public" if place.kind == "postgresql" else None)
+    assert list(table.columns.values()) == [
+        Kind.INT, Kind.STRING, Kind.OCTET, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.STATE,
+    ]  # fmt: skip
+
+
+def test_unknown_tables_and_columns_are_refused(place):
+    usr(place)
+    database = place.database()
+    assert database.catalogue().table(None, "nothing") is None
+    (no_table,) = ask(database, "nothing", "idu=1")
+    no_column, no_key = ask(database, "usr", "idx=1", "idu")
+    assert isinstance(no_table, Refused)
+    assert isinstance(no_column, Refused)
+    assert isinstance(no_key, Refused)
+    assert "no table or view 'nothing'" in no_table.detail
+    assert "no column 'idx'" in no_column.detail
+
+
+def test_names_are_found_in_any_case_where_the_database_folds_them(place):
+    usr(place)
+    table = place.database().catalogue().table(None, "USR")
+    if place.kind == "mariadb":
+        assert table is None
+    else:
+        assert table is not None
+        assert table.name == "usr"
+        assert values(ask(place.database(), "Usr", "IDU=1")[0])[1] == "Jack"
+
+
+def test_compound_keys_in_any_order(place):
+    place.execute(
+        "CREATE TABLE part (a INTEGER, b VARCHAR(20), v VARCHAR(20), PRIMARY KEY (a, b))",
+        "INSERT INTO part VALUES (1, 'x', 'one'), (1, 'y', 'two'), (2, 'x', 'three')",
+    )
+    database = place.database()
+    table = database.catalogue().table(None, "part")
+    assert table is not None
+    assert table.key == ("a", "b")
+    answers = ask(database, "part", "a=1+b=y", "b=x+a=02", "a=2+b=y", "a=1+b=x")
+    assert [answer and values(answer)[2] for answer in answers] == ["two", "three", None, "one"]
+
+
+HOSTILE = """, ; ' + " = \\ < > %s %(a)s :b ? é 😀"""
+
+
+def test_any_text_may_be_a_key(place):
+    place.execute(
+        "CREATE TABLE t (name VARCHAR(80) PRIMARY KEY, v INTEGER)", "INSERT INTO t VALUES ('', 0)"
+    )
+    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        names = sa.table("t", sa.column("name"), sa.column("v"))
+        connection.execute(names.insert(), [{"name": HOSTILE, "v": 1}, {"name": "a b", "v": 2}])
+    texts = [HOSTILE, "", "a b", HOSTILE + "x"]
+    answers = ask(place.database(), "t", *[f"name={quote(text)}" for text in texts])
+    assert [answer and values(answer)[1] for answer in answers] == ["1", "0", "2", None]
+
+
+def test_any_name_may_be_that_of_a_table_or_column(place):
+    mark = "`" if place.kind == "mariadb" else '"'
+    name = "we%ird \"n`a'me; :x %(k0)s ?"
+    quoted = mark + name.replace(mark, mark * 2) + mark
+    place.execute(
+        f"CREATE TABLE {quoted} ({quoted} INTEGER PRIMARY KEY, v INTEGER)",
+        f"INSERT INTO {quoted} VALUES (1, 2)",
+    )
+    (answer,) = ask(place.database(), name, f"{quote(name)}=1")
+    assert isinstance(answer, Row)
+    assert answer.columns == (name, "v")
+    assert answer.values == ("1", "2")
+
+
+def test_one_statement_for_each_table_and_lot(place):
+    usr(place)
+    rows = ", ".join(f"({n}, 'n{n}')" for n in range(10, 35))
+    place.execute(f"INSERT INTO usr (idu, fname) VALUES {rows}")
+    database = place.database(keys_per_statement=10)
+    lookup = DatabaseLookup(database, text_of)
+    first = [Object(None, "usr", "idu=1"), Object(None, "view_usr", "pk_idu=1")]
+    lookup.answers(first)  # reads what the tables are like
+    asked: list[str] = []
+    sa.event.listen(
+        database.engine,
+        "before_cursor_execute",
+        lambda _c, _cursor, statement, *_: asked.append(statement),
+    )
+    lookup.answers(first)
+    assert len(asked) == 2
+    del asked[:]
+    lookup.answers([Object(None, "usr", f"idu={n}") for n in range(10, 35)])
+    assert len(asked) == 3
+
+
+def test_tables_are_described_once(place):
+    usr(place)
+    database = place.database()
+    catalogue = database.catalogue()
+    first = catalogue.table(None, "usr")
+    place.execute("DROP VIEW view_usr", "DROP TABLE usr")
+    assert catalogue.table(None, "usr") is first
+
+
+def test_database_can_be_sent_to_a_task(place):
+    usr(place)
+    database = place.database()
+    database.reachable()
+    sent = pickle.loads(pickle.dumps(database))
+    assert values(ask(sent, "usr", "idu=1")[0])[1] == "Jack"
+
+
+def test_data_error_refuses_the_rows_concerned_only(postgres):
+    postgres.execute(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, d INTEGER)",
+        "INSERT INTO t SELECT i, CASE WHEN i IN (13, 77) THEN 0 ELSE i END"
+        " FROM generate_series(1, 100) i",
+        "CREATE VIEW view_t AS SELECT id AS pk_id, 100 / d AS v FROM t",
+    )
+    answers = ask(postgres.database(), "view_t", *[f"pk_id={n}" for n in range(1, 101)])
+    refused = [n for n, answer in enumerate(answers, 1) if isinstance(answer, Refused)]
+    assert refused == [13, 77]
+    assert "division by zero" in answers[12].detail
+    assert values(answers[11]) == ("12", "8")
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "stored", "key"),
+    [
+        ("SMALLINT", "7", "7"),
+        ("BIGINT", "9007199254740993", "9007199254740993"),
+        ("NUMERIC(10,2)", "1.50", "1.5"),
+        ("NUMERIC", "'NaN'", "NaN"),
+        ("DOUBLE PRECISION", "0.1", "0.1"),
+        ("UUID", "'6ecd8c99-4036-403d-bf84-cf8400f67836'", "6ECD8C99-4036-403D-BF84-CF8400F67836"),
+        ("DATE", "'2020-02-29'", "2020-02-29"),
+        ("TIMESTAMP", "'2020-02-29 01:02:03.5'", "2020-02-29 01:02:03.500"),
+        ("TIMESTAMPTZ", "'2020-02-29 01:02:03+02'", '"2020-02-28 23:02:03+00"'),
+        ("TIMESTAMP", "'infinity'", "infinity"),
+        ("TIME", "'01:02:03'", "01:02:03"),
+        ("BYTEA", "'\\xBBBB'", '"u7s="'),
+        ("BOOLEAN", "TRUE", "true"),
+        ("CHAR(5)", "'ab'", "ab"),
+        ("VARCHAR(5)", "'ab'", "ab"),
+        ("INET", "'10.0.0.1'", "10.0.0.1"),
+    ],
+)
+def test_keys_of_any_type_in_postgresql(postgres, sql_type, stored, key):
+    postgres.execute(
+        f"CREATE TABLE t (k {sql_type} PRIMARY KEY, v INTEGER)",
+        f"INSERT INTO t VALUES ({stored}, 1)",
+    )
+    (answer,) = ask(postgres.database(), "t", f"k={key}")
+    assert values(answer)[1] == "1"
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "stored", "key"),
+    [("NUMERIC(5,0)", "1", "1.4"), ("VARCHAR(3)", "'abc'", "abcd"), ("CHAR(3)", "'abc'", "abcd")],
+)
+def test_keys_are_neither_rounded_nor_cut_to_the_column(postgres, sql_type, stored, key):
+    postgres.execute(
+        f"CREATE TABLE t (k {sql_type} PRIMARY KEY)", f"INSERT INTO t VALUES ({stored})"
+    )
+    (answer,) = ask(postgres.database(), "t", f"k={key}")
+    assert not isinstance(answer, Row)
+
+
+def test_words_for_the_current_time_are_no_keys(postgres):
+    postgres.execute("CREATE TABLE t (k DATE PRIMARY KEY)", "INSERT INTO t VALUES (CURRENT_DATE)")
+    (answer,) = ask(postgres.database(), "t", "k=today")
+    assert isinstance(answer, Refused)
+
+
+def test_domains_and_padding_of_postgresql(postgres):
+    postgres.execute(
+        "DROP DOMAIN IF EXISTS short",
+        "CREATE DOMAIN short AS CHAR(4)",
+        "CREATE TABLE t (k short PRIMARY KEY, c CHAR(3), n INTEGER[])",
+        "INSERT INTO t VALUES ('ab', 'x', '{1,2}')",
+    )
+    database = postgres.database()
+    table = database.catalogue().table(None, "t")
+    assert table is not None
+    assert table.padded == {"k", "c"}
+    assert values(ask(database, "t", "k=ab")[0]) == ("ab  ", "x  ", "{1,2}")
+    postgres.execute("DROP TABLE t", "DROP DOMAIN short")
+
+
+def test_schemas_of_postgresql(postgres):
+    postgres.execute(
+        "DROP SCHEMA IF EXISTS indirect CASCADE",
+        "CREATE SCHEMA indirect",
+        "CREATE TABLE indirect.usr (idu INTEGER PRIMARY KEY)",
+        "INSERT INTO indirect.usr VALUES (1)",
+    )
+    database = postgres.database(schema="indirect")
+    for catalogue, schema in (
+        (database.catalogue(), None),
+        (postgres.database().catalogue(), "INDIRECT"),
+    ):
+        table = catalogue.table(schema, "usr")
+        assert table is not None
+        assert table.schema == "indirect"
+    assert postgres.database().catalogue().table(None, "usr") is None
+    assert values(ask(database, "usr", "idu=1")[0]) == ("1",)
+    postgres.execute("DROP SCHEMA indirect CASCADE")
+
+
+def test_right_that_lacks_is_an_error_of_the_run(postgres):
+    from publisher.errors import FatalError
+
+    postgres.execute(
+        "DROP ROLE IF EXISTS poor",
+        "CREATE ROLE poor LOGIN",
+        "CREATE TABLE t (k INTEGER PRIMARY KEY)",
+    )
+    url = sa.make_url(postgres.url).set(username="poor").render_as_string(hide_password=False)
+    with pytest.raises(FatalError, match="permission denied for table t"):
+        ask(Place("postgresql", url).database(), "t", "k=1")
+    postgres.execute("DROP ROLE poor")
+
+
+@pytest.mark.parametrize("keys", [("abc", "ABC"), ("ABC", "abc"), ("ABC",), ("abc",)])
+def test_collation_of_the_column_decides_whatever_the_lot(mariadb, keys):
+    mariadb.execute(
+        "CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, v INTEGER)",
+        "INSERT INTO t VALUES ('abc', 1), ('zz ', 2), ('Straße', 3)",
+    )
+    answers = ask(mariadb.database(), "t", *[f"k={key}" for key in keys], "k=other", "k=zz")
+    assert [values(answer)[1] for answer in answers[: len(keys)]] == ["1"] * len(keys)
+    assert answers[-2] is None
+    assert values(answers[-1])[1] == "2"
+
+
+def test_text_keys_are_not_compared_as_numbers(mariadb):
+    mariadb.execute("CREATE TABLE t (k VARCHAR(20) PRIMARY KEY)", "INSERT INTO t VALUES ('1abc')")
+    assert ask(mariadb.database(), "t", "k=1") == [None]
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "stored", "key"),
+    [
+        ("BIGINT UNSIGNED", "18446744073709551615", "18446744073709551615"),
+        ("DECIMAL(10,2)", "1.50", "1.5"),
+        ("DATE", "'2020-02-29'", "2020-02-29"),
+        ("DATETIME(6)", "'2020-02-29 01:02:03.5'", "2020-02-29 01:02:03.500"),
+        ("TIME", "'01:02:03'", "01:02:03"),
+        ("VARBINARY(10)", "x'BBBB'", '"u7s="'),
+        ("BOOLEAN", "1", "1"),
+        ("CHAR(5)", "'ab'", "ab"),
+        ("UUID", "'6ecd8c99-4036-403d-bf84-cf8400f67836'", "6ECD8C99-4036-403D-BF84-CF8400F67836"),
+        ("ENUM('a','b')", "'b'", "b"),
+    ],
+)
+def test_keys_of_any_type_in_mariadb(mariadb, sql_type, stored, key):
+    mariadb.execute(
+        f"CREATE TABLE t (k {sql_type} PRIMARY KEY, v INTEGER)",
+        f"INSERT INTO t VALUES ({stored}, 1)",
+    )
+    (answer,) = ask(mariadb.database(), "t", f"k={key}")
+    assert values(answer)[1] == "1"

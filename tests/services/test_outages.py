@@ -1,0 +1,91 @@
+"""Lost connections are made again; a database that is gone is said to be, soon."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from publisher.change import Object
+from publisher.database import Database, DatabaseOptions
+from publisher.database.lookup import DatabaseLookup
+from publisher.errors import UnreachableError
+from publisher.query_back import Row
+from publisher.sources.tables import LiveTable, moment
+from publisher.xds.values import text_of
+from tests.services import servers
+
+ONE = [Object(None, "usr", "idu=1")]
+TABLE = ("CREATE TABLE usr (idu INTEGER PRIMARY KEY)", "INSERT INTO usr VALUES (1)")
+
+
+def test_lost_connection_is_made_again(postgres):
+    postgres.execute(*TABLE)
+    lookup = DatabaseLookup(postgres.database(), text_of)
+    assert isinstance(lookup.answers(ONE)[ONE[0]], Row)
+    postgres.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name = 'xds-publisher'"
+    )
+    assert isinstance(lookup.answers(ONE)[ONE[0]], Row)
+
+
+def test_lost_connection_is_made_again_in_mariadb(mariadb):
+    mariadb.execute(*TABLE)
+    database = mariadb.database()
+    lookup = DatabaseLookup(database, text_of)
+    assert isinstance(lookup.answers(ONE)[ONE[0]], Row)
+    with database.connected() as connection:
+        number = connection.exec_driver_sql("SELECT CONNECTION_ID()").scalar()
+    mariadb.execute(f"KILL {number}")
+    assert isinstance(lookup.answers(ONE)[ONE[0]], Row)
+
+
+def test_failover_within_the_retries_is_not_noticed():
+    with server_or_skip() as server:
+        make(server.url)
+        database = Database(DatabaseOptions(url=server.url, backoff=0.2, retries=6))
+        lookup = DatabaseLookup(database, text_of)
+        lookup.answers(ONE)
+        server.stop()
+        server.start()
+        assert isinstance(lookup.answers(ONE)[ONE[0]], Row)
+        database.close()
+
+
+def test_stopped_server_is_unreachable_soon():
+    with server_or_skip() as server:
+        make(server.url)
+        url = sa.make_url(server.url).set(password="s3cret")
+        options = DatabaseOptions(url=url.render_as_string(hide_password=False), backoff=0.05)
+        database = Database(options)
+        lookup = DatabaseLookup(database, text_of)
+        lookup.answers(ONE)
+        server.stop()
+        began = time.monotonic()
+        for attempt in (
+            lambda: lookup.answers(ONE),
+            database.reachable,
+            lambda: moment(database, LiveTable("usr", order="idu"), 2).__enter__(),
+        ):
+            with pytest.raises(UnreachableError) as caught:
+                attempt()
+            assert f"on 127.0.0.1:{url.port} cannot be reached" in str(caught.value)
+            assert "s3cret" not in str(caught.value)
+        assert time.monotonic() - began < 5
+
+
+def make(url: str) -> None:
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        for statement in TABLE:
+            connection.exec_driver_sql(statement)
+
+
+def server_or_skip():
+    try:
+        servers.find("initdb", *servers.POSTGRESQL)
+    except servers.MissingServerError as missing:
+        servers.unproved(f"behaviour when PostgreSQL stops ({missing})")
+    return servers.postgresql()
