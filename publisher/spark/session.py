@@ -42,10 +42,7 @@ def spark_session(options: SparkOptions, jvm: Jvm | None = None) -> Iterator[Spa
     """
     if is_remote():
         raise SettingsError(
-            [
-                "this is a Spark Connect client (SPARK_REMOTE): unset it, the program needs a session of"
-                " its own or one of spark-submit"
-            ]
+            ["the program cannot work through Spark Connect: unset SPARK_REMOTE and start again"]
         )
     there = _session_there()
     if there is not None:

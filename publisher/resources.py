@@ -1,0 +1,21 @@
+"""Files that are not code: beside the package in a checkout, inside it in a wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from publisher.errors import InternalError
+
+_PACKAGE = Path(__file__).parent
+
+
+def resource(name: str) -> Path:
+    """The file of that name, such as ``schemas/xds.xsd`` or ``conf/demo.toml``.
+
+    Raises:
+        InternalError: The program was installed without it.
+    """
+    for place in (_PACKAGE.parent / name, _PACKAGE / name):
+        if place.exists():
+            return place
+    raise InternalError(f"{name} is missing from the installation: install the program again")
