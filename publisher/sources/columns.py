@@ -23,6 +23,8 @@ Integers = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 LARGEST = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_FIRST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _NUMERIC = (
     pa.types.is_integer,
     pa.types.is_floating,
@@ -92,7 +94,7 @@ def integers(array: pa.Array) -> Integers:
         return _numbers(array.cast(pa.int64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return _partly(
-            array, _PLAIN_INTEGER, lambda part: _numbers(part.cast(pa.int64()))[0], _integer
+            array, _PLAIN_INTEGER, lambda part: _numbers(part.cast(pa.int64())), _integer
         )
 
 
@@ -100,30 +102,63 @@ def times(array: pa.Array, zone: str) -> Integers:
     """The column as microseconds since 1970-01-01 UTC; ``zone`` holds where none is written.
 
     Text is ISO 8601 or ODBC (``yyyy-mm-dd hh:mm:ss.fffffffff``), finer digits are cut off.  A local
-    time that a change of the clocks gives twice means the first, one it leaves out the moment after.
+    time that a change of the clocks gives twice means the first; one that it leaves out is read with
+    the offset before the change.  Years are 1 to 9999.
     """
     array = _text_of_bytes(array)
     if pa.types.is_date(array.type):
-        array = array.cast(pa.timestamp("us"))
+        array = array.cast(pa.date32()).cast(pa.timestamp("s"))
     if pa.types.is_timestamp(array.type):
-        return _numbers(_instants(array.cast(pa.timestamp("us", array.type.tz), safe=False), zone))
-    if not pa.types.is_string(array.type):
-        return _none_right(array)
+        found = _microseconds(array)
+        return found if array.type.tz else _utc(found, zone)
+    if pa.types.is_string(array.type):
+        return _times_of_text(array, zone)
+    return _none_right(array)
+
+
+def _times_of_text(array: pa.Array, zone: str) -> Integers:
     try:
-        return _numbers(_instants(_zoneless(array), zone))
+        return _utc(_microseconds(_zoneless(array)), zone)
     except pa.ArrowInvalid:
         pass
     try:
-        return _numbers(array.cast(pa.timestamp("us", "UTC")))
+        return _microseconds(array.cast(pa.timestamp("us", "UTC")))
     except pa.ArrowInvalid:
         pass
     local = ZoneInfo(zone)
     return _partly(
         array,
         _PLAIN_TIME,
-        lambda part: _numbers(_instants(_zoneless(part), zone))[0],
+        lambda part: _utc(_microseconds(_zoneless(part)), zone),
         lambda value: _time(value, local),
     )
+
+
+def _microseconds(array: pa.Array) -> Integers:
+    """Timestamps of any unit, those of the years 1 to 9999."""
+    values, right = _numbers(array)
+    unit = {"s": 1_000_000, "ms": 1000}.get(array.type.unit, 1)
+    if array.type.unit == "ns":
+        values = values // 1000
+    right = right & (values >= _FIRST // unit) & (values <= _LAST // unit)
+    return np.where(right, values, 0) * unit, right
+
+
+def _utc(local: Integers, zone: str) -> Integers:
+    """Local times of a zone as UTC.  By the standard library: Arrow knows no rules beyond 2037."""
+    values, right = local
+    if zone == "UTC":
+        return local
+    place = ZoneInfo(zone)
+    distinct, which = np.unique(values // 1_000_000, return_inverse=True)
+    offsets = [_offset(second, place) for second in distinct.tolist()]
+    return np.where(right, values - np.array(offsets, np.int64)[which], 0), right
+
+
+def _offset(second: int, zone: ZoneInfo) -> int:
+    local = (_EPOCH + timedelta(seconds=second)).replace(tzinfo=zone)
+    offset = local.utcoffset()
+    return (offset or timedelta()) // _MICROSECOND
 
 
 def _text_of_bytes(array: pa.Array) -> pa.Array:
@@ -146,12 +181,6 @@ def _zoneless(array: pa.Array) -> pa.Array:
     return array.cast(pa.timestamp("us"))
 
 
-def _instants(array: pa.Array, zone: str) -> pa.Array:
-    if array.type.tz is not None or zone == "UTC":
-        return array
-    return pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")
-
-
 def _numbers(array: pa.Array) -> Integers:
     return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), _valid(array)
 
@@ -168,7 +197,7 @@ def _any_matches(array: pa.Array, pattern: str) -> bool:
 def _partly(
     array: pa.Array,
     pattern: str,
-    bulk: Callable[[pa.Array], npt.NDArray[np.int64]],
+    bulk: Callable[[pa.Array], Integers],
     single: Callable[[object], int | None],
 ) -> Integers:
     """Rows of text that match ``pattern`` in bulk, the others (all, where bulk fails) one by one."""
@@ -177,8 +206,7 @@ def _partly(
         matches = pc.match_substring_regex(array, pattern).fill_null(False)
         try:
             in_bulk = matches.to_numpy(zero_copy_only=False)
-            values[in_bulk] = bulk(array.filter(matches))
-            right |= in_bulk
+            values[in_bulk], right[in_bulk] = bulk(array.filter(matches))
         except pa.ArrowInvalid:
             values[:] = 0
     for i in np.flatnonzero(~right).tolist():

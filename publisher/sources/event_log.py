@@ -116,6 +116,7 @@ class EventLog:
         return position.text()
 
     def parse_position(self, text: str) -> Position:
+        """The position that a user wrote."""
         return position_of(text)
 
     def raw(self, split: Split, row: int) -> str | None:

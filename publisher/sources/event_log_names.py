@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from publisher.catalogue import Catalogue, Kind, Table
 from publisher.change import Reason
-from publisher.keys import IdentifierCase, KeyForm, KeyProblem, parse
+from publisher.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, parse
 from publisher.lanes import key_lane, table_hash
 
 _PART = re.compile(
@@ -179,7 +179,8 @@ class Names:
         return found
 
     def _find_column(self, target: Target, column: str) -> Column | Fault:
-        if not column.strip():
+        column = column.strip(BLANKS)  # a log table of fixed width pads it
+        if not column:
             return Fault(Reason.COLUMN_NAME, "column_name is empty; per-field events need it")
         known = target.known
         if known is None:

@@ -170,7 +170,7 @@ def _assemble(
         old=lists(picked(columns.old), kinds == 2, kinds != 2),
         new=lists(picked(columns.new), kinds <= 3, kinds > 3),
         event_time=moments[live],
-        perpetrator=picked(rows.text["perpetrator"]),
+        perpetrator=pc.utf8_rtrim(picked(rows.text["perpetrator"]), " "),
     )
 
 
