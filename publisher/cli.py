@@ -40,6 +40,10 @@ class Commands(click.Group):
             _fail(ctx, lines, error.exit_code)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
+        except OSError as error:
+            about = f"{error.filename}: " if error.filename else ""
+            advice = "mend it, then start the same command again"
+            _fail(ctx, [f"{about}{error.strerror or error}: {advice}"], PublisherError.exit_code)
         except Exception as error:  # noqa: BLE001 - the last resort; all is shown on request
             said = (str(error) or "no message").splitlines()[0]
             _fail(ctx, [f"{type(error).__name__}: {said}", _REPORT], PublisherError.exit_code)
@@ -305,8 +309,9 @@ def _show(report: RunReport, json_: bool, allowed: int | None) -> None:
     for note in report.notes:
         click.echo(f"note: {note}", err=True)
     if allowed is not None and report.rejected > allowed:
+        where = "rejects.jsonl" if report.target else "what inspect prints"
         raise BudgetError(
-            f"records rejected: {report.rejected:,}, allowed: {allowed:,}; see rejects.jsonl, mend the "
+            f"records rejected: {report.rejected:,}, allowed: {allowed:,}; see {where}, mend the "
             "source, or raise [job] reject_budget"
         )
 

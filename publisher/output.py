@@ -46,7 +46,8 @@ def run_text(report: RunReport) -> Iterator[str]:
     yield f"  documents  {report.documents:,}{operations}, {report.bytes:,} bytes"
     if report.target:
         yield f"  written to {report.target}"
-    yield f"  journal    {report.journal}"
+    if report.journal:
+        yield f"  journal    {report.journal}"
     if report.seconds:
         parts = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in report.seconds.items())
         yield f"  seconds    {sum(report.seconds.values()):.1f} ({parts})"

@@ -172,6 +172,12 @@ class TestErrors:
         assert shown.stderr.splitlines()[-1].startswith("error: . is no journal")
         assert shown.exit_code == 2
 
+    def test_what_the_system_refuses_is_said_plainly(self, run: Run) -> None:
+        result = run("replay", "log.csv", "--to", "/proc/none/out")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error: /proc/none")
+        assert result.stderr.endswith(": mend it, then start the same command again\n")
+
     def test_what_nobody_expected_asks_for_a_report(
         self, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
