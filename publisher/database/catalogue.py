@@ -120,11 +120,11 @@ class DatabaseCatalogue:
             return None
         try:
             columns = inspector.get_columns(found, place)
-            key = inspector.get_pk_constraint(found, place)["constrained_columns"] or ()
+            constraint = inspector.get_pk_constraint(found, place)
         except NoSuchTableError:
             return None
         bare = _unescaped if connection.dialect.name in _MYSQL else str
-        key = tuple(map(bare, key))
+        key = tuple(map(bare, constraint["constrained_columns"] or ()))
         types_ = {bare(column["name"]): _plain(column["type"]) for column in columns}
         table = Table(
             schema=schema if connection.dialect.name == "sqlite" else place,

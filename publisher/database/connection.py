@@ -179,7 +179,8 @@ class Database:
 
 
 def _engine(url: URL, options: DatabaseOptions) -> Engine:
-    more: dict[str, Any] = {}
+    # parameters are personal data, which no message or log may show
+    more: dict[str, Any] = {"hide_parameters": True}
     if url.get_backend_name() == "sqlite":
         # our own creator: SQLite would make a missing file
         path = url.database or ""

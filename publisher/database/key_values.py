@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
@@ -42,7 +41,7 @@ def octets(text: str) -> bytes:
     """Bytes of Base64, the text form of binary columns (event log columns, old_value)."""
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii.Error too
         raise KeyValueError(f"{_shown(text)} is no Base64") from None
 
 

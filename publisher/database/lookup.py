@@ -13,7 +13,7 @@ from publisher.change import Object, Reason
 from publisher.database import failures, statements
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, fatal
-from publisher.database.statements import KeyValueError, Query, Values
+from publisher.database.statements import Query, Values
 from publisher.query_back import Answer, Refused
 
 TextOf = Callable[[Any], str | None]
@@ -82,7 +82,7 @@ class DatabaseLookup:
             raise _RefusedError(*query)
         try:
             return query, query.key(texts)
-        except KeyValueError as problem:
+        except ValueError as problem:  # KeyValueError, and numbers of too many digits
             detail = f"{problem}: mend the key in the event"
             raise _RefusedError(Reason.DATABASE_REFUSED, detail) from None
 
