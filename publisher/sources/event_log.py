@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -78,6 +79,15 @@ class Options:
     identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN
     """Case of table, schema and column names in keys and documents."""
 
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` for a zone that is not known."""
+        try:
+            ZoneInfo(self.time_zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(
+                f"time_zone: {self.time_zone!r} is not known; write a name such as Europe/Berlin"
+            ) from None
+
     def wanted(self) -> Columns:
         """The columns to ask a file for.  Raises ``UsageError`` where a mapping makes no sense."""
         unknown = sorted(set(self.columns.values()) - set(LAYOUT[self.layout]))
@@ -121,7 +131,10 @@ class EventLog:
 
     def raw(self, split: Split, row: int) -> str | None:
         """One record as JSON text, read again."""
-        for frame in self._frames(split):
+        rest = snapshots.narrowed(split, row, self.snapshot)
+        for frame in snapshots.frames(rest, self.snapshot, self.options.wanted()):
+            if len(frame.rows) and frame.rows[0] > row and not frame.broken:
+                return None
             for broken in frame.broken:
                 if broken.row == row:
                     return as_json(broken.raw)

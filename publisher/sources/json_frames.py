@@ -9,11 +9,14 @@ from typing import NoReturn
 import numpy as np
 import pyarrow as pa
 
+from publisher.sources.csv_records import NO_TEXT
 from publisher.sources.frames import Broken, Frame
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
 from publisher.sources.text_blocks import Tail, readable
 
 BATCH_ROWS = 16_384
+REMEMBERED = 1000
+TOO_LONG = "the line is longer than max_record; raise that setting"
 
 Row = list[str | None]
 
@@ -49,7 +52,7 @@ def _lines(
             yield (
                 number,
                 rest + line,
-                "the line is longer than max_record; raise that setting" if long else None,
+                TOO_LONG if long else None,
             )
             rest, long = b"", False
             number += 1
@@ -60,7 +63,7 @@ def _lines(
         yield (
             number,
             rest,
-            "the line is longer than max_record; raise that setting" if long else None,
+            TOO_LONG if long else None,
         )
 
 
@@ -74,7 +77,7 @@ class _Reader:
             theirs: ours for ours in columns.names for theirs in [columns.written.get(ours, ours)]
         }
         self._folded = {theirs.casefold(): ours for theirs, ours in self._ours.items()}
-        self._keys: dict[tuple[str, ...], dict[str, str]] = {}
+        self._places: dict[tuple[str, ...], list[int]] = {}
         self._start()
 
     def _start(self) -> None:
@@ -109,75 +112,75 @@ class _Reader:
             self._numbers.append(number)
 
     def _row(self, line: bytes) -> Row:
-        record = _parse(line)
-        named = self._keys.get(keys := tuple(record))
-        if named is None:
-            named = self._name(keys)
-            if len(self._keys) < 1000:
-                self._keys[keys] = named
-        return [_text(record[named[name]], name) if name in named else None for name in self._names]
+        pairs = _parse(line)
+        keys, values = zip(*pairs, strict=True) if pairs else ((), ())
+        places = self._places.get(keys)
+        if places is None:
+            places = self._locate(keys)
+            if len(self._places) < REMEMBERED:
+                self._places[keys] = places
+        row = [None if at < 0 else values[at] for at in places]
+        for i, value in enumerate(row):
+            if value is not None and type(value) is not str:
+                row[i] = _text(value, self._names[i])
+        if b"\\u" in line:
+            _check_pairs(row, self._names)
+        return row
 
-    def _name(self, keys: tuple[str, ...]) -> dict[str, str]:
-        """Our names to the keys of an object."""
-        named: dict[str, str] = {}
-        for key in keys:
+    def _locate(self, keys: tuple[str, ...]) -> list[int]:
+        """Index among ``keys`` of each of our names, -1 where it may be absent and is."""
+        if len(set(keys)) < len(keys):
+            raise _ProblemError("a key is there twice in the object; leave one of them")
+        named: dict[str, int] = {}
+        for at, key in enumerate(keys):
             ours = self._ours.get(key) or self._folded.get(key.casefold())
-            if ours is not None:
-                if ours in named:
-                    raise _ProblemError(f"the key {key} is there twice; leave one of them")
-                named[ours] = key
+            if ours is not None and named.setdefault(ours, at) != at:
+                raise _ProblemError(f"the key {key} is there twice; leave one of them")
         missing = [n for n in self._names if n not in named and n not in self._optional]
         if missing:
             raise _ProblemError(
-                f"no {', '.join(missing)} in the object; add it, or map its name in the settings (columns)"
+                f"no {', '.join(missing)} in the object;"
+                " add it, or map its name in the settings (columns)"
             )
-        return named
+        return [named.get(name, -1) for name in self._names]
 
 
-def _parse(line: bytes) -> dict[str, object]:
+def _parse(line: bytes) -> tuple[tuple[str, object], ...]:
+    """Keys and values of the object on a line, nested objects as tuples, arrays as lists."""
     try:
-        record = json.loads(
-            line.decode(),
-            parse_int=str,
-            parse_float=str,
-            parse_constant=_constant,
-            object_pairs_hook=_once,
-        )
+        pairs = _DECODER.decode(line.decode())
     except UnicodeDecodeError:
-        raise _ProblemError(
-            "bytes that are no text in the file's encoding; set the right encoding"
-        ) from None
+        raise _ProblemError(NO_TEXT) from None
     except json.JSONDecodeError as problem:
         raise _ProblemError(
             f"no JSON ({problem.msg} at character {problem.colno}); mend the line"
         ) from None
     except RecursionError:
         raise _ProblemError("the JSON is nested too deeply; mend the line") from None
-    if not isinstance(record, dict):
+    if not isinstance(pairs, tuple):
         raise _ProblemError("the line is no JSON object; write one object per line")
-    return record
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    record = dict(pairs)
-    if len(record) != len(pairs):
-        raise _ProblemError("a key is there twice in the object; leave one of them")
-    return record
+    return pairs
 
 
 def _constant(text: str) -> NoReturn:
     raise _ProblemError(f"{text} is no JSON; write null or a number")
 
 
-def _text(value: object, name: str) -> str | None:
-    if value is None:
-        return None
-    if value is True or value is False:
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=tuple, parse_int=str, parse_float=str, parse_constant=_constant
+)
+
+
+def _text(value: object, name: str) -> str:
+    if isinstance(value, bool):
         return "true" if value else "false"
-    if not isinstance(value, str):
-        raise _ProblemError(f"{name} holds a nested value; write text, a number or null")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise _ProblemError(f"{name} holds half of a surrogate pair; mend the escape") from None
-    return value
+    raise _ProblemError(f"{name} holds a nested value; write text, a number or null")
+
+
+def _check_pairs(row: Row, names: tuple[str, ...]) -> None:
+    """Escapes may write half of a surrogate pair, which is no character."""
+    for name, value in zip(names, row, strict=True):
+        try:
+            (value or "").encode()
+        except UnicodeEncodeError:
+            raise _ProblemError(f"{name} holds half of a surrogate pair; mend the escape") from None

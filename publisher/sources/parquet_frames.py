@@ -60,6 +60,17 @@ def frames(
                     first += piece.num_rows
 
 
+def group_of(path: str, groups: range, first: int, row: int) -> tuple[int, int]:
+    """The row group that holds a row, and the number of its own first row."""
+    with _opened(path) as file:
+        for group in groups:
+            count = file.metadata.row_group(group).num_rows
+            if row < first + count:
+                return group, first
+            first += count
+    return groups.stop, first
+
+
 @contextmanager
 def _opened(path: str) -> Iterator[pq.ParquetFile]:
     """A Parquet file; what is wrong with it becomes ``FatalError``, here and while it is read."""

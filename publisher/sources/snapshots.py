@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -113,6 +113,38 @@ def frames(split: Split, options: SnapshotOptions, columns: Columns) -> Iterator
         case _:
             head = header(split.path, options, columns)
             return csv_frames.frames(_blocks(split, options), split.first, head, columns, options)
+
+
+def narrowed(split: Split, row: int, options: SnapshotOptions) -> Split:
+    """The split from record ``row`` on, or from a little before it, so that it is soon found."""
+    if split.kind == "parquet":
+        group, first = parquet_frames.group_of(
+            split.path, range(split.start, split.stop), split.first, row
+        )
+        return replace(split, start=group, first=first)
+    if _packed(Path(split.path)) or not splits_at_lf(options) or row <= split.first:
+        return split
+    return replace(split, start=_line_start(split, row), first=row)
+
+
+def _line_start(split: Split, line: int) -> int:
+    """Offset of a line of the split, by its number in the file; the end where there is none."""
+    position, missing = split.start, line - split.first
+    with Path(split.path).open("rb", buffering=0) as file:
+        file.seek(position)
+        while block := file.read(1 << 22):
+            found = block.count(b"\n")
+            if found >= missing:
+                return position + _after_lines(block, missing)
+            position, missing = position + len(block), missing - found
+    return split.stop
+
+
+def _after_lines(block: bytes, lines: int) -> int:
+    at = 0
+    for _ in range(lines):
+        at = block.index(b"\n", at) + 1
+    return at
 
 
 def header(path: str, options: SnapshotOptions, columns: Columns) -> csv_frames.Header:

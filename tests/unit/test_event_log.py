@@ -402,3 +402,9 @@ def test_header_no_reads_parquet_by_position(tmp_path: Path) -> None:
     pq.write_table(pa.table({f"_c{i}": [row[name]] for i, name in enumerate(NAMES)}), path)
     records, _ = read(path, None, SnapshotOptions(header="no"))
     assert [(r["high"], r["key"]) for r in records] == [(4711, "idu=1")]
+
+
+def test_a_zone_that_is_not_known_is_refused() -> None:
+    for zone in ("Mars/Olympus", "", "../etc"):
+        with pytest.raises(ValueError, match="write a name such as"):
+            Options(time_zone=zone)

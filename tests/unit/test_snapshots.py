@@ -252,3 +252,25 @@ def test_a_json_line_beyond_max_record_is_one_broken_record(tmp_path: Path) -> N
     found = read(path, 1, SnapshotOptions(block_size=64, max_record=500))
     assert [row[0] for row in found] == [1, 2]
     assert "max_record" in str(found[0][1])
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet", "a.csv.gz"])
+def test_a_narrowed_split_begins_at_or_before_its_record(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "a.jsonl":
+        path.write_text("".join(json.dumps({"a": i}) + "\n" for i in range(500)))
+    elif name == "a.parquet":
+        pq.write_table(pa.table({"a": range(500), "b": range(500)}), path, row_group_size=90)
+    else:
+        text = "a,b\n" + "".join(f'{i},"x\ny"\n' for i in range(500))
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    for split in snapshots.splits([path], OPTIONS, AB, 1):
+        whole = rows(split)
+        for row in (whole[0], whole[250], whole[-1]):
+            narrow = snapshots.narrowed(split, int(str(row[0])), OPTIONS)
+            assert row in rows(narrow)
+            if name in ("a.csv", "a.jsonl"):
+                assert rows(narrow)[0] == row
+        assert rows(snapshots.narrowed(split, 100_000, OPTIONS)) == (
+            [] if "gz" not in name else whole
+        )
