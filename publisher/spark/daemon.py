@@ -11,6 +11,7 @@ MODULES = (
     "pyarrow",
     "pyarrow.compute",
     "pyspark.worker",
+    "publisher.tasks",
 )
 """Modules that tasks use; none of them starts a thread when it is imported."""
 

@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from publisher.errors import FatalError
+from publisher.spark.options import SparkOptions, conf_of
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 """Errors only, to stderr."""
@@ -114,11 +115,17 @@ class Jvm:
             self.process.wait()
 
 
-def can_launch(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the JVM is ours to start: not under ``spark-submit``, no other Spark arranged for."""
-    return "PYSPARK_GATEWAY_PORT" not in environment and not any(
-        name in environment for name in _FOREIGN
-    )
+def start_jvm(options: SparkOptions) -> Jvm | None:
+    """Starts the JVM of a session to come and returns at once: it takes a second on a core of its own.
+
+    ``None`` where it is not ours to start: under ``spark-submit``, beside a session that is there, or
+    where another Spark was arranged for.
+    """
+    sql = sys.modules.get("pyspark.sql")
+    there = sql is not None and sql.SparkSession._instantiatedSession is not None
+    if there or "PYSPARK_GATEWAY_PORT" in os.environ or any(map(os.environ.get, _FOREIGN)):
+        return None
+    return launch(conf_of(options), archive=found_archive())
 
 
 def launch(conf: Mapping[str, str], *, archive: Path | None, flags: tuple[str, ...] = ()) -> Jvm:

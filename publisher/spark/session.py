@@ -16,25 +16,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from publisher.errors import SettingsError
-from publisher.spark.jvm import Jvm, can_launch, found_archive, launch
+from publisher.spark.jvm import Jvm, start_jvm
 from publisher.spark.options import DEFAULTS, SparkOptions, conf_of
 
 _OLDEST = (4, 1)
 _GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 
-def start_jvm(options: SparkOptions) -> Jvm | None:
-    """Starts the JVM ahead of :func:`open_session` and returns at once; ``None`` where it is not ours."""
-    if not can_launch() or _session_there() is not None:
-        return None
-    return launch(conf_of(options), archive=found_archive())
-
-
 @contextmanager
 def spark_session(options: SparkOptions, jvm: Jvm | None = None) -> Iterator[SparkSession]:
     """The session of a run; one that the program started itself ends with the block.
 
-    ``jvm`` is what :func:`start_jvm` gave for the same options.
+    ``jvm`` is what :func:`publisher.spark.jvm.start_jvm` gave for the same options.
 
     Raises:
         FatalError: Spark does not start.

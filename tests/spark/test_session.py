@@ -1,0 +1,204 @@
+"""The session: quiet, with the program's own settings, gone with the program."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from publisher.errors import SettingsError
+from publisher.spark import jvm
+from publisher.spark.options import DEFAULTS, SparkOptions, conf_of
+from publisher.spark.session import _checked, spark_session
+
+PROGRAM = """
+import sys, time
+from publisher.spark.options import SparkOptions
+from publisher.spark.session import spark_session
+with spark_session(SparkOptions(master="local[1]", conf={conf!r})) as spark:
+    print(spark.range(0, 2, 1, 1).mapInArrow(lambda batches: batches, "id bigint").collect())
+    try:
+        spark.range(0, 2, 1, 1).mapInArrow(lambda batches: 1 / 0, "id bigint").collect()
+    except Exception as error:
+        print(type(error).__name__)
+    print("ready", spark.conf.get("spark.sql.session.timeZone"), flush=True)
+    time.sleep({sleep})
+"""
+
+
+def start(
+    *, sleep: float = 0, conf: dict[str, str] | None = None, **env: str
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(sleep=sleep, conf=conf or {})],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **env},
+    )
+
+
+def descendants(pid: int) -> set[int]:
+    """Processes that were started by the process, directly or not."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(fields[1])
+    found: set[int] = set()
+    new = {pid}
+    while new:
+        new = {child for child, parent in parents.items() if parent in new} - found
+        found |= new
+    return found
+
+
+def alive(pids: set[int]) -> set[int]:
+    return {pid for pid in pids if Path(f"/proc/{pid}").exists()}
+
+
+def gone(pids: set[int], *, within: float) -> bool:
+    end = time.monotonic() + within
+    while alive(pids) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not alive(pids)
+
+
+def wait_until_ready(process: subprocess.Popen[str]) -> set[int]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("ready"):
+            return descendants(process.pid)
+    raise AssertionError(process.communicate()[1])
+
+
+def test_nothing_is_printed_that_the_program_did_not_print_even_where_tasks_fail() -> None:
+    out, err = start().communicate(timeout=120)
+    assert err == ""
+    assert out == "[Row(id=0), Row(id=1)]\nPythonException\nready UTC\n"
+
+
+def test_a_setting_of_the_job_file_overrides_the_programs_own() -> None:
+    conf = conf_of(SparkOptions(conf={"spark.driver.memory": "4g", "spark.ui.enabled": "true"}))
+    assert conf["spark.driver.memory"] == "4g"
+    assert conf["spark.ui.enabled"] == "true"
+    assert conf["spark.sql.session.timeZone"] == "UTC"
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+def test_no_process_outlives_the_program(sent: signal.Signals) -> None:
+    process = start(sleep=60)
+    started = wait_until_ready(process)
+    assert len(started) >= 2  # the JVM and a worker
+    process.send_signal(sent)
+    process.communicate(timeout=60)
+    assert gone(started, within=15)
+
+
+def test_a_broken_archive_of_classes_is_started_without(tmp_path: Path) -> None:
+    archive = tmp_path / "cut.jsa"
+    archive.write_bytes(b"\x00" * 4096)
+    started = jvm.launch(conf_of(SparkOptions(master="local[1]")), archive=archive)
+    try:
+        port, secret = started.wait()
+        assert port > 0
+        assert secret
+    finally:
+        started.stop()
+    assert started.process.returncode is not None
+
+
+def test_the_archive_of_classes_that_set_up_made_is_found_only_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "spark.jsa"
+    monkeypatch.setattr(jvm, "archive_path", lambda: path)
+    assert jvm.found_archive() is None
+    path.write_bytes(b"12345")
+    path.with_suffix(".size").write_text("5")
+    assert jvm.found_archive() == path
+    path.write_bytes(b"123")
+    assert jvm.found_archive() is None
+
+
+def test_the_jvm_gets_the_flags_of_sparks_own_launcher() -> None:
+    home = jvm.spark_home()
+    launcher = [str(jvm.java()), "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"]
+    said = subprocess.run(
+        [*launcher, "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"],
+        env={**os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\0")
+    flags = {word for word in said if word.startswith(("-XX", "--", "-D"))}
+    assert flags - {"--add-modules=jdk.incubator.vector"} == set(jvm.FLAGS)
+
+
+def test_the_session_has_the_programs_settings(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    assert {name: conf.get(name) for name in DEFAULTS} == dict(DEFAULTS)
+
+
+def test_workers_run_the_drivers_python(spark: SparkSession) -> None:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"python": [sys.executable]})
+
+    rows = spark.range(0, 1, 1, 1).mapInArrow(task, "python string").collect()
+    assert [row[0] for row in rows] == [sys.executable]
+
+
+def test_an_active_session_is_used_and_left_as_it_was(spark: SparkSession) -> None:
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    with spark_session(SparkOptions(conf={name: "77"})) as session:
+        assert session.sparkContext is spark.sparkContext
+        assert session.conf.get(name) == "77"
+    assert spark.conf.get(name) == DEFAULTS[name]
+    assert spark.range(3).count() == 3
+
+
+def test_a_session_with_speculation_is_refused(spark: SparkSession) -> None:
+    out, err = start(conf={"spark.speculation": "true"}).communicate(timeout=120)
+    assert "set spark.speculation = false" in err
+    assert out == ""
+
+
+def test_a_session_that_is_too_old_is_refused(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark.__version__", "4.0.2")
+    with pytest.raises(SettingsError, match=r"PySpark is 4\.0\.2: use 4\.1 or newer"):
+        _checked(spark)
+
+
+def test_a_batch_of_long_values_is_cut_by_bytes(spark: SparkSession) -> None:
+    def long_values(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                yield pa.RecordBatch.from_pydict({"id": [number], "value": ["x" * 1_000_000]})
+
+    def sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"size": [batch.nbytes]})
+
+    rows = (
+        spark.range(0, 60, 1, 1)
+        .mapInArrow(long_values, "id bigint, value string")
+        .selectExpr("cast(id % 2 as int) as lane", "id", "value")
+        .repartitionById(2, "lane")
+        .sortWithinPartitions("id")
+        .mapInArrow(sizes, "size bigint")
+    ).collect()
+    assert sum(row[0] for row in rows) > 60_000_000
+    assert max(row[0] for row in rows) <= 10 * 1024 * 1024
