@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from publisher.change import RECORD_SCHEMA
 from publisher.journal.lane import LaneResult
+from publisher.packing import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.spark.progress import Progress, watched
 from publisher.spark.ranks import ranked
 from publisher.spark.task_errors import decoded, encoded
 from publisher.tasks import Work, plan_lane, read_split
 
 _RESULT = "result string"
-_SORTED_BY = ["source", "part", "rank", "high", "low", "ordinal"]
-_SORTED_BY_ONE_LOG = ["rank", "part", "high", "low", "ordinal"]
-"""Of one source whose records have no part.  Rank first: the prefix of the sort then decides."""
+Tasks = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_BY_POSITION = ["source", "part", "rank", "high", "low", "ordinal", "split", "row"]
+"""Order of the records of a lane that are not packed."""
 
 
 def plan_in_lanes(
@@ -40,23 +43,24 @@ def plan_in_lanes(
         PublisherError: What a task raised.
     """
     splits = len(work.splits())
-    records = spark.range(0, splits, 1, splits).mapInArrow(
-        _reader(work), from_arrow_schema(RECORD_SCHEMA)
-    )
     by_time = [
         number
         for number, source in enumerate(work.sources)
         if source.polls is not None and source.polls.future_events
     ]
-    if by_time:
-        records = ranked(records, by_time)
-    one_log = len(work.sources) == 1 and work.sources[0].polls is not None
-    lanes = (
-        records.repartitionById(work.lanes, "lane")
-        .sortWithinPartitions(*(_SORTED_BY_ONE_LOG if one_log else _SORTED_BY))
-        .mapInArrow(_planner(work, staging, documents), _RESULT)
+    packed = not by_time  # to rank events by time the engine has to see them
+    schema = PIECE_SCHEMA if packed else RECORD_SCHEMA
+    records = spark.range(0, splits, 1, splits).mapInArrow(
+        _reader(work, packed=packed), from_arrow_schema(schema)
     )
     with decoded(), watched(spark, progress):
+        if by_time:
+            records = ranked(records, by_time)
+        lanes = (
+            records.repartitionById(work.lanes, "lane")
+            .sortWithinPartitions(*(KEYS if packed else _BY_POSITION))
+            .mapInArrow(_planner(work, staging, documents, packed=packed), _RESULT)
+        )
         results = {
             result.lane: result for result in map(LaneResult.from_json, _collected(lanes.collect()))
         }
@@ -68,36 +72,44 @@ def plan_in_lanes(
     return [results[lane] for lane in range(work.lanes)]
 
 
-def _collected(rows: list[object]) -> Iterator[str]:
-    return (row[0] for row in rows)  # type: ignore[index]
+def _collected(rows: Iterable[Row]) -> Iterator[str]:
+    return (row[0] for row in rows)
 
 
-def _reader(work: Work):
+def _reader(work: Work, *, packed: bool) -> Tasks:
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded():
-            for batch in batches:
-                for number in batch.column("id").to_pylist():
-                    yield from read_split(work, number)
+            records = (
+                records
+                for batch in batches
+                for number in batch.column("id").to_pylist()
+                for records in read_split(work, number)
+            )
+            yield from pack(records) if packed else records
 
     return read
 
 
-def _planner(work: Work, staging: Path, documents: Path):
+def _planner(work: Work, staging: Path, documents: Path, *, packed: bool) -> Tasks:
+    # a task of a killed run may outlive it for a moment: never the names of one
+    run = secrets.token_hex(4)
+
     def plan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encoded():
             batches = (batch for batch in batches if batch.num_rows)
             first = next(batches, None)
             if first is None:
                 return
+            records = _chain(first, batches)
             context = TaskContext.get()
             assert context is not None
             result = plan_lane(
                 work,
-                _chain(first, batches),
+                unpack(records) if packed else records,
                 lane=first.column("lane")[0].as_py(),
                 staging=staging,
                 documents=documents,
-                attempt=f"task-{context.taskAttemptId()}",
+                attempt=f"{run}-{context.taskAttemptId()}",
             )
             yield pa.RecordBatch.from_pydict({"result": [result.to_json()]})
 
