@@ -11,9 +11,9 @@ from publisher.change import EventType, Object, Outcome, Position, Reason
 from publisher.errors import FatalError, UsageError
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.reading import Decided, LaneReader, LookedUpRow, Published
-from publisher.keys import KeyProblem, canonical, parse
-from publisher.lanes import lane_of
 from publisher.journal.runs import found_journal
+from publisher.keys import KeyProblem, canonical, format_key, integer_text, parse
+from publisher.lanes import lane_of
 from publisher.sources.contract import Source
 from publisher.sources.registry import restored
 from publisher.sources.snapshots import Split
@@ -139,7 +139,10 @@ class _Reader:
             document = lane.document(decided.document)
         by = lane.row(decided.by) if decided.by >= 0 else None
         lookups: Sequence[LookedUpRow] = ()
-        if decided.object is not None and (decided.event_type or 0) >= EventType.INSERT_ROW_QUERY_BACK:
+        if (
+            decided.object is not None
+            and (decided.event_type or 0) >= EventType.INSERT_ROW_QUERY_BACK
+        ):
             lookups = lane.lookups(decided.source, decided.object)
         place, raw = _place(entry, source, decided)
         return Story(
@@ -154,7 +157,7 @@ class _Reader:
             perpetrator=decided.perpetrator,
             outcome=decided.outcome.name.lower(),
             reason=decided.reason,
-            meaning=decided.detail or (MEANINGS.get(decided.reason, "") if decided.reason else ""),
+            meaning=_meaning(decided),
             status=_status(decided, by),
             by=None if by is None else source.position_text(by.position),
             lookups=tuple(lookups),
@@ -171,9 +174,13 @@ def _position(source: Source, text: str) -> Position | None:
 
 
 def _key_texts(key: str) -> frozenset[str]:
-    """The key as written and in canonical order."""
+    """The key as written, and in canonical form: its values as text, and as numbers where they are."""
     try:
-        return frozenset({key, canonical(parse(key))})
+        parts = parse(key)
+        numbers = format_key(
+            sorted((part.column, integer_text(part.value) or part.value) for part in parts)
+        )
+        return frozenset({key, canonical(parts), numbers})
     except KeyProblem as problem:
         raise UsageError(str(problem)) from problem
 
@@ -204,8 +211,17 @@ def _time(microseconds: int | None) -> str | None:
     return moment.isoformat(sep=" ")
 
 
+def _meaning(decided: Decided) -> str:
+    known = MEANINGS.get(decided.reason) if decided.reason is not None else None
+    return known or decided.detail or ""
+
+
 def _status(decided: Decided, by: Decided | None) -> str:
     """The letter that the row of an event log gets; superseded ones take their superseder's."""
+    if decided.reason is Reason.STATUS:
+        return decided.detail or ""  # it has one already
+    if decided.reason is Reason.OUT_OF_RANGE:
+        return "N"
     if decided.outcome is Outcome.PUBLISHED:
         return "S"
     if decided.outcome is Outcome.SUPERSEDED:

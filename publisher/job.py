@@ -89,12 +89,18 @@ def replay(
     run = _run_id(settings, paths, window_from, window_until, now)
     journal = Journal(directory / JOURNAL)
     dispatcher = FileDispatcher(directory)
-    dispatcher.prepare(run)
+    dispatcher.check(run)  # before the lock writes into somebody else's directory
     with locked(journal.root):
+        dispatcher.prepare(run)
         if again:
             journal.forget()
             dispatcher.forget()
         manifest = journal.manifest()
+        if manifest is not None and manifest.run != run:
+            raise UsageError(
+                f"{directory} has run {manifest.run} planned, and this is run {run} (other input or "
+                "settings): start the other again, or name a new directory"
+            )
         if manifest is not None and dispatcher.dispatched(run):
             return _report_of(manifest, journal, "already published", dispatcher, {})
         source = replace(settings.sources[0], snapshots=tuple(paths), table=None)
@@ -125,6 +131,8 @@ def publish(
     runs = settings.sink.path.absolute() / "runs"
     journals = Journals(settings.journal / settings.name, settings.name)
     with locked(journals.root):
+        for unplanned in journals.discard_unplanned():
+            FileDispatcher(runs / unplanned).discard()
         notes = [_send_rest(journal, manifest, runs) for journal, manifest in journals.unsent()]
         run = journals.next_run()
         directory = runs / run
@@ -325,7 +333,9 @@ def _window(reader: Source, first: str | None, last: str | None) -> Window | Non
 
 def _run_id(settings: Settings, paths: Sequence[Path], *marks: object) -> str:
     """Digest of the input's identity and of all that changes meaning."""
-    meaning = json.dumps([digest_of_files(paths), settings.meaning(), [str(mark) for mark in marks]])
+    meaning = json.dumps(
+        [digest_of_files(paths), settings.meaning(), [str(mark) for mark in marks]]
+    )
     return hashlib.sha256(meaning.encode()).hexdigest()[:16]
 
 
@@ -366,5 +376,3 @@ def _iso(microseconds: int) -> str:
 def _relative(path: Path, base: Path) -> str:
     """Relative where both lie in one directory, so that the directory can be moved."""
     return ".." if base.parent == path else str(path)
-
-

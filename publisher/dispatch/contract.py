@@ -15,11 +15,19 @@ class Dispatcher(Protocol):
     def target(self) -> str:
         """The sink, as the user names it."""
 
+    def check(self, run: str) -> None:
+        """Whether the sink may take a run; changes nothing.
+
+        Raises:
+            UsageError: The sink holds something else.
+            UnreachableError: The sink does not answer.
+        """
+
     def prepare(self, run: str) -> None:
         """Makes the sink ready for a run, before anything is planned.
 
         Raises:
-            UsageError: The sink holds something else.
+            UsageError: As ``check``.
             UnreachableError: The sink does not answer.
         """
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from heapq import merge
 from pathlib import Path
+from typing import Any
 
 from publisher.errors import FatalError, UsageError
 from publisher.journal.lane import LaneNames, make_private
@@ -41,26 +42,39 @@ class FileDispatcher:
         """The directory."""
         return str(self.directory)
 
-    def prepare(self, run: str) -> None:
-        """Refuses a directory that is neither empty nor begun by the same run.
+    def check(self, run: str) -> None:
+        """Refuses a directory that is neither empty nor begun by the same run.  Writes nothing.
+
+        One in which another run was begun that has sent nothing yet counts as empty.
 
         Raises:
             UsageError: It holds something else, or is no directory.
         """
-        if self.directory.exists() and not self.directory.is_dir():
+        if not self.directory.exists():
+            return
+        if not self.directory.is_dir():
             raise UsageError(f"{self.directory} is no directory: name a new one")
-        self.directory.mkdir(parents=True, exist_ok=True)
-        begun = self._begun()
         names = {path.name for path in self.directory.iterdir()} - self.own - {DOCUMENT_STAGING}
-        if begun == run or (not names and begun is None):
-            self._begin(run)
-        elif begun is not None:
-            raise UsageError(
-                f"{self.directory} has documents of run {begun}, and this is run {run} (other input "
-                "or settings): name a new directory"
-            )
-        else:
+        begun = self._begun()
+        if not names or begun == run:
+            return
+        if begun is None:
             raise UsageError(f"{self.directory} is not empty: name a new or an empty directory")
+        raise UsageError(
+            f"{self.directory} has documents of run {begun}, and this is run {run} (other input "
+            "or settings): name a new directory"
+        )
+
+    def prepare(self, run: str) -> None:
+        """Makes the directory, with the mark that the run was begun there.
+
+        Raises:
+            UsageError: As ``check``.
+        """
+        self.check(run)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if not self.dispatched(run):
+            self._begin(run)
 
     def dispatched(self, run: str) -> bool:
         """Whether the directory has the run wholly."""
@@ -69,7 +83,16 @@ class FileDispatcher:
 
     def forget(self) -> None:
         """Takes the mark away that the run is here wholly, so that it is published again."""
+        begun = self._begun()
+        if begun is not None:
+            self._begin(begun)
         (self.directory / RUN).unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        """Removes what a run has staged that was never planned wholly."""
+        shutil.rmtree(self.directory / DOCUMENT_STAGING, ignore_errors=True)
+        if self.directory.is_dir() and not any(self.directory.iterdir()):
+            self.directory.rmdir()
 
     def dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:
         """Part files to their places (copied where the journal keeps them elsewhere), then rejects,
@@ -89,9 +112,8 @@ class FileDispatcher:
 
     def _begin(self, run: str) -> None:
         staging = self.directory / DOCUMENT_STAGING
-        if not self.dispatched(run):
-            staging.mkdir(exist_ok=True, mode=0o700)
-            write_durably(staging / BEGUN, json.dumps({"run": run}) + "\n")
+        staging.mkdir(exist_ok=True, mode=0o700)
+        write_durably(staging / BEGUN, json.dumps({"run": run}) + "\n")
 
     def _begun(self) -> str | None:
         for path in (self.directory / RUN, self.directory / DOCUMENT_STAGING / BEGUN):
@@ -101,34 +123,32 @@ class FileDispatcher:
 
     def _copy(self, part: Path) -> None:
         staged = self.directory / DOCUMENT_STAGING / part.name
-        try:
-            shutil.copyfile(part, staged)
-        except FileNotFoundError as error:
-            raise FatalError(
-                f"{part} of the journal is missing: restore it, or publish again"
-            ) from error
+        if not part.exists():
+            raise FatalError(f"{part} of the journal is missing: restore it, or publish again")
+        shutil.copyfile(part, staged)
         make_private(staged)
         staged.replace(self.directory / part.name)
 
     def _write_rejects(self, journal: Journal, manifest: Manifest) -> None:
         staged = self.directory / DOCUMENT_STAGING / REJECTS
         with staged.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in rejects(journal, manifest))
+            file.writelines(
+                json.dumps(entry, ensure_ascii=False) + "\n" for entry in rejects(journal, manifest)
+            )
         make_private(staged)
         staged.replace(self.directory / REJECTS)
         sync_folder(self.directory)
 
 
-def rejects(journal: Journal, manifest: Manifest) -> Iterator[dict[str, object]]:
+def rejects(journal: Journal, manifest: Manifest) -> Iterator[dict[str, Any]]:
     """The rejected records of a run, in the order of their positions."""
     lanes = [_lane_rejects(journal.root / LaneNames(n).rejects) for n in range(manifest.lanes)]
     for _, entry in merge(*lanes, key=lambda found: found[0]):
-        name = manifest.sources[entry["source"]].name  # type: ignore[index]
-        split = entry["split"] - manifest.sources[entry["source"]].first_split  # type: ignore
+        source = manifest.sources[entry["source"]]
         yield {
-            "source": name,
+            "source": source.name,
             "position": f"{entry['part']}:{entry['high']}" if entry["part"] else str(entry["high"]),
-            "file": manifest.sources[entry["source"]].splits[split].get("path"),  # type: ignore
+            "file": source.splits[entry["split"] - source.first_split].get("path"),
             "record": entry["row"],
             "reason": entry["reason"],
             "detail": entry["detail"],
@@ -136,11 +156,11 @@ def rejects(journal: Journal, manifest: Manifest) -> Iterator[dict[str, object]]
         }
 
 
-def _lane_rejects(path: Path) -> Iterator[tuple[tuple[object, ...], dict[str, object]]]:
+def _lane_rejects(path: Path) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             entry = json.loads(line)
-            order = ("source", "part", "rank", "high", "low", "ordinal", "row")
+            order = ("source", "part", "rank", "high", "low", "ordinal", "split", "row")
             yield tuple(entry[name] for name in order), entry
 
 
@@ -164,5 +184,3 @@ def _run_json(manifest: Manifest, report: RunReport) -> str:
         ],
     }
     return json.dumps(shown, indent=1, ensure_ascii=False) + "\n"
-
-

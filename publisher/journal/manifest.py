@@ -135,8 +135,10 @@ class Journal:
     def begin(self, documents: Path) -> None:
         """Makes the folders of a run, without what a run that never committed has left."""
         for folder in (self.staging, documents / DOCUMENT_STAGING):
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True, mode=0o700)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for left in folder.iterdir():
+                if left.is_dir():  # the sink's mark of the run that was begun is a file
+                    shutil.rmtree(left, ignore_errors=True)
 
     def commit(self, manifest: Manifest) -> None:
         """The commit point, then everything to its place."""

@@ -36,18 +36,21 @@ class Journals:
         (self.root / self._id(number)).mkdir(mode=0o700)
         return self._id(number)
 
-    def unsent(self) -> list[tuple[Journal, Manifest]]:
-        """The runs that are planned but not wholly sent, oldest first.
+    def discard_unplanned(self) -> list[str]:
+        """Removes the runs that are not planned wholly: nothing was sent from them."""
+        runs = [self._id(number) for number in self._numbers()]
+        unplanned = [run for run in runs if not (self.root / run / MANIFEST).exists()]
+        for run in unplanned:
+            shutil.rmtree(self.root / run)
+        return unplanned
 
-        Runs that are not planned wholly are removed: nothing was sent from them.
-        """
+    def unsent(self) -> list[tuple[Journal, Manifest]]:
+        """The runs that are planned but not wholly sent, oldest first."""
         found: list[tuple[Journal, Manifest]] = []
         for number in self._numbers():
             journal = self.journal(self._id(number))
             manifest = journal.manifest()
-            if manifest is None:
-                shutil.rmtree(journal.root)
-            elif not journal.is_sent:
+            if manifest is not None and not journal.is_sent:
                 found.append((journal, manifest))
         return found
 

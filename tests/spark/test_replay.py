@@ -1,0 +1,285 @@
+"""Whole replays in Spark: what does not depend on how a log was stored, cut and spread."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from publisher.cli import cli
+from publisher.errors import InternalError, PublisherError, UsageError
+from publisher.explain import explain
+from publisher.job import dispatch, replay
+from publisher.journal.report import RunReport
+from tests.spark import whole_log as log
+
+pytestmark = pytest.mark.usefixtures("spark")
+"""The session is there, so the program works in it."""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("replay")
+
+
+@pytest.fixture(scope="module")
+def csv_run(spark: object, base: Path) -> tuple[Path, RunReport]:
+    """The log as one CSV file, replayed in one lane."""
+    snapshot = log.write_csv(base / "log.csv")
+    target = base / "csv"
+    return target, replay(log.settings(base / "job.toml", lanes=1), [snapshot], str(target))
+
+
+def run(base: Path, *arguments: object) -> tuple[int, str, str]:
+    """The command line in this process: exit code, stdout, stderr."""
+    result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_every_record_has_the_outcome_that_it_must_have(csv_run):
+    target, report = csv_run
+    expected = log.fates(broken=1)
+    assert log.counted(target) == expected
+    assert report.read == sum(report.outcomes.values()) == len(log.LOG) + 1
+    reported = {
+        f"{outcome} {reason}": count
+        for outcome, reasons in report.reasons.items()
+        for reason, count in reasons.items()
+    }
+    assert reported | {"published": report.outcomes["published"]} == dict(expected)
+    assert json.loads((target / "run.json").read_text())["outcomes"] == report.outcomes
+
+
+def test_rejects_are_whole_and_in_order(csv_run):
+    target, report = csv_run
+    rejects = [json.loads(line) for line in (target / "rejects.jsonl").read_text().splitlines()]
+    assert len(rejects) == report.rejected
+    assert [entry["reason"] for entry in rejects if entry["position"] == "16"] == ["double-record"]
+    places = [entry["position"].rpartition(":") for entry in rejects]
+    numbers = [(part, int(number)) for part, _, number in places]
+    assert numbers == sorted(numbers)
+    for entry in rejects:
+        assert entry["file"].endswith("log.csv")
+        assert entry["detail"].partition(":")[2] or ";" in entry["detail"]
+        assert json.loads(entry["raw"])
+
+
+def test_one_lane_is_in_the_order_of_positions(csv_run):
+    target, _ = csv_run
+    documents = log.lines(target)
+    first = [
+        text.split("<value")[1].split(">")[1].split("<")[0]
+        for text in documents
+        if "<value" in text
+    ]
+    numbers = [int(text[1:]) for text in first]
+    assert numbers == sorted(numbers)
+    assert len(documents) == len(numbers) + 1  # the delete has no value
+
+
+@pytest.mark.parametrize(
+    ("suffix", "lanes", "cut"), [(".csv", 5, 3), (".jsonl", 2, 1), (".parquet", 4, 1)]
+)
+def test_result_depends_on_neither_kind_nor_cut_nor_lanes(csv_run, base, suffix, lanes, cut):
+    expected, _ = csv_run
+    folder = base / f"cut{suffix}"
+    folder.mkdir()
+    write = {".csv": log.write_csv, ".jsonl": log.write_jsonl, ".parquet": log.write_parquet}[
+        suffix
+    ]
+    size = len(log.ROWS) // cut + 1
+    for number in range(cut):
+        write(folder / f"{number}{suffix}", log.ROWS[number * size : (number + 1) * size])
+    target = base / f"out{suffix}"
+    options = log.settings(base / f"job{suffix}.toml", lanes=lanes)
+    replay(options, [folder], str(target))
+    assert log.by_object(log.lines(target)) == log.by_object(log.lines(expected))
+    broken = {name: n for name, n in log.decisions(target).items() if log.BROKEN in name}
+    assert log.decisions(target) - log.decisions(expected) <= Counter(broken)
+    assert log.counted(target) == log.fates(broken=cut)
+    assert len(list(target.glob("part-*.xds"))) == lanes
+
+    again = base / f"again{suffix}"
+    replay(options, [folder], str(again))
+    assert log.published(again) == log.published(target)
+
+
+def test_finished_replay_sends_nothing_more_unless_told(csv_run, base):
+    target, report = csv_run
+    before = log.published(target), (target / "run.json").stat().st_mtime_ns
+    arguments = ["replay", base / "log.csv", "--to", target, "-c", base / "job.toml"]
+    code, out, _ = run(base, *arguments, "--lanes", 1, "--json")
+    shown = json.loads(out)
+    assert (code, shown["state"], shown["outcomes"]) == (0, "already published", report.outcomes)
+    assert (log.published(target), (target / "run.json").stat().st_mtime_ns) == before
+    code, out, _ = run(base, *arguments, "--lanes", 1, "--json", "--again")
+    assert (code, json.loads(out)["state"]) == (0, "published")
+    assert log.published(target) == before[0]
+    assert (target / "run.json").stat().st_mtime_ns != before[1]
+    assert not log.left_over(target)
+
+
+@pytest.mark.parametrize("other", [["--status", "any"], ["--until", "40"], ["other.csv"]])
+def test_directory_of_another_run_is_refused(csv_run, base, other):
+    target, _ = csv_run
+    log.write_csv(base / "other.csv", log.ROWS[:3])
+    snapshot = base / (other[0] if len(other) == 1 else "log.csv")
+    options = other if len(other) == 2 else []
+    before = log.published(target)
+    code, out, err = run(
+        base, "replay", snapshot, "--to", target, "-c", base / "job.toml", *options
+    )
+    assert (code, out) == (2, "")
+    assert "other input or settings" in err
+    assert log.published(target) == before
+
+
+def test_dispatch_to_a_further_directory_gives_equal_bytes(csv_run, base):
+    target, _ = csv_run
+    further = base / "further"
+    code, out, _ = run(base, "dispatch", target, "--to", further)
+    assert code == 0
+    assert "published" in out
+    assert log.published(further) == log.published(target)
+    assert not log.left_over(further)
+    assert dispatch(target, str(further)).state == "already published"
+    (further / "part-00000.xds").write_text("damaged")
+    assert dispatch(target, str(further), again=True).state == "published"
+    assert log.published(further) == log.published(target)
+    with pytest.raises(UsageError, match="not empty"):
+        dispatch(target, str(base))
+    with pytest.raises(UsageError, match="no journal"):
+        dispatch(base / "log.csv", str(further))
+
+
+EXPLAINED = {
+    "1": ("published", "", "S"),
+    "3": ("superseded", "5", "E"),  # its query-back could not be asked
+    "6": ("superseded", "7", "E"),
+    "7": ("rejected", "--database", "E"),
+    "9": ("ignored", "delete", "W"),
+    "11": ("ignored", "modify would be empty", "W"),
+    "12": ("ignored", "--status any", "S"),
+    "13": ("ignored", "allow_loopback", "W"),
+    "14": ("ignored", "exclude", "W"),
+    "17": ("rejected", "not 1 to 8", "E"),
+    "23": ("rejected", "XML", "E"),
+}
+
+
+@pytest.mark.parametrize("position", EXPLAINED)
+def test_explain_tells_each_outcome(csv_run, position):
+    target, _ = csv_run
+    (story,) = explain(target, position)
+    outcome, words, status = EXPLAINED[position]
+    assert (story.outcome, story.status) == (outcome, status)
+    assert words in story.meaning or words == story.by
+    assert story.raw is not None
+    raw = json.loads(story.raw)
+    assert str(raw.get("record_id", raw.get("position"))) == position
+    assert story.place.endswith(f"log.csv, record {story_row(position)}")
+    assert (story.document is None) == (outcome != "published")
+
+
+def story_row(position: str) -> int:
+    """The line of a record in the CSV file, where each has one, below the header."""
+    ids = [str(row["record_id"]) for row in log.ROWS]
+    return ids.index(position) + 2
+
+
+@pytest.mark.parametrize(
+    ("what", "positions"),
+    [
+        ("event-log:16", ["16", "16"]),
+        ("idu=7", ["15", "15", "16", "16"]),
+        ("idu= 07", ["15", "15", "16", "16"]),
+        ("idu=9,table=usr", ["27", "28", "40", "41"]),
+        ("a=7,table=view_twice", ["26"]),
+    ],
+)
+def test_explain_finds_by_event_id_key_and_association(csv_run, base, what, positions):
+    target, _ = csv_run
+    assert [story.position for story in explain(target, what)] == positions
+    code, out, _ = run(base, "explain", target, what)
+    assert code == 0
+    assert out.count("outcome ") == len(positions)
+
+
+def test_explain_finds_records_without_an_id(csv_run, base):
+    target, _ = csv_run
+    (entry,) = (
+        entry
+        for entry in map(json.loads, (target / "rejects.jsonl").read_text().splitlines())
+        if entry["reason"] == "record-id"
+    )
+    (story,) = explain(target, entry["position"])
+    assert story.reason == "record-id"
+    code, _, err = run(base, "explain", target, "4711")
+    assert code == 2
+    assert "no record '4711'" in err
+
+
+def test_window_keeps_both_ends_and_what_polls_decided(csv_run, base):
+    expected, _ = csv_run
+    target = base / "window"
+    code, _, _ = run(
+        base, "replay", base / "log.csv", "--to", target, "-c", base / "job.toml",
+        "--from", 2, "--until", 41,
+    )  # fmt: skip
+    assert code == 0
+    cut = {"1: published": "1: ignored out-of-range", "42: published": "42: ignored out-of-range"}
+    instead = [cut.get(name, name) for name in log.decisions(expected).elements()]
+    assert log.decisions(target) == Counter(instead)
+
+
+def test_any_status_publishes_what_was_processed(csv_run, base):
+    target = base / "any"
+    code, _, _ = run(
+        base, "replay", base / "log.csv", "--to", target, "-c", base / "job.toml", "--status", "any"
+    )
+    assert code == 0
+    assert log.counted(target) == log.fates(broken=1, r12="published")
+
+
+def test_future_events_are_held_and_time_gives_the_order(csv_run, base):
+    options = log.settings(base / "future.toml", source="future_events = true")
+    target = base / "future"
+    now = datetime(2024, 6, 1, tzinfo=UTC)
+    replay(options, [base / "log.csv"], str(target), now=now)
+    assert log.counted(target) == log.fates(broken=1, r42="held future")
+    nine = log.by_object(log.lines(target))["idu=9,table=usr"]
+    assert [line.split("v4")[1][0] for line in nine if "v4" in line] == ["1", "0"]
+    (story,) = explain(target, "42")
+    assert (story.outcome, story.status) == ("held", "N")
+
+    later = base / "later"
+    replay(options, [base / "log.csv"], str(later), now=datetime(2999, 1, 2, tzinfo=UTC))
+    assert log.counted(later) == log.fates(broken=1)
+
+
+@pytest.mark.parametrize("source", ["", "future_events = true"])
+def test_error_of_a_task_is_one_clear_error(csv_run, base, tmp_path, source):
+    options = log.settings(
+        tmp_path / "job.toml", source, database=f"sqlite:///{tmp_path}/missing/log.db"
+    )
+    with pytest.raises(PublisherError) as raised:
+        replay(options, [base / "log.csv"], str(tmp_path / "out"))
+    assert raised.value.exit_code == 5
+    assert "\n" not in raised.value.message
+
+
+def test_record_lost_on_the_way_fails_the_run(csv_run, base, tmp_path, monkeypatch):
+    from publisher.spark import lanes
+
+    complete = lanes.ranked
+    monkeypatch.setattr(
+        lanes, "ranked", lambda records, sources: complete(records, sources).where("high <> 40")
+    )
+    options = log.settings(tmp_path / "job.toml", "future_events = true")
+    with pytest.raises(InternalError, match="34 records were read, 33"):
+        replay(options, [base / "log.csv"], str(tmp_path / "out"))
+    assert not list((tmp_path / "out").glob("part-*"))

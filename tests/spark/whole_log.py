@@ -1,0 +1,205 @@
+"""An event log in which records end in every way there is, and what must become of each of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from publisher.change import Outcome
+from publisher.job_file import Overrides, load
+from publisher.journal.manifest import Manifest
+from publisher.journal.runs import found_journal
+from publisher.settings import Settings
+from tests.unit.event_log_files import NAMES, Row, csv_text, event
+
+JOB = """
+[[sources]]
+driver_user = "idm"
+exclude = ["*_history"]
+poll_size = 7
+poll_slack = 2
+{source}
+
+[tables.usr]
+key = ["idu"]
+columns = {{ idu = "int", fname = "string", lname = "string", photo = "octet" }}
+complete = true
+
+[run]
+lanes = 3
+{rest}
+"""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A row, and its fate without and with a database: the outcome, or outcome and reason."""
+
+    row: Row
+    fate: str
+    with_database: str
+
+
+def told(record_id: int, fate: str, with_database: str = "", **changes: object) -> Told:
+    usual = {"event_type": 3, "old_value": None, "new_value": f"v{record_id}"}
+    row = event(record_id, **usual | changes)
+    return Told(row, fate, with_database or fate)
+
+
+def _type(number: int, record_id: int, fate: str, with_database: str = "", **more: object) -> Told:
+    found = told(record_id, fate, with_database, **more)
+    found.row["event_type"] = number
+    if number in (4, 5, 6):
+        found.row["column_name"] = None
+    if number > 3 or number == 2:
+        found.row["new_value"] = None
+    return found
+
+
+ASKED = "rejected no-database"
+REPLACED = "superseded row-query-back"
+
+LOG: tuple[Told, ...] = (
+    _type(1, 1, "published"),
+    _type(1, 2, "published", column_name="lname"),
+    told(3, REPLACED, table_key="idu=2"),
+    _type(6, 4, REPLACED, table_key="idu= 2"),
+    _type(5, 5, ASKED, "published", table_key="idu=02"),
+    told(6, "superseded field-query-back", table_key="idu=3"),
+    _type(8, 7, ASKED, "published", table_key="idu=3"),
+    told(8, "published", table_key="idu=3", column_name="lname"),
+    _type(6, 9, "ignored ended-by-delete", table_key="idu=4"),
+    _type(4, 10, "published", table_key="idu=4"),
+    _type(2, 11, "ignored nothing-to-publish", table_key="idu=5"),
+    told(12, "ignored status", table_key="idu=6", status="S"),
+    told(13, "ignored loopback", table_key="idu=6", perpetrator="idm"),
+    told(14, "ignored excluded", table_name="usr_history"),
+    told(15, "published", table_key="idu=7"),
+    told(15, "ignored duplicate", table_key="idu=7"),
+    told(16, "published", table_key="idu=7"),
+    told(16, "rejected double-record", table_key="idu=7", new_value="w16"),
+    _type(9, 17, "rejected event-type"),
+    told(18, "rejected event-time", event_time="yesterday"),
+    told(19, "rejected table-name", table_name=None),
+    told(20, "rejected table-key", table_key="idu"),
+    told(21, "rejected column-name", column_name="nick"),
+    told(22, "rejected value", column_name="photo", new_value="***"),
+    told(23, "rejected forbidden-character", table_key="idu=8", new_value="bell \x07"),
+    told(0, "rejected record-id"),
+    _type(6, 25, ASKED, "ignored row-gone", table_key="idu=99"),
+    _type(6, 26, ASKED, "rejected database-refused", table_name="view_twice", table_key="a=7"),
+    told(27, "published", table_key="idu=9"),
+    told(28, "published", table_key="idu=9"),
+    told(40, "published", table_key='idu="9"'),
+    told(41, "published", table_key="idu=9", event_time="2024-05-06 07:08:08"),
+    told(42, "published", table_key="idu=1", event_time="2999-01-01 00:00:00"),
+)
+"""Object usr 9 has changes in several polls.  Of record 16, the lesser content stays."""
+
+BROKEN = "rejected broken-record"
+ROWS = [entry.row for entry in LOG]
+
+
+def fates(*, database: bool = False, broken: int = 0, **instead: str) -> Counter[str]:
+    """How many records end how; ``instead`` has other fates by record_id, as ``r12="published"``."""
+    counts = Counter(
+        instead.get(f"r{entry.row['record_id']}", entry.with_database if database else entry.fate)
+        for entry in LOG
+    )
+    return counts + Counter({BROKEN: broken})
+
+
+def job(path: Path, source: str = "", rest: str = "") -> Path:
+    """A job file for the log."""
+    path.write_text(JOB.format(source=source, rest=rest))
+    return path
+
+
+def settings(path: Path, source: str = "", rest: str = "", **spoken: object) -> Settings:
+    """The settings of such a job file under options of the command line."""
+    return load(job(path, source, rest), Overrides(**spoken))  # type: ignore[arg-type]
+
+
+def write_csv(path: Path, rows: Sequence[Row] = ROWS) -> Path:
+    """The log as CSV, with a record of three fields at its end."""
+    path.write_text(csv_text(rows) + "43,idu=1,N\n")
+    return path
+
+
+def write_jsonl(path: Path, rows: Sequence[Row] = ROWS) -> Path:
+    """The log as JSON lines, with a line that is none."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{43\n")
+    return path
+
+
+def write_parquet(path: Path, rows: Sequence[Row] = ROWS) -> Path:
+    """The log as Parquet in groups of four rows, with a value that is no text."""
+    rows = [*rows, event(43, new_value=b"\xff")]
+    columns = {name: pa.array([_bytes(row[name]) for row in rows], pa.binary()) for name in NAMES}
+    pq.write_table(pa.table(columns), path, row_group_size=4)
+    return path
+
+
+def _bytes(value: object) -> bytes | None:
+    return value if value is None or isinstance(value, bytes) else str(value).encode()
+
+
+def lines(directory: Path) -> list[str]:
+    """All documents of a directory, part after part."""
+    return [
+        line
+        for part in sorted(directory.glob("part-*.xds"))
+        for line in part.read_text().splitlines()
+    ]
+
+
+def by_object(documents: Iterable[str]) -> dict[str, list[str]]:
+    """The documents of each association, in their order."""
+    found: dict[str, list[str]] = {}
+    for line in documents:
+        found.setdefault(re.findall("<association>(.*?)</association>", line)[0], []).append(line)
+    return found
+
+
+def manifest(directory: Path) -> Manifest:
+    found = found_journal(directory).manifest()
+    assert found is not None
+    return found
+
+
+def decisions(directory: Path) -> Counter[str]:
+    """Records by position and fate, of the first source alone; records without id by their reason."""
+    found: Counter[str] = Counter()
+    for path in sorted(found_journal(directory).root.glob("lane-*.decisions.parquet")):
+        for row in pq.read_table(path).to_pylist():
+            position = row["high"] if not row["part"] else "?"
+            outcome = Outcome(row["outcome"]).name.lower()
+            found[" ".join(filter(None, [f"{position}:", outcome, row["reason"]]))] += 1
+    return found
+
+
+def counted(directory: Path) -> Counter[str]:
+    """Records by fate, as the decisions have them."""
+    found: Counter[str] = Counter()
+    for name, count in decisions(directory).items():
+        found[name.partition(": ")[2]] += count
+    return found
+
+
+def published(directory: Path) -> dict[str, bytes]:
+    """What was published, byte for byte: part files and rejects."""
+    names = [*directory.glob("part-*.xds"), directory / "rejects.jsonl"]
+    return {path.name: path.read_bytes() for path in sorted(names)}
+
+
+def left_over(directory: Path) -> list[str]:
+    """Files that should have gone: staged and half-written ones."""
+    paths = directory.rglob("*")
+    return [str(path) for path in paths if "staging" in str(path) or path.suffix == ".new"]
