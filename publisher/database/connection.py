@@ -36,7 +36,7 @@ class DatabaseOptions:
     schema: str | None = None
     """Schema of tables that the source names without one; by default the database's own default."""
     connections: Annotated[int, Ge(1), Le(32)] = 1
-    """Greatest number of connections of one task."""
+    """Greatest number of connections of one task for look-ups; one that reads a table has one more."""
     keys_per_statement: Annotated[int, Ge(1), Le(1000)] = 1000
     """Greatest number of rows asked for by one statement."""
     retries: Annotated[int, Ge(0), Le(100)] = 3
@@ -136,10 +136,16 @@ class Database:
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
-        """A connection, once.  Raises ``LostError`` where there is none or it goes away."""
+        """A connection, once.
+
+        Raises ``LostError`` where there is none or it goes away, ``UnreachableError`` where the
+        server refuses us.
+        """
         try:
             connection = self.engine.connect()
         except DBAPIError as error:
+            if failures.is_refusal(error):  # asking again would only lock the account
+                raise self.unreachable(self.scrubbed(error)) from error
             raise LostError(self.scrubbed(error)) from error
         with connection:
             try:
@@ -162,8 +168,17 @@ class Database:
         return words.replace(self.url.password, "***") if self.url.password else words
 
     def reachable(self) -> None:
-        """Connects and asks for nothing.  Raises ``UnreachableError``; writes nothing."""
-        self.run(lambda connection: connection.exec_driver_sql("SELECT 1").scalar())
+        """Proves that the database answers; writes nothing.
+
+        Raises ``UnreachableError``, and ``FatalError`` where what answers is no database.
+        """
+        # SQLite reads its file for this one
+        sqlite = self.url.get_backend_name() == "sqlite"
+        question = "PRAGMA schema_version" if sqlite else "SELECT 1"
+        try:
+            self.run(lambda connection: connection.exec_driver_sql(question).scalar())
+        except DBAPIError as error:
+            raise fatal(self, error, "Asking for a sign of life") from error
 
     def close(self) -> None:
         """Gives the connections back; a later use makes new ones."""

@@ -23,6 +23,9 @@ _NO_RIGHT_CODES = frozenset({1044, 1045, 1142, 1143, 1227, 1370, 1698})
 # unknown database, table, column; a view that is no longer valid
 _STATEMENT_CODES = frozenset({1046, 1049, 1054, 1064, 1146, 1356})
 _NO_RIGHT_STATE = "42501"
+_REFUSAL = re.compile(
+    "authentication failed|no pg_hba.conf entry|no password supplied|does not exist"
+).search
 
 
 def is_lost(error: DBAPIError) -> bool:
@@ -30,6 +33,12 @@ def is_lost(error: DBAPIError) -> bool:
     if error.connection_invalidated or _state(error) in _PASSING_STATES:
         return True
     return _code(error) in _PASSING_CODES or "database is locked" in str(error.orig)
+
+
+def is_refusal(error: DBAPIError) -> bool:
+    """Whether a server answered and refuses this user or does not have this database."""
+    # PostgreSQL's library gives no code for it, and words in the server's language
+    return _code(error) in _NO_RIGHT_CODES | {1049} or bool(_REFUSAL(str(error.orig)))
 
 
 def is_data_error(error: Exception) -> bool:

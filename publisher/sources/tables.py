@@ -173,6 +173,9 @@ def _portions(
     statement = selected(relation)
     if where is not None:
         statement = statement.where(column(quoted_name(where[0], quote=True)) == where[1])
+    if connection.dialect.name in ("mysql", "mariadb"):
+        # the server waits for us while rows are worked on; its own limit is a minute
+        connection.exec_driver_sql("SET SESSION net_write_timeout = 3600")
     # neither fetched ahead by the driver nor buffered by SQLAlchemy beyond this
     streaming = connection.execution_options(stream_results=True, max_row_buffer=_ROWS_AT_ONCE)
     yield from streaming.execute(statement).partitions(_ROWS_AT_ONCE)

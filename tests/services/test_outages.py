@@ -91,3 +91,24 @@ def server_or_skip() -> AbstractContextManager[servers.Server]:
     except servers.MissingServerError as missing:
         servers.unproved(f"behaviour when PostgreSQL stops ({missing})")
     return servers.postgresql()
+
+
+def test_refusal_of_the_server_is_said_at_once(mariadb: Place) -> None:
+    url = sa.make_url(mariadb.url).set(username="stranger", password="s3cret")
+    began = time.monotonic()
+    with pytest.raises(UnreachableError, match="Access denied") as caught:
+        Database(
+            DatabaseOptions(url=url.render_as_string(hide_password=False), backoff=30)
+        ).reachable()
+    assert "s3cret" not in str(caught.value)
+    assert time.monotonic() - began < 20
+
+
+def test_database_that_is_not_there_is_said_at_once(postgres: Place) -> None:
+    url = sa.make_url(postgres.url).set(database="nothing")
+    began = time.monotonic()
+    with pytest.raises(UnreachableError, match='database "nothing" does not exist'):
+        Database(
+            DatabaseOptions(url=url.render_as_string(hide_password=False), backoff=30)
+        ).reachable()
+    assert time.monotonic() - began < 20

@@ -8,14 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import types
+from sqlalchemy.dialects import mysql, postgresql
 
-from publisher.catalogue import Kind
+from publisher.catalogue import Catalogue, Kind
 from publisher.change import Object, Reason
 from publisher.database import Database, DatabaseOptions
+from publisher.database.catalogue import kind_of
 from publisher.database.key_values import KeyValueError, key_column
 from publisher.database.lookup import DatabaseLookup
 from publisher.errors import FatalError, SettingsError, UnreachableError
-from publisher.query_back import Answer, NoDatabase, Refused, Row
+from publisher.query_back import Answer, Lookup, NoDatabase, Refused, Row
 from publisher.xds.values import text_of
 
 
@@ -112,6 +115,46 @@ def test_file_that_is_no_database_is_an_error_of_the_run(path: Path) -> None:
     database.url = database.url.set(database=str(path))
     with pytest.raises(FatalError, match="file is not a database"):
         database.catalogue().table(None, "t")
+    with pytest.raises(FatalError, match="file is not a database"):
+        database.reachable()
+
+
+def test_parts_fit_the_protocols(path: Path) -> None:
+    database = made(path, "CREATE TABLE t (k INTEGER PRIMARY KEY)")
+    catalogue: Catalogue = database.catalogue()
+    lookup: Lookup = DatabaseLookup(database, text_of)
+    assert catalogue.closed
+    assert catalogue.table(None, "none") is None
+    assert lookup.answers([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("type_", "kind"),
+    [
+        (types.SMALLINT(), Kind.INT),
+        (types.NUMERIC(10, 0), Kind.INT),
+        (types.NUMERIC(10, 2), Kind.DECIMAL),
+        (types.NUMERIC(), Kind.DECIMAL),
+        (types.REAL(), Kind.DECIMAL),
+        (types.DOUBLE_PRECISION(), Kind.DECIMAL),
+        (mysql.DOUBLE(), Kind.DECIMAL),
+        (mysql.TINYINT(display_width=1), Kind.STATE),
+        (mysql.TINYINT(display_width=4), Kind.INT),
+        (mysql.BIT(1), Kind.STATE),
+        (mysql.BIT(8), Kind.INT),
+        (mysql.LONGBLOB(), Kind.OCTET),
+        (mysql.ENUM("a"), Kind.STRING),
+        (mysql.DATETIME(fsp=6), Kind.TIMESTAMP),
+        (postgresql.BYTEA(), Kind.OCTET),
+        (postgresql.UUID(), Kind.STRING),
+        (postgresql.INTERVAL(), Kind.STRING),
+        (postgresql.TIMESTAMP(timezone=True), Kind.TIMESTAMP),
+        (postgresql.ARRAY(types.INTEGER()), Kind.STRING),
+        (types.NullType(), Kind.STRING),
+    ],
+)
+def test_kind_follows_the_sql_type(type_: types.TypeEngine[object], kind: Kind) -> None:
+    assert kind_of(type_) is kind
 
 
 def test_schema_of_sqlite_is_a_name_for_associations_only(path: Path) -> None:
