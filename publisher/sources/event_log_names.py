@@ -15,7 +15,7 @@ from publisher.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, parse
 from publisher.lanes import key_lane, table_hash
 
 _PART = re.compile(
-    r'\s*(?:"((?:[^"]|"")*)"|`((?:[^`]|``)*)`|\[((?:[^\]]|\]\])*)\]|([^."`\[\]]+?))\s*(\.|$)'
+    r'\s*(?:"((?:[^"]|"")*)"|`((?:[^`]|``)*)`|\[((?:[^\]]|\]\])*)\]|([^."`\[\]\s][^."`\[\]]*?))\s*(\.|$)'
 )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import NoReturn
 
 import numpy as np
@@ -18,7 +19,8 @@ BATCH_ROWS = 16_384
 REMEMBERED = 1000
 TOO_LONG = "the line is longer than max_record; raise that setting"
 
-Row = list[str | None]
+Row = tuple[str | None, ...]
+_PLAIN = frozenset({str, type(None)})
 
 
 class _ProblemError(ValueError):
@@ -77,7 +79,7 @@ class _Reader:
             theirs: ours for ours in columns.names for theirs in [columns.written.get(ours, ours)]
         }
         self._folded = {theirs.casefold(): ours for theirs, ours in self._ours.items()}
-        self._places: dict[tuple[str, ...], list[int]] = {}
+        self._picks: dict[tuple[str, ...], Callable[[tuple[object, ...]], Row]] = {}
         self._start()
 
     def _start(self) -> None:
@@ -114,21 +116,23 @@ class _Reader:
     def _row(self, line: bytes) -> Row:
         pairs = _parse(line)
         keys, values = zip(*pairs, strict=True) if pairs else ((), ())
-        places = self._places.get(keys)
-        if places is None:
-            places = self._locate(keys)
-            if len(self._places) < REMEMBERED:
-                self._places[keys] = places
-        row = [None if at < 0 else values[at] for at in places]
-        for i, value in enumerate(row):
-            if value is not None and type(value) is not str:
-                row[i] = _text(value, self._names[i])
+        pick = self._picks.get(keys)
+        if pick is None:
+            pick = _picker(self._locate(keys))
+            if len(self._picks) < REMEMBERED:
+                self._picks[keys] = pick
+        row: Row = pick((*values, None))
+        if not _PLAIN.issuperset(map(type, row)):
+            row = tuple(map(_text, row, self._names))
         if b"\\u" in line:
             _check_pairs(row, self._names)
         return row
 
     def _locate(self, keys: tuple[str, ...]) -> list[int]:
-        """Index among ``keys`` of each of our names, -1 where it may be absent and is."""
+        """Index among ``keys`` of each of our names, -1 where it may be absent and is.
+
+        There the values are followed by ``None``.
+        """
         if len(set(keys)) < len(keys):
             raise _ProblemError("a key is there twice in the object; leave one of them")
         named: dict[str, int] = {}
@@ -143,6 +147,13 @@ class _Reader:
                 " add it, or map its name in the settings (columns)"
             )
         return [named.get(name, -1) for name in self._names]
+
+
+def _picker(places: list[int]) -> Callable[[tuple[object, ...]], Row]:
+    if len(places) > 1:
+        return itemgetter(*places)
+    only = itemgetter(*places)
+    return lambda values: (only(values),)
 
 
 def _parse(line: bytes) -> tuple[tuple[str, object], ...]:
@@ -171,9 +182,11 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _text(value: object, name: str) -> str:
+def _text(value: object, name: str) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if value is None or isinstance(value, str):
+        return value
     raise _ProblemError(f"{name} holds a nested value; write text, a number or null")
 
 
