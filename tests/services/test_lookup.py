@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import pytest
 import sqlalchemy as sa
@@ -11,6 +12,7 @@ from publisher.catalogue import Kind
 from publisher.change import Object, Reason
 from publisher.database import Database
 from publisher.database.lookup import DatabaseLookup
+from publisher.database.statements import InListQuery, JoinQuery
 from publisher.errors import FatalError
 from publisher.keys import quote
 from publisher.query_back import Answer, Refused, Row
@@ -371,3 +373,30 @@ def test_keys_of_any_type_in_mariadb(mariadb: Place, sql_type: str, stored: str,
     )
     (answer,) = ask(mariadb.database(), "t", f"k={key}")
     assert values(answer)[1] == "1"
+
+
+def test_server_made_text_is_that_of_the_plain_way(postgres: Place) -> None:
+    postgres.execute(
+        "CREATE TABLE t (i BIGINT, s VARCHAR(9), c CHAR(4), n NUMERIC(9,3), b BOOLEAN, d DATE,"
+        " t TIME, ts TIMESTAMP, x BYTEA, u UUID, PRIMARY KEY (i, s))",
+        "INSERT INTO t VALUES (1, 'a', 'x', 1.250, TRUE, '2020-02-29', '01:02:03',"
+        " '2020-02-29 01:02:03', '\\x00FF', '6ecd8c99-4036-403d-bf84-cf8400f67836'),"
+        " (2, '', '', 0, FALSE, '1066-10-14', '23:59:59', '1066-10-14 00:00:00', '', NULL),"
+        " (3, 'b', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    )
+    database = postgres.database()
+    relation = database.catalogue().relation(None, "t")
+    assert relation is not None
+    queries = [
+        way(database.engine.dialect, relation, columns, text_of)
+        for columns in [("i",), ("i", "s")]
+        for way in (JoinQuery, InListQuery)
+    ]
+    texts = [["3", "b"], ["1", "a"], ["2", ""], ["9", "b"]]
+    fast, plain, fast_compound, plain_compound = (
+        database.run(partial(query.rows, lot=[query.key(text[:width]) for text in texts]))
+        for query, width in zip(queries, [1, 1, 2, 2], strict=True)
+    )
+    assert fast == plain == fast_compound == plain_compound
+    assert isinstance(fast[0], Row)
+    assert fast[3] is None
