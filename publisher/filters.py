@@ -42,6 +42,18 @@ class Filter:
         self._tables: dict[tuple[str | None, str], bool] = {}
         self._columns: dict[tuple[str, str], bool] = {}
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing can speak against any change."""
+        options = self._options
+        return not (
+            self._loopback_user
+            or options.include
+            or options.exclude
+            or self._selects_columns
+            or self._held_after is not None
+        )
+
     def decision(self, change: Change) -> Decision | None:
         """Why the change is not to be published, or ``None`` where nothing speaks against it."""
         if self._loopback_user is not None and change.perpetrator == self._loopback_user:

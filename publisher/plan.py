@@ -16,9 +16,10 @@ of the positions of their first changes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from operator import itemgetter
 from typing import NamedTuple
 
 from publisher.change import (
@@ -42,6 +43,9 @@ _KEYS_TO_ASK = 1_000
 _DOCUMENTS_HELD = 20_000
 _BYTES_HELD = 32 << 20
 """What may wait in memory behind objects that are still to be looked up."""
+
+
+_PLACE = itemgetter(0, 1)
 
 
 class LookedUp(NamedTuple):
@@ -95,13 +99,13 @@ class Planner:
 
     def add(self, changes: Iterable[Change]) -> Planned:
         """Takes the next changes; gives what is ready."""
-        for change in changes:
-            decision = self._filter.decision(change)
-            if decision is not None:
-                self._planned.decisions.append(decision)
-            elif self._polls is None:
+        if not self._filter.idle:
+            changes = self._filtered(changes)
+        if self._polls is None:
+            for change in changes:
                 self._close(ObjectPoll(change.rank, change.object, [change]))
-            else:
+        else:
+            for change in changes:
                 for poll in self._polls.add(change):
                     self._close(poll)
         return self._take()
@@ -113,6 +117,14 @@ class Planner:
                 self._close(poll)
         self._ask()
         return self._take()
+
+    def _filtered(self, changes: Iterable[Change]) -> Iterator[Change]:
+        for change in changes:
+            decision = self._filter.decision(change)
+            if decision is None:
+                yield change
+            else:
+                self._planned.decisions.append(decision)
 
     def _close(self, poll: ObjectPoll) -> None:
         changes = self._inside(self._distinct(poll.changes))
@@ -209,19 +221,21 @@ class Planner:
         rendered = self._renderer.render(*entry, answer)
         self._planned.decisions += rendered.decisions
         for rank, document in rendered.documents:
-            heappush(self._ordered, (rank, document.position, document))
+            self._ordered.append((rank, document.position, document))
             self._bytes_held += len(document.text)
 
     def _take(self) -> Planned:
         """All that is ready: documents up to the first change that is still open."""
-        if not self._waiting:
+        if not self._waiting and self._ordered:
+            self._ordered.sort(key=_PLACE)
             oldest = self._polls.oldest() if self._polls is not None else None
-            end = (oldest.rank, oldest.position) if oldest is not None else None
-            documents = self._planned.documents
-            while self._ordered and (end is None or self._ordered[0][:2] < end):
-                document = heappop(self._ordered)[2]
-                self._bytes_held -= len(document.text)
-                documents.append(document)
+            ready = len(self._ordered)
+            if oldest is not None:
+                ready = bisect_left(self._ordered, (oldest.rank, oldest.position), key=_PLACE)
+            documents = [document for _, _, document in self._ordered[:ready]]
+            del self._ordered[:ready]
+            self._planned.documents += documents
+            self._bytes_held -= sum([len(document.text) for document in documents])
         planned, self._planned = self._planned, Planned()
         return planned
 

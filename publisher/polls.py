@@ -7,7 +7,7 @@ object stays in that one's poll; a poll holds at most ``poll_size`` events of on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -44,6 +44,9 @@ class ObjectPoll:
         return self.changes[0]
 
 
+_NONE: tuple[ObjectPoll, ...] = ()
+
+
 class Polls:
     """Cuts the changes of one lane, given in rank order, into polls of objects.
 
@@ -56,21 +59,21 @@ class Polls:
         self._open: dict[Object, ObjectPoll] = {}
         self._due = 0
 
-    def add(self, change: Change) -> Iterator[ObjectPoll]:
+    def add(self, change: Change) -> Sequence[ObjectPoll]:
         """Takes one change, gives the polls of objects that can get no further change."""
         rank = change.rank
-        if rank >= self._due and self._open:
-            yield from self._expired(rank)
+        closed = self._expired(rank) if rank >= self._due and self._open else _NONE
         number = (rank - 1) // self._size
         poll = self._open.get(change.object)
         if poll is not None and not self._belongs(change, number, poll):
-            yield self._open.pop(change.object)
+            closed = [*closed, self._open.pop(change.object)]
             poll = None
         if poll is None:
             poll = self._open[change.object] = ObjectPoll(number, change.object)
             if len(self._open) == 1:
                 self._due = self._end(poll, rank)
         poll.changes.append(change)
+        return closed
 
     def rest(self) -> Iterator[ObjectPoll]:
         """The polls that are still open when the lane ends."""
@@ -96,13 +99,15 @@ class Polls:
         """The first rank at which the poll can get no further change of its object."""
         return max((poll.number + 1) * self._size + 1, last_rank + self._slack + 1)
 
-    def _expired(self, rank: int) -> Iterator[ObjectPoll]:
+    def _expired(self, rank: int) -> list[ObjectPoll]:
         # Oldest first, and no further than the first that goes on: documents leave in the order of
         # positions, so what is behind it would have to wait for it anyway.
-        while self._open:
-            obj, poll = next(iter(self._open.items()))
+        closed: list[ObjectPoll] = []
+        for poll in self._open.values():
             self._due = self._end(poll, poll.changes[-1].rank)
             if rank < self._due:
-                return
-            del self._open[obj]
-            yield poll
+                break
+            closed.append(poll)
+        for poll in closed:
+            del self._open[poll.object]
+        return closed

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,37 +13,30 @@ from publisher.change import Change, Object, Position
 
 
 Image = tuple[str | None, ...]
+T = TypeVar("T", bound=tuple[object, ...])
 
 
 def changes_of(batch: pa.RecordBatch, rows: Sequence[int]) -> list[Change]:
     """The changes of a batch that has nothing but changes in it; ``rows`` are their row numbers."""
-    objects = map(
-        Object._make,
-        zip(_plain(batch, "schema"), _plain(batch, "table"), _plain(batch, "key"), strict=True),
+    fields = (
+        rows,
+        _tuples(Object, batch, Object._fields),
+        _tuples(Position, batch, Position._fields),
+        _plain(batch, "rank"),
+        _plain(batch, "event_type"),
+        _images(batch.column("columns"), absent=()),
+        _images(batch.column("old"), absent=None),
+        _images(batch.column("new"), absent=None),
+        _plain(batch, "event_time"),
+        _plain(batch, "perpetrator"),
+        _plain(batch, "transaction"),
     )
-    positions = map(
-        Position._make,
-        zip(*(_plain(batch, name) for name in Position._fields), strict=True),
-    )
-    return list(
-        map(
-            Change._make,
-            zip(
-                rows,
-                objects,
-                positions,
-                _plain(batch, "rank"),
-                _plain(batch, "event_type"),
-                _images(batch.column("columns"), absent=()),
-                _images(batch.column("old"), absent=None),
-                _images(batch.column("new"), absent=None),
-                _plain(batch, "event_time"),
-                _plain(batch, "perpetrator"),
-                _plain(batch, "transaction"),
-                strict=True,
-            ),
-        )
-    )
+    return list(map(partial(tuple.__new__, Change), zip(*fields, strict=True)))
+
+
+def _tuples(kind: type[T], batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[T]:
+    """Named tuples of some columns; straight from C, a third of the time that ``_make`` takes."""
+    return map(partial(tuple.__new__, kind), zip(*(_plain(batch, n) for n in names), strict=True))
 
 
 def _plain(batch: pa.RecordBatch, name: str) -> Sequence[object]:

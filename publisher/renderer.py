@@ -229,7 +229,7 @@ class Renderer:
     def _documents(
         self, poll: ObjectPoll, name: str, pieces: list[Piece]
     ) -> Iterator[tuple[int, Document]]:
-        operations = list(_grouped(pieces))
+        operations = _grouped(pieces)
         size = self._options.batch_size
         for start in range(0, len(operations), size):
             batch = operations[start : start + size]
@@ -271,24 +271,18 @@ def _images(change: Change) -> tuple[Sequence[str | None], Sequence[str | None]]
     return change.old or absent, change.new or absent
 
 
-def _grouped(pieces: list[Piece]) -> Iterator[list[Piece]]:
+def _grouped(pieces: list[Piece]) -> list[list[Piece]]:
     """Pieces of one operation together."""
-    group: list[Piece] = []
+    groups: list[list[Piece]] = []
+    kind, joinable = "", False
     for piece in pieces:
-        joins = (
-            group
-            and piece.kind == group[-1].kind
-            and piece.change.event_type in PER_FIELD
-            and group[-1].change.event_type in PER_FIELD
-        )
-        if joins:
-            group.append(piece)
+        per_field = piece.change.event_type in PER_FIELD
+        if joinable and per_field and piece.kind == kind:
+            groups[-1].append(piece)
         else:
-            if group:
-                yield group
-            group = [piece]
-    if group:
-        yield group
+            groups.append([piece])
+            kind, joinable = piece.kind, per_field
+    return groups
 
 
 def _refused(change: Change, reason: Reason, detail: str) -> Decision:

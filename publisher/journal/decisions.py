@@ -39,6 +39,7 @@ file and ``document`` one of the lane's document index; -1 where there is none."
 _REPEATING = ["source", "part", "split", "records", "schema", "table", "event_type", "reason"]
 _ROWS_TO_WRITE = 50_000
 _NONE = -1
+_PUBLISHED = int(Outcome.PUBLISHED)
 
 
 class DecisionLog:
@@ -82,10 +83,13 @@ class DecisionLog:
 
     def publish(self, document: Document, number: int) -> None:
         """Notes the changes of a document as published; ``number`` counts a lane's documents."""
+        base, outcomes, documents = self._base, self._outcome, self._document
         for row in document.rows:
-            at = row - self._base
-            self._claim(at, row, Outcome.PUBLISHED)
-            self._document[at] = number
+            at = row - base
+            if at < 0 or outcomes[at]:
+                raise _decided_twice(row)
+            outcomes[at] = _PUBLISHED
+            documents[at] = number
 
     def advance(self) -> None:
         """Writes what is decided, as far as nothing before it is undecided."""
@@ -113,19 +117,19 @@ class DecisionLog:
 
     def _claim(self, at: int, row: int, outcome: Outcome) -> None:
         if at < 0 or self._outcome[at]:
-            raise InternalError(f"change {row} of a lane was decided twice")
+            raise _decided_twice(row)
         self._outcome[at] = outcome
 
     def _decided(self, batch: pa.RecordBatch, count: int) -> pa.Table:
-        texts = [self._texts.pop(row, (None, None)) for row in range(self._base, self._base + count)]
+        details, raws = self._texts_of(count)
         columns = [batch.column(name) for name in ARRIVAL_COLUMNS]
         columns += [
             pa.array(self._outcome[:count], pa.int8()),
             pa.array(self._reason[:count], pa.string()),
             pa.array(self._by[:count], pa.int64()),
             pa.array(self._document[:count], pa.int64()),
-            pa.array([detail for detail, _ in texts], pa.string()),
-            pa.array([raw for _, raw in texts], pa.string()),
+            details,
+            raws,
         ]
         table = pa.Table.from_arrays(columns, schema=DECISION_SCHEMA)
         self._count(table)
@@ -133,6 +137,15 @@ class DecisionLog:
             del window[:count]  # type: ignore[attr-defined]
         self._base += count
         return table
+
+    def _texts_of(self, count: int) -> tuple[pa.Array, pa.Array]:
+        """Details and raw records of the next ``count`` arrivals."""
+        if not self._texts:
+            return pa.nulls(count, pa.string()), pa.nulls(count, pa.string())
+        rows = range(self._base, self._base + count)
+        texts = [self._texts.pop(row, (None, None)) for row in rows]
+        details, raws = zip(*texts, strict=True)
+        return pa.array(details, pa.string()), pa.array(raws, pa.string())
 
     def _count(self, table: pa.Table) -> None:
         grouped = table.group_by(["source", "outcome", "reason"]).aggregate([("records", "sum")])
@@ -151,3 +164,7 @@ class DecisionLog:
         if self._ready:
             self._writer.write_table(pa.concat_tables(self._ready))
             self._ready.clear()
+
+
+def _decided_twice(row: int) -> InternalError:
+    return InternalError(f"change {row} of a lane was decided twice")

@@ -53,8 +53,7 @@ class DocumentLog:
     def write(self, source: int, document: Document) -> int:
         """Appends a document; returns its number in the lane, from 0."""
         line = document.text.encode()
-        self._part.write(line)
-        self._part.write(b"\n")
+        self._part.write(line + b"\n")
         obj = document.object
         self._pending.append(
             (
