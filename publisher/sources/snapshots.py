@@ -49,11 +49,6 @@ class Split:
     length: int
     """Bytes of the whole file when the splits were made."""
 
-    @property
-    def at(self) -> str:
-        """The split, for messages."""
-        return f"{self.path} (from record {self.first})" if self.start else self.path
-
 
 def files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """The files of a snapshot: as given, directories in name order, without hidden ones and those
