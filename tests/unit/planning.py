@@ -133,9 +133,9 @@ class Setup:
 
 def operations(document: Document) -> str:
     """A document in short: ``modify a-Jack+John b!`` -- ``-`` remove, ``+`` add, ``!`` remove all."""
-    return "; ".join(
-        _operation(element) for element in etree.fromstring(document.text).find("input")
-    )
+    sent = etree.fromstring(document.text).find("input")
+    assert sent is not None
+    return "; ".join(map(_operation, sent))
 
 
 def _operation(element: etree._Element) -> str:
