@@ -44,13 +44,13 @@ def demo(console: Console, directory: Path) -> None:
     prepare(directory, story)
     console.print(
         f"{directory / DATABASE}: {len(story.company.employees):,} employees, "
-        f"{len(story.events):,} rows in event_log\n"
+        f"{len(story.events):,} rows in event_log. Publishing ...\n"
     )
     report = publish(directory)
     wrong = differences(story.counts(live=True), report)
     if wrong:
         raise InternalError("the run did not give what it must: " + "; ".join(wrong))
-    target = Path(str(report["target"]))
+    target, journal = Path(str(report["target"])), Path(str(report["journal"]))
     print_documents(console, sample_documents(target))
     print_counts(console, story.counts(live=True))
     console.print(f"\n{report['documents']:,} documents in {_shown(target)}", soft_wrap=True)
@@ -58,7 +58,7 @@ def demo(console: Console, directory: Path) -> None:
     console.print(
         f"All counts are those that the demo's own bookkeeping expects ({seconds:.0f} s)."
     )
-    print_next(console, directory, target, story)
+    print_next(console, directory, target, journal, story)
 
 
 def prepare(directory: Path, story: Story) -> None:
@@ -90,18 +90,20 @@ def publish(directory: Path) -> dict[str, object]:
     return loaded
 
 
-def print_next(console: Console, directory: Path, target: Path, story: Story) -> None:
+def print_next(
+    console: Console, directory: Path, target: Path, journal: Path, story: Story
+) -> None:
     """Commands that work as they are printed."""
     program = _shown(Path(sys.executable).with_name("xds-publisher"))
-    replayed = directory / "replayed"
-    journal = directory / ".xds-publisher"
+    told = f"explain {_shown(journal)}"
     commands = {
-        "Why did this change give no document of its own?": f"explain {journal} {story.superseded}",
-        "What is wrong with that one?": f"explain {journal} {story.rejected}",
-        "All that happened to a user:": f"explain {journal} idu=4,table=usr,schema=indirect",
+        "Why did this change give no document of its own?": f"{told} {story.superseded}",
+        "What is wrong with that one?": f"{told} {story.rejected}",
+        "All that happened to a user:": f"{told} idu=4,table=usr,schema=indirect",
         "Are all documents valid?": f"validate {_shown(target)}/part-*.xds",
         "The same from a snapshot of the log:": (
-            f"replay {directory / SNAPSHOT} --to {replayed} -c {directory / JOB} --now {NOW}"
+            f"replay {directory / SNAPSHOT} --to {directory / 'replayed'} "
+            f"-c {directory / JOB} --now {NOW}"
         ),
     }
     console.print("\n[bold]What to type next")

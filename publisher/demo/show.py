@@ -14,16 +14,21 @@ from rich.table import Table
 from publisher.change import Outcome
 from publisher.demo.story import Counts
 
-SAMPLES = ("add", "modify", "delete")
+SAMPLES = {
+    "add": "idu=1,table=usr",
+    "modify": "idu=1,table=usr",
+    "delete": "idu=2,table=usr",
+}
+"""Kinds of operations, and of which object one is shown."""
 
 
 def sample_documents(folder: Path) -> dict[str, str]:
-    """The first document of a user for each kind of operation, indented for reading."""
+    """One document for each kind of operation, indented for reading."""
     found: dict[str, str] = {}
     for line in _documents(folder):
-        for kind in SAMPLES:
-            if kind not in found and f'<{kind} class-name="usr"' in line:
-                found[kind] = _indented(line)
+        for kind, name in SAMPLES.items():
+            if f"<{kind} " in line and f"<association>{name}," in line:
+                found.setdefault(kind, _indented(line))
         if len(found) == len(SAMPLES):
             break
     return found

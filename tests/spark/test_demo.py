@@ -1,0 +1,46 @@
+"""The demo gives what it says, and the commands that it prints work as they are printed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DEMO = [sys.executable, "-m", "publisher.demo"]
+
+
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    directory = tmp_path_factory.mktemp("tour")
+    env = {**os.environ, "COLUMNS": "100"}
+    done = subprocess.run(DEMO, cwd=directory, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return directory, done.stdout
+
+
+def test_shows_documents_and_counts(tour: tuple[Path, str]) -> None:
+    _, shown = tour
+    for kind in ("add", "modify", "delete"):
+        assert f'<{kind} class-name="usr">' in shown
+    for outcome in ("published", "superseded", "ignored", "held", "rejected", "read"):
+        assert f"│ {outcome} " in shown
+
+
+def test_every_command_that_it_prints_works(tour: tuple[Path, str]) -> None:
+    directory, shown = tour
+    commands = [line.strip() for line in shown.splitlines() if line.startswith("    /")]
+    assert len(commands) == 5
+    for command in commands:
+        done = subprocess.run(
+            command, shell=True, cwd=directory, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, command + done.stderr
+
+
+def test_leaves_a_directory_alone_that_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("all of it")
+    done = subprocess.run([*DEMO, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "name another directory" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
