@@ -145,11 +145,15 @@ def _join_sql(dialect: Dialect, relation: Relation, columns: Sequence[str]) -> s
     if relation.schema is not None:
         table = f"{quoted(relation.schema)}.{table}"
     rows = f"ROWS FROM (unnest({', '.join(arrays)})) WITH ORDINALITY AS k ({names}, n)"
-    if len(columns) == 1:
-        # says what the join says, and makes the planner use the index (measured: 3 times faster)
-        on += f" AND t.{quoted(columns[0])} = ANY ({arrays[0]})"
+    if set(columns) == set(relation.table.key):
+        # by the primary key's index, whatever the planner believes of the table (measured: 3 times faster)
+        joined = f"CROSS JOIN LATERAL (SELECT * FROM {table} AS t WHERE {on} OFFSET 0) AS t"  # noqa: S608
+    else:
+        if len(columns) == 1:
+            on += f" AND t.{quoted(columns[0])} = ANY ({arrays[0]})"  # lets an index be used
+        joined = f"JOIN {table} AS t ON {on}"
     # all names stand quoted, values are parameters
-    return f"SELECT k.n, {', '.join(items)} FROM {rows} JOIN {table} AS t ON {on}"  # noqa: S608
+    return f"SELECT k.n, {', '.join(items)} FROM {rows} {joined}"  # noqa: S608
 
 
 class InListQuery:
