@@ -105,9 +105,10 @@ class Jvm:
         return self.gateway
 
     def stop(self) -> None:
-        """Ends the JVM; it removes its temporary files."""
+        """Ends the JVM, which removes its temporary files; does nothing where it has ended."""
         assert self.process.stdin is not None
         self.process.stdin.close()
+        shutil.rmtree(self.answer.parent, ignore_errors=True)
         try:
             self.process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:

@@ -19,6 +19,8 @@ from publisher.errors import SettingsError
 from publisher.spark.jvm import Jvm, start_jvm
 from publisher.spark.options import DEFAULTS, SparkOptions, conf_of
 
+__all__ = ["spark_session", "start_jvm"]
+
 _OLDEST = (4, 1)
 _GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
