@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from publisher import __version__
-from publisher.errors import BudgetError, FindingsError, PublisherError, SettingsError
+from publisher.errors import BudgetError, FindingsError, PublisherError, SettingsError, of_system
 
 if TYPE_CHECKING:
     from publisher.journal.report import RunReport
@@ -41,9 +41,7 @@ class Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except OSError as error:
-            about = f"{error.filename}: " if error.filename else ""
-            advice = "mend it, then start the same command again"
-            _fail(ctx, [f"{about}{error.strerror or error}: {advice}"], PublisherError.exit_code)
+            _fail(ctx, [of_system(error).message], PublisherError.exit_code)
         except Exception as error:  # noqa: BLE001 - the last resort; all is shown on request
             said = (str(error) or "no message").splitlines()[0]
             _fail(ctx, [f"{type(error).__name__}: {said}", _REPORT], PublisherError.exit_code)

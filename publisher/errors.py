@@ -17,6 +17,11 @@ position and end with what to do.  All of them can be pickled: they cross proces
 
 from __future__ import annotations
 
+import errno
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Numbers of system errors that say that a disk is full."""
+
 
 class PublisherError(Exception):
     """Root of all errors that the program raises on purpose."""
@@ -71,3 +76,15 @@ class FatalError(PublisherError):
 
 class InternalError(PublisherError):
     """The program broke a promise of its own; nothing of the run was committed."""
+
+
+def of_system(error: OSError) -> FatalError:
+    """What the system refused, in one line."""
+    # a copy names its source first, its target second
+    path = error.filename2 or error.filename
+    if error.errno in NO_SPACE:
+        where = path or "the disk of the output, of the journal or of Spark's temporary files"
+        return FatalError(f"no space left on {where}: free space and start again")
+    about = f"{path}: " if path else ""
+    advice = "mend it, then start the same command again"
+    return FatalError(f"{about}{error.strerror or error}: {advice}")

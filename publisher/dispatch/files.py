@@ -66,14 +66,16 @@ class FileDispatcher:
         )
 
     def prepare(self, run: str) -> None:
-        """Makes the directory, with the mark that the run was begun there.
+        """Makes the directory, with the mark that the run was begun there, or is there wholly.
 
         Raises:
             UsageError: As ``check``.
         """
         self.check(run)
         self.directory.mkdir(parents=True, exist_ok=True)
-        if not self.dispatched(run):
+        if self.dispatched(run):
+            shutil.rmtree(self.directory / DOCUMENT_STAGING, ignore_errors=True)
+        else:
             self._begin(run)
 
     def dispatched(self, run: str) -> bool:

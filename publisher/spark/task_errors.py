@@ -6,7 +6,6 @@ line in whatever text Spark wraps around it and raises the error that the task m
 
 from __future__ import annotations
 
-import errno
 import json
 import re
 from collections.abc import Iterator
@@ -15,11 +14,10 @@ from contextlib import contextmanager
 from pyspark.errors import PySparkException
 
 from publisher import errors
-from publisher.errors import FatalError, PublisherError, SettingsError
+from publisher.errors import NO_SPACE, FatalError, PublisherError, SettingsError, of_system
 
 _MARK = "xds-publisher-error:"
 _MARKED = re.compile(re.escape(_MARK) + r"(\{.*\})")
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _MESSAGES = (
     (
         re.compile(r"No space left on device|Disk quota exceeded"),
@@ -97,9 +95,8 @@ def _explained(error: BaseException) -> PublisherError:
         return FatalError(
             "a worker ran out of memory: use fewer cores or more memory, and start again"
         )
-    if isinstance(error, OSError) and error.errno in _NO_SPACE:
-        where = error.filename or "the disk of the journal or of Spark's temporary files"
-        return FatalError(f"no space left on {where}: free space and start again")
+    if isinstance(error, OSError):
+        return of_system(error)
     return FatalError(f"{error}: mend this and start again")
 
 
@@ -109,8 +106,8 @@ def _noticed_by_spark(error: BaseException, text: str) -> PublisherError | None:
         and "Py4JJavaError" not in type(error).__name__
     ):
         return None
-    if isinstance(error, OSError) and error.errno in _NO_SPACE:
-        return _explained(error)
+    if isinstance(error, OSError) and error.errno in NO_SPACE:
+        return of_system(error)
     for pattern, message in _MESSAGES:
         found = pattern.search(text)
         if found:

@@ -1,0 +1,266 @@
+"""A replay that is killed, runs out of disk or meets another: the next start makes it whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from publisher.cli import cli
+from publisher.job import replay
+from publisher.job_file import load
+from publisher.journal.lock import locked
+from publisher.journal.manifest import MANIFEST, Journal, Manifest
+from tests.spark import whole_log as log
+from tests.unit.event_log_files import csv_text, event
+
+EVENTS = 20_000
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A replay as it should be: its input, what it published, and how it was before its commit."""
+
+    job: Path
+    snapshot: Path
+    target: Path
+    staged: Path
+    manifest: Path
+
+    def start(self, target: Path, **options: bool) -> str:
+        """Starts it into another directory; the state that it reports."""
+        report = replay(load(self.job), [self.snapshot], str(target), **options)
+        assert report.read == EVENTS + len(log.LOG)
+        return report.state
+
+    def invoke(self, target: Path) -> tuple[int, str]:
+        """The same by the command line: exit code and stderr."""
+        result = CliRunner().invoke(cli, [*self.words(target)])
+        return result.exit_code, result.stderr
+
+    def words(self, target: Path) -> list[str]:
+        return ["replay", str(self.snapshot), "--to", str(target), "-c", str(self.job)]
+
+    def assert_whole(self, target: Path) -> None:
+        """The same bytes, and nothing beside them."""
+        assert log.published(target) == log.published(self.target)
+        assert not log.left_over(target)
+        names = {path.name for path in self.target.rglob("*")}
+        assert {path.name for path in target.rglob("*")} == names
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    base = tmp_path_factory.mktemp("crash")
+    rows = [
+        event(100 + n, table_key=f"idu={n % 5_000}", new_value=f"value {n}") for n in range(EVENTS)
+    ]
+    (base / "log.csv").write_text(csv_text([*log.ROWS, *rows]))
+    run = Undisturbed(
+        log.job(base / "job.toml"), base / "log.csv", base / "out", base / "staged", base / "to-be"
+    )
+    commit = Journal.commit
+
+    def kept(journal: Journal, manifest: Manifest) -> None:
+        shutil.copytree(run.target, run.staged)
+        run.manifest.write_text(manifest.to_json())
+        commit(journal, manifest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "commit", kept)
+        assert run.start(run.target) == "published"
+    run.assert_whole(run.target)
+    return run
+
+
+def killed_at_each_step(run: Undisturbed, work: Path, *, again: bool = False) -> list[Path]:
+    """Directories of replays that were killed at one step each."""
+    work.mkdir()
+    paths = [run.staged, run.manifest, work, run.job, run.snapshot]
+    words = map(str, [*paths, run.target] if again else paths)
+    command = [sys.executable, "-m", "tests.spark.killed_commits", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    directories = sorted(work.iterdir())
+    assert len(directories) == int(done.stdout) + 1 > 10
+    run.assert_whole(directories.pop())
+    return directories
+
+
+def test_killed_at_any_step_from_the_commit_on_it_goes_on(undisturbed, tmp_path):
+    killed = killed_at_each_step(undisturbed, tmp_path / "work")
+    planned = [path for path in killed if (path / "_journal" / MANIFEST).exists()]
+    unplanned = [path for path in killed if path not in planned]
+    assert len(planned) > 10
+    for directory in [*planned, unplanned[0], unplanned[-1]]:
+        assert undisturbed.start(directory) in ("published", "already published")
+        undisturbed.assert_whole(directory)
+
+
+def test_killed_at_any_step_of_once_more_it_goes_on(undisturbed, tmp_path):
+    again = tmp_path / "finished"
+    shutil.copytree(undisturbed.target, again)
+    killed = killed_at_each_step(replace(undisturbed, target=again), tmp_path / "work", again=True)
+    lost = [path for path in killed if not (path / "_journal" / MANIFEST).exists()]
+    for directory in killed:
+        if directory not in lost[1:-1]:
+            assert undisturbed.start(directory) in ("published", "already published")
+            undisturbed.assert_whole(directory)
+
+
+@dataclass
+class Program:
+    """The program in processes of its own."""
+
+    run: Undisturbed
+    target: Path
+
+    def __enter__(self) -> Program:
+        words = [sys.executable, "-m", "publisher.cli", *self.run.words(self.target)]
+        self.process = subprocess.Popen(
+            words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        self.seen: set[int] = set()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def wait_for(self, reached: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 60
+        while not reached():
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        self.seen = descendants(self.process.pid)
+
+    def kill(self, *also: int) -> None:
+        for number in (self.process.pid, *also):
+            os.kill(number, signal.SIGKILL)
+        self.process.wait()
+
+
+def descendants(root: int) -> set[int]:
+    """Processes below one, by what the system says of parents."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    found = {root}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {root}
+
+
+def running(number: int) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_killed_while_planning_it_goes_on_and_leaves_no_process(undisturbed, tmp_path):
+    target = tmp_path / "out"
+    with Program(undisturbed, target) as program:
+        program.wait_for(lambda: [*(target / "_journal/staging").glob("*/*.decisions.parquet")])
+        code, message = undisturbed.invoke(target)  # a second one beside it
+        assert code == 2
+        assert "another program is working in" in message
+        program.kill()
+    assert len(program.seen) >= 3  # the JVM, the daemon, workers
+    assert not (target / "run.json").exists()
+    assert undisturbed.start(target) == "published"
+    undisturbed.assert_whole(target)
+    deadline = time.monotonic() + 10
+    while any(map(running, program.seen)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [*filter(running, program.seen)]
+
+
+def test_killed_with_all_its_processes_while_starting_it_goes_on(undisturbed, tmp_path):
+    target = tmp_path / "out"
+    with Program(undisturbed, target) as program:
+        program.wait_for(lambda: (target / "_journal/staging").exists())
+        program.kill(*program.seen)
+    assert undisturbed.start(target) == "published"
+    undisturbed.assert_whole(target)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[tuple[Path, Callable[[str], None]]]:
+    """A file system of 1 MB, and what gives it another size."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    command = [mount or "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("not proved: a full disk (only root can mount a small one)")
+
+    def resize(size: str) -> None:
+        subprocess.run([command[0], "-o", f"remount,size={size}", str(disk)], check=True)
+
+    yield disk, resize
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_full_disk_is_one_clear_error_and_the_next_start_goes_on(undisturbed, small_disk, capfd):
+    disk, resize = small_disk
+    code, message = undisturbed.invoke(disk / "out")
+    assert code == 1
+    assert message.startswith("error: no space left on")
+    assert message.count("\n") == 1
+    assert "Traceback" not in capfd.readouterr().err
+    resize("64m")
+    assert undisturbed.start(disk / "out") == "published"
+    undisturbed.assert_whole(disk / "out")
+
+
+def test_full_disk_of_a_further_directory_is_one_clear_error(undisturbed, small_disk):
+    disk, resize = small_disk
+    words = ["dispatch", str(undisturbed.target), "--to", str(disk / "out")]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: no space left on")
+    assert result.stderr.count("\n") == 1
+    resize("64m")
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    assert log.published(disk / "out") == log.published(undisturbed.target)
+    assert not log.left_over(disk / "out")
+
+
+def test_two_programs_do_not_work_in_one_directory(undisturbed, tmp_path):
+    with locked(tmp_path / "out" / "_journal"):
+        code, message = undisturbed.invoke(tmp_path / "out")
+    assert code == 2
+    assert "another program is working in" in message
+
+
+def test_journal_of_another_version_is_refused(undisturbed, tmp_path):
+    target = tmp_path / "out"
+    shutil.copytree(undisturbed.target, target)
+    path = target / "_journal" / MANIFEST
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99, "program": "x 9.9"}))
+    for words in (
+        undisturbed.words(target),
+        ["explain", str(target), "1"],
+        ["dispatch", str(target), "--to", str(tmp_path / "further")],
+    ):
+        result = CliRunner().invoke(cli, words)
+        assert result.exit_code == 1
+        assert "journal format 99" in result.stderr
+        assert "use the program that wrote it (x 9.9)" in result.stderr
+    assert log.published(target) == log.published(undisturbed.target)
