@@ -146,7 +146,7 @@ def postgresql(**settings: str) -> Iterator[Server]:
             **settings,
         }
         flags = [word for name, value in quick.items() for word in ("-c", f"{name}={value}")]
-        program = str(Path(initdb).with_name("postgres"))
+        program = str(Path(initdb).resolve().with_name("postgres"))
         url = f"postgresql+psycopg://tester@127.0.0.1:{port}/postgres"
         server = Server(url, [*prefix, program, "-D", data, *flags], path / "log")
         yield from _served(server)
