@@ -33,10 +33,10 @@ from publisher.change import (
     Reason,
 )
 from publisher.filters import Filter, Window
-from publisher.renderer import Prepared, Renderer
 from publisher.polls import ObjectPoll, PollOptions, Polls
 from publisher.precedence import settle
 from publisher.query_back import Answer, Lookup
+from publisher.renderer import Prepared, Renderer
 
 _KEYS_TO_ASK = 1_000
 """Objects of one look-up: one statement for a table."""
@@ -94,8 +94,12 @@ class Planner:
         self._window = window
         self._planned = Planned()
         self._waiting: list[Waiting] = []
+        self._bytes_waiting = 0
         self._ordered: list[tuple[int, Position, Document]] = []
         self._bytes_held = 0
+        self._held_before = (0, 0)
+        """Documents and bytes that were held when the first of ``_waiting`` came: those that an open
+        poll holds back, which no look-up sets free."""
 
     def add(self, changes: Iterable[Change]) -> Planned:
         """Takes the next changes; gives what is ready."""
@@ -134,11 +138,19 @@ class Planner:
         kept, decisions = settle(changes)
         self._planned.decisions += decisions
         if any(change.event_type in QUERY_BACK for change in kept):
-            self._waiting.append(Waiting(poll, kept, prepared))
-            if self._must_ask():
-                self._ask()
+            self._wait(Waiting(poll, kept, prepared))
         else:
             self._render(Waiting(poll, kept, prepared), None)
+        if self._waiting and self._must_ask():
+            self._ask()
+
+    def _wait(self, entry: Waiting) -> None:
+        if not self._waiting:
+            self._held_before = (len(self._ordered), self._bytes_held)
+        self._waiting.append(entry)
+        self._bytes_waiting += sum(
+            [len(piece.attributes) for piece in entry.prepared.pieces.values()]
+        )
 
     def _distinct(self, changes: list[Change]) -> list[Change]:
         """Without the records that stand there twice."""
@@ -183,15 +195,16 @@ class Planner:
         return [change for change in changes if change.row not in prepared.problems]
 
     def _must_ask(self) -> bool:
+        documents, held = self._held_before
         return (
             len(self._waiting) >= _KEYS_TO_ASK
-            or len(self._ordered) >= _DOCUMENTS_HELD
-            or self._bytes_held >= _BYTES_HELD
+            or len(self._ordered) - documents >= _DOCUMENTS_HELD
+            or self._bytes_held - held + self._bytes_waiting >= _BYTES_HELD
         )
 
     def _ask(self) -> None:
         """Looks up the rows of all that waits, and renders it."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._bytes_waiting = self._waiting, [], 0
         if not waiting:
             return
         objects = list(dict.fromkeys(entry.poll.object for entry in waiting))

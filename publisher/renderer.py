@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from publisher.catalogue import Catalogue
@@ -175,27 +176,26 @@ class Renderer:
         """A query-back with the current values: of the named columns, or of all but the key."""
         meaning = self._meanings[change.event_type]
         per_field = change.event_type in PER_FIELD
-        wanted = {name.lower() for name in change.columns}
-        skipped = () if per_field else {part.column.lower() for part in parse(change.object.key)}
+        names = change.columns if per_field else [part.column for part in parse(change.object.key)]
+        named: set[str] = set()
+        for name in names:
+            found = _alike(name, row.columns)
+            if per_field and not found:
+                raise ValueProblem(
+                    Reason.COLUMN_NAME,
+                    f"table {change.object.table!r} has no column {name!r}: "
+                    "mend the trigger that logs it",
+                )
+            named.update(found)
         parts: list[str] = []
-        found: set[str] = set()
         for name, value in zip(row.columns, row.values, strict=True):
-            lower = name.lower()
-            found.add(lower)
-            if lower in skipped or (per_field and lower not in wanted):
+            if (name in named) is not per_field:
                 continue
             shown = self._naming.identifier_case.apply(name, name)
             column = self._known_column(change.object, shown)
             if column.wanted:
                 xml = None if value is None else column.convert(value)
                 parts.append(meaning.part(column.name, None, xml))
-        missing = wanted - found
-        if per_field and missing:
-            raise ValueProblem(
-                Reason.COLUMN_NAME,
-                f"table {change.object.table!r} has no column {sorted(missing)[0]!r}: "
-                "mend the trigger that logs it",
-            )
         return Piece(change, meaning.operation, "".join(parts))
 
     def _known_column(self, obj: Object, name: str) -> Column:
@@ -261,6 +261,14 @@ class Renderer:
         return f"{text}.{change.position.ordinal}" if change.position.ordinal else text
 
 
+@lru_cache(maxsize=4096)
+def _alike(name: str, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The column of this name, else those whose names differ from it in case alone."""
+    if name in columns:
+        return (name,)
+    return tuple([column for column in columns if column.lower() == name.lower()])
+
+
 def _check_names(change: Change) -> None:
     for name in change.columns:
         escape_attribute(name)
@@ -287,5 +295,3 @@ def _grouped(pieces: list[Piece]) -> list[list[Piece]]:
 
 def _refused(change: Change, reason: Reason, detail: str) -> Decision:
     return Decision(change.row, Outcome.REJECTED, reason, detail=detail)
-
-
