@@ -1,10 +1,13 @@
 """Whether a job can run: files, databases, places to write to.  Writes nothing."""
 
+# ruff: noqa: PLC0415 - only a check of executors needs Spark
+
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from publisher.database import Database, DatabaseOptions
@@ -30,18 +33,18 @@ class CheckFinding:
 def check(settings: Settings) -> Iterator[CheckFinding]:
     """Checks one thing after the other; a failure does not keep the rest from being checked."""
     yield CheckFinding("settings", True, f"job {settings.name}, {len(settings.sources)} source(s)")
-    yield _tried("envelope", lambda: _envelope(settings))
+    yield _tried("envelope", partial(_envelope, settings))
     for source in settings.sources:
-        yield _tried(f"source {source.name}", lambda source=source: _source(source))
+        yield _tried(f"source {source.name}", partial(_source, source))
     if settings.database is not None:
-        yield _tried("database", lambda: _database(settings.database))
-        yield _tried("tables", lambda: _tables(settings))
+        yield _tried("database", partial(_database, settings.database))
+        yield _tried("tables", partial(_tables, settings))
     if settings.sink.path is not None:
-        yield _tried("sink", lambda: _writable(settings.sink.path))
-    yield _tried("journal", lambda: _writable(settings.journal))
+        yield _tried("sink", partial(_writable, settings.sink.path))
+    yield _tried("journal", partial(_writable, settings.journal))
     master = conf_of(settings.spark)["spark.master"]
     if not is_local(master):
-        yield _tried(f"executors of {master}", lambda: _executors(settings))
+        yield _tried(f"executors of {master}", partial(_executors, settings))
 
 
 def _tried(what: str, work: Callable[[], str]) -> CheckFinding:
@@ -68,8 +71,7 @@ def _source(source: SourceSettings) -> str:
     return f"{len({split.path for split in splits})} file(s), {size:,} bytes"
 
 
-def _database(options: DatabaseOptions | None) -> str:
-    assert options is not None
+def _database(options: DatabaseOptions) -> str:
     with Database(options) as database:
         database.reachable()
         return f"{database.name} answers"
@@ -77,9 +79,7 @@ def _database(options: DatabaseOptions | None) -> str:
 
 def _tables(settings: Settings) -> str:
     """The tables of the job file exist, with the columns that it names."""
-    rules = Rules(
-        settings.documents, settings.envelope, settings.values, (), settings.database
-    )
+    rules = Rules(settings.documents, settings.envelope, settings.values, (), settings.database)
     resources = Resources(rules)
     try:
         missing = []

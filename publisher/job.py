@@ -1,5 +1,7 @@
 """The flow of a run, top to bottom: read, normalise, lanes, plan, journal, dispatch."""
 
+# ruff: noqa: PLC0415 - commands that plan nothing must not load Spark
+
 from __future__ import annotations
 
 import hashlib
@@ -26,7 +28,6 @@ from publisher.journal.manifest import (
 from publisher.journal.report import RunReport, conserve, report_of
 from publisher.journal.runs import JOURNAL, Journals, first_documents, found_journal
 from publisher.settings import Settings, SourceSettings
-from publisher.sources.contract import Source
 from publisher.sources.event_log_table import EventLogTable
 from publisher.sources.identity import digest_of_files
 from publisher.sources.registry import reader_of
@@ -84,30 +85,33 @@ def replay(
         PublisherError: See ``errors``.
     """
     settings = settings.for_replay()
+    source = replace(settings.sources[0], snapshots=tuple(files(snapshots)), table=None)
+    settings = replace(settings, sources=(source,))
+    run = _run_id(settings, source.snapshots, window_from, window_until, now)
     directory = Path(target).absolute()
-    paths = files(snapshots)
-    run = _run_id(settings, paths, window_from, window_until, now)
     journal = Journal(directory / JOURNAL)
-    dispatcher = FileDispatcher(directory)
-    dispatcher.check(run)  # before the lock writes into somebody else's directory
-    with locked(journal.root):
-        dispatcher.prepare(run)
+    window = _window(source, window_from, window_until)
+    order = Order(run, settings, _microseconds(now), journal, directory, window)
+    return _replayed(order, again=again, progress=progress)
+
+
+def _replayed(order: Order, *, again: bool, progress: Progress | None) -> RunReport:
+    """Does a replay unless its directory has it wholly."""
+    dispatcher = FileDispatcher(order.directory)
+    dispatcher.check(order.run)  # before the lock writes into somebody else's directory
+    with locked(order.journal.root):
+        dispatcher.prepare(order.run)
         if again:
-            journal.forget()
+            order.journal.forget()
             dispatcher.forget()
-        manifest = journal.manifest()
-        if manifest is not None and manifest.run != run:
+        manifest = order.journal.manifest()
+        if manifest is not None and manifest.run != order.run:
             raise UsageError(
-                f"{directory} has run {manifest.run} planned, and this is run {run} (other input or "
-                "settings): start the other again, or name a new directory"
+                f"{order.directory} has run {manifest.run} planned, and this is run {order.run} "
+                "(other input or settings): start the other again, or name a new directory"
             )
-        if manifest is not None and dispatcher.dispatched(run):
-            return _report_of(manifest, journal, "already published", dispatcher, {})
-        source = replace(settings.sources[0], snapshots=tuple(paths), table=None)
-        settings = replace(settings, sources=(source,))
-        reader = reader_of(source.format, source.options, source.reading)
-        window = _window(reader, window_from, window_until)
-        order = Order(run, settings, _microseconds(now), journal, directory, window)
+        if manifest is not None and dispatcher.dispatched(order.run):
+            return _report_of(manifest, order.journal, "already published", dispatcher, {})
         return _planned_and_sent(order, dispatcher, progress)
 
 
@@ -220,12 +224,14 @@ def _send_rest(journal: Journal, manifest: Manifest, runs: Path) -> str:
 
 def _plan(order: Order, seconds: dict[str, float], progress: Progress | None) -> Manifest:
     """Plans all lanes in one Spark job and commits the journal."""
-    from publisher.spark.lanes import plan_in_lanes
-    from publisher.spark.session import spark_session, start_jvm
-    from publisher.spark.shipping import ship
+    from publisher.spark.jvm import start_jvm
 
     started = time.monotonic()
-    jvm = start_jvm(order.settings.spark)  # comes up while the input is looked at
+    jvm = start_jvm(order.settings.spark)  # comes up while pyspark is imported
+    from publisher.spark.lanes import plan_in_lanes
+    from publisher.spark.session import spark_session
+    from publisher.spark.shipping import ship
+
     with ExitStack() as stack:
         work = _work(order, stack)
         order.journal.begin(order.directory)
@@ -322,9 +328,10 @@ def _plain(options: dict[str, object]) -> dict[str, object]:
     return dict(json.loads(json.dumps(options, default=str)))
 
 
-def _window(reader: Source, first: str | None, last: str | None) -> Window | None:
+def _window(source: SourceSettings, first: str | None, last: str | None) -> Window | None:
     if first is None and last is None:
         return None
+    reader = reader_of(source.format, source.options, source.reading)
     return Window(
         None if first is None else reader.parse_position(first),
         None if last is None else reader.parse_position(last),

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from publisher.change import Change, Object, Position
 
-
 Image = tuple[str | None, ...]
 T = TypeVar("T", bound=tuple[object, ...])
 

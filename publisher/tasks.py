@@ -6,6 +6,7 @@ import gc
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,6 @@ from publisher.sources.snapshots import Split
 from publisher.sources.tables import TableSplit
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values, text_of
-
 
 _OBJECTS_BEFORE_COLLECTION = 500_000
 
@@ -105,9 +105,19 @@ def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     _collect_rarely()
     try:
         context = Context(source=source, lanes=work.lanes, catalogue=resources.catalogue)
-        yield from work.sources[source].source.read(split, number, context)
+        yield from _read(work.sources[source].source, split, number, context)
     finally:
         resources.close()
+
+
+def _read(
+    source: AnySource, split: AnySplit, number: int, context: Context
+) -> Iterator[pa.RecordBatch]:
+    if isinstance(split, TableSplit):
+        assert isinstance(source, EventLogTable)
+        return source.read(split, number, context)
+    assert not isinstance(source, EventLogTable)
+    return source.read(split, number, context)
 
 
 def plan_lane(
@@ -145,7 +155,7 @@ class _LanePlan:
     def add(self, batch: pa.RecordBatch) -> None:
         sources = batch.column("source").to_numpy()
         starts = [0, *(np.flatnonzero(np.diff(sources)) + 1).tolist(), len(sources)]
-        for start, end in zip(starts, starts[1:], strict=False):
+        for start, end in pairwise(starts):
             if end > start:
                 self._switch(int(sources[start]))
                 self._add_of_source(batch.slice(start, end - start))
@@ -181,10 +191,8 @@ class _LanePlan:
     def _take_tallies(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         is_tally = pc.fill_null(pc.equal(batch.column("outcome"), TALLY), False)
         tallies = batch.filter(is_tally)
-        for split, records in zip(
-            plain_values(tallies.column("split")), plain_values(tallies.column("row")), strict=True
-        ):
-            self._files.tally(split, records)
+        for tally in tallies.select(["split", "row"]).to_pylist():
+            self._files.tally(tally["split"], tally["row"])
         return batch.filter(pc.invert(is_tally))
 
     def _take_presets(self, first: int, batch: pa.RecordBatch) -> tuple[list[int], pa.RecordBatch]:

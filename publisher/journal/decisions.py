@@ -17,10 +17,9 @@ import pyarrow.parquet as pq
 from publisher.change import RECORD_SCHEMA, Decision, Document, Outcome
 from publisher.errors import InternalError
 
-ARRIVAL_COLUMNS = (
-    "source part rank high low ordinal split row records schema table key event_type columns "
-    "event_time perpetrator transaction"
-).split()
+_NOT_KEPT = {"lane", "old", "new", "outcome", "reason", "detail", "raw"}
+ARRIVAL_COLUMNS = [name for name in RECORD_SCHEMA.names if name not in _NOT_KEPT]
+"""What is kept of an arrival as it came; values stand in the documents."""
 
 DECISION_SCHEMA = pa.schema(
     [
@@ -134,7 +133,7 @@ class DecisionLog:
         table = pa.Table.from_arrays(columns, schema=DECISION_SCHEMA)
         self._count(table)
         for window in (self._outcome, self._reason, self._by, self._document):
-            del window[:count]  # type: ignore[attr-defined]
+            del window[:count]
         self._base += count
         return table
 

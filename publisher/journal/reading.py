@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -201,22 +202,22 @@ def _group_of(metadata: pq.FileMetaData, row: int) -> tuple[int, int]:
 
 
 def _decided(lane: int, row: int, entry: dict[str, object]) -> Decided:
-    values: dict[str, object] = dict(entry)
-    position = Position(*(values[name] for name in Position._fields))  # type: ignore[arg-type]
+    values: dict[str, Any] = dict(entry)
+    position = Position(*(values[name] for name in Position._fields))
     obj = None
     if values["key"] is not None:
-        obj = Object(values["schema"], values["table"], values["key"])  # type: ignore[arg-type]
+        obj = Object(values["schema"], values["table"], values["key"])
     same = ("source", "split", "event_type", "event_time", "perpetrator", "by", "document")
     return Decided(
         lane=lane,
         row=row,
         position=position._replace(part=position.part or ""),
-        record=values["row"],  # type: ignore[arg-type]
+        record=values["row"],
         object=obj,
-        columns=tuple(values["columns"] or ()),  # type: ignore[arg-type]
+        columns=tuple(values["columns"] or ()),
         outcome=Outcome(values["outcome"]),
         reason=Reason(values["reason"]) if values["reason"] is not None else None,
-        detail=values["detail"],  # type: ignore[arg-type]
-        raw=values["raw"],  # type: ignore[arg-type]
-        **{name: values[name] for name in same},  # type: ignore[arg-type]
+        detail=values["detail"],
+        raw=values["raw"],
+        **{name: values[name] for name in same},
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from publisher.change import RECORD_SCHEMA
@@ -42,20 +42,10 @@ def plan_in_lanes(
     Raises:
         PublisherError: What a task raised.
     """
-    splits = len(work.splits())
-    by_time = [
-        number
-        for number, source in enumerate(work.sources)
-        if source.polls is not None and source.polls.future_events
-    ]
+    by_time = _ordered_by_time(work)
     packed = not by_time  # to rank events by time the engine has to see them
-    schema = PIECE_SCHEMA if packed else RECORD_SCHEMA
-    records = spark.range(0, splits, 1, splits).mapInArrow(
-        _reader(work, packed=packed), from_arrow_schema(schema)
-    )
     with decoded(), watched(spark, progress):
-        if by_time:
-            records = ranked(records, by_time)
+        records = _records(spark, work, by_time, packed=packed)
         lanes = (
             records.repartitionById(work.lanes, "lane")
             .sortWithinPartitions(*(KEYS if packed else _BY_POSITION))
@@ -70,6 +60,25 @@ def plan_in_lanes(
                 work, (), lane=lane, staging=staging, documents=documents, attempt="driver"
             )
     return [results[lane] for lane in range(work.lanes)]
+
+
+def _ordered_by_time(work: Work) -> list[int]:
+    """Numbers of the sources whose events are ordered by event time."""
+    return [
+        number
+        for number, source in enumerate(work.sources)
+        if source.polls is not None and source.polls.future_events
+    ]
+
+
+def _records(spark: SparkSession, work: Work, by_time: list[int], *, packed: bool) -> DataFrame:
+    """The records of all splits, read by one task each, with their ranks."""
+    splits = len(work.splits())
+    schema = PIECE_SCHEMA if packed else RECORD_SCHEMA
+    records = spark.range(0, splits, 1, splits).mapInArrow(
+        _reader(work, packed=packed), from_arrow_schema(schema)
+    )
+    return ranked(records, by_time) if by_time else records
 
 
 def _collected(rows: Iterable[Row]) -> Iterator[str]:
