@@ -13,7 +13,7 @@ from publisher.settings import Settings
 from publisher.spark.session import spark_session
 from tests.bench.data import Log, event_log
 from tests.bench.floor import write_floor
-from tests.bench.process_memory import MemoryWatch, Role
+from tests.bench.processes import Role, Watch
 from tests.bench.program import Replay, job_file, replay, settings_of, workspace
 from tests.bench.report import Report
 
@@ -54,16 +54,19 @@ def _in_turn(
 ) -> Smaller:
     replays: list[Replay] = []
     floors: list[float] = []
-    watches: list[MemoryWatch] = []
+    watches: list[Watch] = []
+    floor_cpu: list[float] = []
     lanes = settings.run.lanes
     for _ in range(runs):
-        with MemoryWatch() as watch:
+        with Watch() as watch:
             replays.append(replay(settings, log, work / "out"))
         watches.append(watch)
-        start = time.perf_counter()
         size = replays[-1].report.bytes
-        write_floor(spark, log, work / "floor", lanes=lanes, bytes_out=size)
+        start = time.perf_counter()
+        with Watch() as watch:
+            write_floor(spark, log, work / "floor", lanes=lanes, bytes_out=size)
         floors.append(time.perf_counter() - start)
+        floor_cpu.append(watch.cpu_seconds)
     floor = report.add_seconds("floor: Spark reads, repartitions, sorts, writes text", floors)
     best = report.add_seconds("replay to files", [r.seconds for r in replays])
     last = replays[-1].report
@@ -72,13 +75,15 @@ def _in_turn(
     report.add("documents", last.bytes / MIB, "MiB")
     report.add("events a second", last.read / best, "")
     report.add("replay / floor", best / floor, "", bound=RATIO)
+    report.add("floor: processor time", min(floor_cpu), "s")
+    report.add("replay: processor time", min(watch.cpu_seconds for watch in watches), "s")
     return Smaller(best, _add_memory(report, watches))
 
 
 def _larger(
     report: Report, settings: Settings, log: Path, work: Path, smaller: Smaller, scale: int
 ) -> None:
-    with MemoryWatch() as watch:
+    with Watch() as watch:
         done = replay(settings, log, work / "out")
     report.add(f"{scale} times the input: replay", done.seconds, "s")
     bound = TIMES_TEN * scale / 10
@@ -88,7 +93,7 @@ def _larger(
     report.add(f"{scale} times the input: worker", growth, "x", bound=SAME_MEMORY)
 
 
-def _add_memory(report: Report, watches: Sequence[MemoryWatch]) -> int:
+def _add_memory(report: Report, watches: Sequence[Watch]) -> int:
     """Adds the greatest peaks of the watches; gives that of a worker."""
     peaks = {role: max(watch.greatest(role) for watch in watches) for role in Role}
     report.add("peak memory: JVM of the driver", peaks[Role.JVM] / MIB, "MiB")

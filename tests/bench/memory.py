@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bench.data import Log, event_log, wide_log
-from tests.bench.process_memory import MemoryWatch, Role
+from tests.bench.processes import Role, Watch
 from tests.bench.program import check_directory, job_file, replay_process, workspace
 from tests.bench.report import Report
 
@@ -46,7 +46,7 @@ def _worker_peak(log: Path, work: Path, job: Path) -> int:
     """Peak memory of the greatest worker of a replay; fails where the replay does."""
     to = work / log.stem
     process = replay_process(log, to, job)
-    with MemoryWatch(process.pid) as watch:
+    with Watch(process.pid) as watch:
         if process.wait() != 0:
             raise RuntimeError(f"replay of {log.name} ended with {process.returncode}")
     check_directory(to)

@@ -1,4 +1,4 @@
-"""Peak memory of a process and all that it starts, read from ``/proc`` (Linux).
+"""Peak memory and processor time of a process and all that it starts, from ``/proc`` (Linux).
 
 The kernel keeps the peak resident size of each process (``VmHWM``), so sampling only has to see a
 process once after its peak; a process that lives shorter than the interval may be missed.  Pages that
@@ -108,6 +108,18 @@ def peak_size(pid: int) -> int | None:
     return None
 
 
+def cpu_seconds(root: int) -> float:
+    """Processor time of the tree so far, with that of children which have ended and were waited for."""
+    ticks = 0
+    for process in process_tree(root, process_table()):
+        try:
+            text = (PROC / str(process.pid) / "stat").read_text(errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        ticks += sum(map(int, text.rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def reset_peaks(root: int) -> None:
     """Makes the present size the peak of every process in the tree."""
     for process in process_tree(root, process_table()):
@@ -117,18 +129,21 @@ def reset_peaks(root: int) -> None:
             continue  # it has ended
 
 
-class MemoryWatch:
+class Watch:
     """Watches a tree of processes from ``__enter__`` to ``__exit__``."""
 
     def __init__(self, root: int | None = None, interval: float = INTERVAL) -> None:
         self._root = os.getpid() if root is None else root
         self._interval = interval
         self._peaks: dict[int, Peak] = {}
+        self.cpu_seconds = 0.0
+        """Processor time of the tree between beginning and end."""
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="memory-watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def __enter__(self) -> Self:
         reset_peaks(self._root)
+        self.cpu_seconds = -cpu_seconds(self._root)
         self._thread.start()
         return self
 
@@ -138,6 +153,7 @@ class MemoryWatch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.cpu_seconds += cpu_seconds(self._root)
         self._stop.set()
         self._thread.join()
         self._look()

@@ -1,13 +1,13 @@
-"""The measuring of memory measures what it says."""
+"""The measuring of memory and processor time measures what it says."""
 
 import os
 import subprocess
 import sys
 
-from tests.bench.process_memory import (
-    MemoryWatch,
+from tests.bench.processes import (
     Process,
     Role,
+    Watch,
     peak_size,
     process_table,
     process_tree,
@@ -34,7 +34,7 @@ def finish(process: "subprocess.Popen[str]") -> None:
 
 def test_sees_the_peak_of_a_grandchild_that_has_given_the_memory_back() -> None:
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {GREEDY!r}])"
-    with MemoryWatch(interval=0.01) as watch:
+    with Watch(interval=0.01) as watch:
         process = child(nested)
         assert process.stdout is not None
         assert process.stdout.readline() == "done\n"
@@ -85,3 +85,13 @@ def test_peak_of_a_process_that_is_gone_is_unknown() -> None:
     process = child("pass")
     finish(process)
     assert peak_size(process.pid) is None
+
+
+def test_counts_the_processor_time_of_a_child_while_it_runs() -> None:
+    busy = "import time\nwhile time.process_time() < 0.3: pass\nprint('done', flush=True); input()"
+    with Watch() as watch:
+        process = child(busy)
+        assert process.stdout is not None
+        process.stdout.readline()
+    finish(process)
+    assert 0.25 < watch.cpu_seconds < 2
