@@ -109,8 +109,9 @@ def _whole(file: BinaryIO) -> Iterator[Framed]:
         yield Framed(1, 1, b"", _too_large())
     elif data.strip():
         yield Framed(1, 1, data)
-    else:
-        yield Framed(1, 1, b"", "the file is empty: it holds no document")
+    elif data:
+        yield Framed(1, 1, b"", "the file is blank: it holds no document")
+    # nothing at all is a part file of a lane without documents
 
 
 def _lines(file: BinaryIO) -> Iterator[Framed]:

@@ -163,7 +163,7 @@ columns.idu = "number"
         ),
         (
             '[source]\ntime_zone = "Mars"',
-            "[source] time_zone: time zone 'Mars' is not known: use a name as Europe/Berlin (line 2)",
+            "[source] time_zone: 'Mars' is not known; write a name such as Europe/Berlin (line 2)",
         ),
         (
             '[source]\nformat = "csv"',

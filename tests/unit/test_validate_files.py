@@ -49,8 +49,8 @@ FINE = {
 }
 
 BROKEN: dict[str, tuple[bytes, list[tuple[int, int, str]]]] = {
-    "empty": (b"", [(1, 1, "the file is empty")]),
-    "blank": (b" \n\t\n", [(1, 1, "the file is empty")]),
+    "empty, as the part file of a lane without documents": (b"", []),
+    "blank": (b" \n\t\n", [(1, 1, "the file is blank")]),
     "not XML": (b"hello\nworld\n", [(1, 1, "not XML: Start tag expected")]),
     "a line that is not XML": (LINE + b"hello\n" + LINE, [(2, 2, "not XML: ")]),
     "an empty line": (LINE + b"\n" + LINE, [(2, 2, "the line is empty")]),
