@@ -233,6 +233,8 @@ def _plan(order: Order, seconds: dict[str, float], progress: Progress | None) ->
     from publisher.spark.shipping import ship
 
     with ExitStack() as stack:
+        if jvm is not None:
+            stack.callback(jvm.stop)
         work = _work(order, stack)
         order.journal.begin(order.directory)
         spark = stack.enter_context(spark_session(order.settings.spark, jvm))
