@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import pytest
 from click.testing import CliRunner
@@ -21,11 +22,14 @@ from publisher.job import replay
 from publisher.job_file import load
 from publisher.journal.lock import locked
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
+from tests.services.servers import unproved
 from tests.spark import whole_log as log
 from tests.unit.event_log_files import csv_text, event
 
 EVENTS = 20_000
 ROOT = Path(__file__).parents[2]
+
+SmallDisk = tuple[Path, Callable[[str], None]]
 
 
 @dataclass(frozen=True)
@@ -38,15 +42,13 @@ class Undisturbed:
     staged: Path
     manifest: Path
 
-    def start(self, target: Path, **options: bool) -> str:
+    def start(self, target: Path) -> str:
         """Starts it into another directory; the state that it reports."""
-        report = replay(load(self.job), [self.snapshot], str(target), **options)
-        assert report.read == EVENTS + len(log.LOG)
-        return report.state
+        return replay(load(self.job), [self.snapshot], str(target)).state
 
     def invoke(self, target: Path) -> tuple[int, str]:
         """The same by the command line: exit code and stderr."""
-        result = CliRunner().invoke(cli, [*self.words(target)])
+        result = CliRunner().invoke(cli, self.words(target))
         return result.exit_code, result.stderr
 
     def words(self, target: Path) -> list[str]:
@@ -62,9 +64,19 @@ class Undisturbed:
 
 @pytest.fixture(scope="module")
 def undisturbed(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    base = tmp_path_factory.mktemp("crash")
+    """One that takes a while, with more than fits on the small disk."""
+    return replayed(tmp_path_factory.mktemp("crash"), EVENTS)
+
+
+@pytest.fixture(scope="module")
+def small(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    """One of a few records."""
+    return replayed(tmp_path_factory.mktemp("small"), 0)
+
+
+def replayed(base: Path, events: int) -> Undisturbed:
     rows = [
-        event(100 + n, table_key=f"idu={n % 5_000}", new_value=f"value {n}") for n in range(EVENTS)
+        event(100 + n, table_key=f"idu={n % 5_000}", new_value=f"value {n}") for n in range(events)
     ]
     (base / "log.csv").write_text(csv_text([*log.ROWS, *rows]))
     run = Undisturbed(
@@ -98,25 +110,27 @@ def killed_at_each_step(run: Undisturbed, work: Path, *, again: bool = False) ->
     return directories
 
 
-def test_killed_at_any_step_from_the_commit_on_it_goes_on(undisturbed, tmp_path):
-    killed = killed_at_each_step(undisturbed, tmp_path / "work")
+def test_killed_at_any_step_from_the_commit_on_it_goes_on(
+    small: Undisturbed, tmp_path: Path
+) -> None:
+    killed = killed_at_each_step(small, tmp_path / "work")
     planned = [path for path in killed if (path / "_journal" / MANIFEST).exists()]
     unplanned = [path for path in killed if path not in planned]
     assert len(planned) > 10
     for directory in [*planned, unplanned[0], unplanned[-1]]:
-        assert undisturbed.start(directory) in ("published", "already published")
-        undisturbed.assert_whole(directory)
+        assert small.start(directory) in ("published", "already published")
+        small.assert_whole(directory)
 
 
-def test_killed_at_any_step_of_once_more_it_goes_on(undisturbed, tmp_path):
+def test_killed_at_any_step_of_once_more_it_goes_on(small: Undisturbed, tmp_path: Path) -> None:
     again = tmp_path / "finished"
-    shutil.copytree(undisturbed.target, again)
-    killed = killed_at_each_step(replace(undisturbed, target=again), tmp_path / "work", again=True)
+    shutil.copytree(small.target, again)
+    killed = killed_at_each_step(replace(small, target=again), tmp_path / "work", again=True)
     lost = [path for path in killed if not (path / "_journal" / MANIFEST).exists()]
     for directory in killed:
         if directory not in lost[1:-1]:
-            assert undisturbed.start(directory) in ("published", "already published")
-            undisturbed.assert_whole(directory)
+            assert small.start(directory) in ("published", "already published")
+            small.assert_whole(directory)
 
 
 @dataclass
@@ -126,7 +140,7 @@ class Program:
     run: Undisturbed
     target: Path
 
-    def __enter__(self) -> Program:
+    def __enter__(self) -> Self:
         words = [sys.executable, "-m", "publisher.cli", *self.run.words(self.target)]
         self.process = subprocess.Popen(
             words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -173,7 +187,9 @@ def running(number: int) -> bool:
         return False
 
 
-def test_killed_while_planning_it_goes_on_and_leaves_no_process(undisturbed, tmp_path):
+def test_killed_while_planning_it_goes_on_and_leaves_no_process(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
     target = tmp_path / "out"
     with Program(undisturbed, target) as program:
         program.wait_for(lambda: [*(target / "_journal/staging").glob("*/*.decisions.parquet")])
@@ -191,24 +207,26 @@ def test_killed_while_planning_it_goes_on_and_leaves_no_process(undisturbed, tmp
     assert not [*filter(running, program.seen)]
 
 
-def test_killed_with_all_its_processes_while_starting_it_goes_on(undisturbed, tmp_path):
+def test_killed_with_all_its_processes_while_starting_it_goes_on(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
     target = tmp_path / "out"
     with Program(undisturbed, target) as program:
-        program.wait_for(lambda: (target / "_journal/staging").exists())
+        program.wait_for((target / "_journal/staging").exists)
         program.kill(*program.seen)
     assert undisturbed.start(target) == "published"
     undisturbed.assert_whole(target)
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[tuple[Path, Callable[[str], None]]]:
+def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
     """A file system of 1 MB, and what gives it another size."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = shutil.which("mount")
     command = [mount or "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
     if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("not proved: a full disk (only root can mount a small one)")
+        unproved("a full disk (only root can mount a small one)")
 
     def resize(size: str) -> None:
         subprocess.run([command[0], "-o", f"remount,size={size}", str(disk)], check=True)
@@ -217,7 +235,9 @@ def small_disk(tmp_path: Path) -> Iterator[tuple[Path, Callable[[str], None]]]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_full_disk_is_one_clear_error_and_the_next_start_goes_on(undisturbed, small_disk, capfd):
+def test_full_disk_is_one_clear_error_and_the_next_start_goes_on(
+    undisturbed: Undisturbed, small_disk: SmallDisk, capfd: pytest.CaptureFixture[str]
+) -> None:
     disk, resize = small_disk
     code, message = undisturbed.invoke(disk / "out")
     assert code == 1
@@ -229,7 +249,9 @@ def test_full_disk_is_one_clear_error_and_the_next_start_goes_on(undisturbed, sm
     undisturbed.assert_whole(disk / "out")
 
 
-def test_full_disk_of_a_further_directory_is_one_clear_error(undisturbed, small_disk):
+def test_full_disk_of_a_further_directory_is_one_clear_error(
+    undisturbed: Undisturbed, small_disk: SmallDisk
+) -> None:
     disk, resize = small_disk
     words = ["dispatch", str(undisturbed.target), "--to", str(disk / "out")]
     result = CliRunner().invoke(cli, words)
@@ -242,14 +264,16 @@ def test_full_disk_of_a_further_directory_is_one_clear_error(undisturbed, small_
     assert not log.left_over(disk / "out")
 
 
-def test_two_programs_do_not_work_in_one_directory(undisturbed, tmp_path):
+def test_two_programs_do_not_work_in_one_directory(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
     with locked(tmp_path / "out" / "_journal"):
         code, message = undisturbed.invoke(tmp_path / "out")
     assert code == 2
     assert "another program is working in" in message
 
 
-def test_journal_of_another_version_is_refused(undisturbed, tmp_path):
+def test_journal_of_another_version_is_refused(undisturbed: Undisturbed, tmp_path: Path) -> None:
     target = tmp_path / "out"
     shutil.copytree(undisturbed.target, target)
     path = target / "_journal" / MANIFEST

@@ -15,10 +15,13 @@ from publisher.errors import InternalError, PublisherError, UsageError
 from publisher.explain import explain
 from publisher.job import dispatch, replay
 from publisher.journal.report import RunReport
+from publisher.spark.ranks import ranked
 from tests.spark import whole_log as log
 
 pytestmark = pytest.mark.usefixtures("spark")
 """The session is there, so the program works in it."""
+
+Run = tuple[Path, RunReport]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +30,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def csv_run(spark: object, base: Path) -> tuple[Path, RunReport]:
+def csv_run(spark: object, base: Path) -> Run:
     """The log as one CSV file, replayed in one lane."""
     snapshot = log.write_csv(base / "log.csv")
     target = base / "csv"
@@ -40,7 +43,7 @@ def run(base: Path, *arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_every_record_has_the_outcome_that_it_must_have(csv_run):
+def test_every_record_has_the_outcome_that_it_must_have(csv_run: Run) -> None:
     target, report = csv_run
     expected = log.fates(broken=1)
     assert log.counted(target) == expected
@@ -54,7 +57,7 @@ def test_every_record_has_the_outcome_that_it_must_have(csv_run):
     assert json.loads((target / "run.json").read_text())["outcomes"] == report.outcomes
 
 
-def test_rejects_are_whole_and_in_order(csv_run):
+def test_rejects_are_whole_and_in_order(csv_run: Run) -> None:
     target, report = csv_run
     rejects = [json.loads(line) for line in (target / "rejects.jsonl").read_text().splitlines()]
     assert len(rejects) == report.rejected
@@ -68,7 +71,7 @@ def test_rejects_are_whole_and_in_order(csv_run):
         assert json.loads(entry["raw"])
 
 
-def test_one_lane_is_in_the_order_of_positions(csv_run):
+def test_one_lane_is_in_the_order_of_positions(csv_run: Run) -> None:
     target, _ = csv_run
     documents = log.lines(target)
     first = [
@@ -84,7 +87,9 @@ def test_one_lane_is_in_the_order_of_positions(csv_run):
 @pytest.mark.parametrize(
     ("suffix", "lanes", "cut"), [(".csv", 5, 3), (".jsonl", 2, 1), (".parquet", 4, 1)]
 )
-def test_result_depends_on_neither_kind_nor_cut_nor_lanes(csv_run, base, suffix, lanes, cut):
+def test_result_depends_on_neither_kind_nor_cut_nor_lanes(
+    csv_run: Run, base: Path, suffix: str, lanes: int, cut: int
+) -> None:
     expected, _ = csv_run
     folder = base / f"cut{suffix}"
     folder.mkdir()
@@ -108,7 +113,7 @@ def test_result_depends_on_neither_kind_nor_cut_nor_lanes(csv_run, base, suffix,
     assert log.published(again) == log.published(target)
 
 
-def test_finished_replay_sends_nothing_more_unless_told(csv_run, base):
+def test_finished_replay_sends_nothing_more_unless_told(csv_run: Run, base: Path) -> None:
     target, report = csv_run
     before = log.published(target), (target / "run.json").stat().st_mtime_ns
     arguments = ["replay", base / "log.csv", "--to", target, "-c", base / "job.toml"]
@@ -124,7 +129,7 @@ def test_finished_replay_sends_nothing_more_unless_told(csv_run, base):
 
 
 @pytest.mark.parametrize("other", [["--status", "any"], ["--until", "40"], ["other.csv"]])
-def test_directory_of_another_run_is_refused(csv_run, base, other):
+def test_directory_of_another_run_is_refused(csv_run: Run, base: Path, other: list[str]) -> None:
     target, _ = csv_run
     log.write_csv(base / "other.csv", log.ROWS[:3])
     snapshot = base / (other[0] if len(other) == 1 else "log.csv")
@@ -138,7 +143,7 @@ def test_directory_of_another_run_is_refused(csv_run, base, other):
     assert log.published(target) == before
 
 
-def test_dispatch_to_a_further_directory_gives_equal_bytes(csv_run, base):
+def test_dispatch_to_a_further_directory_gives_equal_bytes(csv_run: Run, base: Path) -> None:
     target, _ = csv_run
     further = base / "further"
     code, out, _ = run(base, "dispatch", target, "--to", further)
@@ -172,7 +177,7 @@ EXPLAINED = {
 
 
 @pytest.mark.parametrize("position", EXPLAINED)
-def test_explain_tells_each_outcome(csv_run, position):
+def test_explain_tells_each_outcome(csv_run: Run, position: str) -> None:
     target, _ = csv_run
     (story,) = explain(target, position)
     outcome, words, status = EXPLAINED[position]
@@ -201,7 +206,9 @@ def story_row(position: str) -> int:
         ("a=7,table=view_twice", ["26"]),
     ],
 )
-def test_explain_finds_by_event_id_key_and_association(csv_run, base, what, positions):
+def test_explain_finds_by_event_id_key_and_association(
+    csv_run: Run, base: Path, what: str, positions: list[str]
+) -> None:
     target, _ = csv_run
     assert [story.position for story in explain(target, what)] == positions
     code, out, _ = run(base, "explain", target, what)
@@ -209,7 +216,7 @@ def test_explain_finds_by_event_id_key_and_association(csv_run, base, what, posi
     assert out.count("outcome ") == len(positions)
 
 
-def test_explain_finds_records_without_an_id(csv_run, base):
+def test_explain_finds_records_without_an_id(csv_run: Run, base: Path) -> None:
     target, _ = csv_run
     (entry,) = (
         entry
@@ -223,7 +230,7 @@ def test_explain_finds_records_without_an_id(csv_run, base):
     assert "no record '4711'" in err
 
 
-def test_window_keeps_both_ends_and_what_polls_decided(csv_run, base):
+def test_window_keeps_both_ends_and_what_polls_decided(csv_run: Run, base: Path) -> None:
     expected, _ = csv_run
     target = base / "window"
     code, _, _ = run(
@@ -236,7 +243,7 @@ def test_window_keeps_both_ends_and_what_polls_decided(csv_run, base):
     assert log.decisions(target) == Counter(instead)
 
 
-def test_any_status_publishes_what_was_processed(csv_run, base):
+def test_any_status_publishes_what_was_processed(csv_run: Run, base: Path) -> None:
     target = base / "any"
     code, _, _ = run(
         base, "replay", base / "log.csv", "--to", target, "-c", base / "job.toml", "--status", "any"
@@ -245,7 +252,7 @@ def test_any_status_publishes_what_was_processed(csv_run, base):
     assert log.counted(target) == log.fates(broken=1, r12="published")
 
 
-def test_future_events_are_held_and_time_gives_the_order(csv_run, base):
+def test_future_events_are_held_and_time_gives_the_order(csv_run: Run, base: Path) -> None:
     options = log.settings(base / "future.toml", source="future_events = true")
     target = base / "future"
     now = datetime(2024, 6, 1, tzinfo=UTC)
@@ -262,7 +269,9 @@ def test_future_events_are_held_and_time_gives_the_order(csv_run, base):
 
 
 @pytest.mark.parametrize("source", ["", "future_events = true"])
-def test_error_of_a_task_is_one_clear_error(csv_run, base, tmp_path, source):
+def test_error_of_a_task_is_one_clear_error(
+    csv_run: Run, base: Path, tmp_path: Path, source: str
+) -> None:
     options = log.settings(
         tmp_path / "job.toml", source, database=f"sqlite:///{tmp_path}/missing/log.db"
     )
@@ -272,12 +281,12 @@ def test_error_of_a_task_is_one_clear_error(csv_run, base, tmp_path, source):
     assert "\n" not in raised.value.message
 
 
-def test_record_lost_on_the_way_fails_the_run(csv_run, base, tmp_path, monkeypatch):
-    from publisher.spark import lanes
-
-    complete = lanes.ranked
+def test_record_lost_on_the_way_fails_the_run(
+    csv_run: Run, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
-        lanes, "ranked", lambda records, sources: complete(records, sources).where("high <> 40")
+        "publisher.spark.lanes.ranked",
+        lambda records, sources: ranked(records, sources).where("high <> 40"),
     )
     options = log.settings(tmp_path / "job.toml", "future_events = true")
     with pytest.raises(InternalError, match="34 records were read, 33"):

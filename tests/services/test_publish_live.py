@@ -1,0 +1,238 @@
+"""Publishing jobs in Spark: live event logs in real databases, rows read back from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from click.testing import CliRunner
+
+from publisher.cli import cli
+from publisher.dispatch.files import FileDispatcher
+from publisher.explain import explain
+from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
+from tests.services.databases import BINARY, Place, sqlite_place
+from tests.spark import whole_log as log
+from tests.unit.event_log_files import Row, csv_text
+
+pytestmark = pytest.mark.usefixtures("spark")
+"""The session is there, so the program works in it."""
+
+ROWS: list[Row] = [
+    row | {"event_time": None} if row["event_time"] == "yesterday" else row for row in log.ROWS
+]
+"""The log as a database can hold it: its times are times."""
+NEW = [row for row in ROWS if row["status"] == "N"]
+
+SOURCE = """
+table = "log"
+
+[dispatch]
+path = "out"
+"""
+
+
+def make_tables(place: Place) -> None:
+    """The log, the table that it speaks of, a view whose key is none, and one that is left out."""
+    moment = "DATETIME" if place.kind == "mariadb" else "TIMESTAMP"
+    place.execute(
+        f"CREATE TABLE log (record_id INTEGER, table_key VARCHAR(80), status CHAR(1),"
+        f" event_type INTEGER, event_time {moment} NULL, perpetrator VARCHAR(40),"
+        f" table_name VARCHAR(40), column_name VARCHAR(40), old_value TEXT, new_value TEXT)",
+        f"CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(40), lname VARCHAR(40),"
+        f" photo {BINARY[place.kind]})",
+        "INSERT INTO usr (idu, fname, lname) VALUES (2, 'Zoë', NULL), (3, '<now>', 'Doe')",
+        "CREATE TABLE usr_history (idu INTEGER PRIMARY KEY, fname VARCHAR(40))",
+        "CREATE VIEW view_twice AS SELECT 7 AS a, idu FROM usr",
+    )
+    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
+    table = sa.table("log", *(sa.column(name) for name in ROWS[0]))
+    with engine.begin() as connection:
+        connection.execute(table.insert(), ROWS)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job file in a directory of its own, and what its command prints."""
+
+    base: Path
+    name: str = "hr"
+
+    def write(self, source: str, rest: str) -> Job:
+        log.job(self.base / f"{self.name}.toml", source + rest)
+        return self
+
+    def invoke(self, command: str, *more: object) -> tuple[int, dict, str]:
+        words = [command, *more, "-c", self.base / f"{self.name}.toml", "--json"]
+        result = CliRunner().invoke(cli, [str(word) for word in words])
+        assert not isinstance(result.exception, AssertionError), result.exception
+        return result.exit_code, json.loads(result.stdout or "{}"), result.stderr
+
+    def directory(self, number: int) -> Path:
+        return self.base / "out" / "runs" / f"{self.name}-{number:06d}"
+
+    def journal(self, number: int) -> Path:
+        return self.base / ".xds-publisher" / self.name / f"{self.name}-{number:06d}"
+
+
+def statuses(place: Place) -> list[tuple[object, ...]]:
+    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        rows = connection.exec_driver_sql("SELECT record_id, status FROM log ORDER BY 1, 2")
+        return [tuple(row) for row in rows]
+
+
+def live_job(place: Place, base: Path) -> Job:
+    make_tables(place)
+    return Job(base).write(SOURCE, f'[database]\nurl = "{place.url}"\n')
+
+
+def test_live_log_is_published_as_its_snapshot_is(place: Place, tmp_path: Path) -> None:
+    job = live_job(place, tmp_path)
+    before = statuses(place)
+    code, report, err = job.invoke("publish")
+    assert code == 4, err  # all is done, but a budget of 0 does not allow rejects
+    assert "allowed: 0" in err
+    assert "statuses are not written back" in err
+    assert report["target"] == str(job.directory(1))
+    expected = log.fates(database=True)
+    expected["ignored status"] -= 1  # the query does not read it
+    journal = job.journal(1)
+    assert log.counted(journal) == +expected
+    assert report["read"] == len(NEW)
+    assert statuses(place) == before
+
+    (tmp_path / "log.csv").write_text(csv_text(ROWS))
+    code, again, err = job.invoke("replay", tmp_path / "log.csv", "--to", tmp_path / "replayed")
+    assert code == 0, err
+    assert log.by_object(log.lines(tmp_path / "replayed")) == log.by_object(
+        log.lines(job.directory(1))
+    )
+    assert again["reasons"]["rejected"] == report["reasons"]["rejected"]
+
+    assert job.invoke("publish")[0] == 4
+    assert log.published(job.directory(2)) == log.published(job.directory(1))
+
+
+def test_rows_are_read_back_and_explained(place: Place, tmp_path: Path) -> None:
+    job = live_job(place, tmp_path)
+    job.invoke("publish")
+    (insert,) = explain(job.journal(1), "5")
+    assert insert.document is not None
+    assert insert.document.operation == "modify"
+    assert ">Zoë</value>" in insert.document.text
+    assert '<modify-attr attr-name="lname"><remove-all-values/></modify-attr>' in (
+        insert.document.text
+    )
+    assert [found.row for found in insert.lookups] == [
+        {"idu": "2", "fname": "Zoë", "lname": None, "photo": None}
+    ]
+    assert insert.place == "table log"
+    (field,) = explain(job.journal(1), "event-log:7")
+    assert field.document is not None
+    assert ">&lt;now&gt;</value>" in field.document.text
+    assert "Doe" not in field.document.text
+    (gone,) = explain(job.journal(1), "25")
+    assert (gone.outcome, gone.reason, gone.lookups[0].answer) == ("ignored", "row-gone", "gone")
+    (refused,) = explain(job.journal(1), "26")
+    assert refused.lookups[0].answer == "refused"
+    assert "several rows" in refused.meaning
+
+
+def two_sources(tmp_path: Path) -> Job:
+    place = sqlite_place(tmp_path / "log.db")
+    make_tables(place)
+    log.write_csv(tmp_path / "log.csv", ROWS)
+    source = 'name = "old"\nsnapshots = ["log.csv"]\n[[sources]]\nname = "live"\n'
+    return Job(tmp_path, "two").write(source + SOURCE, '[database]\nurl = "sqlite:///log.db"\n')
+
+
+def test_sources_of_one_job_are_counted_each_by_itself(tmp_path: Path) -> None:
+    job = two_sources(tmp_path)
+    _, report, _ = job.invoke("publish")
+    sources = {source["name"]: source for source in report["sources"]}
+    assert sources["old"]["read"] == len(ROWS) + 1
+    assert sources["live"]["read"] == len(NEW)
+    # the second source has neither the filters nor the polls of the first
+    assert sources["live"]["outcomes"]["ignored"] < sources["old"]["outcomes"]["ignored"]
+    for source in report["sources"]:
+        assert source["read"] == sum(source["outcomes"].values())
+    assert report["read"] == len(ROWS) + 1 + len(NEW)
+    (live,) = explain(job.journal(1), "live:1")
+    assert (live.source, live.place) == ("live", "table log")
+    assert [story.source for story in explain(job.journal(1), "1")] == ["old", "live"]
+    rejects = (job.directory(1) / "rejects.jsonl").read_text().splitlines()
+    assert {json.loads(line)["source"] for line in rejects} == {"old", "live"}
+
+
+def test_rehearsal_tells_all_and_keeps_nothing(tmp_path: Path) -> None:
+    job = two_sources(tmp_path)
+    _, report, err = job.invoke("publish", "--dry-run")
+    assert report["state"] == "planned"
+    assert "not proved" in err
+    assert len(report["samples"]) == 3
+    assert all(sample.startswith("<nds") for sample in report["samples"])
+    assert {path.name for path in tmp_path.iterdir()} == {"two.toml", "log.db", "log.csv"}
+
+
+class KilledError(BaseException):
+    """Stands for the moment in which the program is killed."""
+
+
+def kill(*_: object) -> None:
+    raise KilledError
+
+
+def complete_in_part(journal: Journal, manifest: Manifest) -> None:
+    """One part to its place, then killed."""
+    result = manifest.results[0]
+    documents = journal.documents(manifest)
+    name = f"part-{result.lane:05d}.xds"
+    (documents / DOCUMENT_STAGING / result.staged / name).rename(documents / name)
+    raise KilledError
+
+
+@pytest.mark.parametrize(
+    ("owner", "step", "instead"),
+    [
+        (Journal, "complete", kill),
+        (Journal, "complete", complete_in_part),
+        (FileDispatcher, "dispatch", kill),
+        (Journal, "mark_sent", kill),
+    ],
+)
+def test_planned_run_that_was_not_sent_is_sent_first(
+    owner: type, step: str, instead: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = two_sources(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, step, instead)
+        with pytest.raises(KilledError):
+            job.invoke("publish")
+    assert (job.directory(1) / "run.json").exists() == (step == "mark_sent")
+    _, report, err = job.invoke("publish")
+    assert "run two-000001, which an earlier start had planned, was sent first" in err
+    assert report["run"] == "two-000002"
+    assert log.published(job.directory(1)) == log.published(job.directory(2))
+    assert not log.left_over(job.base)
+    assert "two-000001" not in job.invoke("publish")[2]
+
+
+def test_run_that_was_not_planned_wholly_is_thrown_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = two_sources(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "commit", kill)
+        with pytest.raises(KilledError):
+            job.invoke("publish")
+    assert log.left_over(job.directory(1))
+    _, report, err = job.invoke("publish")
+    assert report["run"] == "two-000002"
+    assert "sent first" not in err
+    assert not job.directory(1).exists()
+    assert not job.journal(1).exists()
