@@ -137,10 +137,10 @@ class Planner:
             changes = self._without_problems(changes, prepared)
         kept, decisions = settle(changes)
         self._planned.decisions += decisions
-        if any(change.event_type in QUERY_BACK for change in kept):
-            self._wait(Waiting(poll, kept, prepared))
-        else:
+        if QUERY_BACK.isdisjoint([change.event_type for change in kept]):
             self._render(Waiting(poll, kept, prepared), None)
+        else:
+            self._wait(Waiting(poll, kept, prepared))
         if self._waiting and self._must_ask():
             self._ask()
 

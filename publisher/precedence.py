@@ -36,7 +36,7 @@ class Settled(NamedTuple):
 
 def settle(changes: Sequence[Change]) -> Settled:
     """Applies precedence to the changes of one object in one poll, given in position order."""
-    if not any(change.event_type in QUERY_BACK for change in changes):
+    if QUERY_BACK.isdisjoint([change.event_type for change in changes]):
         return Settled(list(changes), [])
     settled = Settled([], [])
     segment: list[Change] = []

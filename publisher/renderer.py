@@ -7,7 +7,7 @@ in the order of positions; a change that speaks of a whole row is an operation b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -102,22 +102,23 @@ class Renderer:
 
     def prepare(self, changes: Sequence[Change]) -> Prepared:
         """Renders what the log itself says of the changes of one object."""
-        prepared = Prepared("", {}, {})
+        pieces: dict[int, Piece] = {}
+        problems: dict[int, ValueProblem] = {}
         if not changes:
-            return prepared
+            return Prepared("", pieces, problems)
         try:
-            prepared = prepared._replace(association=self._association(changes[0].object))
+            name = self._association(changes[0].object)
         except ValueProblem as problem:
-            return prepared._replace(problems={change.row: problem for change in changes})
+            return Prepared("", pieces, {change.row: problem for change in changes})
         for change in changes:
             try:
                 if change.event_type in PER_FIELD_LOGGED:
-                    prepared.pieces[change.row] = self._logged(change)
+                    pieces[change.row] = self._logged(change)
                 else:
                     _check_names(change)
             except ValueProblem as problem:
-                prepared.problems[change.row] = problem
-        return prepared
+                problems[change.row] = problem
+        return Prepared(name, pieces, problems)
 
     def render(
         self, poll: ObjectPoll, kept: Sequence[Change], prepared: Prepared, answer: Answer
@@ -136,7 +137,7 @@ class Renderer:
                 decisions.append(Decision(change.row, Outcome.IGNORED, Reason.NOTHING_TO_PUBLISH))
             else:
                 pieces.append(found)
-        return Rendered(list(self._documents(poll, prepared.association, pieces)), decisions)
+        return Rendered(self._documents(poll, prepared.association, pieces), decisions)
 
     def _piece(self, change: Change, answer: Answer) -> Piece | Decision:
         """The piece of a delete or of a query-back."""
@@ -157,20 +158,20 @@ class Renderer:
         columns = self._tables.get(obj[:2])
         if columns is None:
             columns = self._tables[obj[:2]] = {}
-        parts: list[str] = []
-        for name, old, new in zip(change.columns, *_images(change), strict=True):
+        attributes = ""
+        for place, name in enumerate(change.columns):
             column = columns.get(name)
             if column is None:
                 column = columns[name] = self._column(obj, name)
             if column.wanted:
-                parts.append(
-                    meaning.part(
-                        column.name,
-                        None if old is None else column.convert(old),
-                        None if new is None else column.convert(new),
-                    )
+                old = change.old[place] if change.old is not None else None
+                new = change.new[place] if change.new is not None else None
+                attributes += meaning.part(
+                    column.name,
+                    column.convert(old) if old is not None else None,
+                    column.convert(new) if new is not None else None,
                 )
-        return Piece(change, meaning.operation, "".join(parts))
+        return Piece(change, meaning.operation, attributes)
 
     def _looked_up(self, change: Change, row: Row) -> Piece:
         """A query-back with the current values: of the named columns, or of all but the key."""
@@ -228,12 +229,13 @@ class Renderer:
 
     def _documents(
         self, poll: ObjectPoll, name: str, pieces: list[Piece]
-    ) -> Iterator[tuple[int, Document]]:
+    ) -> list[tuple[int, Document]]:
         operations = _grouped(pieces)
         size = self._options.batch_size
-        for start in range(0, len(operations), size):
-            batch = operations[start : start + size]
-            yield batch[0][0].change.rank, self._document(poll, name, batch)
+        batches = [operations[start : start + size] for start in range(0, len(operations), size)]
+        return [
+            (batch[0][0].change.rank, self._document(poll, name, batch)) for batch in batches
+        ]
 
     def _document(self, poll: ObjectPoll, name: str, batch: list[list[Piece]]) -> Document:
         texts = []
@@ -244,15 +246,15 @@ class Renderer:
         changes = [piece.change for pieces in batch for piece in pieces]
         text = self._naming.position_text
         return Document(
-            object=poll.object,
-            position=changes[0].position,
-            poll=poll.number,
-            operation=" ".join([pieces[0].kind for pieces in batch]),
-            association=name,
-            event_id=self._event_id(changes[0]),
-            text=self._envelope.document(texts),
-            rows=tuple([change.row for change in changes]),
-            records=",".join([text(change.position) for change in changes]),
+            poll.object,
+            changes[0].position,
+            poll.number,
+            " ".join([pieces[0].kind for pieces in batch]),
+            name,
+            self._event_id(changes[0]),
+            self._envelope.document(texts),
+            tuple([change.row for change in changes]),
+            ",".join([text(change.position) for change in changes]),
         )
 
     def _event_id(self, change: Change) -> str:
@@ -272,11 +274,6 @@ def _alike(name: str, columns: tuple[str, ...]) -> tuple[str, ...]:
 def _check_names(change: Change) -> None:
     for name in change.columns:
         escape_attribute(name)
-
-
-def _images(change: Change) -> tuple[Sequence[str | None], Sequence[str | None]]:
-    absent = (None,) * len(change.columns)
-    return change.old or absent, change.new or absent
 
 
 def _grouped(pieces: list[Piece]) -> list[list[Piece]]:
