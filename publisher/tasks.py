@@ -134,10 +134,14 @@ def plan_lane(
     _collect_rarely()
     try:
         files = LaneFiles(lane, staging, documents, attempt)
-        lane_plan = _LanePlan(work, resources, files)
-        for batch in batches:
-            lane_plan.add(batch)
-        return lane_plan.close()
+        try:
+            lane_plan = _LanePlan(work, resources, files)
+            for batch in batches:
+                lane_plan.add(batch)
+            return lane_plan.close()
+        except BaseException:
+            files.abandon()
+            raise
     finally:
         resources.close()
 

@@ -114,6 +114,13 @@ class DecisionLog:
         self._writer.close()
         self._rejects.close()
 
+    def abandon(self) -> None:
+        """Closes the files as they are."""
+        try:
+            self._writer.close()
+        finally:
+            self._rejects.close()
+
     def _claim(self, at: int, row: int, outcome: Outcome) -> None:
         if at < 0 or self._outcome[at]:
             raise _decided_twice(row)

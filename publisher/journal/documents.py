@@ -83,6 +83,13 @@ class DocumentLog:
         self._writer.close()
         self._part.close()
 
+    def abandon(self) -> None:
+        """Closes the files as they are."""
+        try:
+            self._writer.close()
+        finally:
+            self._part.close()
+
     def _write_index(self) -> None:
         if not self._pending:
             return

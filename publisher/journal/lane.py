@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -187,6 +188,16 @@ class LaneFiles:
             ),
             tallies=tuple(self._tallies),
         )
+
+    def abandon(self) -> None:
+        """Closes the files of an attempt that failed; they stay staged until a run begins anew."""
+        for close in (
+            self._decisions.abandon,
+            self._documents.abandon,
+            self._lookup_writer.close,
+        ):
+            with suppress(OSError):  # a full disk, say; what is reported is why the attempt failed
+                close()
 
     def _write_lookups(self) -> None:
         if self._lookups:

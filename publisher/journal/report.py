@@ -61,6 +61,11 @@ def conserve(results: Sequence[LaneResult], splits_of_sources: Sequence[Sequence
             if split in read:
                 raise InternalError(f"split {split} was counted twice: publish again, report this")
             read[split] = records
+    unknown = set(read).difference(*splits_of_sources)
+    if unknown:
+        raise InternalError(
+            f"splits {sorted(unknown)} were counted as read, and the run has none such"
+        )
     for source, splits in enumerate(splits_of_sources):
         missing = [split for split in splits if split not in read]
         if missing:
