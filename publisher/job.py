@@ -85,9 +85,10 @@ def replay(
         PublisherError: See ``errors``.
     """
     settings = settings.for_replay()
-    source = replace(settings.sources[0], snapshots=tuple(files(snapshots)), table=None)
+    paths = tuple(path.absolute() for path in files(snapshots))  # executors work elsewhere
+    source = replace(settings.sources[0], snapshots=paths, table=None)
     settings = replace(settings, sources=(source,))
-    run = _run_id(settings, source.snapshots, window_from, window_until, now)
+    run = _run_id(settings, paths, window_from, window_until, now)
     directory = Path(target).absolute()
     journal = Journal(directory / JOURNAL)
     window = _window(source, window_from, window_until)
