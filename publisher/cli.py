@@ -268,7 +268,7 @@ def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
         found += 1
         click.echo(json_line(finding) if json_ else text_line(finding))
     if found:
-        raise FindingsError(f"{found} findings: mend the documents, or see --profile lenient")
+        raise FindingsError(f"findings: {found:,}; mend the documents, or see --profile lenient")
 
 
 @cli.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,7 +28,8 @@ class Story:
     place: str
     """File and number of the record in it, or the table."""
     raw: str | None
-    """The record as JSON text; ``None`` where the input cannot be read any more."""
+    """The record as JSON text; ``None`` where the input cannot be read any more, or is a table:
+    databases are not asked."""
     object: Object | None
     event: str | None
     columns: tuple[str, ...]
@@ -58,6 +59,18 @@ MEANINGS: dict[Reason, str] = {
     Reason.NOTHING_TO_PUBLISH: "neither an old nor a new value: the modify would be empty",
     Reason.FUTURE: "its event time lies after the run's clock",
 }
+
+EVENT_NAMES: Mapping[EventType, str] = {
+    EventType.INSERT_FIELD: "insert field",
+    EventType.UPDATE_FIELD: "update field",
+    EventType.REPLACE_FIELD: "update field (remove all values)",
+    EventType.DELETE_ROW: "delete row",
+    EventType.INSERT_ROW_QUERY_BACK: "insert row (query-back)",
+    EventType.UPDATE_ROW_QUERY_BACK: "update row (query-back)",
+    EventType.INSERT_FIELD_QUERY_BACK: "insert field (query-back)",
+    EventType.UPDATE_FIELD_QUERY_BACK: "update field (query-back)",
+}
+"""As the driver's guide names them (event log columns, event types)."""
 
 _NO_DOCUMENT = -1
 
@@ -198,10 +211,7 @@ def _place(entry: SourceEntry, source: Source, decided: Decided) -> tuple[str, s
 
 
 def _event(event_type: int | None) -> str | None:
-    if event_type is None:
-        return None
-    name = EventType(event_type).name.lower().replace("_query_back", " (query-back)")
-    return f"{event_type} {name.replace('_', ' ')}"
+    return None if event_type is None else f"{event_type} {EVENT_NAMES[EventType(event_type)]}"
 
 
 def _time(microseconds: int | None) -> str | None:

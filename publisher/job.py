@@ -180,7 +180,7 @@ def dispatch(directory: Path, target: str, *, again: bool = False) -> RunReport:
     Raises:
         UsageError: There is no complete run, or the target holds something else.
     """
-    journal = found_journal(directory)
+    journal = Journal(found_journal(directory).root.absolute())
     manifest = journal.manifest()
     if manifest is None:
         raise UsageError(f"{directory} has no complete run: start it again, then dispatch")

@@ -65,7 +65,7 @@ def stories_text(stories: Sequence[Story]) -> Iterator[str]:
 
 def _story_lines(story: Story) -> Iterator[tuple[str, str]]:
     yield "position", f"{story.position} of {story.source} ({story.place})"
-    yield "record", story.raw if story.raw is not None else "cannot be read any more"
+    yield "record", story.raw or f"not shown: it cannot be read again from {story.place}"
     if story.object is not None:
         schema = f"{story.object.schema}." if story.object.schema else ""
         yield "object", f"{story.object.key} of {schema}{story.object.table}"

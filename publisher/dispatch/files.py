@@ -24,8 +24,8 @@ from publisher.journal.manifest import (
     write_durably,
 )
 from publisher.journal.report import RunReport
+from publisher.journal.runs import RUN
 
-RUN = "run.json"
 REJECTS = "rejects.jsonl"
 BEGUN = "begun.json"
 

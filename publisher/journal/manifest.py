@@ -37,9 +37,9 @@ class SourceEntry:
     options: dict[str, object]
     reading: dict[str, object]
     first_split: int
+    """Number of its first split in the run."""
     table: str | None = None
     """The table, where it was read live."""
-    """Number of its first split in the run."""
 
 
 @dataclass(frozen=True, slots=True)

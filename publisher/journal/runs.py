@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from publisher.errors import UsageError
@@ -13,6 +16,8 @@ from publisher.journal.manifest import MANIFEST, Journal, Manifest, write_durabl
 
 JOURNAL = "_journal"
 """Folder of a replay's journal inside its output directory."""
+RUN = "run.json"
+"""Report of a run among the documents that it published."""
 _LAST = "last-run"
 
 
@@ -64,7 +69,8 @@ class Journals:
 
 
 def found_journal(directory: Path) -> Journal:
-    """The journal that a user means: the directory itself, or the one that ``replay`` keeps in it.
+    """The journal that a user means: the directory itself, the one that ``replay`` keeps in it, or
+    the one that a directory with documents was published from.
 
     Raises:
         UsageError: There is none.
@@ -72,13 +78,34 @@ def found_journal(directory: Path) -> Journal:
     for root in (directory, directory / JOURNAL):
         if (root / MANIFEST).exists():
             return Journal(root)
-    raise UsageError(f"{directory} is no journal: name one, or a directory that replay wrote")
+    named = _named_in(directory / RUN)
+    if named is None:
+        raise UsageError(
+            f"{directory} is no journal: name one, or a directory that this program wrote"
+        )
+    if not (named / MANIFEST).exists():
+        raise UsageError(
+            f"{directory} was published from the journal {named}, which is not there: name the place "
+            "that it was moved to"
+        )
+    return Journal(named)
+
+
+def _named_in(run: Path) -> Path | None:
+    """The journal that a ``run.json`` names, ``None`` where it names none."""
+    try:
+        return Path(json.loads(run.read_text(encoding="utf-8"))["journal"])
+    except (OSError, ValueError, KeyError, TypeError):  # then it is none of ours
+        return None
 
 
 def first_documents(directory: Path, count: int) -> Iterator[str]:
-    """The first document of each of the first part files that have one."""
-    for path in sorted(directory.glob("part-*.xds")):
-        if count and path.stat().st_size:
-            with path.open(encoding="utf-8", newline="\n") as file:
-                yield file.readline().rstrip("\n")
-            count -= 1
+    """The first ``count`` documents, one of each part file in turn."""
+    with ExitStack() as stack:
+        parts = [
+            stack.enter_context(path.open(encoding="utf-8", newline="\n"))
+            for path in sorted(directory.glob("part-*.xds"))
+            if path.stat().st_size
+        ]
+        lines = (line for turn in zip_longest(*parts[:count]) for line in turn if line is not None)
+        yield from (line.rstrip("\n") for line in islice(lines, count))

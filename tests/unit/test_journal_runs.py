@@ -1,0 +1,69 @@
+"""Finding the journal that a user means, and the first documents of a directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from publisher.errors import UsageError
+from publisher.journal.manifest import MANIFEST
+from publisher.journal.runs import JOURNAL, RUN, first_documents, found_journal
+
+
+def journal(root: Path) -> Path:
+    root.mkdir(parents=True)
+    (root / MANIFEST).touch()
+    return root
+
+
+def published_from(root: Path, directory: Path) -> Path:
+    directory.mkdir()
+    (directory / RUN).write_text(json.dumps({"run": "r", "journal": str(root)}), "utf-8")
+    return directory
+
+
+def test_a_journal_is_found_by_itself_or_below_what_replay_wrote(tmp_path: Path) -> None:
+    root = journal(tmp_path / "out" / JOURNAL)
+    assert found_journal(root).root == root
+    assert found_journal(tmp_path / "out").root == root
+
+
+def test_a_directory_with_documents_leads_to_its_journal(tmp_path: Path) -> None:
+    root = journal(tmp_path / "jobs" / "demo-000001")
+    assert found_journal(published_from(root, tmp_path / "copy")).root == root
+
+
+def test_a_journal_that_was_moved_is_named(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    with pytest.raises(UsageError, match=f"journal {gone}, which is not there: name"):
+        found_journal(published_from(gone, tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", "[]", "null", '{"journal": 1}', "\xff"])
+def test_another_directory_is_refused(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / RUN).write_text(content, "latin-1")
+    with pytest.raises(UsageError, match="is no journal: name one"):
+        found_journal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("parts", "shown"),
+    [
+        ([], ""),
+        (["abcd"], "abc"),
+        (["", "ab"], "ab"),
+        (["", "ab", "c", "", "de"], "acd"),
+        (["a", "bcd"], "abc"),
+        (["a", "b", "c", "d"], "abc"),
+    ],
+)
+def test_first_documents_are_of_all_parts_in_turn(
+    tmp_path: Path, parts: list[str], shown: str
+) -> None:
+    for number, documents in enumerate(parts):
+        text = "".join(f"{document}\n" for document in documents)
+        (tmp_path / f"part-{number:05d}.xds").write_text(text, "utf-8")
+    assert "".join(first_documents(tmp_path, 3)) == shown
