@@ -13,7 +13,8 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -31,10 +32,10 @@ def main(arguments: Sequence[str]) -> None:
         shutil.copytree(finished[0] if finished else staged, directory)
         child = os.fork()
         if not child:
-            die_at(step, directory)
-            job._plan = plan_of(
-                directory, Manifest.from_json(manifest.read_text(), manifest), staged
-            )
+            death = Death(step, directory)
+            planned = Manifest.from_json(manifest.read_text(), manifest)
+            job._plan = lambda order, *_: death.plan(order, planned, staged)  # noqa: B023
+            sys.addaudithook(death.hook)
             job.replay(load(job_file), [snapshot], str(directory), again=bool(finished))
             os._exit(0)
         _, status = os.waitpid(child, 0)
@@ -44,29 +45,31 @@ def main(arguments: Sequence[str]) -> None:
     sys.stdout.write(f"{step - 1}\n")
 
 
-def die_at(step: int, directory: Path) -> None:
+@dataclass
+class Death:
     """SIGKILL before the step that changes ``directory``, or reads from it, for the n-th time."""
-    steps = count(1)
-    own = str(directory)
 
-    def hook(event: str, values: tuple[object, ...]) -> None:
-        if event in STEPS and str(values[0]).startswith(own) and next(steps) == step:
+    step: int
+    directory: Path
+    waiting: bool = False
+
+    def hook(self, event: str, values: tuple[object, ...]) -> None:
+        """Sees every step of the process."""
+        if self.waiting or event not in STEPS or not str(values[0]).startswith(str(self.directory)):
+            return
+        self.step -= 1
+        if not self.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    sys.addaudithook(hook)
-
-
-def plan_of(directory: Path, planned: Manifest, staged: Path) -> Callable[..., Manifest]:
-    """What stands in for planning: the staged files, and their commit."""
-
-    def plan(order: job.Order, *_: object) -> Manifest:
-        order.journal.begin(directory)
+    def plan(self, order: job.Order, planned: Manifest, staged: Path) -> Manifest:
+        """What stands in for planning: the staged files, and their commit."""
+        order.journal.begin(self.directory)
+        self.waiting = True
         for folder in ("_journal/staging", DOCUMENT_STAGING):
-            shutil.copytree(staged / folder, directory / folder, dirs_exist_ok=True)
+            shutil.copytree(staged / folder, self.directory / folder, dirs_exist_ok=True)
+        self.waiting = False
         order.journal.commit(planned)
         return planned
-
-    return plan
 
 
 if __name__ == "__main__":
