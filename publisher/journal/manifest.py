@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from publisher import __version__
 from publisher.errors import FatalError
@@ -64,7 +65,7 @@ class Manifest:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, path: Path) -> Manifest:
+    def from_json(cls, text: str | bytes, path: Path) -> Manifest:
         """The inverse of ``to_json``.
 
         Raises:
@@ -73,23 +74,25 @@ class Manifest:
         try:
             loaded = json.loads(text)
             version = loaded["format"]
+            if version == JOURNAL_FORMAT:
+                return cls._loaded(loaded)
         except (ValueError, KeyError, TypeError) as error:
             raise FatalError(
                 f"{path} is no manifest of a journal: restore it, or remove the journal"
             ) from error
-        if version != JOURNAL_FORMAT:
-            raise FatalError(
-                f"{path} has journal format {version}, this program reads format "
-                f"{JOURNAL_FORMAT}: use the program that wrote it ({loaded.get('program')}), or "
-                "publish into a new directory"
-            )
-        loaded["sources"] = tuple(
+        raise FatalError(
+            f"{path} has journal format {version}, this program reads format "
+            f"{JOURNAL_FORMAT}: use the program that wrote it ({loaded.get('program')}), or "
+            "publish into a new directory"
+        )
+
+    @classmethod
+    def _loaded(cls, loaded: dict[str, Any]) -> Manifest:
+        sources = [
             SourceEntry(**entry | {"splits": tuple(entry["splits"])}) for entry in loaded["sources"]
-        )
-        loaded["results"] = tuple(
-            LaneResult.from_json(json.dumps(result)) for result in loaded["results"]
-        )
-        return cls(**loaded)
+        ]
+        results = [LaneResult.from_json(json.dumps(result)) for result in loaded["results"]]
+        return cls(**loaded | {"sources": tuple(sources), "results": tuple(results)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +114,10 @@ class Journal:
         """
         path = self.root / MANIFEST
         try:
-            return Manifest.from_json(path.read_text(encoding="utf-8"), path)
+            text = path.read_bytes()
         except FileNotFoundError:
             return None
+        return Manifest.from_json(text, path)
 
     def documents(self, manifest: Manifest) -> Path:
         """The folder of the part files."""

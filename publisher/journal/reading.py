@@ -117,9 +117,13 @@ class LaneReader:
         """A document by its number in the lane."""
         group, first = _group_of(self._index.metadata, number)
         entry = self._index.read_row_group(group).slice(number - first, 1).to_pylist()[0]
-        with (self._documents / self._names.part).open("rb") as file:
-            file.seek(entry["offset"])
-            text = file.read(entry["length"]).decode()
+        path = self._documents / self._names.part
+        try:
+            with path.open("rb") as file:
+                file.seek(entry["offset"])
+                text = file.read(entry["length"]).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise FatalError(f"{path} cannot be read ({error}): publish again") from error
         return Published(
             number=number,
             operation=entry["operation"],
