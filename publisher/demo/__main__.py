@@ -15,7 +15,7 @@ from rich.console import Console
 
 from publisher.demo.database import write_database, write_snapshot
 from publisher.demo.show import differences, print_counts, print_documents, sample_documents
-from publisher.demo.story import NOW, Story, tell
+from publisher.demo.story import NOW, PROCESSED, Story, tell
 from publisher.errors import InternalError, PublisherError, UsageError
 from publisher.resources import resource
 
@@ -44,7 +44,8 @@ def demo(console: Console, directory: Path) -> None:
     prepare(directory, story)
     console.print(
         f"{directory / DATABASE}: {len(story.company.employees):,} employees, "
-        f"{len(story.events):,} rows in event_log. Publishing ...\n"
+        f"{len(story.events):,} rows in event_log, {len(story.events) - PROCESSED:,} of them new. "
+        "Publishing ...\n"
     )
     report = publish(directory)
     wrong = differences(story.counts(live=True), report)
