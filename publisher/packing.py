@@ -21,10 +21,10 @@ from publisher.change import RECORD_SCHEMA
 BLOCK_BITS = 14
 """Ranks of a block: 16,384, which is more than a poll has by default."""
 
-ROWS = 1 << 17
-BYTES = 16 << 20
+ROWS = 1 << 15
+BYTES = 4 << 20
 """What is collected before it is cut into pieces; whichever comes first."""
-PIECE_BYTES = 4 << 20
+PIECE_BYTES = 2 << 20
 """Size of a piece that has more than one record."""
 
 PIECE_SCHEMA = pa.schema(
