@@ -81,24 +81,27 @@ def _values(column: str) -> st.SearchStrategy[str | None]:
     return st.sampled_from(VALUES[column])
 
 
-one_event = st.sampled_from([*VALUES, "a", "a", "b"]).flatmap(
+one_event = st.sampled_from([*VALUES, *"aaaaabbb"]).flatmap(
     lambda column: st.tuples(
         st.integers(1, 8),
         st.just(column),
         _values(column),
         _values(column),
-        st.sampled_from([*OBJECTS, USR, USR, SECRET]),
-        st.integers(1, 4),  # gap to the record before
-        st.sampled_from([0] * 7 + [100]),  # time
-        st.sampled_from([None] * 7 + ["idm"]),
-        st.sampled_from(["none"] * 8 + ["same", "other"]),
+        st.sampled_from([*OBJECTS * 2, *[USR] * 9, SECRET]),
+        st.sampled_from([1, 1, 1, 1, 2, 3, 4]),  # gap to the record before
+        st.sampled_from([0] * 15 + [100]),  # time
+        st.sampled_from([None] * 15 + ["idm"]),
+        st.sampled_from(["none"] * 18 + ["same", "other"]),
     )
 )
+good_row = st.fixed_dictionaries(
+    {column: st.sampled_from(["1", "02", None]) for column in ("a", "b", "n", "x")}
+)
 one_row = st.one_of(
-    st.none(),
-    st.just("database-refused"),
+    st.sampled_from([None, None, "database-refused"]),
+    good_row,
+    good_row,
     st.fixed_dictionaries({column: _values(column) for column in ("a", "b", "n", "p", "x")}),
-    st.fixed_dictionaries({column: st.sampled_from(["u", None]) for column in ("a", "b", "x")}),
 )
 rules = st.builds(
     Rules,
@@ -112,7 +115,9 @@ rules = st.builds(
     excluded_columns=st.sampled_from([frozenset[str](), frozenset({"x"})]),
     now=st.sampled_from([None, 50]),
     kinds=st.just(KINDS),
-    current=st.one_of(st.none(), st.fixed_dictionaries(dict.fromkeys(OBJECTS, one_row))),
+    current=st.sampled_from([False, True, True, True]).flatmap(
+        lambda there: st.fixed_dictionaries(dict.fromkeys(OBJECTS, one_row)) if there else st.none()
+    ),
 )
 
 
@@ -120,7 +125,8 @@ rules = st.builds(
 def cases(draw: st.DrawFn) -> Case:
     events: list[Event] = []
     at = 0
-    drawn_events = draw(st.lists(one_event, max_size=24))
+    count = draw(st.integers(0, 24))
+    drawn_events = draw(st.lists(one_event, min_size=count, max_size=count))
     for event_type, column, new, old, obj, gap, time, user, twin in drawn_events:
         at += gap
         event = Event(event_type, column, new, old, obj, at, time, user)
