@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 PROC = Path("/proc")
-INTERVAL = 0.05
+INTERVAL = 0.25
 """Seconds between two looks at ``/proc``."""
 
 
