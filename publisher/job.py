@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.errors import UsageError
 from publisher.filters import Window
@@ -193,9 +194,7 @@ def dispatch(directory: Path, target: str, *, again: bool = False) -> RunReport:
     return _sent(journal, manifest, dispatcher, {})
 
 
-def _planned_and_sent(
-    order: Order, dispatcher: FileDispatcher, progress: Progress | None
-) -> RunReport:
+def _planned_and_sent(order: Order, dispatcher: Dispatcher, progress: Progress | None) -> RunReport:
     """Plans unless it is planned already, then dispatches."""
     seconds: dict[str, float] = {}
     manifest = order.journal.manifest()
@@ -205,7 +204,7 @@ def _planned_and_sent(
 
 
 def _sent(
-    journal: Journal, manifest: Manifest, dispatcher: FileDispatcher, seconds: dict[str, float]
+    journal: Journal, manifest: Manifest, dispatcher: Dispatcher, seconds: dict[str, float]
 ) -> RunReport:
     with _timed(seconds, "dispatch"):
         report = _report_of(manifest, journal, "published", dispatcher, seconds)
@@ -353,7 +352,7 @@ def _report_of(
     manifest: Manifest,
     journal: Journal,
     state: str,
-    dispatcher: FileDispatcher,
+    dispatcher: Dispatcher,
     seconds: dict[str, float],
 ) -> RunReport:
     return report_of(

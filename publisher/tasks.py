@@ -133,7 +133,8 @@ def plan_lane(
     resources = Resources(work.rules)
     _collect_rarely()
     try:
-        files = LaneFiles(lane, staging, documents, attempt)
+        texts = [source.source.position_text for source in work.sources]
+        files = LaneFiles(lane, staging, documents, attempt, texts)
         try:
             lane_plan = _LanePlan(work, resources, files)
             for batch in batches:

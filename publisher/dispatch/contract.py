@@ -16,7 +16,7 @@ class Dispatcher(Protocol):
         """The sink, as the user names it."""
 
     def check(self, run: str) -> None:
-        """Whether the sink may take a run; changes nothing.
+        """Refuses a sink that the run may not write to.  Writes nothing.
 
         Raises:
             UsageError: The sink holds something else.
@@ -28,11 +28,22 @@ class Dispatcher(Protocol):
 
         Raises:
             UsageError: As ``check``.
-            UnreachableError: The sink does not answer.
+            UnreachableError: As ``check``.
         """
 
     def dispatched(self, run: str) -> bool:
         """Whether the sink has the run wholly."""
 
+    def forget(self) -> None:
+        """Makes the sink take once more what it has wholly."""
+
+    def discard(self) -> None:
+        """Takes away what ``prepare`` made, of a run that was never planned wholly."""
+
     def dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:
-        """Sends what the sink does not have yet of a committed journal; may be called again."""
+        """Sends what the sink does not have yet of a committed journal; may be called again.
+
+        Raises:
+            FatalError: A file of the journal is missing.
+            UnreachableError: The sink does not answer.
+        """

@@ -149,7 +149,7 @@ def rejects(journal: Journal, manifest: Manifest) -> Iterator[dict[str, Any]]:
         source = manifest.sources[entry["source"]]
         yield {
             "source": source.name,
-            "position": f"{entry['part']}:{entry['high']}" if entry["part"] else str(entry["high"]),
+            "position": entry["position"],
             "file": source.splits[entry["split"] - source.first_split].get("path"),
             "record": entry["row"],
             "reason": entry["reason"],

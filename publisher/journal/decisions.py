@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher.change import RECORD_SCHEMA, Decision, Document, Outcome
+from publisher.change import RECORD_SCHEMA, Decision, Document, Outcome, Position
 from publisher.errors import InternalError
+
+PositionText = Callable[[Position], str]
 
 _NOT_KEPT = {"lane", "old", "new", "outcome", "reason", "detail", "raw"}
 ARRIVAL_COLUMNS = [name for name in RECORD_SCHEMA.names if name not in _NOT_KEPT]
@@ -44,7 +47,9 @@ _PUBLISHED = int(Outcome.PUBLISHED)
 class DecisionLog:
     """Writes the decisions file and the rejects of one lane; counts records by outcome."""
 
-    def __init__(self, path: Path, rejects: Path) -> None:
+    def __init__(self, path: Path, rejects: Path, position_texts: Sequence[PositionText]) -> None:
+        """``position_texts`` gives for each source the text of its positions, for rejects."""
+        self._position_texts = position_texts
         self._writer = pq.ParquetWriter(
             path, DECISION_SCHEMA, compression="zstd", use_dictionary=_REPEATING
         )
@@ -164,6 +169,8 @@ class DecisionLog:
     def _write_rejects(self, table: pa.Table) -> None:
         rejected = table.filter(pc.equal(table["outcome"], int(Outcome.REJECTED)))
         for entry in rejected.to_pylist():
+            position = Position(*(entry[name] for name in Position._fields))
+            entry["position"] = self._position_texts[entry["source"]](position)
             self._rejects.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
     def _write(self) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.change import Decision, Document, Object, Outcome
-from publisher.journal.decisions import DecisionLog
+from publisher.journal.decisions import DecisionLog, PositionText
 from publisher.journal.documents import DocumentLog
 
 LOOKUP_SCHEMA = pa.schema(
@@ -119,9 +119,16 @@ class LaneNames:
 class LaneFiles:
     """Writes what is planned for one lane.  Files are private (0600): they hold personal data."""
 
-    def __init__(self, lane: int, staging: Path, documents: Path, attempt: str) -> None:
+    def __init__(
+        self,
+        lane: int,
+        staging: Path,
+        documents: Path,
+        attempt: str,
+        position_texts: Sequence[PositionText],
+    ) -> None:
         """``staging`` and ``documents`` are the directories of the journal's and the sink's files;
-        ``attempt`` sets apart the tries of one task."""
+        ``attempt`` sets apart the tries of one task; ``position_texts`` are those of the sources."""
         self._lane = lane
         self._names = LaneNames(lane)
         self._staged = f"{attempt}-{lane:05d}"
@@ -131,7 +138,9 @@ class LaneFiles:
             folder.mkdir(parents=True, exist_ok=True)
         names, folder = self._names, self._folder
         self._documents = DocumentLog(self._documents_folder / names.part, folder / names.index)
-        self._decisions = DecisionLog(folder / names.decisions, folder / names.rejects)
+        self._decisions = DecisionLog(
+            folder / names.decisions, folder / names.rejects, position_texts
+        )
         self._lookup_writer = pq.ParquetWriter(folder / names.lookups, LOOKUP_SCHEMA)
         self._lookups: list[tuple[object, ...]] = []
         self._tallies: list[tuple[int, int]] = []

@@ -67,7 +67,7 @@ class Lane:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.files = LaneFiles(3, folder / "staging", folder / "documents", "try")
+        self.files = LaneFiles(3, folder / "staging", folder / "documents", "try", [Position.text])
         self.names = LaneNames(3)
 
     def arrive(self, changes: Sequence[Change]) -> int:

@@ -1,0 +1,186 @@
+"""What every dispatcher must do, whatever its sink; each dispatcher is a line in ``SINKS``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from publisher.dispatch.contract import Dispatcher
+from publisher.dispatch.files import FileDispatcher
+from publisher.errors import FatalError, UsageError
+from publisher.journal.lane import LaneNames
+from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
+from publisher.journal.report import report_of
+from tests.unit.task_runs import plan_all, read_all, work_of
+
+RUN = "job-000001"
+LANES = 3
+HEAD = (
+    "record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,"
+    "new_value\n"
+)
+WELL = [
+    f'{number},idu={number % 7},N,1,2026-01-01 10:00:00,,usr,fname,,"Jack\n{number}"\n'
+    for number in range(1, 51)
+]
+BROKEN = [
+    "51,idu=1,N,9,2026-01-01 10:00:00,,usr,fname,,Jack\n",
+    "52,idu,N,1,2026-01-01 10:00:00,,usr,fname,,Jack\n",
+]
+LOG = "".join([HEAD, *WELL, *BROKEN])
+
+
+def planned(folder: Path) -> tuple[Journal, Manifest]:
+    """A committed journal of a small log."""
+    folder.mkdir()
+    log = folder / "log.csv"
+    log.write_text(LOG)
+    work = work_of([log], lanes=LANES)
+    results = plan_all(work, read_all(work), folder)
+    documents = folder / "sent"
+    documents.mkdir()
+    (folder / "documents").rename(documents / DOCUMENT_STAGING)
+    source = SourceEntry("log", "event-log", ({"path": str(log)},), {}, {}, 0)
+    manifest = Manifest(
+        run=RUN,
+        job="job",
+        lanes=LANES,
+        clock="2026-01-01T00:00:00+00:00",
+        settings={},
+        sources=(source,),
+        results=tuple(results),
+        documents=str(documents),
+        records_read=52,
+    )
+    return Journal(folder), manifest
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A sink under test: how to make its dispatcher, and how to read what it holds."""
+
+    dispatcher: Callable[[Path], Dispatcher]
+    lines: Callable[[Path], list[str]]
+    rejected: Callable[[Path], int]
+
+
+def _lines_of_files(folder: Path) -> list[str]:
+    parts = sorted(folder.glob("part-*.xds"))
+    return [line for part in parts for line in part.read_bytes().decode().split("\n") if line]
+
+
+SINKS = {
+    "files": Sink(
+        dispatcher=FileDispatcher,
+        lines=_lines_of_files,
+        rejected=lambda folder: len((folder / "rejects.jsonl").read_text().splitlines()),
+    )
+}
+
+
+@pytest.fixture(params=SINKS.values(), ids=SINKS.keys())
+def sink(request: pytest.FixtureRequest) -> Sink:
+    found: Sink = request.param
+    return found
+
+
+class TestDispatchers:
+    """The contract."""
+
+    def sent(self, sink: Sink, tmp_path: Path) -> tuple[Path, Dispatcher, Journal, Manifest]:
+        journal, manifest = planned(tmp_path / "planned")
+        journal.commit(manifest)
+        place = tmp_path / "sink"
+        dispatcher = sink.dispatcher(place)
+        dispatcher.prepare(RUN)
+        self.send(dispatcher, journal, manifest)
+        return place, dispatcher, journal, manifest
+
+    @staticmethod
+    def send(dispatcher: Dispatcher, journal: Journal, manifest: Manifest) -> None:
+        report = report_of(
+            manifest, state="published", journal=str(journal.root), target="", seconds={}
+        )
+        dispatcher.dispatch(journal, manifest, report)
+
+    def test_the_sink_gets_every_document_in_the_order_of_its_lane(
+        self, sink: Sink, tmp_path: Path
+    ) -> None:
+        place, _, journal, manifest = self.sent(sink, tmp_path)
+        documents = journal.documents(manifest)
+        in_journal = [
+            line
+            for lane in range(LANES)
+            for line in (documents / LaneNames(lane).part).read_bytes().decode().split("\n")
+            if line
+        ]
+        assert len(in_journal) == sum(result.documents for result in manifest.results) == 7
+        assert sink.lines(place) == in_journal
+
+    def test_rejects_reach_the_operator(self, sink: Sink, tmp_path: Path) -> None:
+        place, *_ = self.sent(sink, tmp_path)
+        assert sink.rejected(place) == 2
+
+    def test_a_run_is_dispatched_only_when_the_sink_has_it_wholly(
+        self, sink: Sink, tmp_path: Path
+    ) -> None:
+        dispatcher = sink.dispatcher(tmp_path / "new")
+        assert not dispatcher.dispatched(RUN)
+        dispatcher.prepare(RUN)
+        assert not dispatcher.dispatched(RUN)
+        _, dispatcher, _, _ = self.sent(sink, tmp_path)
+        assert dispatcher.dispatched(RUN)
+        assert not dispatcher.dispatched("job-000002")
+
+    def test_sending_again_doubles_nothing(self, sink: Sink, tmp_path: Path) -> None:
+        place, dispatcher, journal, manifest = self.sent(sink, tmp_path)
+        before = sink.lines(place)
+        dispatcher.forget()
+        assert not dispatcher.dispatched(RUN)
+        dispatcher.prepare(RUN)
+        self.send(dispatcher, journal, manifest)
+        assert sink.lines(place) == before
+        assert dispatcher.dispatched(RUN)
+
+    def test_a_sink_with_another_run_is_refused(self, sink: Sink, tmp_path: Path) -> None:
+        _, dispatcher, _, _ = self.sent(sink, tmp_path)
+        with pytest.raises(UsageError, match="run"):
+            dispatcher.check("job-000002")
+        with pytest.raises(UsageError, match="run"):
+            dispatcher.prepare("job-000002")
+
+    def test_check_writes_nothing_and_discard_leaves_nothing(
+        self, sink: Sink, tmp_path: Path
+    ) -> None:
+        dispatcher = sink.dispatcher(tmp_path / "new")
+        dispatcher.check(RUN)
+        assert not (tmp_path / "new").exists()
+        dispatcher.prepare(RUN)
+        dispatcher.discard()
+        assert not (tmp_path / "new").exists()
+
+    def test_a_journal_with_a_missing_part_is_refused(self, sink: Sink, tmp_path: Path) -> None:
+        journal, manifest = planned(tmp_path / "planned")
+        journal.commit(manifest)
+        (journal.documents(manifest) / LaneNames(1).part).unlink()
+        dispatcher = sink.dispatcher(tmp_path / "sink")
+        dispatcher.prepare(RUN)
+        with pytest.raises(FatalError, match="missing"):
+            self.send(dispatcher, journal, manifest)
+        assert not dispatcher.dispatched(RUN)
+
+
+def test_files_tell_the_run_in_numbers(tmp_path: Path) -> None:
+    place, *_ = TestDispatchers().sent(SINKS["files"], tmp_path)
+    told = json.loads((place / "run.json").read_text())
+    assert told["run"] == RUN
+    assert told["read"] == 52 == sum(told["outcomes"].values())
+    assert [part["documents"] for part in told["parts"]] == [
+        len((place / part["file"]).read_text().splitlines()) for part in told["parts"]
+    ]
+    assert not (place / DOCUMENT_STAGING).exists()
+    assert {path.stat().st_mode & 0o777 for path in place.iterdir()} == {0o600}
