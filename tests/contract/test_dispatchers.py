@@ -82,7 +82,7 @@ SINKS = {
 }
 
 
-@pytest.fixture(params=SINKS.values(), ids=SINKS.keys())
+@pytest.fixture(params=list(SINKS.values()), ids=list(SINKS))
 def sink(request: pytest.FixtureRequest) -> Sink:
     found: Sink = request.param
     return found
