@@ -271,9 +271,10 @@ def _by_rank(change: Change) -> tuple[int, Position]:
     return change.rank, change.position
 
 
-def _by_content(change: Change) -> tuple[int, Position, str]:
-    # the order of equal positions must not depend on how files were cut: a total order of content
-    return change.rank, change.position, repr(_content(change))
+def _by_content(change: Change) -> tuple[Position, str]:
+    # which of two records at one position counts must not depend on how files were cut, as ranks by
+    # event time do: a total order of content
+    return change.position, repr(_content(change))
 
 
 __all__ = ["LookedUp", "Planned", "Planner", "rejected"]

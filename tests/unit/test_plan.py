@@ -274,6 +274,15 @@ def test_which_of_two_different_records_is_rejected_does_not_hang_on_their_order
     assert given(one, other) == given(other, one)
 
 
+def test_nor_on_ranks_which_by_event_time_follow_the_cut_of_the_files() -> None:
+    events = [Event(3, "a", "1", at=5), Event(3, "a", "2", at=5)]
+    documents = []
+    for order in (events, events[::-1]):
+        changes = [change._replace(rank=rank) for rank, change in enumerate(log(*order), 7)]
+        documents += published(Setup().plan(changes))
+    assert documents[0] == documents[1]
+
+
 def test_the_same_number_of_another_object_is_no_duplicate() -> None:
     assert len(given(Event(4, at=5), Event(4, obj=USR_2, at=5))) == 2
 

@@ -135,7 +135,7 @@ one_step = st.tuples(
 
 @settings(max_examples=200)
 @given(
-    st.lists(one_step, max_size=20),
+    st.integers(0, 20).flatmap(lambda n: st.lists(one_step, min_size=n, max_size=n)),
     st.integers(1, 7),
     st.integers(0, 3),
     st.sampled_from([1, 3]),
