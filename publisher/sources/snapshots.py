@@ -23,6 +23,7 @@ Kind = Literal["csv", "jsonl", "parquet"]
 
 SUFFIXES: Mapping[str, Kind] = {
     ".csv": "csv",
+    ".tsv": "csv",
     ".txt": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
