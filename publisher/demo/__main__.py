@@ -45,7 +45,8 @@ def demo(console: Console, directory: Path) -> None:
     console.print(
         f"{directory / DATABASE}: {len(story.company.employees):,} employees, "
         f"{len(story.events):,} rows in event_log, {len(story.events) - PROCESSED:,} of them new. "
-        "Publishing ...\n"
+        "Publishing ...\n",
+        soft_wrap=True,
     )
     report = publish(directory)
     wrong = differences(story.counts(live=True), report)
