@@ -47,7 +47,7 @@ class Filter:
         """Whether nothing can speak against any change."""
         options = self._options
         return not (
-            self._loopback_user
+            self._loopback_user is not None
             or options.include
             or options.exclude
             or self._selects_columns

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from publisher.errors import FatalError, UsageError
-from publisher.journal.lane import LaneNames, make_private
+from publisher.journal.durable import make_private, sync_folder, write_durably
+from publisher.journal.lane import LaneNames
 from publisher.journal.manifest import (
     DOCUMENT_STAGING,
     Journal,
     Manifest,
-    sync_folder,
-    write_durably,
 )
 from publisher.journal.report import RunReport
 from publisher.journal.runs import RUN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 from publisher.change import Decision, Document, Object, Outcome
 from publisher.journal.decisions import DecisionLog, PositionText
 from publisher.journal.documents import DocumentLog
+from publisher.journal.durable import make_private, sync_folder
 
 LOOKUP_SCHEMA = pa.schema(
     [
@@ -185,6 +185,9 @@ class LaneFiles:
         for name in self._names.journal_files():
             make_private(self._folder / name)
         make_private(self._documents_folder / self._names.part)
+        for folder in (self._folder, self._documents_folder):
+            sync_folder(folder)
+            sync_folder(folder.parent)
         return LaneResult(
             lane=self._lane,
             staged=self._staged,
@@ -218,10 +221,3 @@ class LaneFiles:
                 )
             )
             self._lookups.clear()
-
-
-def make_private(path: Path) -> None:
-    """Makes a finished file readable by its owner only, and durable."""
-    path.chmod(0o600)
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

@@ -8,7 +8,6 @@ renames of a journal that has a manifest, and throws away what a journal without
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 from publisher import __version__
 from publisher.errors import FatalError
+from publisher.journal.durable import sync_folder, write_durably
 from publisher.journal.lane import LaneNames, LaneResult
 
 JOURNAL_FORMAT = 1
@@ -171,24 +171,3 @@ class Journal:
                 yield self.staging / result.staged / name, self.root / name
             staged = documents / DOCUMENT_STAGING / result.staged / names.part
             yield staged, documents / names.part
-
-
-def write_durably(path: Path, text: str) -> None:
-    """Replaces a file by a synced one, readable by its owner only."""
-    temporary = path.with_name(path.name + ".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes renames in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

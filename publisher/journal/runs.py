@@ -12,7 +12,8 @@ from itertools import islice, zip_longest
 from pathlib import Path
 
 from publisher.errors import UsageError
-from publisher.journal.manifest import MANIFEST, Journal, Manifest, write_durably
+from publisher.journal.durable import write_durably
+from publisher.journal.manifest import MANIFEST, Journal, Manifest
 
 JOURNAL = "_journal"
 """Folder of a replay's journal inside its output directory."""

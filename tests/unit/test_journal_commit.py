@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from publisher.errors import FatalError, UsageError
+from publisher.journal.durable import write_durably
 from publisher.journal.lock import locked
 from publisher.journal.manifest import (
     DOCUMENT_STAGING,
@@ -16,7 +17,6 @@ from publisher.journal.manifest import (
     Journal,
     Manifest,
     SourceEntry,
-    write_durably,
 )
 from publisher.journal.report import conserve
 from publisher.packing import KEYS, unpack
