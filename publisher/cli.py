@@ -8,6 +8,7 @@ changes through Spark ever load it.
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from collections.abc import Iterable
@@ -42,10 +43,21 @@ class Commands(click.Group):
             raise
         except OSError as error:
             _fail(ctx, [of_system(error).message], PublisherError.exit_code)
-        except Exception as error:  # noqa: BLE001 - the last resort; all is shown on request
+        except Exception as error:  # the last resort; all is shown on request
+            if _interrupted(error):
+                raise click.Abort from error
             said = (str(error) or "no message").splitlines()[0]
             _fail(ctx, [f"{type(error).__name__}: {said}", _REPORT], PublisherError.exit_code)
         return result
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is at the root of an error: calls that it cuts short fail in ways of their own."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _fail(ctx: click.Context, lines: Iterable[str], exit_code: int) -> NoReturn:
@@ -134,6 +146,9 @@ def cli(debug: bool) -> None:
     Exit codes: 0 done, 1 failed, 2 usage or settings, 3 check or validate found something,
     4 done but more records were rejected than allowed, 5 source or database unreachable.
     """
+    if not debug:
+        # what libraries log (of a call that Ctrl-C cut short) is not for operators
+        logging.getLogger().addHandler(logging.NullHandler())
 
 
 @cli.command()

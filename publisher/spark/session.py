@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -64,7 +65,20 @@ def _in_jvm(options: SparkOptions, jvm: Jvm) -> SparkSession:
     finally:
         for name in _GATEWAY:
             del os.environ[name]
-    return SparkSession(SparkContext(gateway=gateway, conf=_conf(conf_of(options))))
+    with _interrupts_kept():
+        return SparkSession(SparkContext(gateway=gateway, conf=_conf(conf_of(options))))
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Undoes pyspark's handler of Ctrl-C, which speaks to the JVM in the midst of another talk.
+
+    Nothing is lost: whoever is interrupted ends the session, and with it the JVM and its jobs.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
 
 
 def _in_spark_submit(options: SparkOptions) -> SparkSession:
@@ -124,6 +138,8 @@ def _close(jvm: Jvm | None) -> None:
     try:
         if there is not None:
             _leave_accumulators(there.sparkContext)
+            # tasks that are still running (the program was interrupted) complain of the end
+            there.sparkContext.setLogLevel("OFF")
             there.stop()
     finally:
         if jvm is not None:

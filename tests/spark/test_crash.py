@@ -150,7 +150,13 @@ class Program:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+    def is_planning(self) -> bool:
+        """Whether a task has begun to write the files of its lane."""
+        return any((self.target / "_journal/staging").glob("*/*.decisions.parquet"))
 
     def wait_for(self, reached: Callable[[], object]) -> None:
         deadline = time.monotonic() + 60
@@ -192,7 +198,7 @@ def test_killed_while_planning_it_goes_on_and_leaves_no_process(
 ) -> None:
     target = tmp_path / "out"
     with Program(undisturbed, target) as program:
-        program.wait_for(lambda: [*(target / "_journal/staging").glob("*/*.decisions.parquet")])
+        program.wait_for(program.is_planning)
         code, message = undisturbed.invoke(target)  # a second one beside it
         assert code == 2
         assert "another program is working in" in message
@@ -207,6 +213,20 @@ def test_killed_while_planning_it_goes_on_and_leaves_no_process(
     assert not [*filter(running, program.seen)]
 
 
+def test_interrupted_it_says_so_in_a_word_and_leaves_no_process(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    target = tmp_path / "out"
+    with Program(undisturbed, target) as program:
+        program.wait_for(program.is_planning)
+        program.process.send_signal(signal.SIGINT)
+        _, message = program.process.communicate()
+    assert message.strip() == b"Aborted!"
+    assert program.process.returncode == 1
+    assert not [*filter(running, program.seen)]
+    assert not (target / "run.json").exists()
+
+
 def test_killed_with_all_its_processes_while_starting_it_goes_on(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
@@ -216,6 +236,45 @@ def test_killed_with_all_its_processes_while_starting_it_goes_on(
         program.kill(*program.seen)
     assert undisturbed.start(target) == "published"
     undisturbed.assert_whole(target)
+
+
+def test_lane_whose_task_was_lost_is_planned_again(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    """``local[2]`` never tries a task again, ``local[2,4]`` does."""
+    retrying = log.job(tmp_path / "job.toml", rest='[spark]\nmaster = "local[2,4]"\n')
+    target = tmp_path / "out"
+    with Program(replace(undisturbed, job=retrying), target) as program:
+        program.wait_for(program.is_planning)
+        workers = [number for number in program.seen if b"pyspark.worker" in command_line(number)]
+        for worker in sorted(workers)[1:]:  # the first is the daemon that makes them
+            os.kill(worker, signal.SIGKILL)
+        _, message = program.process.communicate()
+    assert (program.process.returncode, message) == (0, b"")
+    undisturbed.assert_whole(target)
+
+
+def command_line(number: int) -> bytes:
+    return Path(f"/proc/{number}/cmdline").read_bytes()
+
+
+def test_directory_is_free_until_something_was_planned_for_it(
+    small: Undisturbed, tmp_path: Path
+) -> None:
+    target = tmp_path / "out"
+    wrong = [*small.words(target), "--database", f"sqlite:///{tmp_path}/none.db"]
+    assert CliRunner().invoke(cli, wrong).exit_code == 5
+    assert small.start(target) == "published"
+    small.assert_whole(target)
+
+    planned = tmp_path / "planned"
+    shutil.copytree(small.staged, planned)
+    shutil.copy(small.manifest, planned / "_journal" / MANIFEST)
+    result = CliRunner().invoke(cli, [*small.words(planned), "--status", "any"])
+    assert result.exit_code == 2
+    assert "planned, and this is run" in result.stderr
+    assert small.start(planned) == "published"
+    small.assert_whole(planned)
 
 
 @pytest.fixture
