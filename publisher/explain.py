@@ -17,6 +17,7 @@ from publisher.lanes import lane_of
 from publisher.sources.contract import Source
 from publisher.sources.registry import restored
 from publisher.sources.snapshots import Split
+from publisher.xds.association import association
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,20 +129,26 @@ class _Reader:
                     yield from lane.by_position(number, position)
 
     def _by_key(self, what: str) -> list[Decided]:
-        """By association (one lane), else by key text (all lanes)."""
-        key, separator, rest = what.rpartition(",table=")
+        """By association, else by key text.  An association that names no schema means any, unless
+        there is an object without one."""
+        key, separator, name = what.rpartition(",table=")
+        keys = _key_texts(key if separator else what)
+        found = [record for lane in self._lanes_of(keys, name) for record in lane.by_key(keys)]
         if not separator:
-            keys = _key_texts(what)
-            return [found for lane in self._lanes for found in lane.by_key(keys)]
-        table, _, schema = rest.partition(",schema=")
-        keys = _key_texts(key)
-        lanes = {lane_of(schema or None, table, text, len(self._lanes)) for text in keys}
-        return [
-            found
-            for lane in sorted(lanes)
-            for found in self._lanes[lane].by_key(keys, table)
-            if found.object is not None and (found.object.schema or "") == schema
+            return found
+        return [record for record in found if _is_of(record.object, name)] or [
+            record
+            for record in found
+            if record.object is not None and _is_of(record.object._replace(schema=None), name)
         ]
+
+    def _lanes_of(self, keys: frozenset[str], name: str) -> list[LaneReader]:
+        """The lanes to look into: few where schema and table are named without quotes."""
+        table, _, schema = name.partition(",schema=")
+        if not schema or '"' in name:
+            return self._lanes
+        numbers = {lane_of(schema, table, key, len(self._lanes)) for key in keys}
+        return [self._lanes[number] for number in sorted(numbers)]
 
     def story(self, decided: Decided) -> Story:
         lane = self._lanes[decided.lane]
@@ -184,6 +191,11 @@ def _position(source: Source, text: str) -> Position | None:
         return source.parse_position(text)
     except UsageError:
         return None
+
+
+def _is_of(obj: Object | None, name: str) -> bool:
+    """Whether the object's association ends with this table, and schema where it has one."""
+    return obj is not None and association(obj).endswith(f",table={name}")
 
 
 def _key_texts(key: str) -> frozenset[str]:

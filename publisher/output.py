@@ -23,7 +23,16 @@ Progress = Callable[[str, float], None]
 def as_json(found: Any) -> str:
     """A report, or several, as one JSON text.  ASCII: safe for any terminal and encoding."""
     content = [asdict(item) for item in found] if isinstance(found, list) else asdict(found)
-    return json.dumps(content, indent=2, default=str)
+    return json.dumps(_with_names(content), indent=2, default=str)
+
+
+def _with_names(value: Any) -> Any:
+    """Named tuples as objects, where JSON would make them arrays."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: _with_names(item) for name, item in value.items()}
+    return [_with_names(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def checks_text(findings: Iterable[CheckFinding]) -> Iterator[str]:

@@ -105,6 +105,7 @@ def test_what_was_planned_can_be_sent_on_and_explained(directory: Path, publishe
     for what, line in [
         ("1", "outcome     published, status S"),
         ("idu=1,table=usr,schema=indirect", "outcome     published, status S"),
+        ("idu=1,table=usr", "outcome     published, status S"),
         ("hr:3", "outcome     rejected (event-type), status E"),
         ("2", "outcome     ignored (status), status W"),
     ]:
@@ -112,4 +113,4 @@ def test_what_was_planned_can_be_sent_on_and_explained(directory: Path, publishe
         assert told.returncode == 0, told.stderr
         assert line in told.stdout.splitlines()
     stories = json.loads(program(directory, "explain", journal, "1", "--json").stdout)
-    assert stories[0]["object"] == ["indirect", "usr", "idu=1"]
+    assert stories[0]["object"] == {"schema": "indirect", "table": "usr", "key": "idu=1"}
