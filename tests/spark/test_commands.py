@@ -107,7 +107,7 @@ def test_what_was_planned_can_be_sent_on_and_explained(directory: Path, publishe
         ("idu=1,table=usr,schema=indirect", "outcome     published, status S"),
         ("idu=1,table=usr", "outcome     published, status S"),
         ("hr:3", "outcome     rejected (event-type), status E"),
-        ("2", "outcome     ignored (status), status W"),
+        ("2", "outcome     ignored (status), status S"),
     ]:
         told = program(directory, "explain", journal, what)
         assert told.returncode == 0, told.stderr
