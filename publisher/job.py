@@ -91,6 +91,7 @@ def replay(
     settings = replace(settings, sources=(source,))
     run = _run_id(settings, paths, window_from, window_until, now)
     directory = Path(target).absolute()
+    _refuse_inside(directory, snapshots)
     journal = Journal(directory / JOURNAL)
     window = _window(source, window_from, window_until)
     order = Order(run, settings, _microseconds(now), journal, directory, window)
@@ -334,10 +335,22 @@ def _window(source: SourceSettings, first: str | None, last: str | None) -> Wind
     if first is None and last is None:
         return None
     reader = reader_of(source.format, source.options, source.reading)
-    return Window(
+    window = Window(
         None if first is None else reader.parse_position(first),
         None if last is None else reader.parse_position(last),
     )
+    if window.first is not None and window.last is not None and window.last < window.first:
+        raise UsageError(f"--from {first} lies after --until {last}: exchange them")
+    return window
+
+
+def _refuse_inside(directory: Path, snapshots: Sequence[Path]) -> None:
+    for snapshot in snapshots:
+        if snapshot.is_dir() and directory.resolve().is_relative_to(snapshot.resolve()):
+            raise UsageError(
+                f"{directory} lies in the snapshot {snapshot}, and what is written there would be "
+                "read next time: name a directory outside"
+            )
 
 
 def _run_id(settings: Settings, paths: Sequence[Path], *marks: object) -> str:

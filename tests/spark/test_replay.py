@@ -143,6 +143,27 @@ def test_directory_of_another_run_is_refused(csv_run: Run, base: Path, other: li
     assert log.published(target) == before
 
 
+@pytest.mark.parametrize(
+    ("snapshot", "target", "options", "words"),
+    [
+        ("log.csv", "new", ["--from", "9", "--until", "3"], "--from 9 lies after --until 3"),
+        ("log.csv", "new", ["--from", "x"], "'x' is no position"),
+        (".", "new", [], "lies in the snapshot"),
+        ("log.csv", "log.csv", [], "is no directory"),
+        ("log.csv", ".", [], "is not empty"),
+        ("absent.csv", "new", [], "does not exist"),
+    ],
+)
+def test_command_that_makes_no_sense_is_refused_and_writes_nothing(
+    csv_run: Run, base: Path, snapshot: str, target: str, options: list[str], words: str
+) -> None:
+    before = sorted(base.rglob("*"))
+    code, out, err = run(base, "replay", base / snapshot, "--to", base / target, *options)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert sorted(base.rglob("*")) == before
+
+
 def test_dispatch_to_a_further_directory_gives_equal_bytes(csv_run: Run, base: Path) -> None:
     target, _ = csv_run
     further = base / "further"
