@@ -233,9 +233,7 @@ class Renderer:
         operations = _grouped(pieces)
         size = self._options.batch_size
         batches = [operations[start : start + size] for start in range(0, len(operations), size)]
-        return [
-            (batch[0][0].change.rank, self._document(poll, name, batch)) for batch in batches
-        ]
+        return [(batch[0][0].change.rank, self._document(poll, name, batch)) for batch in batches]
 
     def _document(self, poll: ObjectPoll, name: str, batch: list[list[Piece]]) -> Document:
         texts = []
