@@ -169,7 +169,7 @@ class _Reader:
             source=entry.name,
             position=source.position_text(decided.position),
             place=place,
-            raw=decided.raw or raw,
+            raw=raw or decided.raw,
             object=decided.object,
             event=_event(decided.event_type),
             columns=decided.columns,
