@@ -183,16 +183,17 @@ def dispatch(directory: Path, target: str, *, again: bool = False) -> RunReport:
         UsageError: There is no complete run, or the target holds something else.
     """
     journal = Journal(found_journal(directory).root.absolute())
-    manifest = journal.manifest()
-    if manifest is None:
-        raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
     dispatcher = FileDispatcher(Path(target).absolute())
-    dispatcher.prepare(manifest.run)
-    if again:
-        dispatcher.forget()
-    elif dispatcher.dispatched(manifest.run):
-        return _report_of(manifest, journal, "already published", dispatcher, {})
-    return _sent(journal, manifest, dispatcher, {})
+    with locked(journal.root):
+        manifest = journal.manifest()
+        if manifest is None:
+            raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
+        dispatcher.prepare(manifest.run)
+        if again:
+            dispatcher.forget()
+        elif dispatcher.dispatched(manifest.run):
+            return _report_of(manifest, journal, "already published", dispatcher, {})
+        return _sent(journal, manifest, dispatcher, {})
 
 
 def _planned_and_sent(order: Order, dispatcher: Dispatcher, progress: Progress | None) -> RunReport:
@@ -347,9 +348,9 @@ def _window(source: SourceSettings, first: str | None, last: str | None) -> Wind
 def _refuse_inside(directory: Path, snapshots: Sequence[Path]) -> None:
     for snapshot in snapshots:
         if snapshot.is_dir() and directory.resolve().is_relative_to(snapshot.resolve()):
+            why = "what is written there would be read next time"
             raise UsageError(
-                f"{directory} lies in the snapshot {snapshot}, and what is written there would be "
-                "read next time: name a directory outside"
+                f"{directory} lies in the snapshot {snapshot}, and {why}: name another"
             )
 
 

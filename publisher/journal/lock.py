@@ -20,7 +20,7 @@ def locked(directory: Path) -> Iterator[None]:
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = directory / "lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)  # works on a read-only disk, too
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,7 +15,11 @@ from publisher.job import replay
 from tests.spark import whole_log as log
 
 ROOT = Path(__file__).parents[2]
-CLUSTER = '[spark]\nmaster = "local-cluster[2,1,1024]"\n'
+CLUSTER = """
+[spark]
+master = "local-cluster[2,1,1024]"
+"spark.executor.extraJavaOptions" = "-XX:TieredStopAtLevel=1"
+"""
 
 
 @pytest.mark.usefixtures("spark")

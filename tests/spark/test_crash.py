@@ -323,22 +323,26 @@ def test_full_disk_of_a_further_directory_is_one_clear_error(
     assert not log.left_over(disk / "out")
 
 
-def test_two_programs_do_not_work_in_one_directory(
-    undisturbed: Undisturbed, tmp_path: Path
-) -> None:
+def test_two_programs_do_not_work_in_one_directory(small: Undisturbed, tmp_path: Path) -> None:
     with locked(tmp_path / "out" / "_journal"):
-        code, message = undisturbed.invoke(tmp_path / "out")
+        code, message = small.invoke(tmp_path / "out")
     assert code == 2
     assert "another program is working in" in message
+    with locked(small.target / "_journal"):
+        words = ["dispatch", str(small.target), "--to", str(tmp_path / "further")]
+        result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 2
+    assert "another program is working in" in result.stderr
+    assert not (tmp_path / "further").exists()
 
 
-def test_journal_of_another_version_is_refused(undisturbed: Undisturbed, tmp_path: Path) -> None:
+def test_journal_of_another_version_is_refused(small: Undisturbed, tmp_path: Path) -> None:
     target = tmp_path / "out"
-    shutil.copytree(undisturbed.target, target)
+    shutil.copytree(small.target, target)
     path = target / "_journal" / MANIFEST
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99, "program": "x 9.9"}))
     for words in (
-        undisturbed.words(target),
+        small.words(target),
         ["explain", str(target), "1"],
         ["dispatch", str(target), "--to", str(tmp_path / "further")],
     ):
@@ -346,4 +350,4 @@ def test_journal_of_another_version_is_refused(undisturbed: Undisturbed, tmp_pat
         assert result.exit_code == 1
         assert "journal format 99" in result.stderr
         assert "use the program that wrote it (x 9.9)" in result.stderr
-    assert log.published(target) == log.published(undisturbed.target)
+    assert log.published(target) == log.published(small.target)
