@@ -30,6 +30,7 @@ class Smaller:
     """What the larger input is compared with."""
 
     seconds: float
+    cpu_seconds: float
     worker: int
     """Peak memory of the greatest worker, bytes."""
 
@@ -75,9 +76,10 @@ def _in_turn(
     report.add("documents", last.bytes / MIB, "MiB")
     report.add("events a second", last.read / best, "")
     report.add("replay / floor", best / floor, "", bound=RATIO)
+    cpu = min(watch.cpu_seconds for watch in watches)
     report.add("floor: processor time", min(floor_cpu), "s")
-    report.add("replay: processor time", min(watch.cpu_seconds for watch in watches), "s")
-    return Smaller(best, _add_memory(report, watches))
+    report.add("replay: processor time", cpu, "s")
+    return Smaller(best, cpu, _add_memory(report, watches))
 
 
 def _larger(
@@ -88,6 +90,8 @@ def _larger(
     report.add(f"{scale} times the input: replay", done.seconds, "s")
     bound = TIMES_TEN * scale / 10
     report.add(f"{scale} times the input: time", done.seconds / smaller.seconds, "x", bound=bound)
+    cpu = watch.cpu_seconds / smaller.cpu_seconds
+    report.add(f"{scale} times the input: processor time", cpu, "x")
     worker = _add_memory(report, [watch])
     growth = worker / smaller.worker
     report.add(f"{scale} times the input: worker", growth, "x", bound=SAME_MEMORY)
