@@ -348,10 +348,7 @@ def _window(source: SourceSettings, first: str | None, last: str | None) -> Wind
 def _refuse_inside(directory: Path, snapshots: Sequence[Path]) -> None:
     for snapshot in snapshots:
         if snapshot.is_dir() and directory.resolve().is_relative_to(snapshot.resolve()):
-            why = "what is written there would be read next time"
-            raise UsageError(
-                f"{directory} lies in the snapshot {snapshot}, and {why}: name another"
-            )
+            raise UsageError(f"{directory} lies in the snapshot {snapshot}: name one outside of it")
 
 
 def _run_id(settings: Settings, paths: Sequence[Path], *marks: object) -> str:
