@@ -47,6 +47,7 @@ def make() -> Path:
             f"{path} was not written: Spark starts without it, some seconds slower"
         )
     path.with_suffix(".size").write_text(str(unfinished.stat().st_size))
+    unfinished.chmod(0o644)
     unfinished.rename(path)
     return path
 

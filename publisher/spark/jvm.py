@@ -149,7 +149,12 @@ def launch(conf: Mapping[str, str], *, archive: Path | None, flags: tuple[str, .
     settings = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     command = [*_java_command(conf, archive), *flags, _MAIN, *settings, "pyspark-shell"]
     process = subprocess.Popen(  # noqa: S603 - Java, by its own path
-        command, stdin=subprocess.PIPE, stdout=2, env=environment, process_group=0
+        command,
+        stdin=subprocess.PIPE,
+        stdout=2,
+        env=environment,
+        process_group=0,
+        umask=0o077,  # what Spark shuffles is personal data, and lies in /tmp
     )
     return Jvm(process, answer, conf, archive)
 

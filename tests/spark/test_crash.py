@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -58,6 +59,7 @@ class Undisturbed:
         """The same bytes, and nothing beside them."""
         assert log.published(target) == log.published(self.target)
         assert not log.left_over(target)
+        assert_private(target)
         names = {path.name for path in self.target.rglob("*")}
         assert {path.name for path in target.rglob("*")} == names
 
@@ -242,16 +244,31 @@ def test_lane_whose_task_was_lost_is_planned_again(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     """``local[2]`` never tries a task again, ``local[2,4]`` does."""
-    retrying = log.job(tmp_path / "job.toml", rest='[spark]\nmaster = "local[2,4]"\n')
+    retrying = log.job(
+        tmp_path / "job.toml",
+        rest=f'[spark]\nmaster = "local[2,4]"\n"spark.local.dir" = "{tmp_path}/shuffled"\n',
+    )
     target = tmp_path / "out"
     with Program(replace(undisturbed, job=retrying), target) as program:
         program.wait_for(program.is_planning)
+        assert_private(tmp_path / "shuffled")
+        assert_private(target / "_journal")
         workers = [number for number in program.seen if b"pyspark.worker" in command_line(number)]
         for worker in sorted(workers)[1:]:  # the first is the daemon that makes them
             os.kill(worker, signal.SIGKILL)
         _, message = program.process.communicate()
     assert (program.process.returncode, message) == (0, b"")
     undisturbed.assert_whole(target)
+
+
+def assert_private(directory: Path) -> None:
+    """Only its owner reads what is in it: records of persons."""
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        behind = [folder for folder in (path, *path.parents) if folder.is_relative_to(directory)]
+        with suppress(FileNotFoundError):  # tasks are at work
+            assert any(not folder.stat().st_mode & 0o077 for folder in behind), path
 
 
 def command_line(number: int) -> bytes:
