@@ -166,9 +166,9 @@ class Watch:
         table = process_table()
         for process in process_tree(self._root, table):
             size = peak_size(process.pid)
-            known = self._peaks.get(process.pid)
-            if size is not None and (known is None or size > known.size):
-                # A JVM is "python" or "sh" until it has replaced the program that started it.
+            if size is not None:
+                # The kernel's peak only falls when the process becomes another program: until then
+                # it has its parent's memory, and a JVM is "python" or "sh".  The last look counts.
                 kind = role(process, self._root, table)
                 self._peaks[process.pid] = Peak(process.pid, kind, size)
 
