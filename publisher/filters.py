@@ -36,8 +36,10 @@ class Filter:
     def __init__(self, options: FilterOptions, *, held_after: int | None = None) -> None:
         """``held_after``: changes with a later event time (microseconds since 1970, UTC) are held."""
         self._options = options
-        self._held_after = held_after
-        self._loopback_user = None if options.allow_loopback else options.driver_user
+        self.held_after = held_after
+        """Later changes are held; ``None``: none are."""
+        self.loopback_user = None if options.allow_loopback else options.driver_user
+        """Whose changes are not published; ``None``: nobody's."""
         self._selects_columns = bool(options.include_columns or options.exclude_columns)
         self._tables: dict[tuple[str | None, str], bool] = {}
         self._columns: dict[tuple[str, str], bool] = {}
@@ -47,25 +49,25 @@ class Filter:
         """Whether nothing can speak against any change."""
         options = self._options
         return not (
-            self._loopback_user is not None
+            self.loopback_user is not None
             or options.include
             or options.exclude
             or self._selects_columns
-            or self._held_after is not None
+            or self.held_after is not None
         )
 
     def decision(self, change: Change) -> Decision | None:
         """Why the change is not to be published, or ``None`` where nothing speaks against it."""
-        if self._loopback_user is not None and change.perpetrator == self._loopback_user:
+        if self.loopback_user is not None and change.perpetrator == self.loopback_user:
             return Decision(change.row, Outcome.IGNORED, Reason.LOOPBACK)
-        if not self._table_wanted(change.object):
+        if not self.table_wanted(change.object):
             return Decision(change.row, Outcome.IGNORED, Reason.EXCLUDED)
         if self._selects_columns and change.columns and not self._any_column_wanted(change):
             return Decision(change.row, Outcome.IGNORED, Reason.EXCLUDED)
         if (
-            self._held_after is not None
+            self.held_after is not None
             and change.event_time is not None
-            and change.event_time > self._held_after
+            and change.event_time > self.held_after
         ):
             return Decision(change.row, Outcome.HELD, Reason.FUTURE)
         return None
@@ -85,7 +87,8 @@ class Filter:
     def _any_column_wanted(self, change: Change) -> bool:
         return any(self.column_wanted(change.object.table, name) for name in change.columns)
 
-    def _table_wanted(self, obj: Object) -> bool:
+    def table_wanted(self, obj: Object) -> bool:
+        """Whether the table of an object is published."""
         known = self._tables.get(obj[:2])
         if known is None:
             names = (obj.table, f"{obj.schema}.{obj.table}") if obj.schema else (obj.table,)

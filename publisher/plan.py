@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
@@ -45,7 +45,7 @@ _BYTES_HELD = 32 << 20
 """What may wait in memory behind objects that are still to be looked up."""
 
 
-_PLACE = itemgetter(0, 1)
+_PLACE = itemgetter(0, 1, 2)
 
 
 class LookedUp(NamedTuple):
@@ -95,7 +95,9 @@ class Planner:
         self._planned = Planned()
         self._waiting: list[Waiting] = []
         self._bytes_waiting = 0
-        self._ordered: list[tuple[int, Position, Document]] = []
+        self._ordered: list[tuple[int, Position, str, Document]] = []
+        """Rank and position of the first change, association (a record_id may be there once for each of
+        two objects), document."""
         self._bytes_held = 0
         self._held_before = (0, 0)
         """Documents and bytes that were held when the first of ``_waiting`` came: those that an open
@@ -113,6 +115,24 @@ class Planner:
                 for poll in self._polls.add(change):
                     self._close(poll)
         return self._take()
+
+    def advance(self, rank: int) -> Collection[Object]:
+        """Closes the polls that can get no change of this rank or a later one.
+
+        Gives the objects whose poll is still open."""
+        if self._polls is None:
+            return ()
+        for poll in self._polls.expired(rank):
+            self._close(poll)
+        return self._polls.open_objects()
+
+    def take(self, documents: Iterable[tuple[int, Document]]) -> None:
+        """Takes documents that were made elsewhere, each with the rank of its first change."""
+        for rank, document in documents:
+            self._ordered.append((rank, document.position, document.association, document))
+            self._bytes_held += len(document.text)
+        if self._waiting and self._must_ask():
+            self._ask()
 
     def finish(self) -> Planned:
         """Gives the rest when the lane has ended."""
@@ -234,7 +254,7 @@ class Planner:
         rendered = self._renderer.render(*entry, answer)
         self._planned.decisions += rendered.decisions
         for rank, document in rendered.documents:
-            self._ordered.append((rank, document.position, document))
+            self._ordered.append((rank, document.position, document.association, document))
             self._bytes_held += len(document.text)
 
     def _take(self) -> Planned:
@@ -245,7 +265,7 @@ class Planner:
             ready = len(self._ordered)
             if oldest is not None:
                 ready = bisect_left(self._ordered, (oldest.rank, oldest.position), key=_PLACE)
-            documents = [document for _, _, document in self._ordered[:ready]]
+            documents = [document for *_, document in self._ordered[:ready]]
             del self._ordered[:ready]
             self._planned.documents += documents
             self._bytes_held -= sum([len(document.text) for document in documents])

@@ -7,7 +7,7 @@ object stays in that one's poll; a poll holds at most ``poll_size`` events of on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -62,7 +62,7 @@ class Polls:
     def add(self, change: Change) -> Sequence[ObjectPoll]:
         """Takes one change, gives the polls of objects that can get no further change."""
         rank = change.rank
-        closed = self._expired(rank) if rank >= self._due and self._open else _NONE
+        closed = self.expired(rank)
         number = (rank - 1) // self._size
         poll = self._open.get(change.object)
         if poll is not None and not self._belongs(change, number, poll):
@@ -74,6 +74,14 @@ class Polls:
                 self._due = self._end(poll, rank)
         poll.changes.append(change)
         return closed
+
+    def expired(self, rank: int) -> Sequence[ObjectPoll]:
+        """The polls of objects that can get no change of this rank or a later one."""
+        return self._expired(rank) if rank >= self._due and self._open else _NONE
+
+    def open_objects(self) -> Collection[Object]:
+        """The objects whose polls may get further changes."""
+        return self._open.keys()
 
     def rest(self) -> Iterator[ObjectPoll]:
         """The polls that are still open when the lane ends."""

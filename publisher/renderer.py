@@ -97,8 +97,14 @@ class Renderer:
         self._values = values
         self._filter = filter_
         self._catalogue = catalogue
-        self._meanings = MEANINGS[options.insert_query_back]
+        self.meanings = MEANINGS[options.insert_query_back]
+        """What the event types give."""
         self._tables: dict[tuple[str | None, str], dict[str, Column]] = {}
+
+    @property
+    def makes_plain_documents(self) -> bool:
+        """Whether ``plain_document`` may be used."""
+        return self._options.batch_size == 1 and not self._options.event_id
 
     def prepare(self, changes: Sequence[Change]) -> Prepared:
         """Renders what the log itself says of the changes of one object."""
@@ -139,6 +145,33 @@ class Renderer:
                 pieces.append(found)
         return Rendered(self._documents(poll, prepared.association, pieces), decisions)
 
+    def plain_document(
+        self,
+        obj: Object,
+        poll: int,
+        event_type: int,
+        parts: Sequence[str],
+        rows: Sequence[int],
+        positions: Sequence[Position],
+    ) -> Document:
+        """The document of one operation, whose attributes are rendered already.
+
+        ``poll`` is its number.  Only where ``batch_size`` is 1 and ``event_id`` off.
+        """
+        name = self._association(obj)
+        kind = self.meanings[event_type].operation
+        return Document(
+            obj,
+            positions[0],
+            poll,
+            kind,
+            name,
+            self._event_id(positions[0]),
+            self._envelope.document((operation(kind, obj.table, name, parts),)),
+            tuple(rows),
+            ",".join([*map(self._naming.position_text, positions)]),
+        )
+
     def _piece(self, change: Change, answer: Answer) -> Piece | Decision:
         """The piece of a delete or of a query-back."""
         if change.event_type not in QUERY_BACK:
@@ -153,7 +186,7 @@ class Renderer:
             return _refused(change, problem.reason, problem.detail)
 
     def _logged(self, change: Change) -> Piece:
-        meaning = self._meanings[change.event_type]
+        meaning = self.meanings[change.event_type]
         obj = change.object
         columns = self._tables.get(obj[:2])
         if columns is None:
@@ -175,7 +208,7 @@ class Renderer:
 
     def _looked_up(self, change: Change, row: Row) -> Piece:
         """A query-back with the current values: of the named columns, or of all but the key."""
-        meaning = self._meanings[change.event_type]
+        meaning = self.meanings[change.event_type]
         per_field = change.event_type in PER_FIELD
         names = change.columns if per_field else [part.column for part in parse(change.object.key)]
         named: set[str] = set()
@@ -193,13 +226,14 @@ class Renderer:
             if (name in named) is not per_field:
                 continue
             shown = self._naming.identifier_case.apply(name, name)
-            column = self._known_column(change.object, shown)
+            column = self.column(change.object, shown)
             if column.wanted:
                 xml = None if value is None else column.convert(value)
                 parts.append(meaning.part(column.name, None, xml))
         return Piece(change, meaning.operation, "".join(parts))
 
-    def _known_column(self, obj: Object, name: str) -> Column:
+    def column(self, obj: Object, name: str) -> Column:
+        """A column of the object's table.  Raises ``ValueProblem`` where XML forbids its name."""
         columns = self._tables.setdefault(obj[:2], {})
         if name not in columns:
             columns[name] = self._column(obj, name)
@@ -238,7 +272,7 @@ class Renderer:
     def _document(self, poll: ObjectPoll, name: str, batch: list[list[Piece]]) -> Document:
         texts = []
         for pieces in batch:
-            event_id = self._event_id(pieces[0].change) if self._options.event_id else None
+            event_id = self._event_id(pieces[0].change.position) if self._options.event_id else None
             parts = [piece.attributes for piece in pieces]
             texts.append(operation(pieces[0].kind, poll.object.table, name, parts, event_id))
         changes = [piece.change for pieces in batch for piece in pieces]
@@ -249,16 +283,16 @@ class Renderer:
             poll.number,
             " ".join([pieces[0].kind for pieces in batch]),
             name,
-            self._event_id(changes[0]),
+            self._event_id(changes[0].position),
             self._envelope.document(texts),
             tuple([change.row for change in changes]),
             ",".join([text(change.position) for change in changes]),
         )
 
-    def _event_id(self, change: Change) -> str:
+    def _event_id(self, position: Position) -> str:
         """Stable over runs, and unique within the source."""
-        text = f"{self._naming.source}:{self._naming.position_text(change.position)}"
-        return f"{text}.{change.position.ordinal}" if change.position.ordinal else text
+        text = f"{self._naming.source}:{self._naming.position_text(position)}"
+        return f"{text}.{position.ordinal}" if position.ordinal else text
 
 
 @lru_cache(maxsize=4096)

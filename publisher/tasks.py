@@ -6,13 +6,14 @@ import gc
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.bulk import Bulk
 from publisher.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.change import TALLY, Decision, Outcome, Reason
 from publisher.database import Database, DatabaseOptions
@@ -156,6 +157,9 @@ class _LanePlan:
         self._files = files
         self._source = -1
         self._planner: Planner | None = None
+        self._bulk: Bulk | None = None
+        self._held: tuple[list[int], pa.RecordBatch] | None = None
+        """Rows and changes of the last poll, which may go on."""
 
     def add(self, batch: pa.RecordBatch) -> None:
         sources = batch.column("source").to_numpy()
@@ -174,10 +178,14 @@ class _LanePlan:
         if source != self._source:
             self._finish()
             self._source = source
-            self._planner = planner_of(self._work, source, self._resources)
+            self._planner, self._bulk = planners_of(self._work, source, self._resources)
 
     def _finish(self) -> None:
         if self._planner is not None:
+            if self._held is not None:
+                rows, batch = self._held
+                self._held = None
+                self._plan_in_bulk(rows, batch, end=None)
             self._write(self._planner.finish())
             self._planner = None
 
@@ -191,7 +199,35 @@ class _LanePlan:
         rows: Iterable[int] = range(first, first + batch.num_rows)
         if outcomes.null_count < batch.num_rows:
             rows, batch = self._take_presets(first, batch)
-        self._write(self._planner.add(changes_of(batch, list(rows))))
+        if batch.num_rows:
+            self._plan(list(rows), batch)
+
+    def _plan(self, rows: list[int], batch: pa.RecordBatch) -> None:
+        """Plans changes; those of a poll that may go on in the next batch wait for it."""
+        if self._bulk is None:
+            self._plan_singly(rows, batch)
+            return
+        if self._held is not None:
+            rows, batch = self._held[0] + rows, pa.concat_batches([self._held[1], batch])
+        ready = self._bulk.complete(batch)
+        if ready:
+            self._plan_in_bulk(
+                rows[:ready], batch.slice(0, ready), end=batch["rank"][ready].as_py()
+            )
+        self._held = (rows[ready:], batch.slice(ready))
+
+    def _plan_in_bulk(self, rows: list[int], batch: pa.RecordBatch, *, end: int | None) -> None:
+        assert self._planner is not None
+        assert self._bulk is not None
+        going_on = self._planner.advance(batch["rank"][0].as_py())
+        plain = self._bulk.plan(batch, rows, end=end, going_on=going_on)
+        self._planner.take(plain.documents)
+        left = batch.filter(pa.array(plain.left))
+        self._plan_singly(list(compress(rows, plain.left.tolist())), left)
+
+    def _plan_singly(self, rows: list[int], batch: pa.RecordBatch) -> None:
+        assert self._planner is not None
+        self._write(self._planner.add(changes_of(batch, rows)))
 
     def _take_tallies(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         is_tally = pc.fill_null(pc.equal(batch.column("outcome"), TALLY), False)
@@ -230,8 +266,8 @@ def _collect_rarely() -> None:
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION, 50, 1000)
 
 
-def planner_of(work: Work, number: int, resources: Resources) -> Planner:
-    """The planner of one source of the work."""
+def planners_of(work: Work, number: int, resources: Resources) -> tuple[Planner, Bulk | None]:
+    """The planner of one source of the work, and what plans the plain part where that may be done."""
     source = work.sources[number]
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
     filter_ = Filter(source.filters, held_after=held_after)
@@ -243,9 +279,12 @@ def planner_of(work: Work, number: int, resources: Resources) -> Planner:
         filter_,
         resources.catalogue,
     )
-    return Planner(
+    planner = Planner(
         renderer, filter_, polls=source.polls, lookup=resources.lookup, window=source.window
     )
+    if source.polls is None or source.window is not None or not renderer.makes_plain_documents:
+        return planner, None
+    return planner, Bulk(renderer, filter_, source.polls)
 
 
 def _answer_text(answer: Row | Refused | None) -> tuple[str, str | None]:

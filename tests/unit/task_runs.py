@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from publisher.bulk import Bulk
 from publisher.catalogue import Table
 from publisher.database import DatabaseOptions
 from publisher.filters import FilterOptions
@@ -15,9 +16,18 @@ from publisher.journal.lane import LaneResult
 from publisher.journal.reading import LaneReader
 from publisher.keys import IdentifierCase
 from publisher.packing import KEYS, PIECE_SCHEMA, pack, unpack
+from publisher.plan import Planner
 from publisher.polls import PollOptions
 from publisher.sources.event_log import EventLog
-from publisher.tasks import Rules, SourceWork, Work, plan_lane, read_split
+from publisher.tasks import (
+    Resources,
+    Rules,
+    SourceWork,
+    Work,
+    plan_lane,
+    planners_of,
+    read_split,
+)
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
 
@@ -84,6 +94,11 @@ def plan_all(work: Work, pieces: pa.Table, folder: Path) -> list[LaneResult]:
             )
         )
     return results
+
+
+def only_singly(work: Work, number: int, resources: Resources) -> tuple[Planner, Bulk | None]:
+    """In place of ``tasks.planners_of``: nothing is planned by the column."""
+    return planners_of(work, number, resources)[0], None
 
 
 def readers(results: Iterable[LaneResult], folder: Path) -> list[LaneReader]:

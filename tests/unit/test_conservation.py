@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from publisher import tasks
+from publisher.bulk import Bulk, Plain
 from publisher.change import TALLY, Change, Outcome
 from publisher.errors import InternalError
 from publisher.journal.lane import Count, LaneResult
@@ -18,7 +21,7 @@ from publisher.plan import Planned, Planner
 from publisher.polls import ObjectPoll
 from publisher.tasks import Work, read_split
 from tests.unit.event_log_files import Row, event, write
-from tests.unit.task_runs import plan_all, read_all, work_of
+from tests.unit.task_runs import only_singly, plan_all, read_all, work_of
 
 PUBLISHED = Outcome.PUBLISHED
 
@@ -105,7 +108,22 @@ def test_a_change_that_planning_forgets_fails_its_lane(
         if poll.first.position.high != 3:
             close(self, poll)
 
+    monkeypatch.setattr(tasks, "planners_of", only_singly)
     monkeypatch.setattr(Planner, "_close", forgetful)
+    with pytest.raises(InternalError, match="no decision"):
+        plan_all(work, read_all(work), tmp_path)
+
+
+def test_a_document_that_planning_in_bulk_forgets_fails_its_lane(
+    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Bulk.plan
+
+    def forgetful(self: Bulk, *args: Any, **options: Any) -> Plain:
+        plain = plan(self, *args, **options)
+        return plain._replace(documents=plain.documents[1:])
+
+    monkeypatch.setattr(Bulk, "plan", forgetful)
     with pytest.raises(InternalError, match="no decision"):
         plan_all(work, read_all(work), tmp_path)
 
