@@ -75,19 +75,21 @@ class Bulk:
         batch: pa.RecordBatch,
         rows: Sequence[int],
         *,
-        end: int | None,
+        after: tuple[int, int] | None,
         going_on: Collection[Object],
     ) -> Plain:
         """Plans what is plain in ``batch``, which has changes only, in rank order.
 
-        ``rows`` are their row numbers in the lane.  ``end`` is the rank of the change after them,
-        which is in a later poll, ``None`` where there is none; ``going_on`` are the objects whose poll
+        ``rows`` are their row numbers in the lane.  ``after`` are rank and high of the change after
+        them, which is in a later poll, ``None`` where there is none; ``going_on`` are the objects whose poll
         began before.
         """
         if not batch.num_rows or _forbidden(batch):
             return Plain([], np.ones(batch.num_rows, np.bool_))
         found = self._rows(batch)
+        end, next_high = after or (None, None)
         odd = self._odd_rows(found) | self._odd_neighbours(found, end)
+        odd |= self._odd_repeats(found, next_high)
         if going_on:
             keys = pa.array([obj.key for obj in going_on], pa.string())
             odd |= pc.is_in(batch.column("key"), keys).to_numpy(zero_copy_only=False)
@@ -101,7 +103,7 @@ class Bulk:
         codes = _codes(batch.column("key"))
         tables = _codes(batch.column("table")) + _codes(batch.column("schema")) * batch.num_rows
         if tables.any():
-            codes = np.unique(np.stack([tables, codes]), axis=1, return_inverse=True)[1].ravel()
+            codes = np.unique(tables * batch.num_rows + codes, return_inverse=True)[1]
         return _Rows(
             batch,
             codes,
@@ -143,6 +145,16 @@ class Bulk:
         result = np.zeros(len(order), np.bool_)
         result[order] = odd
         return result
+
+    def _odd_repeats(self, found: _Rows, next_high: int | None) -> Flags:
+        """Records that may stand twice for their object, here or at the begin of the next batch."""
+        high = _numbers(found.batch, "high")
+        odd: Flags = high == next_high
+        if not np.array_equal(high, found.rank):  # else they have one rank, and are neighbours
+            order = np.lexsort((high, found.object))
+            obj, high = found.object[order], high[order]
+            odd[order[1:][(obj[1:] == obj[:-1]) & (high[1:] == high[:-1])]] = True
+        return odd
 
     def _spread(self, found: _Rows, odd: Flags) -> Flags:
         """All rows of the objects that have an odd one."""

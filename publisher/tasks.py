@@ -185,7 +185,7 @@ class _LanePlan:
             if self._held is not None:
                 rows, batch = self._held
                 self._held = None
-                self._plan_in_bulk(rows, batch, end=None)
+                self._plan_in_bulk(rows, batch, None)
             self._write(self._planner.finish())
             self._planner = None
 
@@ -211,16 +211,17 @@ class _LanePlan:
             rows, batch = self._held[0] + rows, pa.concat_batches([self._held[1], batch])
         ready = self._bulk.complete(batch)
         if ready:
-            self._plan_in_bulk(
-                rows[:ready], batch.slice(0, ready), end=batch["rank"][ready].as_py()
-            )
+            after = (batch["rank"][ready].as_py(), batch["high"][ready].as_py())
+            self._plan_in_bulk(rows[:ready], batch.slice(0, ready), after)
         self._held = (rows[ready:], batch.slice(ready))
 
-    def _plan_in_bulk(self, rows: list[int], batch: pa.RecordBatch, *, end: int | None) -> None:
+    def _plan_in_bulk(
+        self, rows: list[int], batch: pa.RecordBatch, after: tuple[int, int] | None
+    ) -> None:
         assert self._planner is not None
         assert self._bulk is not None
         going_on = self._planner.advance(batch["rank"][0].as_py())
-        plain = self._bulk.plan(batch, rows, end=end, going_on=going_on)
+        plain = self._bulk.plan(batch, rows, after=after, going_on=going_on)
         self._planner.take(plain.documents)
         left = batch.filter(pa.array(plain.left))
         self._plan_singly(list(compress(rows, plain.left.tolist())), left)
