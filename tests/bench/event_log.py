@@ -42,7 +42,7 @@ def run(*, scale: int = 10, runs: int = 3, events: int | None = None) -> Report:
     larger = event_log(Log(count * scale)) if scale > 1 else None
     report = Report("event-log")
     with workspace() as work:
-        settings = settings_of(job_file(work))
+        settings = settings_of(job_file(work, both_compilers=True))
         with spark_session(settings.spark) as spark:
             smaller = _in_turn(report, spark, settings, log, work, runs)
             if larger is not None:
