@@ -58,17 +58,21 @@ def losing_plan(plan_lane: Tasks) -> Tasks:
     def planned(*arguments: object, **named: object) -> object:
         from publisher.plan import Planner  # in the task
 
-        close = Planner._close
+        close, take = Planner._close, Planner.take
 
         def forgetful(self: Any, poll: Any) -> None:
             if poll.first.position.high != 17:
                 close(self, poll)
 
-        Planner._close = forgetful  # type: ignore[method-assign]
+        def forgetting(self: Any, documents: Any) -> None:
+            take(self, [found for found in documents if found[1].position.high != 17])
+
+        # whichever of the two plans it: change by change, or by the column
+        Planner._close, Planner.take = forgetful, forgetting  # type: ignore[method-assign]
         try:
             return plan_lane(*arguments, **named)
         finally:
-            Planner._close = close  # type: ignore[method-assign]
+            Planner._close, Planner.take = close, take  # type: ignore[method-assign]
 
     return planned
 
