@@ -22,13 +22,15 @@ from publisher.change import Document, Object, Position
 from publisher.filters import Filter
 from publisher.polls import PollOptions
 from publisher.records import plain_values, tuples
-from publisher.renderer import Renderer
+from publisher.renderer import PlainHead, Renderer
 from publisher.xds.escape import FORBIDDEN, ValueProblem
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 T = TypeVar("T")
+
+_Render = Callable[[str | None, str | None], str | None]
 
 _DELETE = 4
 _FIELD_TYPES = (1, 2, 3)
@@ -50,10 +52,18 @@ class _Rows:
 
     batch: pa.RecordBatch
     object: Numbers
+    table: Numbers
+    column: Numbers
+    """Index in ``names``, -1 where a change names none or several."""
+    names: list[str]
     rank: Numbers
     type: Numbers
     order: Numbers
-    names: Sequence[str | None]
+
+    def text(self, name: str, place: int) -> str | None:
+        """The text in one row of a column."""
+        text: str | None = self.batch.column(name)[place].as_py()
+        return text
 
 
 class Bulk:
@@ -84,7 +94,7 @@ class Bulk:
         them, which is in a later poll, ``None`` where there is none; ``going_on`` are the objects whose poll
         began before.
         """
-        if not batch.num_rows or _forbidden(batch):
+        if not batch.num_rows or _forbidden(batch) or _has_parts(batch):
             return Plain([], np.ones(batch.num_rows, np.bool_))
         found = self._rows(batch)
         end, next_high = after or (None, None)
@@ -104,23 +114,18 @@ class Bulk:
         tables = _codes(batch.column("table")) + _codes(batch.column("schema")) * batch.num_rows
         if tables.any():
             codes = np.unique(tables * batch.num_rows + codes, return_inverse=True)[1]
-        return _Rows(
-            batch,
-            codes,
-            _numbers(batch, "rank"),
-            _numbers(batch, "event_type"),
-            np.argsort(codes, kind="stable"),
-            _single(batch.column("columns")),
-        )
+        columns, names = _column_codes(batch.column("columns"))
+        order = np.argsort(codes, kind="stable")
+        rank, event_type = _numbers(batch, "rank"), _numbers(batch, "event_type")
+        return _Rows(batch, codes, tables, columns, names, rank, event_type, order)
 
     def _odd_rows(self, found: _Rows) -> Flags:
         """Rows that are not plain by themselves."""
         batch = found.batch
-        lengths = pc.fill_null(pc.list_value_length(batch.column("columns")), 0)
         per_field = np.isin(found.type, _FIELD_TYPES)
-        wanted = np.where(per_field, 1, 0)
-        odd: Flags = ~per_field & (found.type != _DELETE)
-        odd |= lengths.to_numpy(zero_copy_only=False) != wanted
+        odd: Flags = np.where(
+            per_field, found.column < 0, (found.type != _DELETE) | (found.column >= 0)
+        )
         user, held_after = self._filter.loopback_user, self._filter.held_after
         if user is not None:
             odd |= _true(pc.equal(batch.column("perpetrator"), user))
@@ -164,65 +169,45 @@ class Bulk:
 
     def _render(self, found: _Rows, left: Flags, parts: list[str]) -> None:
         """Fills in the attributes of each row; rows that cannot be plain are added to ``left``."""
-        batch = found.batch
-        fields = np.flatnonzero(~left & (found.type != _DELETE))
-        old, new = _single(batch.column("old")), _single(batch.column("new"))
-        groups: dict[Any, list[int]] = {}
-        names = zip(
-            _picked(plain_values(batch.column("schema")), fields),
-            _picked(plain_values(batch.column("table")), fields),
-            _picked(found.names, fields),
-            found.type[fields].tolist(),
-            strict=True,
-        )
-        for place, name in zip(fields.tolist(), names, strict=True):
-            try:
-                groups[name].append(place)
-            except KeyError:
-                groups[name] = [place]
-        for (schema, table, column, event_type), places in groups.items():
-            make = self._part(Object(schema, table, ""), column, event_type)
-            for place in places:
-                part = make(old[place], new[place]) if make is not None else None
+        old, new = _single(found.batch.column("old")), _single(found.batch.column("new"))
+        fields = np.flatnonzero(~left)
+        alike = (found.table * (len(found.names) + 1) + found.column + 1) * 9 + found.type
+        for places in _grouped(fields, alike[fields]):
+            first = places[0]
+            obj = Object(found.text("schema", first), str(found.text("table", first)), "")
+            event_type = int(found.type[first])
+            if event_type == _DELETE:
+                left[places] = not self._filter.table_wanted(obj)
+                continue
+            render = self._part(obj, found.names[found.column[first]], event_type)
+            values = [old[place] for place in places], [new[place] for place in places]
+            for place, part in zip(places, _rendered(render, *values), strict=True):
                 if part is None:
                     left[place] = True
                 else:
                     parts[place] = part
-        deletes = np.flatnonzero(~left & (found.type == _DELETE))
-        for place in deletes.tolist():
-            obj = self._object(found, place)
-            if not self._filter.table_wanted(obj):
-                left[place] = True
 
-    def _part(
-        self, obj: Object, name: str, event_type: int
-    ) -> Callable[[str | None, str | None], str | None] | None:
-        """What makes the attribute of a column; it gives ``None`` where the change is not plain."""
+    def _part(self, obj: Object, name: str, event_type: int) -> _Render:
+        """What makes the attribute of a column from old and new values."""
         if not (self._filter.table_wanted(obj) and self._filter.column_wanted(obj.table, name)):
-            return None
+            return _nothing
         try:
             column = self._renderer.column(obj, name)
         except ValueProblem:
-            return None
+            return _nothing
         meaning = self._renderer.meanings[event_type]
-        convert, render, shown = column.convert, meaning.part, column.name
-        says_nothing = meaning.operation == "modify"
+        convert, shown, part = column.convert, column.name, meaning.part
 
-        def part(old: str | None, new: str | None) -> str | None:
-            try:
-                text = render(
-                    shown,
-                    convert(old) if old is not None else None,
-                    convert(new) if new is not None else None,
-                )
-            except ValueProblem:
-                return None
-            return None if says_nothing and not text else text
+        def render(old: str | None, new: str | None) -> str | None:
+            text = part(
+                shown,
+                None if old is None else convert(old),
+                None if new is None else convert(new),
+            )
+            # an empty modify is not published, an empty add is
+            return text if text or event_type == 1 else None
 
-        return part
-
-    def _object(self, found: _Rows, place: int) -> Object:
-        return Object(*(found.batch.column(name)[place].as_py() for name in Object._fields))
+        return render
 
     def _documents(
         self, found: _Rows, left: Flags, parts: list[str], rows: Sequence[int]
@@ -237,33 +222,64 @@ class Bulk:
         breaks = (obj[1:] != obj[:-1]) | (poll[1:] != poll[:-1]) | (kind[1:] != kind[:-1])
         breaks |= deletes[1:]
         starts = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(order)]
-        batch = found.batch.take(pa.array(order))
-        objects = list(tuples(Object, batch, Object._fields))
-        positions = list(tuples(Position, batch, Position._fields))
+        firsts = found.batch.take(pa.array(order[starts[:-1]]))
+        heads = zip(
+            tuples(Object, firsts, Object._fields),
+            poll[starts[:-1]].tolist(),
+            found.type[order[starts[:-1]]].tolist(),
+            tuples(Position, firsts, Position._fields),
+            strict=True,
+        )
+        ranks = rank[starts[:-1]].tolist()
         parts = _picked(parts, order)
         numbers = _picked(rows, order)
-        types, ranks, polls = found.type[order].tolist(), rank.tolist(), poll.tolist()
+        texts = [str(high) for high in _numbers(found.batch, "high")[order].tolist()]
         document = self._renderer.plain_document
         return [
-            (
-                ranks[start],
-                document(
-                    objects[start],
-                    polls[start],
-                    types[start],
-                    parts[start:stop],
-                    numbers[start:stop],
-                    positions[start:stop],
-                ),
+            (first, document(head, parts[start:stop], numbers[start:stop], texts[start:stop]))
+            for first, head, (start, stop) in zip(
+                ranks, map(PlainHead._make, heads), pairwise(starts), strict=True
             )
-            for start, stop in pairwise(starts)
         ]
+
+
+def _nothing(_old: str | None, _new: str | None) -> str | None:
+    return None
+
+
+def _rendered(
+    render: _Render, old: Sequence[str | None], new: Sequence[str | None]
+) -> list[str | None]:
+    """The attribute of each row, ``None`` where the row is not plain."""
+    try:
+        return list(map(render, old, new))
+    except ValueProblem:
+        return [_one_rendered(render, *values) for values in zip(old, new, strict=True)]
+
+
+def _one_rendered(render: _Render, old: str | None, new: str | None) -> str | None:
+    try:
+        return render(old, new)
+    except ValueProblem:
+        return None
+
+
+def _grouped(places: Numbers, by: Numbers) -> list[list[int]]:
+    """Places with equal numbers together."""
+    order = np.argsort(by, kind="stable")
+    bounds = np.flatnonzero(np.diff(by[order])) + 1
+    return [group.tolist() for group in np.split(places[order], bounds) if len(group)]
 
 
 def _forbidden(batch: pa.RecordBatch) -> bool:
     """Whether a key or the name of a table has a character that XML forbids."""
     texts = [pc.unique(batch.column(name)).to_pylist() for name in ("key", "table", "schema")]
     return bool(FORBIDDEN.search("".join([text for part in texts for text in part if text])))
+
+
+def _has_parts(batch: pa.RecordBatch) -> bool:
+    """Whether positions are more than record ids."""
+    return pc.unique(batch.column("part")).to_pylist() != [""]
 
 
 def _codes(column: pa.Array) -> Numbers:
@@ -274,6 +290,17 @@ def _codes(column: pa.Array) -> Numbers:
         .astype(np.int64)
     )
     return codes
+
+
+def _column_codes(column: pa.ListArray) -> tuple[Numbers, list[str]]:
+    """A number for the only column that each change names, -1 where there is none; the names."""
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    encoded = pc.dictionary_encode(column.flatten())
+    codes = np.full(len(column), -1, np.int64)
+    if (lengths == 1).any():
+        at = np.cumsum(lengths)[lengths == 1] - 1
+        codes[lengths == 1] = encoded.indices.to_numpy(zero_copy_only=False)[at]
+    return codes, encoded.dictionary.to_pylist()
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> Numbers:
@@ -292,11 +319,11 @@ def _single(column: pa.ListArray) -> Sequence[str | None]:
     values: Sequence[Any] = plain_values(column.flatten())
     if (lengths == 1).all():
         return values
-    ends = np.cumsum(lengths)
-    single: list[str | None] = [None] * len(column)
-    for place in np.flatnonzero(lengths == 1).tolist():
-        single[place] = values[ends[place] - 1]
-    return single
+    single = np.full(len(column), None, object)
+    if (lengths == 1).any():
+        at = np.cumsum(lengths) - 1
+        single[lengths == 1] = np.array(values, object)[at[lengths == 1]]
+    return single.tolist()
 
 
 def _picked(values: Sequence[T], places: Numbers) -> list[T]:

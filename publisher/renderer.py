@@ -51,6 +51,15 @@ class Piece(NamedTuple):
     attributes: str
 
 
+class PlainHead(NamedTuple):
+    """What a document of one operation has from its first change."""
+
+    object: Object
+    poll: int
+    event_type: int
+    position: Position
+
+
 class Prepared(NamedTuple):
     """What the log itself says of an object's poll, before precedence and look-up.
 
@@ -147,29 +156,30 @@ class Renderer:
 
     def plain_document(
         self,
-        obj: Object,
-        poll: int,
-        event_type: int,
+        head: PlainHead,
         parts: Sequence[str],
         rows: Sequence[int],
-        positions: Sequence[Position],
+        records: Sequence[str],
     ) -> Document:
         """The document of one operation, whose attributes are rendered already.
 
-        ``poll`` is its number.  Only where ``batch_size`` is 1 and ``event_id`` off.
+        ``records`` are the texts of the positions.  Only where ``batch_size`` is 1 and ``event_id``
+        off.
         """
+        obj, poll, event_type, position = head
         name = self._association(obj)
         kind = self.meanings[event_type].operation
+        event_id = f"{self._naming.source}:{records[0]}"
         return Document(
             obj,
-            positions[0],
+            position,
             poll,
             kind,
             name,
-            self._event_id(positions[0]),
+            f"{event_id}.{position.ordinal}" if position.ordinal else event_id,
             self._envelope.document((operation(kind, obj.table, name, parts),)),
             tuple(rows),
-            ",".join([*map(self._naming.position_text, positions)]),
+            ",".join(records),
         )
 
     def _piece(self, change: Change, answer: Answer) -> Piece | Decision:
