@@ -279,7 +279,7 @@ def _forbidden(batch: pa.RecordBatch) -> bool:
 
 def _has_parts(batch: pa.RecordBatch) -> bool:
     """Whether positions are more than record ids."""
-    return pc.unique(batch.column("part")).to_pylist() != [""]
+    return bool(pc.unique(batch.column("part")).to_pylist() != [""])
 
 
 def _codes(column: pa.Array) -> Numbers:

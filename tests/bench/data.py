@@ -17,6 +17,22 @@ import pyarrow.parquet as pq
 GROUP = 120_000
 """Rows of a row group; a multiple of three, so that an object is in one of them."""
 
+GIVEN = ["Jack", "Žofie", "Li 伟", "Anne-Marie", "José", "Ömer", "Ann"]
+FAMILY = [
+    "Frost",
+    "O'Neil & Sons",
+    "Müller",
+    "Ngô",
+    "Doe",
+    "Świątek",
+    "Smith",
+    "d'Arc",
+    "Lee",
+    "Kim",
+    "Roy",
+]
+"""One name in eleven has to be escaped; as many as do not divide by three, so that columns take all."""
+
 COLUMNS = ("fname", "lname", "photo")
 FIRST_TIME = np.datetime64("2026-01-05T08:00:00", "us")
 
@@ -55,7 +71,7 @@ class Log:
         """Name of the file, which says all of the above."""
         share = self.per_object or "all"
         kinds = "".join(map(str, self.types))
-        return f"log-{self.table}-{self.events}-{share}-{kinds}.parquet"
+        return f"log2-{self.table}-{self.events}-{share}-{kinds}.parquet"
 
 
 def cache() -> Path:
@@ -115,8 +131,8 @@ def _group(log: Log, event: np.ndarray) -> pa.RecordBatch:
 
 def _values(column: np.ndarray, seed: np.ndarray) -> pa.Array:
     """A value for each column number: a given name, a family name, 24 bytes in Base64."""
-    given = _picked(["Jack", "Žofie", "Li 伟", "Anne-Marie", "José", "Ömer"], seed)
-    family = _picked(["Frost", "O'Neil & Sons", "Müller", "Ngô", "<unknown>", "Świątek"], seed)
+    given = _picked(GIVEN, seed)
+    family = _picked(FAMILY, seed)
     photo = _picked([base64.b64encode(bytes([i]) * 24).decode() for i in range(32)], seed)
     text = (seed % 9973).astype(str)
     names = [
