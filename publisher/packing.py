@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from publisher.change import RECORD_SCHEMA
 
-BLOCK_BITS = 14
-"""Ranks of a block: 16,384, which is more than a poll has by default."""
+BLOCK_BITS = 16
+"""Ranks of a block: 65,536, some polls as they are by default, so that a lane has enough at once."""
 
 ROWS = 1 << 15
 BYTES = 4 << 20

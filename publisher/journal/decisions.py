@@ -85,15 +85,16 @@ class DecisionLog:
         if decision.detail is not None or decision.raw is not None:
             self._texts[decision.row] = (decision.detail, decision.raw)
 
-    def publish(self, document: Document, number: int) -> None:
-        """Notes the changes of a document as published; ``number`` counts a lane's documents."""
+    def publish(self, published: Sequence[Document], first: int) -> None:
+        """Notes the changes of documents as published; they are numbered from ``first`` on."""
         base, outcomes, documents = self._base, self._outcome, self._document
-        for row in document.rows:
-            at = row - base
-            if at < 0 or outcomes[at]:
-                raise _decided_twice(row)
-            outcomes[at] = _PUBLISHED
-            documents[at] = number
+        for number, document in enumerate(published, first):
+            for row in document.rows:
+                at = row - base
+                if at < 0 or outcomes[at]:
+                    raise _decided_twice(row)
+                outcomes[at] = _PUBLISHED
+                documents[at] = number
 
     def advance(self) -> None:
         """Writes what is decided, as far as nothing before it is undecided."""

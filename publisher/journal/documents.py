@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,6 +36,7 @@ INDEX_SCHEMA = pa.schema(
 
 _REPEATING = ["source", "part", "operation", "schema", "table"]
 _ROWS_TO_WRITE = 20_000
+_WRITTEN_AT_ONCE = 500
 _BUFFER = 1 << 20
 
 
@@ -48,34 +51,30 @@ class DocumentLog:
         self._pending: list[tuple[object, ...]] = []
         self.bytes = 0
         self.count = 0
-        self.operations: dict[str, int] = {}
+        self.operations = Counter[str]()
 
-    def write(self, source: int, document: Document) -> int:
-        """Appends a document; returns its number in the lane, from 0."""
-        line = document.text.encode()
-        self._part.write(line + b"\n")
-        obj = document.object
-        self._pending.append(
-            (
-                source,
-                self.bytes,
-                len(line),
-                *document.position,
-                document.poll,
-                document.operation,
-                obj.schema,
-                obj.table,
-                document.association,
-                document.event_id,
-                document.records,
-            )
-        )
+    def write(self, source: int, documents: Sequence[Document]) -> int:
+        """Appends documents; returns the number of the first in the lane, from 0."""
+        first = self.count
+        for start in range(0, len(documents), _WRITTEN_AT_ONCE):
+            self._append(source, documents[start : start + _WRITTEN_AT_ONCE])
+        return first
+
+    def _append(self, source: int, documents: Sequence[Document]) -> None:
+        lines = [document.text.encode() for document in documents]
+        self._part.write(b"\n".join(lines) + b"\n")
+        offset = self.bytes
+        for line, document in zip(lines, documents, strict=True):
+            obj, position, poll, operation, association, event_id, _, _, records = document
+            length = len(line)
+            place = (source, offset, length, *position, poll, operation, obj.schema, obj.table)
+            self._pending.append((*place, association, event_id, records))
+            offset += length + 1
+        self.bytes = offset
+        self.count += len(documents)
+        self.operations.update([document.operation for document in documents])
         if len(self._pending) >= _ROWS_TO_WRITE:
             self._write_index()
-        self.operations[document.operation] = self.operations.get(document.operation, 0) + 1
-        self.bytes += len(line) + 1
-        self.count += 1
-        return self.count - 1
 
     def close(self) -> None:
         """Writes the rest of the index and closes both files."""

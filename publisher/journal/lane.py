@@ -163,8 +163,8 @@ class LaneFiles:
         self, source: int, documents: Sequence[Document], decisions: Sequence[Decision]
     ) -> None:
         """Takes documents in their order, and decisions."""
-        for document in documents:
-            self._decisions.publish(document, self._documents.write(source, document))
+        first = self._documents.write(source, documents)
+        self._decisions.publish(documents, first)
         for decision in decisions:
             self._decisions.decide(decision)
 
