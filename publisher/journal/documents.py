@@ -36,7 +36,7 @@ INDEX_SCHEMA = pa.schema(
 
 _REPEATING = ["source", "part", "operation", "schema", "table"]
 _ROWS_TO_WRITE = 20_000
-_WRITTEN_AT_ONCE = 500
+_WRITTEN_AT_ONCE = 50
 _BUFFER = 1 << 20
 
 
