@@ -44,6 +44,9 @@ PIECE_SCHEMA = pa.schema(
 KEYS = PIECE_SCHEMA.names[1:-1]
 """What a lane's pieces are to be sorted by."""
 
+_SIZE = 8
+"""Bytes before a piece's data, which say how long it is when it is expanded."""
+
 _ORDER = ("rank", "high", "low", "ordinal", "split", "row")
 """Order of the records of a block."""
 
@@ -82,7 +85,7 @@ def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield _merged(held)
                 held = []
             last = key
-            held.append(pa.ipc.read_record_batch(data.as_buffer(), RECORD_SCHEMA))
+            held.append(pa.ipc.read_record_batch(_expanded(data.as_buffer()), RECORD_SCHEMA))
     if held:
         yield _merged(held)
 
@@ -108,10 +111,21 @@ def _pieces(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
             pa.array(block),
             pa.array(split, pa.int32()),
             pa.array(rows),
-            pa.array([piece.serialize().to_pybytes() for piece in cut], pa.binary()),
+            pa.array([_compressed(piece) for piece in cut], pa.binary()),
         ],
         schema=PIECE_SCHEMA,
     )
+
+
+def _compressed(piece: pa.RecordBatch) -> bytes:
+    """Here once, by the column, so that the engine has a fraction to move, to spill and to compress."""
+    data = piece.serialize()
+    return data.size.to_bytes(_SIZE) + pa.compress(data, codec="lz4_raw", asbytes=True)
+
+
+def _expanded(data: pa.Buffer) -> pa.Buffer:
+    size = int.from_bytes(data.slice(0, _SIZE).to_pybytes())
+    return pa.decompress(data.slice(_SIZE), size, codec="lz4_raw")
 
 
 def _keys(records: pa.RecordBatch) -> np.ndarray:
