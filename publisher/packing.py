@@ -120,7 +120,8 @@ def _pieces(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def _compressed(piece: pa.RecordBatch) -> bytes:
     """Here once, by the column, so that the engine has a fraction to move, to spill and to compress."""
     data = piece.serialize()
-    return data.size.to_bytes(_SIZE) + pa.compress(data, codec="lz4_raw", asbytes=True)
+    compressed: bytes = pa.compress(data, codec="lz4_raw", asbytes=True)
+    return int(data.size).to_bytes(_SIZE) + compressed
 
 
 def _expanded(data: pa.Buffer) -> pa.Buffer:

@@ -85,3 +85,17 @@ def plain(value: object) -> object:
     if isinstance(value, Enum):
         return value.value
     return str(value) if isinstance(value, Path) else value
+
+
+def test_the_demo_shows_every_setting_too() -> None:
+    def shown(path: Path) -> set[tuple[str, str]]:
+        found, section = set(), ""
+        for line in path.read_text("utf-8").splitlines():
+            plain = _COMMENTED.sub("", line, count=1)
+            if plain.startswith("["):
+                section = plain.strip("[] ")
+            elif " = " in plain and not plain.startswith("#"):
+                found.add((section, plain.split(" = ")[0]))
+        return found
+
+    assert shown(SHOWN) == shown(SHOWN.with_name("demo.toml"))
