@@ -1,0 +1,328 @@
+"""Real Apache Kafka brokers for tests and benchmarks: started here, thrown away after.
+
+The jars are those of ``pom.xml`` beside this module; Maven copies them once into ``.cache/kafka``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.services.servers import MissingServerError, find
+
+POM = Path(__file__).with_name("pom.xml")
+CACHE = Path(__file__).parents[2] / ".cache" / "kafka"
+START_SECONDS = 90.0
+
+LOGGING = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %c{1}: %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+"""
+
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    # few partitions: a node is up and a coordinator is found sooner
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    # a killed node is missed sooner, and taken back sooner
+    "broker.heartbeat.interval.ms": "300",
+    "broker.session.timeout.ms": "3000",
+    # the default wants half of our heap
+    "log.cleaner.dedupe.buffer.size": "4194304",
+}
+REPLICATED = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
+IN_SYNC = (
+    "min.insync.replicas",
+    "transaction.state.log.min.isr",
+    "share.coordinator.state.topic.min.isr",
+)
+
+
+def jars() -> Path:
+    """The directory of Kafka's jars.  Raises ``MissingServerError``.
+
+    One process at a time has Maven fetch them, under another name than the one they are used by.
+    """
+    place = CACHE / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
+    if place.is_dir():
+        return place
+    maven = find("mvn")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.is_dir():
+            _fetch(maven, CACHE / "fetched.tmp", place)
+    return place
+
+
+def _fetch(maven: str, temporary: Path, place: Path) -> None:
+    shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
+    command = [maven, "-B", "-q", "-f", str(POM), *goal, f"-DoutputDirectory={temporary}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise MissingServerError(f"Maven cannot get Kafka: {(done.stdout + done.stderr)[-1000:]}")
+    temporary.rename(place)
+
+
+def java(main: str, *words: str, options: Sequence[str] = ()) -> list[str]:
+    """The command that runs a class of Kafka's jars."""
+    home = os.environ.get("JAVA_HOME")
+    program = f"{home}/bin/java" if home else find("java", "/usr/lib/jvm/*/bin")
+    return [program, *options, "-cp", f"{jars()}/*", main, *words]
+
+
+def quiet_port() -> int:
+    """A free port that no outgoing connection gets by chance while its server is down."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(10_000, first)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
+
+
+@dataclass
+class KafkaNode:
+    """A broker that is a controller too; ``address`` is where clients find it."""
+
+    number: int
+    address: str
+    command: list[str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def launch(self) -> None:
+        """Starts the process, on the same data and ports as before; one that runs is let run."""
+        if self.running():
+            return
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/"
+            )
+
+    def start(self) -> None:
+        """Starts the node and waits until it takes part in its cluster.
+
+        The node ends with the thread that starts it, also when that is killed.
+        """
+        self.launch()
+        self.wait()
+
+    def wait(self, seconds: float = START_SECONDS) -> None:
+        """Waits until the node answers as a part of its cluster.  Raises ``RuntimeError``."""
+        deadline = time.monotonic() + seconds
+        while not self.answers():
+            if not self.running() or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.command}: {self.log.read_text()[-4000:]}")
+            time.sleep(0.1)
+
+    def answers(self) -> bool:
+        """Whether the node says that it serves topics."""
+        host, port = self.address.split(":")
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex((host, int(port))):
+                return False
+        admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        try:
+            return self.number in admin.list_topics(timeout=2).brokers
+        except KafkaException:
+            return False
+
+    def running(self) -> bool:
+        """Whether there is a process, be it paused."""
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self) -> None:
+        """Ends the node at once (SIGKILL)."""
+        self.end(signal.SIGKILL)
+        self.reap()
+
+    def stop(self) -> None:
+        """Lets the node hand over what it leads and end (SIGTERM)."""
+        self.end(signal.SIGTERM)
+        self.reap()
+
+    def end(self, number: int) -> None:
+        """Asks the node to end, by a signal."""
+        if self.process is not None:
+            self.process.send_signal(number)
+
+    def reap(self, patience: float = 30.0) -> None:
+        """Waits for the end of the process; after ``patience`` seconds it is killed."""
+        if self.process is None:
+            return
+        try:
+            self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def pause(self) -> None:
+        """Stops the node's clock (SIGSTOP): connections stay, nobody answers."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a paused node go on (SIGCONT)."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+
+@dataclass
+class KafkaCluster:
+    """Nodes that know each other; what is done to the cluster is done to all of them."""
+
+    nodes: list[KafkaNode]
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients take as ``bootstrap.servers``."""
+        return ",".join(node.address for node in self.nodes)
+
+    def start(self) -> None:
+        """Starts the nodes that do not run, wakes those that are paused, and waits for all."""
+        for node in self.nodes:
+            node.launch()
+            node.resume()
+        for node in self.nodes:
+            node.wait()
+
+    def kill(self) -> None:
+        """Ends all nodes at once (SIGKILL)."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Ends all nodes in good order (SIGTERM)."""
+        self._end(signal.SIGTERM)
+
+    def pause(self) -> None:
+        """Stops the clock of all nodes (SIGSTOP)."""
+        for node in self.nodes:
+            node.pause()
+
+    def resume(self) -> None:
+        """Lets paused nodes go on (SIGCONT)."""
+        for node in self.nodes:
+            node.resume()
+
+    def _end(self, number: int) -> None:
+        for node in self.nodes:
+            node.end(number)
+        for node in self.nodes:
+            node.reap(10)
+
+
+@contextmanager
+def cluster(
+    nodes: int = 1, heap: str = "256m", settings: Mapping[str, str] | None = None
+) -> Iterator[KafkaCluster]:
+    """A cluster of one or three nodes with further broker ``settings``.
+
+    Raises ``MissingServerError`` where Kafka cannot be had.
+    """
+    jars()
+    path = Path(tempfile.mkdtemp(prefix="xds-kafka-"))
+    made = KafkaCluster([])
+    try:
+        ports = {number: (quiet_port(), quiet_port()) for number in range(1, nodes + 1)}
+        common = {**SETTINGS, **_quorum(ports), **(settings or {})}
+        made.nodes += [_node(path, number, ports, common, heap) for number in ports]
+        _format(path, list(ports))
+        made.start()
+        yield made
+    finally:
+        made.kill()
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _quorum(ports: Mapping[int, tuple[int, int]]) -> dict[str, str]:
+    voters = (f"{number}@127.0.0.1:{port}" for number, (_, port) in ports.items())
+    return {
+        "controller.quorum.voters": ",".join(voters),
+        **dict.fromkeys(REPLICATED, str(min(3, len(ports)))),
+        **dict.fromkeys(IN_SYNC, str(min(2, len(ports)))),
+    }
+
+
+def _node(
+    path: Path,
+    number: int,
+    ports: Mapping[int, tuple[int, int]],
+    common: Mapping[str, str],
+    heap: str,
+) -> KafkaNode:
+    clients, controller = ports[number]
+    own = {
+        "node.id": str(number),
+        "listeners": f"PLAINTEXT://127.0.0.1:{clients},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{clients}",
+        "log.dirs": str(path / f"data-{number}"),
+    }
+    lines = (f"{name}={value}\n" for name, value in {**own, **common}.items())
+    properties = _properties(path, number)
+    properties.write_text("".join(lines))
+    logging = path / "log4j2.properties"
+    logging.write_text(LOGGING)
+    options = [f"-Xmx{heap}", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
+    # ends with us, also when we are killed
+    prefix = [find("setpriv"), "--pdeathsig=KILL", "--"]
+    command = [*prefix, *java("kafka.Kafka", str(properties), options=options)]
+    return KafkaNode(number, f"127.0.0.1:{clients}", command, path / f"log-{number}")
+
+
+def _properties(path: Path, number: int) -> Path:
+    return path / f"node-{number}.properties"
+
+
+def _format(path: Path, numbers: Sequence[int]) -> None:
+    identity = "4L6g3nShT-eMCtK--X86sw"  # any 16 bytes, the same for all nodes
+    options = ["-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    commands = [
+        java(
+            "kafka.tools.StorageTool",
+            *("format", "-t", identity, "-c", str(_properties(path, number))),
+            options=options,
+        )
+        for number in numbers
+    ]
+    started = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/")
+        for command in commands
+    ]
+    outputs = [process.communicate()[0].decode() for process in started]
+    for process, output in zip(started, outputs, strict=True):
+        if process.returncode:
+            raise RuntimeError(f"{process.args!r}: {output[-4000:]}")
