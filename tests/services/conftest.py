@@ -1,6 +1,7 @@
 """Real servers for the tests of this directory.
 
 ``POSTGRES_URL`` and ``MARIADB_URL`` name servers to use instead; their databases should be empty.
+``KAFKA_BOOTSTRAP`` names Kafka brokers to use instead, but for tests that stop brokers.
 A server that cannot be had skips its tests, saying what stays unproved; with ``CI=true`` that is a
 failure.
 """
@@ -17,6 +18,8 @@ import sqlalchemy as sa
 
 from tests.services import servers
 from tests.services.databases import Place, drop, sqlite_place
+from tests.services.kafka import KafkaCluster, cluster
+from tests.services.topics import Topics
 
 
 def _url(
@@ -84,3 +87,51 @@ def relations(place: Place) -> set[tuple[str, str]]:
     views = set(inspector.get_view_names())
     tables = set(inspector.get_table_names()) - views
     return {("VIEW", name) for name in views} | {("TABLE", name) for name in tables}
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Topics]:
+    """A Kafka broker for all tests, with a place for their topics."""
+    given = os.environ.get("KAFKA_BOOTSTRAP")
+    if given:
+        topics = Topics(given)
+        yield topics
+        topics.drop()
+        return
+    for started in brokers(1):
+        yield started.topics
+
+
+@pytest.fixture(scope="module")
+def one_node() -> Iterator[KafkaCluster]:
+    """What ``own_kafka`` gives."""
+    yield from brokers(1)
+
+
+@pytest.fixture(scope="module")
+def three_nodes() -> Iterator[KafkaCluster]:
+    """What ``kafka_cluster`` gives."""
+    yield from brokers(3)
+
+
+@pytest.fixture
+def own_kafka(one_node: KafkaCluster) -> KafkaCluster:
+    """One broker that a test may kill, stop and pause; it runs when the test begins."""
+    one_node.start()
+    return one_node
+
+
+@pytest.fixture
+def kafka_cluster(three_nodes: KafkaCluster) -> KafkaCluster:
+    """Three brokers that a test may kill, stop and pause; they run when the test begins."""
+    three_nodes.start()
+    return three_nodes
+
+
+def brokers(nodes: int) -> Iterator[KafkaCluster]:
+    """Brokers started here."""
+    try:
+        with cluster(nodes) as started:
+            yield started
+    except servers.MissingServerError as missing:
+        servers.unproved(f"behaviour with Kafka ({missing})")

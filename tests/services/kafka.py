@@ -1,13 +1,10 @@
 """Real Apache Kafka brokers for tests and benchmarks: started here, thrown away after.
 
-The jars are those of ``pom.xml`` beside this module; Maven copies them once into ``.cache/kafka``.
+Their version is that of ``pom.xml`` beside this module.
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
 import random
 import shutil
 import signal
@@ -23,10 +20,10 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.services.servers import MissingServerError, find
+from tests.services.jars import jars, java
+from tests.services.servers import find
+from tests.services.topics import Topics
 
-POM = Path(__file__).with_name("pom.xml")
-CACHE = Path(__file__).parents[2] / ".cache" / "kafka"
 START_SECONDS = 90.0
 
 LOGGING = """\
@@ -66,40 +63,6 @@ IN_SYNC = (
     "transaction.state.log.min.isr",
     "share.coordinator.state.topic.min.isr",
 )
-
-
-def jars() -> Path:
-    """The directory of Kafka's jars.  Raises ``MissingServerError``.
-
-    One process at a time has Maven fetch them, under another name than the one they are used by.
-    """
-    place = CACHE / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
-    if place.is_dir():
-        return place
-    maven = find("mvn")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not place.is_dir():
-            _fetch(maven, CACHE / "fetched.tmp", place)
-    return place
-
-
-def _fetch(maven: str, temporary: Path, place: Path) -> None:
-    shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
-    command = [maven, "-B", "-q", "-f", str(POM), *goal, f"-DoutputDirectory={temporary}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise MissingServerError(f"Maven cannot get Kafka: {(done.stdout + done.stderr)[-1000:]}")
-    temporary.rename(place)
-
-
-def java(main: str, *words: str, options: Sequence[str] = ()) -> list[str]:
-    """The command that runs a class of Kafka's jars."""
-    home = os.environ.get("JAVA_HOME")
-    program = f"{home}/bin/java" if home else find("java", "/usr/lib/jvm/*/bin")
-    return [program, *options, "-cp", f"{jars()}/*", main, *words]
 
 
 def quiet_port() -> int:
@@ -211,6 +174,11 @@ class KafkaCluster:
     def bootstrap(self) -> str:
         """What clients take as ``bootstrap.servers``."""
         return ",".join(node.address for node in self.nodes)
+
+    @property
+    def topics(self) -> Topics:
+        """What the cluster holds."""
+        return Topics(self.bootstrap)
 
     def start(self) -> None:
         """Starts the nodes that do not run, wakes those that are paused, and waits for all."""
