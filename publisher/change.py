@@ -8,6 +8,7 @@ is ``None``), *null* (the element is ``None``) or *a value* (the element is text
 
 from __future__ import annotations
 
+import json
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
@@ -150,6 +151,15 @@ class Decision(NamedTuple):
     by: int = -1
     detail: str | None = None
     raw: str | None = None
+
+
+def rejected(change: Change, reason: Reason, detail: str) -> Decision:
+    """The decision that rejects a change, with the change as its raw record."""
+    record = change._asdict() | {"object": change.object._asdict()}
+    record["position"] = change.position.text()
+    del record["row"], record["rank"]
+    raw = json.dumps(record, ensure_ascii=False)
+    return Decision(change.row, Outcome.REJECTED, reason, detail=detail, raw=raw)
 
 
 class Document(NamedTuple):

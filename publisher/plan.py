@@ -15,27 +15,25 @@ of the positions of their first changes.
 
 from __future__ import annotations
 
-import json
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import NamedTuple
 
 from publisher.change import (
     QUERY_BACK,
     Change,
     Decision,
-    Document,
     Object,
     Outcome,
     Position,
     Reason,
+    rejected,
 )
+from publisher.documents import Documents, Outbox
 from publisher.filters import Filter, Window
 from publisher.polls import ObjectPoll, PollOptions, Polls
 from publisher.precedence import settle
-from publisher.query_back import Answer, Lookup
+from publisher.query_back import NO_DATABASE, Answer, Lookup
 from publisher.renderer import Prepared, Renderer
 
 _KEYS_TO_ASK = 1_000
@@ -43,9 +41,6 @@ _KEYS_TO_ASK = 1_000
 _DOCUMENTS_HELD = 20_000
 _BYTES_HELD = 32 << 20
 """What may wait in memory behind objects that are still to be looked up."""
-
-
-_PLACE = itemgetter(0, 1, 2)
 
 
 class LookedUp(NamedTuple):
@@ -60,7 +55,7 @@ class LookedUp(NamedTuple):
 class Planned:
     """What planning gave: documents in position order, decisions in any order, answers."""
 
-    documents: list[Document] = field(default_factory=list)
+    documents: list[Documents] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     lookups: list[LookedUp] = field(default_factory=list)
 
@@ -82,11 +77,11 @@ class Planner:
         filter_: Filter,
         *,
         polls: PollOptions | None = None,
-        lookup: Lookup | None = None,
+        lookup: Lookup = NO_DATABASE,
         window: Window | None = None,
     ) -> None:
         """Without ``polls`` every change is an operation by itself, as in formats whose records
-        carry whole rows.  Without ``lookup`` query-backs are rejected."""
+        carry whole rows.  Without a ``lookup`` query-backs are rejected."""
         self._renderer = renderer
         self._filter = filter_
         self._polls = Polls(polls) if polls else None
@@ -95,10 +90,7 @@ class Planner:
         self._planned = Planned()
         self._waiting: list[Waiting] = []
         self._bytes_waiting = 0
-        self._ordered: list[tuple[int, Position, str, Document]] = []
-        """Rank and position of the first change, association (a record_id may be there once for each of
-        two objects), document."""
-        self._bytes_held = 0
+        self._outbox = Outbox()
         self._held_before = (0, 0)
         """Documents and bytes that were held when the first of ``_waiting`` came: those that an open
         poll holds back, which no look-up sets free."""
@@ -126,11 +118,10 @@ class Planner:
             self._close(poll)
         return self._polls.open_objects()
 
-    def take(self, documents: Iterable[tuple[int, Document]]) -> None:
-        """Takes documents that were made elsewhere, each with the rank of its first change."""
-        for rank, document in documents:
-            self._ordered.append((rank, document.position, document.association, document))
-            self._bytes_held += len(document.text)
+    def take(self, documents: Iterable[Documents]) -> None:
+        """Takes documents that were made elsewhere (``Outbox.add_batch``)."""
+        for batch in documents:
+            self._outbox.add_batch(batch)
         if self._waiting and self._must_ask():
             self._ask()
 
@@ -166,7 +157,7 @@ class Planner:
 
     def _wait(self, entry: Waiting) -> None:
         if not self._waiting:
-            self._held_before = (len(self._ordered), self._bytes_held)
+            self._held_before = (self._outbox.count, self._outbox.bytes)
         self._waiting.append(entry)
         self._bytes_waiting += sum(
             [len(piece.attributes) for piece in entry.prepared.pieces.values()]
@@ -218,8 +209,8 @@ class Planner:
         documents, held = self._held_before
         return (
             len(self._waiting) >= _KEYS_TO_ASK
-            or len(self._ordered) - documents >= _DOCUMENTS_HELD
-            or self._bytes_held - held + self._bytes_waiting >= _BYTES_HELD
+            or self._outbox.count - documents >= _DOCUMENTS_HELD
+            or self._outbox.bytes - held + self._bytes_waiting >= _BYTES_HELD
         )
 
     def _ask(self) -> None:
@@ -228,58 +219,26 @@ class Planner:
         if not waiting:
             return
         objects = list(dict.fromkeys(entry.poll.object for entry in waiting))
-        answers = self._lookup.answers(objects) if self._lookup is not None else None
+        answers = self._lookup.answers(objects)
         for entry in waiting:
-            if answers is None:
-                self._render(self._without_query_backs(entry), None)
-            else:
-                obj = entry.poll.object
-                self._planned.lookups.append(LookedUp(obj, entry.poll.number, answers[obj]))
-                self._render(entry, answers[obj])
-
-    def _without_query_backs(self, entry: Waiting) -> Waiting:
-        rest: list[Change] = []
-        for change in entry.kept:
-            if change.event_type not in QUERY_BACK:
-                rest.append(change)
-                continue
-            detail = (
-                f"event type {change.event_type} reads the current row and no database is set: "
-                "give --database URL or [database] url"
-            )
-            self._planned.decisions.append(rejected(change, Reason.NO_DATABASE, detail))
-        return entry._replace(kept=rest)
+            obj = entry.poll.object
+            self._planned.lookups.append(LookedUp(obj, entry.poll.number, answers[obj]))
+            self._render(entry, answers[obj])
 
     def _render(self, entry: Waiting, answer: Answer) -> None:
         rendered = self._renderer.render(*entry, answer)
         self._planned.decisions += rendered.decisions
         for rank, document in rendered.documents:
-            self._ordered.append((rank, document.position, document.association, document))
-            self._bytes_held += len(document.text)
+            self._outbox.add(rank, document)
 
     def _take(self) -> Planned:
         """All that is ready: documents up to the first change that is still open."""
-        if not self._waiting and self._ordered:
-            self._ordered.sort(key=_PLACE)
+        if not self._waiting and self._outbox.count:
             oldest = self._polls.oldest() if self._polls is not None else None
-            ready = len(self._ordered)
-            if oldest is not None:
-                ready = bisect_left(self._ordered, (oldest.rank, oldest.position), key=_PLACE)
-            documents = [document for *_, document in self._ordered[:ready]]
-            del self._ordered[:ready]
-            self._planned.documents += documents
-            self._bytes_held -= sum([len(document.text) for document in documents])
+            before = None if oldest is None else (oldest.rank, oldest.position)
+            self._planned.documents += self._outbox.take(before)
         planned, self._planned = self._planned, Planned()
         return planned
-
-
-def rejected(change: Change, reason: Reason, detail: str) -> Decision:
-    """The decision that rejects a change, with the change as its raw record."""
-    record = change._asdict() | {"object": change.object._asdict()}
-    record["position"] = change.position.text()
-    del record["row"], record["rank"]
-    raw = json.dumps(record, ensure_ascii=False)
-    return Decision(change.row, Outcome.REJECTED, reason, detail=detail, raw=raw)
 
 
 def _content(change: Change) -> tuple[object, ...]:
@@ -297,4 +256,4 @@ def _by_content(change: Change) -> tuple[Position, str]:
     return change.position, repr(_content(change))
 
 
-__all__ = ["LookedUp", "Planned", "Planner", "rejected"]
+__all__ = ["LookedUp", "Planned", "Planner"]

@@ -51,6 +51,10 @@ class NoDatabase:
         """``Refused`` for each of the objects."""
         refused = Refused(
             Reason.NO_DATABASE,
-            "the event's values are read from the database, and the run has none: give a database",
+            "the event reads the current row and no database is set: "
+            "give --database URL or [database] url",
         )
         return dict.fromkeys(objects, refused)
+
+
+NO_DATABASE = NoDatabase()

@@ -24,12 +24,13 @@ from publisher.change import (
     Outcome,
     Position,
     Reason,
+    rejected,
 )
 from publisher.filters import Filter
 from publisher.keys import IdentifierCase, parse
 from publisher.polls import ObjectPoll
 from publisher.query_back import Answer, Refused, Row
-from publisher.xds.association import association
+from publisher.xds.association import association, key_text
 from publisher.xds.document import DocumentOptions, Envelope, operation
 from publisher.xds.escape import ValueProblem, escape_attribute, escape_text
 from publisher.xds.operations import MEANINGS, OperationKind
@@ -49,15 +50,6 @@ class Piece(NamedTuple):
     change: Change
     kind: OperationKind
     attributes: str
-
-
-class PlainHead(NamedTuple):
-    """What a document of one operation has from its first change."""
-
-    object: Object
-    poll: int
-    event_type: int
-    position: Position
 
 
 class Prepared(NamedTuple):
@@ -111,8 +103,13 @@ class Renderer:
         self._tables: dict[tuple[str | None, str], dict[str, Column]] = {}
 
     @property
+    def source(self) -> str:
+        """Name of the source."""
+        return self._naming.source
+
+    @property
     def makes_plain_documents(self) -> bool:
-        """Whether ``plain_document`` may be used."""
+        """Whether a document is one operation and nothing in it is of its change alone."""
         return self._options.batch_size == 1 and not self._options.event_id
 
     def prepare(self, changes: Sequence[Change]) -> Prepared:
@@ -154,33 +151,17 @@ class Renderer:
                 pieces.append(found)
         return Rendered(self._documents(poll, prepared.association, pieces), decisions)
 
-    def plain_document(
-        self,
-        head: PlainHead,
-        parts: Sequence[str],
-        rows: Sequence[int],
-        records: Sequence[str],
-    ) -> Document:
-        """The document of one operation, whose attributes are rendered already.
+    def plain_text(self, event_type: int, table: str, association: str, attributes: str) -> str:
+        """A document of one operation, whose attributes are XML already.  Raises ``ValueProblem``.
 
-        ``records`` are the texts of the positions.  Only where ``batch_size`` is 1 and ``event_id``
-        off.
+        Only where ``makes_plain_documents``.
         """
-        obj, poll, event_type, position = head
-        name = self._association(obj)
         kind = self.meanings[event_type].operation
-        event_id = f"{self._naming.source}:{records[0]}"
-        return Document(
-            obj,
-            position,
-            poll,
-            kind,
-            name,
-            f"{event_id}.{position.ordinal}" if position.ordinal else event_id,
-            self._envelope.document((operation(kind, obj.table, name, parts),)),
-            tuple(rows),
-            ",".join(records),
-        )
+        return self._envelope.document((operation(kind, table, association, (attributes,)),))
+
+    def key_text(self, obj: Object) -> str:
+        """The association's part for the key."""
+        return key_text(obj.key, self._key_order(obj))
 
     def _piece(self, change: Change, answer: Answer) -> Piece | Decision:
         """The piece of a delete or of a query-back."""
@@ -189,11 +170,11 @@ class Renderer:
         if answer is None:
             return Decision(change.row, Outcome.IGNORED, Reason.ROW_GONE)
         if isinstance(answer, Refused):
-            return _refused(change, answer.reason, answer.detail)
+            return rejected(change, answer.reason, answer.detail)
         try:
             return self._looked_up(change, answer)
         except ValueProblem as problem:
-            return _refused(change, problem.reason, problem.detail)
+            return rejected(change, problem.reason, problem.detail)
 
     def _logged(self, change: Change) -> Piece:
         meaning = self.meanings[change.event_type]
@@ -262,14 +243,17 @@ class Renderer:
 
     def _association(self, obj: Object) -> str:
         """The association of an object.  Raises ``ValueProblem`` where XML forbids a name of it."""
-        order: tuple[str, ...] = ()
-        if "+" in obj.key:
-            table = self._catalogue.table(obj.schema, obj.table)
-            order = table.key if table is not None else ()
-        text = association(obj, order)
+        text = association(obj, self._key_order(obj))
         escape_text(text, "the key")
         escape_attribute(obj.table)
         return text
+
+    def _key_order(self, obj: Object) -> tuple[str, ...]:
+        """Columns of the primary key in their order, where they are several."""
+        if "+" not in obj.key:
+            return ()
+        table = self._catalogue.table(obj.schema, obj.table)
+        return table.key if table is not None else ()
 
     def _documents(
         self, poll: ObjectPoll, name: str, pieces: list[Piece]
@@ -330,7 +314,3 @@ def _grouped(pieces: list[Piece]) -> list[list[Piece]]:
             groups.append([piece])
             kind, joinable = piece.kind, per_field
     return groups
-
-
-def _refused(change: Change, reason: Reason, detail: str) -> Decision:
-    return Decision(change.row, Outcome.REJECTED, reason, detail=detail)

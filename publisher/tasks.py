@@ -6,7 +6,7 @@ import gc
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import compress, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.bulk import Bulk
+from publisher.bulk.rows import Numbers
 from publisher.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.change import TALLY, Decision, Outcome, Reason
 from publisher.database import Database, DatabaseOptions
@@ -23,7 +24,7 @@ from publisher.journal.lane import LaneFiles, LaneResult
 from publisher.keys import IdentifierCase
 from publisher.plan import Planned, Planner
 from publisher.polls import PollOptions
-from publisher.query_back import Lookup, Refused, Row
+from publisher.query_back import NO_DATABASE, Lookup, Refused, Row
 from publisher.records import changes_of, plain_values
 from publisher.renderer import Naming, Renderer
 from publisher.sources.contract import Context, Source
@@ -88,7 +89,7 @@ class Resources:
         job = JobCatalogue(rules.tables)
         self._database = Database(rules.database) if rules.database is not None else None
         self.catalogue: Catalogue = job
-        self.lookup: Lookup | None = None
+        self.lookup: Lookup = NO_DATABASE
         if self._database is not None:
             self.catalogue = LayeredCatalogue(job, self._database.catalogue())
             self.lookup = DatabaseLookup(self._database, text_of)
@@ -158,7 +159,7 @@ class _LanePlan:
         self._source = -1
         self._planner: Planner | None = None
         self._bulk: Bulk | None = None
-        self._held: tuple[list[int], pa.RecordBatch] | None = None
+        self._held: tuple[Numbers, pa.RecordBatch] | None = None
         """Rows and changes of the last poll, which may go on."""
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -196,19 +197,20 @@ class _LanePlan:
             batch = self._take_tallies(batch)
             outcomes = batch.column("outcome")
         first = self._files.arrived(batch)
-        rows: Iterable[int] = range(first, first + batch.num_rows)
+        rows = np.arange(first, first + batch.num_rows)
         if outcomes.null_count < batch.num_rows:
-            rows, batch = self._take_presets(first, batch)
+            rows, batch = self._take_presets(rows, batch)
         if batch.num_rows:
-            self._plan(list(rows), batch)
+            self._plan(rows, batch)
 
-    def _plan(self, rows: list[int], batch: pa.RecordBatch) -> None:
+    def _plan(self, rows: Numbers, batch: pa.RecordBatch) -> None:
         """Plans changes; those of a poll that may go on in the next batch wait for it."""
         if self._bulk is None:
             self._plan_singly(rows, batch)
             return
         if self._held is not None:
-            rows, batch = self._held[0] + rows, pa.concat_batches([self._held[1], batch])
+            rows = np.concatenate([self._held[0], rows])
+            batch = pa.concat_batches([self._held[1], batch])
         ready = self._bulk.complete(batch)
         if ready:
             after = (batch["rank"][ready].as_py(), batch["high"][ready].as_py())
@@ -216,7 +218,7 @@ class _LanePlan:
         self._held = (rows[ready:], batch.slice(ready))
 
     def _plan_in_bulk(
-        self, rows: list[int], batch: pa.RecordBatch, after: tuple[int, int] | None
+        self, rows: Numbers, batch: pa.RecordBatch, after: tuple[int, int] | None
     ) -> None:
         assert self._planner is not None
         assert self._bulk is not None
@@ -224,11 +226,11 @@ class _LanePlan:
         plain = self._bulk.plan(batch, rows, after=after, going_on=going_on)
         self._planner.take(plain.documents)
         left = batch.filter(pa.array(plain.left))
-        self._plan_singly(list(compress(rows, plain.left.tolist())), left)
+        self._plan_singly(rows[plain.left], left)
 
-    def _plan_singly(self, rows: list[int], batch: pa.RecordBatch) -> None:
+    def _plan_singly(self, rows: Numbers, batch: pa.RecordBatch) -> None:
         assert self._planner is not None
-        self._write(self._planner.add(changes_of(batch, rows)))
+        self._write(self._planner.add(changes_of(batch, rows.tolist())))
 
     def _take_tallies(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         is_tally = pc.fill_null(pc.equal(batch.column("outcome"), TALLY), False)
@@ -237,22 +239,21 @@ class _LanePlan:
             self._files.tally(tally["split"], tally["row"])
         return batch.filter(pc.invert(is_tally))
 
-    def _take_presets(self, first: int, batch: pa.RecordBatch) -> tuple[list[int], pa.RecordBatch]:
+    def _take_presets(self, rows: Numbers, batch: pa.RecordBatch) -> tuple[Numbers, pa.RecordBatch]:
         """Notes the records that gave no change; gives the others and their rows."""
         is_change = batch.column("outcome").is_null()
-        rows = np.arange(first, first + batch.num_rows)[is_change.to_numpy(zero_copy_only=False)]
+        chosen = is_change.to_numpy(zero_copy_only=False)
         presets = batch.filter(pc.invert(is_change))
-        preset_rows = np.setdiff1d(np.arange(first, first + batch.num_rows), rows).tolist()
         decisions = [
             Decision(row, Outcome(outcome), Reason(reason), detail=detail, raw=raw)
             for row, outcome, reason, detail, raw in zip(
-                preset_rows,
+                rows[~chosen].tolist(),
                 *(plain_values(presets.column(c)) for c in ("outcome", "reason", "detail", "raw")),
                 strict=True,
             )
         ]
         self._write(Planned(decisions=decisions))
-        return rows.tolist(), batch.filter(is_change)
+        return rows[chosen], batch.filter(is_change)
 
     def _write(self, planned: Planned) -> None:
         for obj, poll, answer in planned.lookups:

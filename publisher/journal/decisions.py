@@ -11,11 +11,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher.change import RECORD_SCHEMA, Decision, Document, Outcome, Position
+from publisher.change import RECORD_SCHEMA, Decision, Outcome, Position, Reason
+from publisher.documents import Documents
 from publisher.errors import InternalError
 
 PositionText = Callable[[Position], str]
@@ -41,7 +43,11 @@ file and ``document`` one of the lane's document index; -1 where there is none."
 _REPEATING = ["source", "part", "split", "records", "schema", "table", "event_type", "reason"]
 _ROWS_TO_WRITE = 50_000
 _NONE = -1
-_PUBLISHED = int(Outcome.PUBLISHED)
+_REASONS = pa.array([reason.value for reason in Reason])
+_REASON_CODES = {reason: code for code, reason in enumerate(Reason)}
+_DECIDED = np.dtype([("outcome", "i1"), ("reason", "i1"), ("by", "i8"), ("document", "i8")])
+"""What is noted of an arrival; the reason by its number, 0 as outcome as long as it has none."""
+_UNDECIDED = np.array((0, _NONE, _NONE, _NONE), _DECIDED)
 
 
 class DecisionLog:
@@ -57,50 +63,43 @@ class DecisionLog:
         self._batches: deque[pa.RecordBatch] = deque()
         self._ready: list[pa.Table] = []
         self._base = 0
-        self._outcome: list[int] = []
-        self._reason: list[str | None] = []
-        self._by: list[int] = []
-        self._document: list[int] = []
+        self._window = np.zeros(0, _DECIDED)
         self._texts: dict[int, tuple[str | None, str | None]] = {}
         self.counts: dict[tuple[int, int, str | None], int] = {}
         """Records by source, outcome and reason."""
 
     def arrived(self, batch: pa.RecordBatch) -> int:
         """Takes the next arrivals; returns the row number of the first of them."""
-        first = self._base + len(self._outcome)
-        count = batch.num_rows
+        first = self._base + len(self._window)
         self._batches.append(batch)
-        self._outcome += [0] * count
-        self._reason += [None] * count
-        self._by += [_NONE] * count
-        self._document += [_NONE] * count
+        fresh = np.full(batch.num_rows, _UNDECIDED, _DECIDED)
+        self._window = np.concatenate([self._window, fresh])
         return first
 
     def decide(self, decision: Decision) -> None:
         """Notes the outcome of a change that no document publishes."""
         at = decision.row - self._base
-        self._claim(at, decision.row, decision.outcome)
-        self._reason[at] = decision.reason
-        self._by[at] = decision.by
+        if at < 0 or self._window["outcome"][at]:
+            raise _decided_twice(decision.row)
+        reason = _NONE if decision.reason is None else _REASON_CODES[decision.reason]
+        self._window[at] = (decision.outcome, reason, decision.by, _NONE)
         if decision.detail is not None or decision.raw is not None:
             self._texts[decision.row] = (decision.detail, decision.raw)
 
-    def publish(self, published: Sequence[Document], first: int) -> None:
+    def publish(self, published: Documents, first: int) -> None:
         """Notes the changes of documents as published; they are numbered from ``first`` on."""
-        base, outcomes, documents = self._base, self._outcome, self._document
-        for number, document in enumerate(published, first):
-            for row in document.rows:
-                at = row - base
-                if at < 0 or outcomes[at]:
-                    raise _decided_twice(row)
-                outcomes[at] = _PUBLISHED
-                documents[at] = number
+        rows = published.batch.column("rows")
+        at = rows.flatten().to_numpy() - self._base
+        _refuse_decided(self._window["outcome"], at, self._base)
+        numbers = np.arange(first, first + len(published))
+        self._window["outcome"][at] = Outcome.PUBLISHED
+        self._window["document"][at] = np.repeat(numbers, pc.list_value_length(rows).to_numpy())
 
     def advance(self) -> None:
         """Writes what is decided, as far as nothing before it is undecided."""
         while self._batches:
             count = self._batches[0].num_rows
-            if 0 in self._outcome[:count]:
+            if not self._window["outcome"][:count].all():
                 break
             self._ready.append(self._decided(self._batches.popleft(), count))
         if sum(table.num_rows for table in self._ready) >= _ROWS_TO_WRITE:
@@ -114,7 +113,7 @@ class DecisionLog:
         """
         self.advance()
         if self._batches:
-            missing = self._base + self._outcome.index(0)
+            missing = self._base + int(np.flatnonzero(self._window["outcome"] == 0)[0])
             raise InternalError(f"change {missing} of a lane was given no decision")
         self._write()
         self._writer.close()
@@ -127,26 +126,20 @@ class DecisionLog:
         finally:
             self._rejects.close()
 
-    def _claim(self, at: int, row: int, outcome: Outcome) -> None:
-        if at < 0 or self._outcome[at]:
-            raise _decided_twice(row)
-        self._outcome[at] = outcome
-
     def _decided(self, batch: pa.RecordBatch, count: int) -> pa.Table:
+        decided, self._window = self._window[:count], self._window[count:]
         details, raws = self._texts_of(count)
         columns = [batch.column(name) for name in ARRIVAL_COLUMNS]
         columns += [
-            pa.array(self._outcome[:count], pa.int8()),
-            pa.array(self._reason[:count], pa.string()),
-            pa.array(self._by[:count], pa.int64()),
-            pa.array(self._document[:count], pa.int64()),
+            pa.array(np.ascontiguousarray(decided["outcome"])),
+            _REASONS.take(pa.array(decided["reason"], mask=decided["reason"] == _NONE)),
+            pa.array(np.ascontiguousarray(decided["by"])),
+            pa.array(np.ascontiguousarray(decided["document"])),
             details,
             raws,
         ]
         table = pa.Table.from_arrays(columns, schema=DECISION_SCHEMA)
         self._count(table)
-        for window in (self._outcome, self._reason, self._by, self._document):
-            del window[:count]
         self._base += count
         return table
 
@@ -178,6 +171,19 @@ class DecisionLog:
         if self._ready:
             self._writer.write_table(pa.concat_tables(self._ready))
             self._ready.clear()
+
+
+def _refuse_decided(outcomes: np.ndarray, at: np.ndarray, base: int) -> None:
+    """Raises for a place that has an outcome already, or that is named twice."""
+    named = np.zeros(len(outcomes), np.bool_)
+    if len(at) and at.min() >= 0:
+        named[at] = True
+        if np.count_nonzero(named) == len(at) and not outcomes[at].any():
+            return
+    if len(at):
+        places, counts = np.unique(at, return_counts=True)
+        again = (counts > 1) | (places < 0) | (outcomes[np.maximum(places, 0)] != 0)
+        raise _decided_twice(int(places[again][0]) + base)
 
 
 def _decided_twice(row: int) -> InternalError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher.change import Document
+from publisher.documents import Documents
 
 INDEX_SCHEMA = pa.schema(
     [
@@ -34,10 +35,12 @@ INDEX_SCHEMA = pa.schema(
 )
 """One row for each document of a lane, in the order of the part file."""
 
+_OF_DOCUMENTS = INDEX_SCHEMA.names[3:]
+"""Columns that are as in ``DOCUMENT_SCHEMA``."""
 _REPEATING = ["source", "part", "operation", "schema", "table"]
 _ROWS_TO_WRITE = 20_000
-_WRITTEN_AT_ONCE = 50
 _BUFFER = 1 << 20
+_LINE_END = pa.scalar("\n", pa.large_string())
 
 
 class DocumentLog:
@@ -48,33 +51,36 @@ class DocumentLog:
         self._writer = pq.ParquetWriter(
             index, INDEX_SCHEMA, compression="zstd", use_dictionary=_REPEATING
         )
-        self._pending: list[tuple[object, ...]] = []
+        self._pending: list[pa.RecordBatch] = []
         self.bytes = 0
         self.count = 0
         self.operations = Counter[str]()
 
-    def write(self, source: int, documents: Sequence[Document]) -> int:
+    def write(self, source: int, documents: Documents) -> int:
         """Appends documents; returns the number of the first in the lane, from 0."""
-        first = self.count
-        for start in range(0, len(documents), _WRITTEN_AT_ONCE):
-            self._append(source, documents[start : start + _WRITTEN_AT_ONCE])
-        return first
-
-    def _append(self, source: int, documents: Sequence[Document]) -> None:
-        lines = [document.text.encode() for document in documents]
-        self._part.write(b"\n".join(lines) + b"\n")
-        offset = self.bytes
-        for line, document in zip(lines, documents, strict=True):
-            obj, position, poll, operation, association, event_id, _, _, records = document
-            length = len(line)
-            place = (source, offset, length, *position, poll, operation, obj.schema, obj.table)
-            self._pending.append((*place, association, event_id, records))
-            offset += length + 1
-        self.bytes = offset
-        self.count += len(documents)
-        self.operations.update([document.operation for document in documents])
-        if len(self._pending) >= _ROWS_TO_WRITE:
+        first, count = self.count, len(documents)
+        if not count:
+            return first
+        texts = documents.batch.column("text")
+        lines = pc.binary_join(pa.LargeListArray.from_arrays([0, count], texts), _LINE_END)[0]
+        self._part.write(lines.as_buffer())
+        self._part.write(b"\n")
+        lengths = pc.binary_length(texts).to_numpy()
+        ends = self.bytes + np.cumsum(lengths + 1)
+        places = [
+            pa.array(np.full(count, source, np.int32)),
+            pa.array(ends - lengths - 1),
+            pa.array(lengths),
+        ]
+        columns = places + [documents.batch.column(name) for name in _OF_DOCUMENTS]
+        self._pending.append(pa.RecordBatch.from_arrays(columns, schema=INDEX_SCHEMA))
+        self.bytes = int(ends[-1])
+        self.count += count
+        for kind in documents.batch.column("operation").value_counts().to_pylist():
+            self.operations[kind["values"]] += kind["counts"]
+        if sum([batch.num_rows for batch in self._pending]) >= _ROWS_TO_WRITE:
             self._write_index()
+        return first
 
     def close(self) -> None:
         """Writes the rest of the index and closes both files."""
@@ -90,12 +96,6 @@ class DocumentLog:
             self._part.close()
 
     def _write_index(self) -> None:
-        if not self._pending:
-            return
-        columns = zip(*self._pending, strict=True)
-        arrays = [
-            pa.array(values, field.type)
-            for values, field in zip(columns, INDEX_SCHEMA, strict=True)
-        ]
-        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=INDEX_SCHEMA))
-        self._pending.clear()
+        if self._pending:
+            self._writer.write_batch(pa.concat_batches(self._pending))
+            self._pending.clear()

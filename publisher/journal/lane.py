@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.change import Decision, Document, Object, Outcome
+from publisher.change import Decision, Object, Outcome
+from publisher.documents import Documents
 from publisher.journal.decisions import DecisionLog, PositionText
 from publisher.journal.documents import DocumentLog
 from publisher.journal.durable import make_private, sync_folder
@@ -160,11 +161,11 @@ class LaneFiles:
             self._write_lookups()
 
     def planned(
-        self, source: int, documents: Sequence[Document], decisions: Sequence[Decision]
+        self, source: int, documents: Sequence[Documents], decisions: Sequence[Decision]
     ) -> None:
         """Takes documents in their order, and decisions."""
-        first = self._documents.write(source, documents)
-        self._decisions.publish(documents, first)
+        for batch in documents:
+            self._decisions.publish(batch, self._documents.write(source, batch))
         for decision in decisions:
             self._decisions.decide(decision)
 

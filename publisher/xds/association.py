@@ -19,16 +19,21 @@ def association(obj: Object, key_order: tuple[str, ...] = ()) -> str:
     ``key_order`` has the primary key's columns in their order; columns that it does not name follow
     in code-point order.  ``obj.key`` must be canonical.
     """
-    key = obj.key
+    return key_text(obj.key, key_order) + suffix(obj.table, obj.schema)
+
+
+def key_text(key: str, key_order: tuple[str, ...]) -> str:
+    """The association's part for the key: ``idu=1``."""
     if key_order and "+" in key:  # without a "+" it has one column
-        key = _ordered(key, key_order)
-    return key + _suffix(obj.table, obj.schema)
+        return _ordered(key, key_order)
+    return key
 
 
 @lru_cache(maxsize=4096)
-def _suffix(table: str, schema: str | None) -> str:
-    suffix = f",table={quote(table)}"
-    return suffix if schema is None else f"{suffix},schema={quote(schema)}"
+def suffix(table: str, schema: str | None) -> str:
+    """The association's part that all objects of a table share: ``,table=usr,schema=indirect``."""
+    text = f",table={quote(table)}"
+    return text if schema is None else f"{text},schema={quote(schema)}"
 
 
 def _ordered(key: str, key_order: tuple[str, ...]) -> str:

@@ -18,6 +18,15 @@ FORBIDDEN = re.compile(f"[{_FORBIDDEN_CLASS}]")
 needs_attention = re.compile(f"[&<>\n\r{_FORBIDDEN_CLASS}]").search
 """Finds the first character that cannot stand in element text as it is."""
 
+_FORBIDDEN_CLASS_RE2 = r"\x{0}-\x{8}\x{b}\x{c}\x{e}-\x{1f}\x{fffe}\x{ffff}"
+_ATTENTION_RE2 = r"&<>\n\r" + _FORBIDDEN_CLASS_RE2
+FORBIDDEN_RE2 = f"[{_FORBIDDEN_CLASS_RE2}]"
+"""As ``FORBIDDEN``, for columns of UTF-8, which has no surrogates."""
+VERBATIM = f"^[^{_ATTENTION_RE2}]*$"
+"""Text that stands in an element as it is, as a regular expression of RE2."""
+VERBATIM_TRIMMED = f"^(?:[^{_ATTENTION_RE2}]*[^ {_ATTENTION_RE2}])?$"
+"""As ``VERBATIM``, without a blank at its end."""
+
 # "&" first: the others bring one in
 _IN_TEXT = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"}
 _IN_ATTRIBUTE_TABLE = str.maketrans(_IN_TEXT | {'"': "&quot;", "\t": "&#9;"})

@@ -21,13 +21,36 @@ from publisher.catalogue import Kind
 from publisher.change import Reason
 from publisher.keys import BLANKS, integer_text
 from publisher.xds.escape import FORBIDDEN as _FORBIDDEN
-from publisher.xds.escape import ValueProblem, escape_kept, needs_attention, refuse_forbidden
+from publisher.xds.escape import (
+    VERBATIM,
+    VERBATIM_TRIMMED,
+    ValueProblem,
+    escape_kept,
+    needs_attention,
+    refuse_forbidden,
+)
 from publisher.xds.times import Times, TimeSyntax, time_zone
 
 __all__ = ["Converter", "ValueOptions", "ValueProblem", "Values", "text_of"]
 
-Converter = Callable[[str], str]
-"""From the text form of a value to its whole, escaped element.  Raises ``ValueProblem``."""
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """From the text form of a value to its whole, escaped element."""
+
+    value_type: str
+    content: Callable[[str], str]
+    """The element's content.  Raises ``ValueProblem``."""
+    verbatim: str | None
+    """Regular expression (RE2) of texts that are their own content; ``None``: not known of any."""
+
+    def __call__(self, text: str) -> str:
+        """The element.  Raises ``ValueProblem``."""
+        return self.around(self.content(text))
+
+    def around(self, content: str) -> str:
+        """The element with this content."""
+        return f'<value type="{self.value_type}">{content}</value>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +81,13 @@ class Values:
         self._options = options
         self._replacement = options.replacement if options.forbidden == "replace" else None
         times = Times(options.time_syntax, time_zone(options.time_zone))
-        self._checked: dict[Kind, tuple[str, Callable[[str], str]]] = {
-            Kind.OCTET: ("octet", _octet),
-            Kind.INT: ("int", _integer),
-            Kind.STATE: ("state", _state),
-            Kind.DATE: (times.value_type, times.date),
-            Kind.TIME: (times.value_type, times.time),
-            Kind.TIMESTAMP: (times.value_type, times.timestamp),
+        self._checked: dict[Kind, Converter] = {
+            Kind.OCTET: Converter("octet", _octet, _VERBATIM_OCTET),
+            Kind.INT: Converter("int", _integer, r"^(?:0|-?[1-9][0-9]{0,17})$"),
+            Kind.STATE: Converter("state", _state, "^(?:true|false)$"),
+            Kind.DATE: Converter(times.value_type, times.date, None),
+            Kind.TIME: Converter(times.value_type, times.time, None),
+            Kind.TIMESTAMP: Converter(times.value_type, times.timestamp, None),
         }
 
     def converter(self, kind: Kind | None, padded: bool = False) -> Converter:
@@ -73,35 +96,31 @@ class Values:
         Decimals go as string too: the directory has no syntax for a fraction.
         """
         if kind in self._checked:
-            return _element(*self._checked[kind])
+            return self._checked[kind]
         return _string(self._replacement, padded and self._options.trim_padding)
 
 
 def _string(replacement: str | None, trim: bool) -> Converter:
-    def element(text: str) -> str:
+    def content(text: str) -> str:
         if needs_attention(text) is None:
-            return f'<value type="string">{text}</value>'
+            return text
         if replacement is None:
             refuse_forbidden(
                 text, "the value", 'mend it in the source, or set forbidden = "replace"'
             )
         else:
             text = _FORBIDDEN.sub(lambda _: replacement, text)
-        return f'<value type="string">{escape_kept(text)}</value>'
+        return escape_kept(text)
 
-    return (lambda text: element(text.rstrip(" "))) if trim else element
-
-
-def _element(value_type: str, check: Callable[[str], str]) -> Converter:
-    """Of a type whose canonical text never needs escaping."""
-
-    def element(text: str) -> str:
-        return f'<value type="{value_type}">{check(text)}</value>'
-
-    return element
+    if trim:
+        return Converter("string", lambda text: content(text.rstrip(" ")), VERBATIM_TRIMMED)
+    return Converter("string", content, VERBATIM)
 
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*(?:[AQgw]==|[AEIMQUYcgkosw048]=)?").fullmatch
+_VERBATIM_OCTET = (
+    "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
+)
 _DROP_BLANKS = dict.fromkeys(map(ord, BLANKS))
 
 

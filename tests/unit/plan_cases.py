@@ -14,7 +14,7 @@ from publisher.catalogue import JobCatalogue, Kind, Table
 from publisher.change import Change, Object, Reason
 from publisher.filters import FilterOptions
 from publisher.polls import PollOptions
-from publisher.query_back import Answer, Refused, Row
+from publisher.query_back import NO_DATABASE, Answer, Refused, Row
 from publisher.xds.document import DocumentOptions
 from tests.unit.plan_oracle import Rules
 from tests.unit.planning import DEPT, USR, USR_2, Event, Rows, Setup, log
@@ -58,7 +58,7 @@ class Case:
                 rules.event_id,
                 "add" if rules.insert_query_back == "add" else "modify",
             ),
-            lookup=None if rules.current is None else Rows(_answers(rules)),
+            lookup=NO_DATABASE if rules.current is None else Rows(_answers(rules)),
             held_after=rules.now,
             catalogue=CATALOGUE,
         )

@@ -21,9 +21,9 @@ from publisher.change import (
 )
 from publisher.filters import Filter, FilterOptions, Window
 from publisher.keys import IdentifierCase
-from publisher.plan import Planned, Planner
+from publisher.plan import LookedUp, Planned, Planner
 from publisher.polls import PollOptions
-from publisher.query_back import Answer, Lookup
+from publisher.query_back import NO_DATABASE, Answer, Lookup
 from publisher.renderer import Naming, Renderer
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
@@ -92,6 +92,20 @@ class Rows:
         return {obj: self.answers_by_object.get(obj) for obj in objects}
 
 
+@dataclass
+class Result:
+    """What planning gave, its documents one by one."""
+
+    documents: list[Document] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    lookups: list[LookedUp] = field(default_factory=list)
+
+
+def documents_of(planned: Planned) -> list[Document]:
+    """The documents one by one."""
+    return [document for batch in planned.documents for document in batch]
+
+
 @dataclass(frozen=True)
 class Setup:
     """Settings of a planner in a test."""
@@ -100,7 +114,7 @@ class Setup:
     filters: FilterOptions = field(default_factory=FilterOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
     values: ValueOptions = field(default_factory=ValueOptions)
-    lookup: Lookup | None = None
+    lookup: Lookup = NO_DATABASE
     window: Window | None = None
     held_after: int | None = None
     case: IdentifierCase = IdentifierCase.AS_WRITTEN
@@ -118,14 +132,14 @@ class Setup:
         )
         return Planner(renderer, filter_, polls=self.polls, lookup=self.lookup, window=self.window)
 
-    def plan(self, changes: Iterable[Change], batch: int = 0) -> Planned:
+    def plan(self, changes: Iterable[Change], batch: int = 0) -> Result:
         """All that a planner gives, fed in batches of this many changes, or at once."""
         planner, changes = self.planner(), list(changes)
         step = batch or max(1, len(changes))
-        total = Planned()
+        total = Result()
         parts = [planner.add(changes[at : at + step]) for at in range(0, len(changes), step)]
         for part in [*parts, planner.finish()]:
-            total.documents += part.documents
+            total.documents += documents_of(part)
             total.decisions += part.decisions
             total.lookups += part.lookups
         return total
@@ -153,12 +167,12 @@ def _operation(element: etree._Element) -> str:
     return " ".join(words)
 
 
-def published(planned: Planned) -> list[str]:
+def published(planned: Result) -> list[str]:
     """The documents in short, in order."""
     return [operations(document) for document in planned.documents]
 
 
-def outcomes(planned: Planned, changes: Sequence[Change]) -> list[str]:
+def outcomes(planned: Result, changes: Sequence[Change]) -> list[str]:
     """Outcome and reason of each change in the order of the log; the document's place if published."""
     found: dict[int, list[str]] = {change.row: [] for change in changes}
     for place, document in enumerate(planned.documents):
@@ -176,7 +190,7 @@ def told(decision: Decision) -> str:
     return f"{decision.outcome.name.lower()}: {decision.reason}{by}"
 
 
-def reason(planned: Planned, row: int) -> tuple[Outcome, Reason | None]:
+def reason(planned: Result, row: int) -> tuple[Outcome, Reason | None]:
     """Outcome and reason of one change that is not published."""
     (decision,) = [decision for decision in planned.decisions if decision.row == row]
     return decision.outcome, decision.reason

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from publisher.change import Change, Decision, Document, Object, Outcome, Position, Reason
+from publisher.documents import Documents
 from publisher.errors import FatalError, InternalError
 from publisher.journal import decisions
 from publisher.journal.decisions import ARRIVAL_COLUMNS
@@ -73,6 +74,12 @@ class Lane:
     def arrive(self, changes: Sequence[Change]) -> int:
         return self.files.arrived(arrivals(changes))
 
+    def planned(
+        self, source: int, documents: Sequence[Document], decisions: Sequence[Decision]
+    ) -> None:
+        batches = [Documents.of([(0, document) for document in documents])] if documents else []
+        self.files.planned(source, batches, decisions)
+
     def decisions(self) -> list[dict[str, object]]:
         path = self.folder / "staging" / "try-00003" / self.names.decisions
         return list(pq.read_table(path).to_pylist())
@@ -102,9 +109,9 @@ def test_decisions_stand_in_the_order_of_arrival_whatever_the_order_they_come_in
     assert lane.arrive([ONE, TWO]) == 0
     lane.files.advance()
     assert lane.arrive([THREE, FOUR]) == 2
-    lane.files.planned(0, [document(THREE), document(FOUR)], [])
+    lane.planned(0, [document(THREE), document(FOUR)], [])
     lane.files.advance()
-    lane.files.planned(0, [document(TWO)], [superseded(ONE, TWO)])
+    lane.planned(0, [document(TWO)], [superseded(ONE, TWO)])
     lane.files.close()
     assert [
         (entry["high"], entry["outcome"], entry["by"], entry["document"])
@@ -119,11 +126,11 @@ def test_what_is_decided_is_written_while_the_lane_goes_on(
     changes = log(*(Event(4) for _ in range(100)))
     for start in range(0, 100, 5):
         lane.arrive(changes[start : start + 5])
-        lane.files.planned(0, [document(change) for change in changes[start : start + 5]], [])
+        lane.planned(0, [document(change) for change in changes[start : start + 5]], [])
         lane.files.advance()
-        window = lane.files._decisions
-        assert (len(window._outcome), len(window._document)) == (0, 0)
-        assert sum(table.num_rows for table in window._ready) < 10
+        kept = lane.files._decisions
+        assert len(kept._window) == 0
+        assert sum(table.num_rows for table in kept._ready) < 10
     lane.files.close()
     assert [entry["high"] for entry in lane.decisions()] == list(range(1, 101))
     assert [entry["document"] for entry in lane.decisions()] == list(range(100))
@@ -135,7 +142,7 @@ def test_what_is_decided_is_written_while_the_lane_goes_on(
 def test_counts_are_those_of_source_records(lane: Lane) -> None:
     lane.files.arrived(arrivals([ONE], records=3))
     lane.arrive([THREE, FOUR])
-    lane.files.planned(
+    lane.planned(
         0,
         [document(ONE._replace(row=0))],
         [Decision(1, Outcome.IGNORED, Reason.LOOPBACK), Decision(2, Outcome.HELD, Reason.FUTURE)],
@@ -156,7 +163,7 @@ def test_rejects_are_listed_with_reason_position_and_raw_record(lane: Lane) -> N
     rejected = Decision(
         1, Outcome.REJECTED, Reason.VALUE, detail="“2” is no integer: mend it", raw='{"b": "2"}'
     )
-    lane.files.planned(0, [document(ONE)], [rejected])
+    lane.planned(0, [document(ONE)], [rejected])
     lane.files.close()
     (entry,) = lane.rejects()
     assert entry["reason"] == "value"
@@ -166,7 +173,7 @@ def test_rejects_are_listed_with_reason_position_and_raw_record(lane: Lane) -> N
 
 def test_a_change_without_decision_is_named_at_the_end(lane: Lane) -> None:
     lane.arrive([ONE, TWO, THREE])
-    lane.files.planned(0, [document(ONE), document(THREE._replace(row=2))], [])
+    lane.planned(0, [document(ONE), document(THREE._replace(row=2))], [])
     with pytest.raises(InternalError, match="change 1 of a lane"):
         lane.files.close()
     lane.files.abandon()
@@ -174,10 +181,10 @@ def test_a_change_without_decision_is_named_at_the_end(lane: Lane) -> None:
 
 def test_a_second_decision_is_refused_also_after_the_first_was_written(lane: Lane) -> None:
     lane.arrive([ONE])
-    lane.files.planned(0, [document(ONE)], [])
+    lane.planned(0, [document(ONE)], [])
     for _ in range(2):
         with pytest.raises(InternalError, match="change 0 of a lane was decided twice"):
-            lane.files.planned(0, [], [Decision(0, Outcome.IGNORED, Reason.STATUS)])
+            lane.planned(0, [], [Decision(0, Outcome.IGNORED, Reason.STATUS)])
         lane.files.advance()
     lane.files.abandon()
 
@@ -187,7 +194,7 @@ def filled(lane: Lane) -> LaneResult:
     lane.files.looked_up(0, USR, 0, "row", json.dumps({"idu": "1", "a": None}))
     lane.files.looked_up(0, USR, 4, "gone", None)
     lane.files.looked_up(0, USR_2, 4, "refused", "overflow: mend the key")
-    lane.files.planned(
+    lane.planned(
         0,
         [document(TWO, text="<nds>é\U0001f600</nds>"), document(THREE, FOUR, text="<nds>2</nds>")],
         [superseded(ONE, TWO)],
@@ -255,7 +262,7 @@ def test_a_record_that_gave_no_change_is_found_where_it_was_read(lane: Lane) -> 
     )  # fmt: skip
     lane.files.arrived(row)
     rejected = Decision(0, Outcome.REJECTED, Reason.BROKEN_RECORD, detail="cut", raw='"x"')
-    lane.files.planned(0, [], [rejected])
+    lane.planned(0, [], [rejected])
     lane.files.close()
     (found,) = lane.reader().by_position(0, Position("a.csv", 17, 0, 0))
     assert (found.object, found.event_type, found.columns) == (None, None, ())

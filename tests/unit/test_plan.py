@@ -20,6 +20,7 @@ from tests.unit.planning import (
     Event,
     Rows,
     Setup,
+    documents_of,
     log,
     outcomes,
     published,
@@ -399,5 +400,5 @@ def test_documents_leave_while_the_log_goes_on() -> None:
     planner = Setup(lookup=Rows(), polls=PollOptions(10, 2)).planner()
     kept = 0
     for change in log(*(Event(4) for _ in range(2_000))):
-        kept += 1 - len(planner.add([change]).documents)
+        kept += 1 - len(documents_of(planner.add([change])))
         assert kept <= 12

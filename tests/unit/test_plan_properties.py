@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from publisher.change import Change, Object, Position, Reason
 from publisher.lanes import lane_of
-from publisher.plan import Planned
 from tests.unit import plan_oracle
 from tests.unit.plan_cases import Case, cases
+from tests.unit.planning import Result
 
 
-def fates(planned: Planned) -> dict[int, tuple[str, str, int]]:
+def fates(planned: Result) -> dict[int, tuple[str, str, int]]:
     return {
         decision.row: (decision.outcome.name.lower(), str(decision.reason), decision.by)
         for decision in planned.decisions
@@ -107,7 +107,7 @@ def test_the_order_in_which_twins_come_changes_nothing_but_which_of_equals_stays
     assert _tally(one, case.changes) == _tally(other, shuffled)
 
 
-def _tally(planned: Planned, changes: Sequence[Change]) -> Counter[tuple[object, ...]]:
+def _tally(planned: Result, changes: Sequence[Change]) -> Counter[tuple[object, ...]]:
     by_row = {change.row: change for change in changes}
     return Counter(
         (by_row[d.row]._replace(row=0, rank=0), d.outcome, d.reason, d.detail, d.raw)

@@ -1,0 +1,70 @@
+"""Plans the plain part of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.bulk import plain
+from publisher.bulk.contents import contents_of
+from publisher.bulk.rows import Flags, Numbers, Rows, numbers_of
+from publisher.bulk.shapes import shapes_of
+from publisher.bulk.writer import Groups, Writer
+from publisher.change import Object
+from publisher.documents import Documents
+from publisher.filters import Filter
+from publisher.polls import PollOptions
+from publisher.renderer import Renderer
+
+
+class Plain(NamedTuple):
+    """Documents; ``left`` are the rows of the batch that are still to be planned."""
+
+    documents: list[Documents]
+    left: Flags
+
+
+class Bulk:
+    """Plans the plain part of the batches of one event log in one lane."""
+
+    def __init__(self, renderer: Renderer, filter_: Filter, polls: PollOptions) -> None:
+        self._renderer = renderer
+        self._filter = filter_
+        self._polls = polls
+
+    def complete(self, batch: pa.RecordBatch) -> int:
+        """How many of the first changes belong to polls before that of the last one."""
+        rank = numbers_of(batch.column("rank"))
+        size = self._polls.poll_size
+        return int(np.searchsorted((rank - 1) // size, (rank[-1] - 1) // size))
+
+    def plan(
+        self,
+        batch: pa.RecordBatch,
+        lane_rows: Numbers,
+        *,
+        after: tuple[int, int] | None,
+        going_on: Collection[Object],
+    ) -> Plain:
+        """Plans what is plain in ``batch``, which has changes only, in rank order.
+
+        ``lane_rows`` are their row numbers in the lane.  ``after`` are rank and high of the change
+        after them, which is in a later poll, ``None`` where there is none; ``going_on`` are the
+        objects whose poll began before.
+        """
+        if not batch.num_rows or plain.impossible(batch):
+            return Plain([], np.ones(batch.num_rows, np.bool_))
+        rows = Rows.of(batch)
+        end, next_high = after or (None, None)
+        odd = plain.odd_rows(rows, self._filter) | plain.odd_neighbours(rows, self._polls, end)
+        odd |= plain.odd_repeats(rows, next_high) | plain.odd_begun(rows, going_on)
+        left = rows.spread(odd)
+        shapes = shapes_of(rows, ~left, self._renderer, self._filter)
+        old, new, bad = contents_of(rows, shapes)
+        left = rows.spread(left | bad | (shapes.of_row < 0))
+        groups = Groups.of(rows, left, self._polls.poll_size)
+        writer = Writer(rows, shapes, (old, new), lane_rows, self._polls, self._renderer)
+        return Plain([writer.documents(part) for part in groups.parts(rows)], left)

@@ -1,0 +1,76 @@
+"""The values of changes as contents of ``<value>`` elements.
+
+Most texts are their own content, which one regular expression tells of a whole column; only the
+others are converted one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.bulk.rows import Flags, Numbers, Rows, flags_of
+from publisher.bulk.shapes import Shapes
+from publisher.xds.escape import ValueProblem
+from publisher.xds.values import Converter
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """One of the two values of all rows of a batch."""
+
+    texts: pa.StringArray
+    unwritten: Flags
+    """Rows whose value is not written."""
+    converted: pa.StringArray
+    """What is written instead of some of the texts."""
+    of_row: Numbers
+    """Index of it for each row, -1 where the text itself is written."""
+
+    def at(self, rows: Numbers) -> pa.StringArray:
+        """The contents in some rows, "" where there is none."""
+        texts = self.texts.take(pa.array(rows))
+        if self.unwritten[rows].any():
+            texts = pc.if_else(pa.array(self.unwritten[rows]), "", texts)
+        converted = self.of_row[rows]
+        if (converted >= 0).any():
+            contents = self.converted.take(pa.array(converted[converted >= 0]))
+            texts = pc.replace_with_mask(texts, converted >= 0, contents)
+        return texts
+
+
+def contents_of(rows: Rows, shapes: Shapes) -> tuple[Contents, Contents, Flags]:
+    """Old and new contents, and the rows with a value that cannot be written."""
+    bad = np.zeros(len(rows.rank), np.bool_)
+    old = _contents(rows.old, [shape.attribute.old for shape in shapes.shapes], shapes, bad)
+    new = _contents(rows.new, [shape.attribute.new for shape in shapes.shapes], shapes, bad)
+    return old, new, bad
+
+
+def _contents(
+    texts: pa.StringArray, converters: list[Converter | None], shapes: Shapes, bad: Flags
+) -> Contents:
+    """The contents of one of the values; what is wrong is added to ``bad``."""
+    written = np.array([converter is not None for converter in converters] + [False])
+    unwritten: Flags = ~written[shapes.of_row]
+    single = ~unwritten
+    for pattern in {converter.verbatim for converter in converters if converter is not None}:
+        if pattern is not None:
+            here = [found is not None and found.verbatim == pattern for found in converters]
+            verbatim = flags_of(pc.match_substring_regex(texts, pattern=pattern))
+            single &= ~(verbatim & np.array([*here, False])[shapes.of_row])
+    converted: list[str] = []
+    of_row = np.full(len(texts), -1, np.int64)
+    for row in np.flatnonzero(single).tolist():
+        converter = converters[shapes.of_row[row]]
+        assert converter is not None
+        try:
+            converted.append(converter.content(texts[row].as_py()))
+        except ValueProblem:
+            bad[row] = True
+        else:
+            of_row[row] = len(converted) - 1
+    return Contents(texts, unwritten, pa.array(converted, pa.string()), of_row)

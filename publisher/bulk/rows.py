@@ -1,0 +1,109 @@
+"""The changes of a batch as columns of numbers, grouped by object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A batch of changes in rank order; all arrays have an element for each of its rows."""
+
+    batch: pa.RecordBatch
+    object: Numbers
+    """A number for each object."""
+    table: Numbers
+    """A number for each schema and table."""
+    column: Numbers
+    """Index in ``names``, -1 where a change names none or several."""
+    names: list[str]
+    rank: Numbers
+    high: Numbers
+    type: Numbers
+    old: pa.StringArray
+    """The value before, null where it is NULL or absent, or where there are several."""
+    new: pa.StringArray
+    order: Numbers
+    """The rows of each object together, in rank order."""
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> Rows:
+        """The rows of a batch that has changes only."""
+        codes = _codes(batch.column("key"))
+        tables = _codes(batch.column("table")) + _codes(batch.column("schema")) * batch.num_rows
+        if tables.any():
+            codes = np.unique(tables * batch.num_rows + codes, return_inverse=True)[1]
+        columns, names = _column_codes(batch.column("columns"))
+        return cls(
+            batch=batch,
+            object=codes,
+            table=tables,
+            column=columns,
+            names=names,
+            rank=numbers_of(batch.column("rank")),
+            high=numbers_of(batch.column("high")),
+            type=numbers_of(batch.column("event_type")),
+            old=_single(batch.column("old")),
+            new=_single(batch.column("new")),
+            order=np.argsort(codes, kind="stable"),
+        )
+
+    def text(self, name: str, row: int) -> str | None:
+        """The text in one row of a column."""
+        text: str | None = self.batch.column(name)[row].as_py()
+        return text
+
+    def spread(self, odd: Flags) -> Flags:
+        """All rows of the objects that have an odd one."""
+        objects = np.zeros(int(self.object.max(initial=-1)) + 1, np.bool_)
+        objects[self.object[odd]] = True
+        return objects[self.object]
+
+
+def _single(column: pa.ListArray) -> pa.StringArray:
+    """The only element of each list, null where a list is null, empty or longer."""
+    lengths = _lengths(column)
+    values = column.flatten()
+    if (lengths == 1).all():
+        return values
+    at = np.cumsum(lengths) - 1
+    return values.take(pa.array(at, pa.int64(), mask=lengths != 1))
+
+
+def numbers_of(column: pa.Array) -> Numbers:
+    """A column of integers without nulls."""
+    numbers: Numbers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return numbers
+
+
+def flags_of(column: pa.Array) -> Flags:
+    """A column of booleans; null is false."""
+    flags: Flags = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _codes(column: pa.Array) -> Numbers:
+    """A number for each different value, null being one of them."""
+    return numbers_of(pc.dictionary_encode(column, null_encoding="encode").indices)
+
+
+def _column_codes(column: pa.ListArray) -> tuple[Numbers, list[str]]:
+    lengths = _lengths(column)
+    encoded = pc.dictionary_encode(column.flatten())
+    codes = np.full(len(column), -1, np.int64)
+    one = lengths == 1
+    if one.any():
+        codes[one] = numbers_of(encoded.indices)[np.cumsum(lengths)[one] - 1]
+    return codes, encoded.dictionary.to_pylist()
+
+
+def _lengths(column: pa.ListArray) -> Numbers:
+    return numbers_of(pc.fill_null(pc.list_value_length(column), 0))

@@ -1,0 +1,203 @@
+"""Documents of plain changes, written by the column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.bulk.contents import Contents
+from publisher.bulk.plain import DELETE
+from publisher.bulk.rows import Flags, Numbers, Rows, flags_of, numbers_of
+from publisher.bulk.shapes import Shape, Shapes
+from publisher.change import RECORD_SCHEMA, Object
+from publisher.documents import DOCUMENT_SCHEMA, Documents
+from publisher.polls import PollOptions
+from publisher.renderer import Renderer
+from publisher.xds.escape import VERBATIM, escape_text
+
+_KIND = np.array([-1, 0, 1, 1, 2, -1, -1, -1, -1])
+"""By event type: the same number for the same kind of operation."""
+_OF_CHANGES = [name for name in DOCUMENT_SCHEMA.names if name in RECORD_SCHEMA.names]
+"""What a document has from its first change as it is."""
+_BYTES = 16 << 20
+"""Values whose documents are made at once: they may be long."""
+
+
+class Groups(NamedTuple):
+    """The changes of documents: their rows, those of a document together, documents in rank order.
+
+    ``starts`` are the places in ``rows`` where documents begin.
+    """
+
+    rows: Numbers
+    starts: Numbers
+
+    @classmethod
+    def of(cls, rows: Rows, left: Flags, poll_size: int) -> Groups:
+        """One document for each operation of the rows that are not left."""
+        order = rows.order[~left[rows.order]]
+        obj, rank, kind = rows.object[order], rows.rank[order], _KIND[rows.type[order]]
+        poll = (rank - 1) // poll_size
+        begins = np.ones(len(order), np.bool_)
+        begins[1:] = (obj[1:] != obj[:-1]) | (poll[1:] != poll[:-1]) | (kind[1:] != kind[:-1])
+        begins |= kind == _KIND[DELETE]
+        document = np.cumsum(begins) - 1
+        by_rank = np.argsort(rank[begins][document], kind="stable")
+        return cls(order[by_rank], np.flatnonzero(begins[by_rank]))
+
+    def parts(self, rows: Rows) -> Iterator[Groups]:
+        """The documents in parts that are not too much at once."""
+        if not len(self.starts):
+            return
+        size = np.zeros(len(self.rows), np.int64)
+        for values in (rows.old, rows.new):
+            size += numbers_of(pc.fill_null(pc.binary_length(values), 0))[self.rows]
+        part = (np.cumsum(size) - size)[self.starts] // _BYTES
+        cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(self.starts)]
+        ends = np.append(self.starts, len(self.rows))
+        for first, last in pairwise(cuts):
+            starts = self.starts[first:last]
+            yield Groups(self.rows[ends[first] : ends[last]], starts - starts[0])
+
+
+class Writer:
+    """Makes documents of the rows of a batch."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        shapes: Shapes,
+        contents: tuple[Contents, Contents],
+        lane_rows: Numbers,
+        polls: PollOptions,
+        renderer: Renderer,
+    ) -> None:
+        self._rows = rows
+        self._shapes = shapes
+        self._contents = contents
+        self._lane_rows = lane_rows
+        self._poll_size = polls.poll_size
+        self._renderer = renderer
+
+    def documents(self, groups: Groups) -> Documents:
+        """The documents of these changes."""
+        firsts = groups.rows[groups.starts]
+        heads = self._rows.batch.select(_OF_CHANGES).take(pa.array(firsts))
+        keys = self._keys(heads)
+        records = self._rows.batch.column("high").take(pa.array(groups.rows)).cast(pa.string())
+        ids = records.take(pa.array(groups.starts))
+        operation, suffix = self._of_shapes(firsts, "operation"), self._of_shapes(firsts, "suffix")
+        columns = {
+            "poll": pa.array((self._rows.rank[firsts] - 1) // self._poll_size),
+            "operation": operation,
+            "association": pc.binary_join_element_wise(keys, suffix, ""),
+            "event_id": pc.binary_join_element_wise(f"{self._renderer.source}:", ids, ""),
+            "records": pc.binary_join(_lists(groups, records), ","),
+            "text": self._texts(groups, keys).cast(pa.large_string()),
+            "rows": _lists(groups, pa.array(self._lane_rows[groups.rows])),
+        }
+        names = DOCUMENT_SCHEMA.names
+        arrays = [columns[name] if name in columns else heads.column(name) for name in names]
+        return Documents(pa.RecordBatch.from_arrays(arrays, schema=DOCUMENT_SCHEMA))
+
+    def _keys(self, heads: pa.RecordBatch) -> pa.StringArray:
+        """The association's part for the key, of each document."""
+
+        def ordered(place: int) -> str:
+            head = heads.slice(place, 1).select(list(Object._fields)).to_pylist()[0]
+            return self._renderer.key_text(Object(**head))
+
+        keys = heads.column("key")
+        return _replaced(keys, flags_of(pc.match_substring(keys, "+")), ordered)
+
+    def _of_shapes(self, rows: Numbers, name: str) -> pa.StringArray:
+        """A part of the frame of each row."""
+        texts = pa.array([getattr(shape.frame, name) for shape in self._shapes.shapes])
+        return texts.take(pa.array(self._shapes.of_row[rows]))
+
+    def _texts(self, groups: Groups, keys: pa.StringArray) -> pa.StringArray:
+        """The text of each document, put together row by row: those of one document touch each other
+        in memory, so that only the places where documents begin are to be told."""
+        count = len(groups.rows)
+        first, last = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        first[groups.starts] = True
+        last[np.append(groups.starts[1:], count) - 1] = True
+        shape = self._shapes.of_row[groups.rows]
+        shown = _replaced(keys, ~flags_of(pc.match_substring_regex(keys, VERBATIM)), _escaped(keys))
+        document = pa.array(np.cumsum(first) - 1, mask=~first)
+        old, new = self._contents
+        joined = pc.binary_join_element_wise(
+            self._around(shape, first, _head, _nothing),
+            pc.fill_null(shown.take(document), ""),
+            self._around(shape, first, _before_first, _before),
+            old.at(groups.rows),
+            self._around(shape, first, _between, _between),
+            new.at(groups.rows),
+            self._around(shape, last, _after_last, _after),
+            "",
+        )
+        _, offsets, data = joined.buffers()
+        begins = np.append(
+            np.frombuffer(offsets, np.int32, count)[groups.starts],
+            np.frombuffer(offsets, np.int32, count + 1)[-1:],
+        )
+        return pa.StringArray.from_buffers(len(groups.starts), pa.py_buffer(begins), data)
+
+    def _around(
+        self, shape: Numbers, at: Flags, text: Callable[[Shape], str], other: Callable[[Shape], str]
+    ) -> pa.StringArray:
+        """A text of each row's shape: one where ``at`` is set, the other elsewhere."""
+        shapes = self._shapes.shapes
+        texts = pa.array([*map(text, shapes), *map(other, shapes)])
+        return texts.take(pa.array(np.where(at, shape, shape + len(shapes))))
+
+
+def _head(shape: Shape) -> str:
+    return shape.frame.head
+
+
+def _nothing(_shape: Shape) -> str:
+    return ""
+
+
+def _before_first(shape: Shape) -> str:
+    return shape.frame.middle + shape.attribute.before
+
+
+def _before(shape: Shape) -> str:
+    return shape.attribute.before
+
+
+def _between(shape: Shape) -> str:
+    return shape.attribute.between
+
+
+def _after(shape: Shape) -> str:
+    return shape.attribute.after
+
+
+def _after_last(shape: Shape) -> str:
+    return shape.attribute.after + shape.frame.tail
+
+
+def _escaped(keys: pa.StringArray) -> Callable[[int], str]:
+    return lambda place: escape_text(keys[place].as_py(), "the key")
+
+
+def _lists(groups: Groups, values: pa.Array) -> pa.ListArray:
+    """The values of each document; one for each row is given."""
+    offsets = np.append(groups.starts, len(groups.rows)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def _replaced(texts: pa.StringArray, where: Flags, by: Callable[[int], str]) -> pa.StringArray:
+    """Texts, with another one in some places."""
+    if not where.any():
+        return texts
+    others = [by(place) for place in np.flatnonzero(where).tolist()]
+    return pc.replace_with_mask(texts, where, pa.array(others, pa.string()))
