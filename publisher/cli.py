@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from publisher import __version__
+from publisher.commands.ddl import ddl
 from publisher.errors import BudgetError, FindingsError, PublisherError, SettingsError, of_system
 
 if TYPE_CHECKING:
@@ -332,6 +333,9 @@ def _show(report: RunReport, json_: bool, allowed: int | None) -> None:
 def _echo(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(line)
+
+
+cli.add_command(ddl)
 
 
 def main() -> None:

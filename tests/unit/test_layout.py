@@ -28,13 +28,14 @@ KNOWS: dict[str, frozenset[str]] = {
 }
 """What each part may import besides the foundation."""
 
-COMMANDS = frozenset({"cli", "demo", "output"})
+COMMANDS = frozenset({"cli", "commands", "demo", "output"})
 
 NOT_KNOWN = {
     "tasks": COMMANDS | {"spark", "job", "settings", "job_file"},
     "spark": COMMANDS | {"job", "settings", "job_file"},
     "settings": COMMANDS | {"job"},
     "cli": frozenset({"demo"}),
+    "commands": frozenset({"cli", "demo"}),
     "demo": frozenset(),
     "output": frozenset({"cli", "demo"}),
 }

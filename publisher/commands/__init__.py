@@ -1,0 +1,1 @@
+"""Commands of the program that have modules of their own."""
