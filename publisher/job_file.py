@@ -267,6 +267,10 @@ class _Reader:
         conf: dict[str, object] = {}
         for key in [key for key in section.data if key == "spark" or key.startswith("spark.")]:
             conf |= _flat(key, section.data.pop(key))
+        if "conf" in section.data:
+            section.problem(
+                "conf", 'write Spark\'s settings by their own names: "spark.driver.memory" = "4g"'
+            )
         section.data["conf"] = conf
         options = section.options(SparkOptions)
         section.finish()

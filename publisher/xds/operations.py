@@ -78,15 +78,3 @@ MEANINGS: Mapping[InsertQueryBack, Mapping[int, Meaning]] = MappingProxyType(
     }
 )
 """By the setting ``insert_query_back``, then by event type."""
-
-
-def fragment(
-    event_type: int,
-    insert_query_back: InsertQueryBack,
-    name: str,
-    old: str | None,
-    new: str | None,
-) -> tuple[OperationKind, str]:
-    """Kind of operation, and the part of it that one column of a change gives ("" for none)."""
-    meaning = MEANINGS[insert_query_back][event_type]
-    return meaning.operation, meaning.part(name, old, new)

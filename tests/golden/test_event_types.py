@@ -18,7 +18,7 @@ from publisher.change import Object
 from publisher.xds.association import association
 from publisher.xds.document import operation
 from publisher.xds.escape import escape_attribute
-from publisher.xds.operations import InsertQueryBack, OperationKind, fragment
+from publisher.xds.operations import MEANINGS, InsertQueryBack, OperationKind
 from publisher.xds.values import ValueOptions, Values, text_of
 
 EXPECTED = Path(__file__).parent / "event_types"
@@ -91,15 +91,15 @@ def rendered(case: Case) -> str:
 
     for event_type, old, new in case.changes:
         for column in new or {"": None}:
-            kind, part = fragment(
-                event_type,
-                case.insert_query_back,
-                escape_attribute(column),
-                element(column, old.get(column)),
-                element(column, new.get(column)),
+            meaning = MEANINGS[case.insert_query_back][event_type]
+            kinds.add(meaning.operation)
+            parts.append(
+                meaning.part(
+                    escape_attribute(column),
+                    element(column, old.get(column)),
+                    element(column, new.get(column)),
+                )
             )
-            kinds.add(kind)
-            parts.append(part)
     (kind,) = kinds
     return operation(kind, case.obj.table, association(case.obj, case.key_order), parts)
 

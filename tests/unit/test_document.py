@@ -13,7 +13,7 @@ from publisher.keys import KeyForm, format_key, parse
 from publisher.xds.association import association
 from publisher.xds.document import Envelope, EnvelopeOptions, operation
 from publisher.xds.escape import ValueProblem, escape_attribute
-from publisher.xds.operations import MEANINGS, fragment
+from publisher.xds.operations import MEANINGS
 from publisher.xds.values import ValueOptions, Values
 
 XML_TEXT = st.text(
@@ -29,14 +29,13 @@ string = Values(ValueOptions()).converter(None)
 
 
 def render(obj: Object, column: str, old: str | None, new: str | None, event_type: int) -> str:
-    kind, part = fragment(
-        event_type,
-        "modify",
+    meaning = MEANINGS["modify"][event_type]
+    part = meaning.part(
         escape_attribute(column),
         None if old is None else string(old),
         None if new is None else string(new),
     )
-    text = operation(kind, obj.table, association(obj), [part], event_id=obj.table)
+    text = operation(meaning.operation, obj.table, association(obj), [part], event_id=obj.table)
     return Envelope(EnvelopeOptions(contact="A & B")).document([text])
 
 
@@ -161,7 +160,8 @@ UPDATE = '<modify-attr attr-name="c"><remove-value>O</remove-value><add-value>N<
 def test_each_event_type_gives_what_the_table_says(
     event_type: int, insert: str, old: str | None, new: str | None, kind: str, text: str
 ) -> None:
-    assert fragment(event_type, insert, "c", old, new) == (kind, text)  # type: ignore[arg-type]
+    meaning = MEANINGS[insert][event_type]  # type: ignore[index]
+    assert (meaning.operation, meaning.part("c", old, new)) == (kind, text)
 
 
 def test_the_switch_changes_types_5_and_7_alone() -> None:

@@ -178,6 +178,10 @@ columns.idu = "number"
             "[tables.b] name: t is described twice; keep one (line 4)",
         ),
         ("[spark]\nspark.x = 3", "[spark] spark.x: should be a valid string, not 3 (line 1)"),
+        (
+            '[spark.conf]\n"spark.driver.memory" = "4g"',
+            """[spark]: write Spark's settings by their own names: "spark.driver.memory" = "4g" (line 1)""",
+        ),
         ("[spark]\nmastr = 'x'", "[spark] mastr: unknown key, did you mean master? (line 2)"),
         ('[documents]\nreplacement = ""', None),
         ('[source]\ndelimiter = "\\""', None),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from publisher.catalogue import Kind
 from publisher.xds.document import Envelope, EnvelopeOptions, operation
-from publisher.xds.operations import InsertQueryBack, fragment
+from publisher.xds.operations import MEANINGS, InsertQueryBack
 from publisher.xds.validate import validate_files
 from publisher.xds.values import ValueOptions, Values, text_of
 
@@ -37,14 +37,14 @@ def test_a_published_document_is_valid(time_syntax: int, data: st.DataObject) ->
     event_type = data.draw(st.integers(1, 8))
     insert: InsertQueryBack = data.draw(st.sampled_from(["modify", "add"]))
     parts = []
-    kind, _ = fragment(event_type, insert, "", None, None)
+    meaning = MEANINGS[insert][event_type]
     for column in data.draw(st.lists(st.sampled_from(list(TEXTS)), min_size=1, max_size=3)):
         element = values.converter(column)
         old, new = (element(data.draw(TEXTS[column]) or "") for _ in range(2))
-        parts.append(fragment(event_type, insert, "a", old, new)[1])
+        parts.append(meaning.part("a", old, new))
     options = EnvelopeOptions(product=data.draw(NAME), contact=data.draw(NAME))
     document = Envelope(options).document(
-        [operation(kind, data.draw(NAME), data.draw(NAME), parts, data.draw(NAME))] * 2
+        [operation(meaning.operation, data.draw(NAME), data.draw(NAME), parts, data.draw(NAME))] * 2
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "part-00000.xds")
