@@ -108,7 +108,7 @@ class FileDispatcher:
             for lane in range(manifest.lanes):
                 self._copy(documents / LaneNames(lane).part)
         self._write_rejects(journal, manifest)
-        write_durably(self.directory / RUN, _run_json(manifest, report))
+        write_durably(self.directory / RUN, run_json(manifest, report))
         shutil.rmtree(self.directory / DOCUMENT_STAGING, ignore_errors=True)
 
     def _begin(self, run: str) -> None:
@@ -173,7 +173,8 @@ def _run_of(path: Path) -> str | None:
     return str(run)
 
 
-def _run_json(manifest: Manifest, report: RunReport) -> str:
+def run_json(manifest: Manifest, report: RunReport) -> str:
+    """The run in numbers, as ``run.json`` has it."""
     shown = asdict(report) | {
         "program": manifest.program,
         "job": manifest.job,

@@ -1,0 +1,289 @@
+"""The Kafka sink: topics with a record for each document, progress in a topic beside them.
+
+``rejects.jsonl`` and ``run.json`` lie in the journal's folder; the rejects include the documents that
+the sink refuses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from publisher.dispatch.files import REJECTS, rejects, run_json
+from publisher.dispatch.kafka_admin import KafkaTopics
+from publisher.dispatch.kafka_client import KafkaClients
+from publisher.dispatch.kafka_lane import LaneSending, LaneSent
+from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.kafka_records import LaneDocuments
+from publisher.dispatch.kafka_survey import GREATEST_MESSAGE, limits_of, refusals, topics_of
+from publisher.dispatch.kafka_tokens import WHOLE, Token, TokenPlace, read_tokens, write_tokens
+from publisher.dispatch.kafka_topics import SCHEME, TopicTemplate
+from publisher.dispatch.refusals import DispatchRecord, Refusal, read_record
+from publisher.journal.durable import make_private, sync_folder, write_durably
+from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.report import RunReport
+from publisher.journal.runs import RUN
+
+RunLanes = Callable[[Sequence[LaneSending]], Iterable[LaneSent]]
+"""Sends lanes, each in a task of its own; returns when all are sent, raises when one could not be."""
+
+_FENCED_AT_ONCE = 16
+_SURVEYED_AT_ONCE = 4
+_BATCH_BYTES = 1_000_000
+"""librdkafka's own default of ``batch.size``."""
+
+
+def in_process(lanes: Sequence[LaneSending]) -> list[LaneSent]:
+    """Sends one lane after the other, in this process."""
+    return [lane.send() for lane in lanes]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaDispatcher:
+    """Publishes to topics of a Kafka cluster.
+
+    ``job`` names the topic of the tokens.  ``owner`` is whose progress it is: the job of a
+    ``publish``, the run of a replay or of a journal that is sent to a further sink.  ``lanes`` is the
+    greatest number of lanes that the owner ever used.
+    """
+
+    options: KafkaOptions
+    job: str
+    owner: str
+    lanes: int
+    run_lanes: RunLanes = in_process
+    still_mine: Callable[[], None] | None = None
+
+    @property
+    def target(self) -> str:
+        """Brokers and topic."""
+        return f"{SCHEME}{self.options.brokers}/{self.options.topic}"
+
+    def check(self, run: str) -> None:  # noqa: ARG002 - one sink takes many runs
+        """Refuses settings that librdkafka does not know, brokers that do not answer, topics that
+        are missing and not to be made.  Writes nothing.
+
+        Raises:
+            SettingsError: Settings are wrong.
+            FatalError: A topic is missing, or the brokers refuse the login.
+            UnreachableError: The brokers do not answer.
+        """
+        self.examine()
+
+    def examine(self) -> str:
+        """As ``check``; says what was seen."""
+        topics = self._examined()
+        tokens = self._place.topic
+        known = self._known_topics()
+        made = topics.missing([*known, tokens])
+        seen = ", ".join(name for name in [*known, tokens] if name not in made)
+        return "; ".join(
+            [
+                f"{topics.brokers} broker(s) answer",
+                *([f"topics {seen}"] if seen else []),
+                *([f"to be made: {', '.join(made)}"] if made else []),
+                *([] if known else [f"{self.options.topic} is known with the documents only"]),
+            ]
+        )
+
+    def prepare(self, run: str) -> None:  # noqa: ARG002 - as in check
+        """Makes the topics that are known already, and takes every lane over from older instances.
+
+        Raises:
+            PublisherError: As ``check``.
+        """
+        topics = self._examined()
+        topics.require(self._known_topics())
+        topics.require_tokens(self._place.topic, self.lanes)
+        if self.options.exactly_once:
+            with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
+                list(pool.map(self._fence, range(self.lanes)))
+
+    def dispatched(self, run: str) -> bool:
+        """Whether the sink has the run wholly, as its tokens say."""
+        found = self._tokens([0]).get(self._place.key(WHOLE))
+        return found is not None and found.run == run
+
+    def forget(self) -> None:
+        """Takes the tokens away, so that everything is sent once more."""
+        place = self._place
+        count = KafkaTopics.of(self._clients).partitions.get(place.topic, 0)
+        found = self._tokens(range(count))
+        lanes = [key for lane in range(count) if (key := (lane, place.key(lane)))[1] in found]
+        if found:
+            gone = dict.fromkeys([(0, place.key(WHOLE)), *lanes])
+            write_tokens(self._clients, place.topic, gone)
+
+    def discard(self) -> None:
+        """Nothing of a run is in the sink before it is planned."""
+
+    def dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:
+        """Sends what the sink does not have yet, lane by lane; then notes that it has the run.
+
+        Raises:
+            FatalError: A file of the journal or a topic is missing, or the sink refuses records.
+            UnreachableError: The brokers do not answer.
+        """
+        journal.complete(manifest)
+        if self.dispatched(manifest.run):
+            record = read_record(journal.root, self._sink)
+        else:
+            record = self._sent(journal, manifest)
+        _write_rejects(journal, manifest, record.refusals if record is not None else ())
+        write_durably(journal.root / RUN, run_json(manifest, report))
+
+    def _sent(self, journal: Journal, manifest: Manifest) -> DispatchRecord:
+        clients, place, plan = self._clients, self._place, plan_of(manifest)
+        topics = KafkaTopics.of(clients)
+        topics.require_tokens(place.topic, max(self.lanes, manifest.lanes))
+        tokens = self._tokens(range(manifest.lanes))
+        lanes = self._lanes(journal, manifest)
+        record = read_record(journal.root, self._sink)
+        begun = any(token.run == manifest.run and token.plan == plan for token in tokens.values())
+        if record is None or record.plan != plan or not begun:
+            record = self._survey(topics, lanes, manifest)
+            record.write(journal.root, self._sink)
+        else:
+            topics.require(record.topics)
+        totals = {result.lane: result.documents for result in manifest.results}
+        sendings = [self._sending(lane, totals[lane.lane], record) for lane in lanes]
+        self.run_lanes([s for s in sendings if s.is_due(tokens.get(place.key(s.lane)))])
+        if self.still_mine is not None:
+            self.still_mine()
+        whole = Token(manifest.run, plan, sum(totals.values()))
+        write_tokens(clients, place.topic, {(0, place.key(WHOLE)): whole})
+        return record
+
+    def _survey(
+        self, topics: KafkaTopics, lanes: Sequence[LaneDocuments], manifest: Manifest
+    ) -> DispatchRecord:
+        names = topics_of(lanes)
+        topics.require(names)
+        limits = limits_of(topics, names)
+        with ThreadPoolExecutor(_SURVEYED_AT_ONCE) as pool:
+            found = list(pool.map(lambda lane: list(refusals(lane, limits)), lanes))
+        return DispatchRecord(
+            run=manifest.run,
+            plan=plan_of(manifest),
+            target=self.target,
+            topics=tuple(sorted(names)),
+            batch_bytes=min(limits.values(), default=_BATCH_BYTES),
+            document_bytes=max(limits.values(), default=_BATCH_BYTES),
+            refusals=tuple(refusal for lane in found for refusal in lane),
+        )
+
+    def _lanes(self, journal: Journal, manifest: Manifest) -> list[LaneDocuments]:
+        """The lanes that have documents."""
+        return [
+            LaneDocuments(
+                lane=result.lane,
+                root=journal.root.absolute(),
+                documents=journal.documents(manifest),
+                sources=tuple(source.name for source in manifest.sources),
+                template=TopicTemplate(self.options.topic),
+            )
+            for result in manifest.results
+            if result.documents
+        ]
+
+    def _sending(self, lane: LaneDocuments, total: int, record: DispatchRecord) -> LaneSending:
+        return LaneSending(
+            documents=lane,
+            options=self.options,
+            place=self._place,
+            run=record.run,
+            plan=record.plan,
+            total=total,
+            refused=record.of_lane(lane.lane),
+            limits=_limits(self.options, record),
+            still_mine=self.still_mine,
+        )
+
+    def _examined(self) -> KafkaTopics:
+        self._clients.judge()
+        topics = KafkaTopics.of(self._clients)
+        topics.refuse_replication()
+        if not self.options.create_topics:
+            topics.require(self._known_topics())
+        if self._place.topic in topics.partitions:
+            topics.refuse_forgetful(self._place.topic)
+        return topics
+
+    def _known_topics(self) -> list[str]:
+        """The topics that are known without documents."""
+        template = TopicTemplate(self.options.topic)
+        return [] if template.fields else [template.text]
+
+    def _tokens(self, partitions: Iterable[int]) -> dict[bytes, Token]:
+        there = KafkaTopics.of(self._clients).partitions.get(self._place.topic, 0)
+        wanted = [number for number in partitions if number < there]
+        return read_tokens(self._clients, self._place, wanted) if wanted else {}
+
+    def _fence(self, lane: int) -> None:
+        clients = self._clients
+        producer = clients.producer({"transactional.id": self._place.transactional_id(lane)})
+        with clients.errors(f"taking over lane {lane} of {self.owner}"):
+            producer.init_transactions(self.options.timeout)
+        producer.close()
+
+    @property
+    def _clients(self) -> KafkaClients:
+        return KafkaClients(self.options)
+
+    @property
+    def _place(self) -> TokenPlace:
+        return TokenPlace(self.options.tokens_of(self.job), self.owner, self.options.topic)
+
+    @property
+    def _sink(self) -> str:
+        """Tells sinks of a journal apart; brokers may be named in several ways."""
+        return f"{self.owner} {self.target}"
+
+
+def plan_of(manifest: Manifest) -> str:
+    """A digest of what was planned: a run that is planned anew with other lanes has another."""
+    lanes = [[result.lane, result.documents, result.bytes] for result in manifest.results]
+    text = json.dumps([manifest.run, manifest.lanes, lanes])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _limits(options: KafkaOptions, record: DispatchRecord) -> tuple[tuple[str, int], ...]:
+    """Settings of the producer: no batch that a topic refuses, and room for the largest document."""
+    given = int(options.kafka.get("batch.size", _BATCH_BYTES))
+    # librdkafka counts a message's headers more generously than brokers do
+    greatest = min(record.document_bytes + 1_024, GREATEST_MESSAGE)
+    return (
+        ("batch.size", min(given, record.batch_bytes)),
+        ("message.max.bytes", greatest),
+        ("queue.buffering.max.kbytes", max(65_536, 2 * record.document_bytes // 1_024)),
+    )
+
+
+def _write_rejects(journal: Journal, manifest: Manifest, refused: Sequence[Refusal]) -> None:
+    """Rejected records, then documents that the sink refuses."""
+    path = journal.root / REJECTS
+    staged = path.with_name(f"{REJECTS}.new")
+    with staged.open("w", encoding="utf-8", newline="\n") as file:
+        for entry in chain(rejects(journal, manifest), map(_reject, refused)):
+            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+    make_private(staged)
+    staged.replace(path)
+    sync_folder(path.parent)
+
+
+def _reject(refusal: Refusal) -> dict[str, Any]:
+    return {
+        "source": refusal.source,
+        "position": refusal.position,
+        "file": None,
+        "record": None,
+        "reason": refusal.reason,
+        "detail": refusal.detail,
+        "raw": None,
+        "records": refusal.records,
+    }

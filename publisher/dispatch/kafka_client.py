@@ -1,0 +1,166 @@
+"""librdkafka's clients, made of the options, and its errors as ours, without secrets."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from publisher.dispatch.kafka_options import BOOTSTRAP, KafkaOptions, option_conflicts
+from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
+
+_LOG = logging.getLogger("publisher.kafka")
+_LOG.addHandler(logging.NullHandler())  # else Python prints the clients' warnings
+
+_SHARED = re.compile(
+    r"(bootstrap|metadata\.broker|client\.id|client\.dns|client\.rack|security|sasl|ssl|https?|oauth"
+    r"|enable\.(ssl|sasl|random|metrics)|socket|broker|connections|reconnect|retry\.backoff|api\."
+    r"|topic\.metadata|metadata\.|resolve|log|debug|plugin|message\.max\.bytes|receive\.message)"
+)
+"""Settings that also clients which send nothing need; the others are for the producer."""
+
+FENCED = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+)
+_REFUSED = {
+    KafkaError._AUTHENTICATION: "mend the login in [dispatch.kafka]",
+    KafkaError.SASL_AUTHENTICATION_FAILED: "mend the login in [dispatch.kafka]",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "give this user the right to the topic",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "give this user the right on the cluster",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+        'give this user the right to transactional ids that begin with "xds-publisher/"'
+    ),
+    KafkaError.MSG_SIZE_TOO_LARGE: "compare max.message.bytes of topic and brokers",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "make the topic, or set create_topics in [dispatch]",
+    KafkaError._UNKNOWN_TOPIC: "make the topic, or set create_topics in [dispatch]",
+    KafkaError._UNKNOWN_PARTITION: "see whether the topic was made anew with fewer partitions",
+    KafkaError.INVALID_RECORD: "see why the topic refuses the record",
+    KafkaError.POLICY_VIOLATION: "see the policy of the brokers",
+    KafkaError.INVALID_REPLICATION_FACTOR: "set replication in [dispatch] to what the brokers allow",
+    KafkaError.INVALID_PARTITIONS: "set partitions in [dispatch] to what the brokers allow",
+    KafkaError.UNSUPPORTED_VERSION: "use brokers that know transactions, 2.5 or newer",
+}
+"""Answers that stay the same until somebody mends something; what to do."""
+_UNKNOWN = re.compile(r'No such configuration property: "([^"]*)"')
+
+
+class KafkaClients:
+    """Makes clients of one set of options."""
+
+    def __init__(self, options: KafkaOptions) -> None:
+        self.options = options
+        self.name = f"Kafka at {options.brokers}"
+        self._heard: KafkaError | None = None
+
+    def producer(self, own: Mapping[str, Any]) -> Producer:
+        """A producer; ``own`` are settings that win."""
+        options = self.options
+        defaults: dict[str, Any] = {"queue.buffering.max.kbytes": 65_536}
+        fixed = {
+            "enable.idempotence": True,
+            "acks": "all",
+            "partitioner": options.partitioner,
+            "delivery.report.only.error": True,
+        }
+        given = {k: v for k, v in options.kafka.items() if k != "request.required.acks"}
+        made: Producer = self._made(Producer, {**defaults, **given, **fixed, **own})
+        return made
+
+    def consumer(self) -> Consumer:
+        """A consumer that belongs to no group and sees committed transactions only."""
+        own = {
+            "group.id": "xds-publisher",  # the client asks for one; none is joined
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 50,
+        }
+        made: Consumer = self._made(Consumer, self._shared() | own)
+        return made
+
+    def admin(self) -> AdminClient:
+        """A client for topics."""
+        made: AdminClient = self._made(AdminClient, self._shared())
+        return made
+
+    def judge(self) -> None:
+        """Lets librdkafka itself say what it thinks of the settings; connects to nobody.
+
+        Raises:
+            SettingsError: All that is unknown or cannot be.
+        """
+        problems = [
+            f"[dispatch.kafka] {name}: {text}" for name, text in option_conflicts(self.options)
+        ]
+        if not self.options.brokers:
+            problems.append('[dispatch] bootstrap: is required, as "HOST:PORT"')
+        settings = {k: v for k, v in self.options.kafka.items() if k != "transactional.id"}
+        while found := self._problem(settings):
+            name, problem = found
+            problems.append(problem)
+            if name is None:
+                break
+            del settings[name]
+        if problems:
+            raise SettingsError(problems)
+
+    def _problem(self, settings: dict[str, str]) -> tuple[str | None, str] | None:
+        try:
+            Producer({**settings, "logger": _LOG}).close()
+        except KafkaException as error:
+            text = error.args[0].str()
+            unknown = _UNKNOWN.search(text)
+            if unknown is not None and unknown[1] in settings:
+                name = unknown[1]
+                return name, f"[dispatch.kafka] {name}: librdkafka has no such setting; look it up"
+            return None, f"[dispatch.kafka] {self.options.scrubbed(text)}; mend it"
+        return None
+
+    def _shared(self) -> dict[str, Any]:
+        return {k: v for k, v in self.options.kafka.items() if _SHARED.match(k)}
+
+    def _made(self, kind: Any, conf: dict[str, Any]) -> Any:
+        common = {BOOTSTRAP: self.options.brokers, "logger": _LOG, "error_cb": self._hear}
+        try:
+            return kind(conf | common)
+        except KafkaException as error:
+            text = self.options.scrubbed(error.args[0].str())
+            raise SettingsError([f"[dispatch.kafka] {text}; mend it"]) from None
+
+    def _hear(self, error: KafkaError) -> None:
+        """What a client says beside its answers: why it cannot connect, mostly."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._heard = error
+
+    @contextmanager
+    def errors(self, doing: str) -> Iterator[None]:
+        """Raises librdkafka's errors as the program's own."""
+        try:
+            yield
+        except KafkaException as error:
+            raise self.error(doing, error.args[0]) from None
+
+    def error(self, doing: str, error: KafkaError) -> PublisherError:
+        """What an error means for the operator."""
+        heard = self._heard
+        if heard is not None and heard.code() in _REFUSED:
+            error = heard
+        text = self.options.scrubbed(error.str() or error.name())
+        advice = _REFUSED.get(error.code())
+        if advice is not None:
+            return FatalError(f"{self.name}: {doing}: {text}: {advice}")
+        if error.code() < 0 or error.retriable():
+            said = f" ({self.options.scrubbed(heard.str())})" if heard not in (None, error) else ""
+            return UnreachableError(f"{self.name}: {doing}: {text}{said}: try again later")
+        return FatalError(f"{self.name}: {doing}: {text}: mend it, then start again")
+
+    def is_lasting(self, error: KafkaError) -> bool:
+        """Whether trying again cannot help."""
+        return error.code() in _REFUSED

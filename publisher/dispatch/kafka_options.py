@@ -1,0 +1,137 @@
+"""How documents go to Kafka.  Imports no client: job files are read without one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le, Len
+
+from publisher.dispatch.kafka_topics import KafkaTarget, filled, template_problem
+
+EXACTLY_ONCE = "exactly-once"
+BOOTSTRAP = "bootstrap.servers"
+
+Mode = Literal["exactly-once", "at-least-once"]
+Partitioner = Literal[
+    "murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaOptions:
+    """The Kafka sink: topics, promise, and librdkafka's own settings."""
+
+    bootstrap: Annotated[str, Len(1)] | None = None
+    """Brokers to begin with, as ``HOST:PORT[,HOST:PORT]``."""
+    topic: str = "xds"
+    """Topic of a document; may have the placeholders ``{schema}``, ``{table}`` and ``{source}``."""
+    mode: Mode = "exactly-once"
+    """What is promised: documents and progress in one transaction, or stable event ids only."""
+    transaction_size: Annotated[int, Ge(1_000), Le(10_000)] = 5_000
+    """Documents of one transaction, at most."""
+    transaction_ms: Annotated[int, Ge(10), Le(10_000)] = 250
+    """Milliseconds after which a transaction is committed with what it has."""
+    create_topics: bool = False
+    """Make topics that are missing; otherwise a missing one is an error before anything is sent."""
+    partitions: Annotated[int, Ge(1), Le(100_000)] | None = None
+    """Partitions of topics that are made; by default as many as the brokers say."""
+    replication: Annotated[int, Ge(1), Le(1_000)] | None = None
+    """Copies of topics that are made, that of the tokens, too; by default what the brokers say."""
+    token_topic: str = "xds-publisher.{job}"  # noqa: S105 - no secret
+    """Compacted topic of the progress tokens; is made where it is missing."""
+    partitioner: Partitioner = "murmur2_random"
+    """How a key chooses its partition; the default is that of Java clients."""
+    timeout: Annotated[int, Ge(1), Le(3_600)] = 60
+    """Seconds that the brokers may take for an answer."""
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings of librdkafka by name.  Secret: may hold passwords and keys."""
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` where a template is wrong."""
+        for name, problem in (
+            ("topic", template_problem(self.topic)),
+            ("token_topic", template_problem(self.token_topic, frozenset({"job"}))),
+        ):
+            if problem is not None:
+                raise ValueError(f"{name}: {problem}")
+
+    @property
+    def brokers(self) -> str:
+        """The brokers to begin with; none is the empty text."""
+        return self.bootstrap or self.kafka.get(BOOTSTRAP, "")
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether documents and progress go in one transaction."""
+        return self.mode == EXACTLY_ONCE
+
+    def tokens_of(self, job: str) -> str:
+        """The topic of a job's tokens."""
+        return filled(self.token_topic, job=job)
+
+    def to(self, target: KafkaTarget) -> KafkaOptions:
+        """The same for a target of the command line."""
+        others = {name: value for name, value in self.kafka.items() if name != BOOTSTRAP}
+        return replace(self, bootstrap=target.bootstrap, topic=target.topic, kafka=others)
+
+    def scrubbed(self, text: str) -> str:
+        """A text without the secrets among the settings."""
+        return scrubbed(text, secrets(self.kafka))
+
+
+_OWN = {
+    "transactional.id": "the program names its transactions by job, topic and lane",
+    "partitioner": "set partitioner in [dispatch]",
+    "delivery.report.only.error": "the program sets it",
+    "isolation.level": "progress must be read from committed transactions only",
+    "group.id": "the program reads its progress without a consumer group",
+    "group.instance.id": "the program reads its progress without a consumer group",
+    "auto.offset.reset": "the program reads its progress from the beginning",
+    "enable.auto.commit": "the program reads its progress without a consumer group",
+    "enable.auto.offset.store": "the program reads its progress without a consumer group",
+    "enable.partition.eof": "the program sets it",
+}
+_NEEDED = {
+    "enable.idempotence": ({"true"}, "without it a retry doubles or reorders documents"),
+    "acks": ({"all", "-1"}, "documents could be lost with a broker"),
+    "request.required.acks": ({"all", "-1"}, "documents could be lost with a broker"),
+    "queuing.strategy": ({"fifo"}, "documents of an object must stay in order"),
+}
+_SECRET = re.compile(
+    r"passw|secret|token|jaas|\.pem$|\.username$|oauthbearer\.config|assertion", re.IGNORECASE
+)
+
+
+def conflicts(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Settings of librdkafka that would break what the program promises, each with the reason."""
+    for name, value in settings.items():
+        if name in _OWN:
+            yield name, f"cannot be set here: {_OWN[name]}"
+        elif name in _NEEDED:
+            allowed, reason = _NEEDED[name]
+            if value.lower() not in allowed:
+                yield name, f"must be {min(allowed, key=len)}: {reason}"
+
+
+def option_conflicts(options: KafkaOptions) -> Iterator[tuple[str, str]]:
+    """The same of all options together."""
+    yield from conflicts(options.kafka)
+    if options.bootstrap is not None and BOOTSTRAP in options.kafka:
+        yield BOOTSTRAP, "is there beside bootstrap in [dispatch]; keep one of the two"
+
+
+def secrets(settings: Mapping[str, str]) -> list[str]:
+    """The values that must not be shown, longest first."""
+    found = {value for name, value in settings.items() if value and _SECRET.search(name)}
+    lines = {line for value in found for line in value.splitlines() if len(line) > 3}
+    return sorted(found | lines, key=len, reverse=True)
+
+
+def scrubbed(text: str, hidden: Iterable[str]) -> str:
+    """A text without what must not be shown."""
+    for secret in hidden:
+        text = text.replace(secret, "***")
+    return text

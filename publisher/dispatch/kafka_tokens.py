@@ -1,0 +1,157 @@
+"""Progress tokens: what of a run a lane of the sink has, kept in Kafka beside the documents.
+
+A token is a record of a compacted topic, its key the sink's owner, topic template and lane, its
+partition the lane: another lane's open transaction would hide a committed token in a shared one.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from publisher.dispatch.kafka_client import KafkaClients
+from publisher.errors import UnreachableError
+
+WHOLE = "whole"
+"""In place of a lane: all lanes of the run were sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """How far a lane is.  ``sent`` counts the documents behind it, those refused included;
+    ``plan`` tells one planning of a run from another."""
+
+    run: str
+    plan: str
+    sent: int
+
+    def to_bytes(self) -> bytes:
+        """The value of the record."""
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Token:
+        """The inverse of ``to_bytes``."""
+        loaded = json.loads(data)
+        return cls(loaded["run"], loaded["plan"], loaded["sent"])
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPlace:
+    """Where the tokens of a sink lie.  ``owner`` is the job, or the run that belongs to none."""
+
+    topic: str
+    owner: str
+    sink: str
+
+    def key(self, lane: int | str) -> bytes:
+        """The key of a lane's token, or of that of the whole run."""
+        return self.prefix + f"{json.dumps(lane)}]".encode()
+
+    @property
+    def prefix(self) -> bytes:
+        """What the keys of all tokens of the sink begin with."""
+        return json.dumps([self.owner, self.sink], ensure_ascii=False)[:-1].encode() + b", "
+
+    def partition(self, lane: int | str) -> int:
+        """The partition of it."""
+        return lane if isinstance(lane, int) else 0
+
+    def transactional_id(self, lane: int) -> str:
+        """The name under which a lane's producers fence each other."""
+        return f"xds-publisher/{self.owner}/{self.sink}/{lane}"
+
+
+def read_tokens(
+    clients: KafkaClients, place: TokenPlace, partitions: Collection[int]
+) -> dict[bytes, Token]:
+    """The tokens of a sink in some partitions, by key.
+
+    Waits for open transactions of others, which would hide what lies behind them.
+
+    Raises:
+        UnreachableError: The broker does not answer, or a transaction stays open.
+    """
+    deadline = time.monotonic() + clients.options.timeout
+    consumer = clients.consumer()
+    found: dict[bytes, Token] = {}
+    try:
+        with clients.errors(f"reading progress from {place.topic}"):
+            waiting = _assigned(consumer, place.topic, partitions, clients.options.timeout)
+            while waiting:
+                message = consumer.poll(0.2)
+                if message is None:
+                    _look_at_clock(clients, place, deadline)
+                elif message.error() is not None:
+                    _at_end(consumer, message, waiting)
+                else:
+                    _take(message, found, place.prefix)
+    finally:
+        consumer.close()
+    return found
+
+
+def _assigned(
+    consumer: Consumer, topic: str, partitions: Collection[int], timeout: float
+) -> set[int]:
+    ordered = sorted(partitions)
+    # asking first makes the client connect at once; otherwise it waits for half a second
+    consumer.get_watermark_offsets(TopicPartition(topic, ordered[0]), timeout=timeout)
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ordered])
+    return set(ordered)
+
+
+def _at_end(consumer: Consumer, message: Any, waiting: set[int]) -> None:
+    """The end that a reader of committed transactions sees is that of the partition, or it waits."""
+    error: KafkaError = message.error()
+    if error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(error)
+    partition = TopicPartition(message.topic(), message.partition())
+    _, end = consumer.get_watermark_offsets(partition, cached=True)
+    if message.offset() >= end:
+        waiting.discard(message.partition())
+
+
+def _take(message: Any, found: dict[bytes, Token], prefix: bytes) -> None:
+    key, value = message.key() or b"", message.value()
+    if not key.startswith(prefix):
+        return
+    if value is None:
+        found.pop(key, None)
+    else:
+        found[key] = Token.from_bytes(value)
+
+
+def _look_at_clock(clients: KafkaClients, place: TokenPlace, deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise UnreachableError(
+            f"{clients.name}: progress in {place.topic} cannot be read to its end within "
+            f"{clients.options.timeout} s: a broker does not answer, or a transaction of another "
+            "program is open: try again later"
+        )
+
+
+def write_tokens(
+    clients: KafkaClients, topic: str, tokens: Mapping[tuple[int, bytes], Token | None]
+) -> None:
+    """Writes tokens by partition and key, ``None`` takes one away; outside of any transaction.
+
+    Raises:
+        UnreachableError: The broker does not answer.
+        FatalError: It refuses them.
+    """
+    failed: list[KafkaError] = []
+    producer = clients.producer({"on_delivery": lambda error, _: failed.append(error)})
+    with clients.errors(f"writing progress to {topic}"):
+        for (partition, key), token in tokens.items():
+            value = None if token is None else token.to_bytes()
+            producer.produce(topic, value, key, partition=partition)
+        left = producer.flush(clients.options.timeout)
+        if failed or left:
+            raise KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT))
+    producer.close()

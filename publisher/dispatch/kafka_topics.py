@@ -1,0 +1,112 @@
+"""Topics by template, and targets of the command line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from publisher.errors import FatalError, UsageError
+
+SCHEME = "kafka://"
+PLACEHOLDERS = frozenset({"schema", "table", "source"})
+
+_GREATEST_NAME = 249
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9._-]")
+_BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
+
+
+def template_problem(template: str, placeholders: frozenset[str] = PLACEHOLDERS) -> str | None:
+    """What is wrong with the template of a topic name, ``None`` where nothing is."""
+    for name in _FIELD.findall(template):
+        if name not in placeholders:
+            known = ", ".join(f"{{{known}}}" for known in sorted(placeholders))
+            return f"{{{name}}} is no placeholder here; known are {known}"
+    rest = _FIELD.sub("", template)
+    if wrong := _NOT_ALLOWED.search(rest):
+        return (
+            f"{wrong[0]!r} cannot be in the name of a topic; allowed are letters a-z, digits, . _ -"
+        )
+    if not template:
+        return "a topic needs a name"
+    return _name_problem(template) if rest == template else None
+
+
+def _name_problem(name: str) -> str | None:
+    if name in ("", ".", ".."):
+        return f"{name!r} cannot be the name of a topic"
+    if len(name) > _GREATEST_NAME:
+        return f"a topic's name has at most {_GREATEST_NAME} characters, this one {len(name)}"
+    return None
+
+
+def filled(template: str, **values: str | None) -> str:
+    """The topic of a template.  Characters that a topic's name cannot have become ``_``; a value
+    that is not known is left out with the separator behind it, else the one before it.
+
+    Raises:
+        FatalError: That gives no name.
+    """
+    for name, value in values.items():
+        field = re.escape(f"{{{name}}}")
+        if value is None:
+            template = re.sub(rf"{field}[._-]|[._-]?{field}", "", template)
+        else:
+            clean = _NOT_ALLOWED.sub("_", value)
+            template = re.sub(field, clean, template)
+    problem = _name_problem(template)
+    if problem is not None:
+        raise FatalError(f"{problem} ({_shown(values)}): change topic in [dispatch]")
+    return template
+
+
+def _shown(values: dict[str, str | None]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTemplate:
+    """The topic of a document, by schema, table and name of its source."""
+
+    text: str
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The placeholders in it."""
+        return frozenset(_FIELD.findall(self.text))
+
+    def topic(self, source: str, schema: str | None, table: str) -> str:
+        """The topic.  Raises ``FatalError`` where its name cannot be."""
+        return filled(self.text, source=source, schema=schema, table=table)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTarget:
+    """``kafka://HOST:PORT[,HOST:PORT]/TOPIC`` of the command line."""
+
+    bootstrap: str
+    topic: str
+
+    @classmethod
+    def parse(cls, text: str) -> KafkaTarget:
+        """Takes a target apart.
+
+        Raises:
+            UsageError: It is none.
+        """
+        brokers, _, topic = text.removeprefix(SCHEME).partition("/")
+        if not text.startswith(SCHEME) or not topic:
+            raise UsageError(f"a Kafka target is {SCHEME}HOST:PORT[,HOST:PORT]/TOPIC: write it so")
+        if "@" in brokers:  # not shown: it may hold a password
+            raise UsageError(
+                f"a {SCHEME} target holds no user or password: set them in [dispatch.kafka] of a "
+                "job file, and give that with -c"
+            )
+        for broker in brokers.split(","):
+            found = _BROKER.fullmatch(broker)
+            if found is None or not 0 < int(found[2]) < 65_536:
+                raise UsageError(f"{broker!r} is no broker: write HOST:PORT")
+        problem = template_problem(topic)
+        if problem is not None:
+            raise UsageError(f"topic {topic}: {problem}")
+        return cls(brokers, topic)

@@ -1,0 +1,100 @@
+"""The dispatch record: what a sink refuses of a run for good, written before anything is sent.
+
+It lies in the journal's folder, one file for each sink, and is joined with the decisions wherever
+they are shown: the records of a refused document are not published but rejected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from publisher.errors import FatalError
+from publisher.journal.durable import write_durably
+
+RECORD_FORMAT = 1
+TOO_LARGE = "too-large"
+"""The document is larger than its topic allows."""
+_PREFIX = "dispatch-"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A document that the sink refuses: lane and number in it, name of the source, position of the
+    first change, positions of all records in it joined with commas, why, and what to do about it."""
+
+    lane: int
+    document: int
+    source: str
+    position: str
+    records: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchRecord:
+    """What was found out before a run went to a sink.  ``plan`` tells one planning of the run from
+    another, ``topics`` are those that its documents go to."""
+
+    run: str
+    plan: str
+    target: str
+    topics: tuple[str, ...]
+    batch_bytes: int
+    """What every topic takes in one batch."""
+    document_bytes: int
+    """What the most generous topic takes."""
+    refusals: tuple[Refusal, ...]
+
+    def of_lane(self, lane: int) -> frozenset[int]:
+        """The numbers of the documents of a lane that are refused."""
+        return frozenset(entry.document for entry in self.refusals if entry.lane == lane)
+
+    def write(self, root: Path, sink: str) -> None:
+        """Writes it durably into a journal's folder; ``sink`` tells sinks apart."""
+        content = {"format": RECORD_FORMAT, **asdict(self)}
+        write_durably(record_path(root, sink), json.dumps(content, indent=1) + "\n")
+
+
+def record_path(root: Path, sink: str) -> Path:
+    """The file of a sink's record in a journal's folder."""
+    return root / f"{_PREFIX}{hashlib.sha256(sink.encode()).hexdigest()[:12]}.json"
+
+
+def read_record(root: Path, sink: str) -> DispatchRecord | None:
+    """The record of one sink, ``None`` where there is none.
+
+    Raises:
+        FatalError: It is damaged, or of another version of the program.
+    """
+    path = record_path(root, sink)
+    return _read(path) if path.exists() else None
+
+
+def records(root: Path) -> Iterator[DispatchRecord]:
+    """The records of all sinks that a journal was sent to, or is about to be.
+
+    Raises:
+        FatalError: One is damaged, or of another version of the program.
+    """
+    for path in sorted(root.glob(f"{_PREFIX}*.json")):
+        yield _read(path)
+
+
+def _read(path: Path) -> DispatchRecord:
+    try:
+        loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if loaded.pop("format") == RECORD_FORMAT:
+            refusals = tuple(Refusal(**entry) for entry in loaded.pop("refusals"))
+            topics = tuple(loaded.pop("topics"))
+            return DispatchRecord(refusals=refusals, topics=topics, **loaded)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FatalError(
+            f"{path} is no dispatch record: restore it, or remove it and send with --again"
+        ) from error
+    raise FatalError(f"{path} is of another version of this program: finish the run with that one")
