@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 from urllib.parse import quote
@@ -54,9 +55,11 @@ class LostError(Exception):
 class Database:
     """A database that can be sent to tasks: connections are made on first use in each process."""
 
-    def __init__(self, options: DatabaseOptions) -> None:
-        """Raises ``SettingsError`` where the URL cannot be used."""
+    def __init__(self, options: DatabaseOptions, *, writing: bool = False) -> None:
+        """Connections are read-only unless ``writing``.  Raises ``SettingsError`` where the URL cannot
+        be used."""
         self.options = options
+        self.writing = writing
         self.url: URL = urls.complete(options.url, options.url_env)
         self._engine: Engine | None = None
         self._catalogue: DatabaseCatalogue | None = None
@@ -65,7 +68,8 @@ class Database:
         return f"Database({self.name})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "url": self.url, "_engine": None, "_catalogue": None}
+        made_late = {"_engine": None, "_catalogue": None}
+        return {"options": self.options, "url": self.url, "writing": self.writing, **made_late}
 
     @property
     def name(self) -> str:
@@ -76,7 +80,7 @@ class Database:
     def engine(self) -> Engine:
         """The engine of this process."""
         if self._engine is None:
-            self._engine = _engine(self.url, self.options)
+            self._engine = _engine(self.url, self.options, self.writing)
             # where nobody closes us
             weakref.finalize(self, self._engine.dispose)
         return self._engine
@@ -193,15 +197,15 @@ class Database:
         self.close()
 
 
-def _engine(url: URL, options: DatabaseOptions) -> Engine:
+def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
     # parameters are personal data, which no message or log may show
     more: dict[str, Any] = {"hide_parameters": True}
     if url.get_backend_name() == "sqlite":
         # our own creator: SQLite would make a missing file
         path = url.database or ""
-        more["creator"] = lambda: _open_sqlite(path, options.connect_timeout)
+        more["creator"] = lambda: _open_sqlite(path, options.connect_timeout, writing)
     else:
-        more["connect_args"] = _connect_args(url.drivername, options)
+        more["connect_args"] = _connect_args(url.drivername, options, writing)
     try:
         engine = create_engine(
             url, poolclass=QueuePool, pool_size=options.connections, max_overflow=0, **more
@@ -213,11 +217,11 @@ def _engine(url: URL, options: DatabaseOptions) -> Engine:
         )
         raise SettingsError([problem]) from None
     if url.drivername.endswith("+psycopg"):
-        event.listen(engine, "connect", _set_forms)
+        event.listen(engine, "connect", partial(_set_forms, writing=writing))
     return engine
 
 
-def _connect_args(drivername: str, options: DatabaseOptions) -> dict[str, Any]:
+def _connect_args(drivername: str, options: DatabaseOptions, writing: bool) -> dict[str, Any]:
     if drivername.endswith("+psycopg"):
         return {
             "connect_timeout": options.connect_timeout,
@@ -226,27 +230,25 @@ def _connect_args(drivername: str, options: DatabaseOptions) -> dict[str, Any]:
             "prepare_threshold": None,
         }
     if drivername.endswith("+pymysql"):
-        return {
-            "connect_timeout": options.connect_timeout,
-            "charset": "utf8mb4",
-            "init_command": "SET SESSION TRANSACTION READ ONLY",
-        }
+        reading = {} if writing else {"init_command": "SET SESSION TRANSACTION READ ONLY"}
+        return {"connect_timeout": options.connect_timeout, "charset": "utf8mb4", **reading}
     return {}
 
 
-def _set_forms(connection: Any, _record: object) -> None:
+def _set_forms(connection: Any, _record: object, *, writing: bool) -> None:
     """Text forms of dates must not depend on the server's settings."""
     with connection.cursor() as cursor:
         cursor.execute("SET datestyle TO ISO, YMD; SET timezone TO 'UTC'")
     connection.commit()
-    connection.read_only = True
+    connection.read_only = not writing
 
 
-def _open_sqlite(path: str, timeout: int) -> sqlite3.Connection:
+def _open_sqlite(path: str, timeout: int, writing: bool) -> sqlite3.Connection:
     if not Path(path).is_file():
         raise sqlite3.OperationalError("there is no such file")
+    mode = "rw" if writing else "ro"
     return sqlite3.connect(
-        f"file:{quote(path)}?mode=ro", uri=True, timeout=timeout, check_same_thread=False
+        f"file:{quote(path)}?mode={mode}", uri=True, timeout=timeout, check_same_thread=False
     )
 
 

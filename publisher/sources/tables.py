@@ -58,7 +58,7 @@ def describe(database: Database, table: LiveTable) -> tuple[str, ...]:
 
     Raises ``FatalError`` where there is no such table, ``UnreachableError``.
     """
-    return tuple(_relation(database, table).types)
+    return tuple(relation_of(database, table).types)
 
 
 @contextmanager
@@ -71,8 +71,8 @@ def moment(database: Database, table: LiveTable, tasks: int) -> Iterator[tuple[T
         database.reachable()
         yield (TableSplit(0),)
         return
-    relation = _relation(database, table)
-    order = _column(relation, table.order, database) if table.order is not None else None
+    relation = relation_of(database, table)
+    order = column_of(relation, table.order, database) if table.order is not None else None
     whole = order is None or not isinstance(relation.types[order], types.Integer)
     with copy.shared_snapshot(database) as (connection, snapshot):
         ends = None
@@ -111,9 +111,9 @@ def read(
     row is made again; later it ends the read, for rows once given cannot be taken back.  Raises
     ``UnreachableError`` and ``FatalError``.
     """
-    relation = _relation(database, table)
+    relation = relation_of(database, table)
     where = _where(relation, table, database)
-    order = None if table.order is None else _column(relation, table.order, database)
+    order = None if table.order is None else column_of(relation, table.order, database)
     bounds = copy.Bounds(order, split.low, split.high, where)
 
     def batches(connection: Connection) -> Iterator[pa.RecordBatch]:
@@ -135,7 +135,8 @@ def read(
             raise fatal(database, error, f"Reading table {relation.table.name}") from error
 
 
-def _relation(database: Database, table: LiveTable) -> Relation:
+def relation_of(database: Database, table: LiveTable) -> Relation:
+    """The table as statements need it.  Raises ``FatalError`` where there is none."""
     catalogue = database.catalogue()
     found = catalogue.relation(table.schema, table.name)
     if found is None and table.schema is None and "." in table.name:
@@ -150,7 +151,8 @@ def _relation(database: Database, table: LiveTable) -> Relation:
     return found
 
 
-def _column(relation: Relation, name: str, database: Database) -> str:
+def column_of(relation: Relation, name: str, database: Database) -> str:
+    """A column's name as the database has it.  Raises ``FatalError`` where there is none."""
     found = relation.column(name)
     if found is None:
         raise FatalError(
@@ -163,7 +165,7 @@ def _column(relation: Relation, name: str, database: Database) -> str:
 def _where(relation: Relation, table: LiveTable, database: Database) -> tuple[str, str] | None:
     if table.where is None:
         return None
-    return _column(relation, table.where[0], database), table.where[1]
+    return column_of(relation, table.where[0], database), table.where[1]
 
 
 def _portions(

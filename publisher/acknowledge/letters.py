@@ -1,0 +1,263 @@
+"""The status letter of each record of a live event log, from a committed journal.
+
+S published, W nothing to publish, E rejected, F refused by the sink for good (event log page,
+status); a superseded record has the letter of the change that superseded it.  Records that are held
+stay N, those that were ignored for their status keep what they have.
+
+Done by the column.  Of a journal of any length it holds a byte for each record, and the record ids of
+one window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.change import Outcome, Reason
+from publisher.errors import FatalError
+from publisher.journal.lane import LaneNames
+from publisher.journal.manifest import Journal, Manifest
+
+Ids = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.uint8]
+
+WINDOW = 1 << 20
+"""Records whose ids are sorted together."""
+
+NONE, S, W, E, F, HELD = 0, 1, 2, 4, 8, 16
+"""What a record asks for its row, as bits: records of one id may differ."""
+
+_OF_OUTCOME = np.zeros(8, np.uint8)
+_OF_OUTCOME[[Outcome.PUBLISHED, Outcome.IGNORED, Outcome.HELD, Outcome.REJECTED]] = (S, W, HELD, E)
+_LEFT_ALONE = pa.array([Reason.STATUS, Reason.OUT_OF_RANGE], pa.string())
+_READ = ["source", "part", "outcome", "reason", "by", "document"]
+_REPEATING = ["part", "reason"]
+
+
+def _letter_of(bits: int) -> int:
+    """The letter of a row whose id these records have; 0: none.
+
+    Ids are unique by the log's definition.  Where they are not, rows of an id cannot be told apart, so
+    they get one letter: the gravest of F and E, else S before W.  A row that is held keeps all of its
+    id waiting, unless one of them was published: that would be published again and again, so it is an
+    error to mend.
+    """
+    if bits & F:
+        return ord("F")
+    if bits & E or bits & (S | HELD) == S | HELD:
+        return ord("E")
+    if bits & HELD:
+        return 0
+    return ord("S") if bits & S else ord("W") if bits & W else 0
+
+
+_LETTERS = np.array([_letter_of(bits) for bits in range(32)], np.uint8)
+LETTERS: Mapping[int, str] = {S: "S", W: "W", E: "E", F: "F"}
+"""The letter of a record that has its id for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Record ids, ascending and each once, and the letter of each as ASCII code."""
+
+    ids: Ids
+    letters: Codes
+    torn: Ids
+    """Those which got E because one of their records was published and another is held."""
+
+
+Refused = Mapping[tuple[int, int], str]
+"""Documents that the sink refused for good: lane and number in the lane, and why."""
+
+
+class LaneLetters:
+    """The letters of one lane's records of one source.
+
+    Raises:
+        FatalError: A file of the journal is missing or damaged.
+    """
+
+    def __init__(self, root: Path, lane: int, source: int, refused: Collection[int] = ()) -> None:
+        """``refused`` are numbers of documents of the lane."""
+        self._path = root / LaneNames(lane).decisions
+        self._source = source
+        self._refused = np.array(sorted(refused), np.int64)
+        self.lane = lane
+        try:
+            self.file = pq.ParquetFile(self._path, read_dictionary=_REPEATING)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise FatalError(
+                f"{self._path} of the journal cannot be read ({error}): restore it; its run cannot be "
+                "acknowledged without it"
+            ) from error
+        self.bits: Codes = np.zeros(self.file.metadata.num_rows, np.uint8)
+        """What each record of the lane asks for, ``NONE`` for those of other sources."""
+        self.superseded: Ids = np.empty(0, np.int64)
+        """Rows of the superseded records,"""
+        self.by: Ids = np.empty(0, np.int64)
+        """and of those which superseded them."""
+        self._fill()
+
+    def firsts(self) -> Iterator[tuple[int, int]]:
+        """Number of the first row, and of the row group, for each of the row groups."""
+        first = 0
+        for number in range(self.file.num_row_groups):
+            yield first, number
+            first += self.file.metadata.row_group(number).num_rows
+
+    def read(self, group: int, columns: list[str]) -> pa.Table:
+        """Columns of a row group."""
+        return self.file.read_row_group(group, columns=columns, use_threads=False)
+
+    def _fill(self) -> None:
+        superseded, by = [], []
+        for first, number in self.firsts():
+            table = self.read(number, _READ)
+            outcomes = numbers(table["outcome"])
+            bits = _OF_OUTCOME[outcomes]
+            alone = pc.is_in(table["reason"], value_set=_LEFT_ALONE)
+            mine = numbers(table["source"]) == self._source
+            bits[~mine | (truth(alone) & (outcomes == Outcome.IGNORED))] = NONE
+            if len(self._refused):
+                bits[np.isin(numbers(table["document"]), self._refused) & (bits == S)] = F
+            self.bits[first : first + len(bits)] = bits
+            rows = np.flatnonzero(mine & (outcomes == Outcome.SUPERSEDED))
+            superseded.append(rows + first)
+            by.append(numbers(table["by"])[rows])
+        if superseded:
+            self.superseded, self.by = np.concatenate(superseded), np.concatenate(by)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Superseded records take the bits of those which superseded them; S where none did."""
+        self.bits[self.superseded] = np.where(self.by < 0, S, NONE)
+        open_ = np.flatnonzero(self.by >= 0)
+        while len(open_):
+            found = self.bits[self.by[open_]]
+            self.bits[self.superseded[open_]] = found
+            waiting = open_[found == NONE]
+            if len(waiting) == len(open_):
+                return  # what superseded them asks for nothing
+            open_ = waiting
+
+
+def lanes_of(
+    journal: Journal, manifest: Manifest, source: int, refused: Refused
+) -> list[LaneLetters]:
+    """The letters of all lanes of one source of a journal."""
+    by_lane: dict[int, list[int]] = {}
+    for lane, document in refused:
+        by_lane.setdefault(lane, []).append(document)
+    return [
+        LaneLetters(journal.root, lane, source, by_lane.get(lane, ()))
+        for lane in range(manifest.lanes)
+    ]
+
+
+def marks(lanes: list[LaneLetters], window: int = WINDOW) -> Iterator[Marks]:
+    """The letters by record id, in windows of about ``window`` records; ids ascend over all of them.
+
+    Without records whose id is no positive number: see ``unnamed``.
+    """
+    ends = _ends(lanes, window)
+    for low, high in zip([None, *ends], [*ends, None], strict=True):
+        found = [part for lane in lanes for part in _parts(lane, low, high)]
+        if not found:
+            continue
+        ids = np.concatenate([part[0] for part in found])
+        bits = np.concatenate([part[1] for part in found])
+        made = _merged(ids, bits)
+        if len(made.ids):
+            yield made
+
+
+def _merged(ids: Ids, bits: Codes) -> Marks:
+    """One letter for each id; ids whose rows stay as they are left out."""
+    if not len(ids):
+        return Marks(ids, bits, ids)
+    order = np.argsort(ids, kind="stable")
+    ids, bits = ids[order], bits[order]
+    firsts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+    if len(firsts) < len(ids):
+        ids, bits = ids[firsts], np.bitwise_or.reduceat(bits, firsts)
+    letters = _LETTERS[bits]
+    kept = letters != 0
+    torn = ids[(bits & (S | E | F | HELD)) == S | HELD]
+    return Marks(ids, letters, torn) if kept.all() else Marks(ids[kept], letters[kept], torn)
+
+
+def _parts(lane: LaneLetters, low: int | None, high: int | None) -> Iterator[tuple[Ids, Codes]]:
+    """Ids in [low, high) and their bits, of those records that ask for something."""
+    for first, number in lane.firsts():
+        least, most = _limits(lane.file.metadata, number)
+        if (high is not None and least >= high) or (low is not None and most < low):
+            continue
+        table = lane.read(number, ["part", "high"])
+        ids = numbers(table["high"])
+        bits = lane.bits[first : first + len(ids)]
+        wanted = (bits != NONE) & named(table)
+        if low is not None:
+            wanted &= ids >= low
+        if high is not None:
+            wanted &= ids < high
+        yield (ids, bits) if wanted.all() else (ids[wanted], bits[wanted])
+
+
+_SAMPLES = 16
+_ANY = (-(1 << 63), (1 << 63) - 1)
+
+
+def _ends(lanes: list[LaneLetters], window: int) -> list[int]:
+    """Record ids that cut all records into windows, by what row groups say of their least and
+    greatest id."""
+    samples: list[Ids] = []
+    weights: list[npt.NDArray[np.float64]] = []
+    for lane in lanes:
+        for _, number in lane.firsts():
+            rows = lane.file.metadata.row_group(number).num_rows
+            least, most = _limits(lane.file.metadata, number)
+            # in whole numbers: floating point has no place for the largest ids
+            step = (most - least) // (_SAMPLES - 1)
+            samples.append(np.array([*range(least, most, step or 1)][:_SAMPLES] or [most]))
+            weights.append(np.full(len(samples[-1]), rows / len(samples[-1])))
+    if not samples:
+        return []
+    places = np.concatenate(samples)
+    order = np.argsort(places)
+    counted = np.cumsum(np.concatenate(weights)[order])
+    cuts = np.arange(window, counted[-1], window)
+    return np.unique(places[order][np.searchsorted(counted, cuts)]).tolist()  # type: ignore[no-any-return]
+
+
+def _limits(metadata: Any, group: int) -> tuple[int, int]:
+    """Least and greatest ``high`` of a row group."""
+    paths = (metadata.schema.column(leaf).path for leaf in range(metadata.num_columns))
+    leaf = next(leaf for leaf, path in enumerate(paths) if path == "high")
+    limits = metadata.row_group(group).column(leaf).statistics
+    if limits is None or not limits.has_min_max:
+        return _ANY
+    return limits.min, limits.max
+
+
+def named(table: pa.Table) -> npt.NDArray[np.bool_]:
+    """Which records have a record id: those without stand at their place in the input."""
+    return truth(pc.equal(pc.fill_null(table["part"].cast(pa.string()), ""), ""))
+
+
+def numbers(column: pa.ChunkedArray) -> Any:
+    """A column without nulls as NumPy array."""
+    return column.combine_chunks().to_numpy(zero_copy_only=False)
+
+
+def truth(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """A boolean column as NumPy array; null is false."""
+    found: npt.NDArray[np.bool_] = numbers(pc.fill_null(column, False))
+    return found

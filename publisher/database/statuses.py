@@ -1,0 +1,263 @@
+"""Status letters into a table by its record ids: set by set, a transaction for each portion.
+
+Only rows that still have the expected status are changed, so doing it again after a crash, or beside
+somebody who changed rows meanwhile, does no harm.  A portion of ids becomes few statements: letters
+that are rare by list, then the letter that is left for a run of ids without a gap as one range.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Text,
+    and_,
+    any_,
+    bindparam,
+    case,
+    cast,
+    column,
+    delete,
+    inspect,
+    literal_column,
+    quoted_name,
+    types,
+    update,
+)
+from sqlalchemy import table as sql_table
+from sqlalchemy.exc import DBAPIError
+
+from publisher.catalogue import Kind
+from publisher.database.catalogue import Relation
+from publisher.database.connection import Database, fatal
+
+T = TypeVar("T")
+
+Ids = npt.NDArray[np.int64]
+Letters = npt.NDArray[np.uint8]
+
+NEW = "N"
+DELETED = "D"
+"""Stands in counts for rows that were deleted."""
+
+_ROWS = 50_000
+"""Rows of one transaction."""
+_ROWS_WITHOUT_INDEX = 500_000
+"""The same where each statement reads the whole table."""
+_LIST = 500
+"""Ids in an IN list; long ones are read as tables by some databases."""
+_SHORT = 32
+"""Ids in a run that is not worth a statement of its own."""
+
+
+class Listed(NamedTuple):
+    """These ids get a letter."""
+
+    letter: str
+    ids: Ids
+
+
+class Range(NamedTuple):
+    """All ids from ``low`` to ``high`` that have none yet get a letter."""
+
+    letter: str
+    low: int
+    high: int
+
+
+Step = Listed | Range
+
+
+def steps(ids: Ids, letters: Letters, *, ranges: bool = True) -> list[Step]:
+    """What to do, in this order, so that each id gets its letter and no other id gets any.
+
+    ``ids`` ascend, each once.  A range has no gap: an id that is not there may be that of a row which
+    came later.
+    """
+    if not len(ids):
+        return []
+    letters = letters.copy()
+    found: list[Step] = []
+    if ranges:
+        breaks = np.flatnonzero(np.diff(ids) != 1) + 1
+        starts, ends = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(ids)]))
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            if end - start >= _SHORT:
+                most = int(np.argmax(np.bincount(letters[start:end])))
+                found.append(Range(chr(most), int(ids[start]), int(ids[end - 1])))
+                part = letters[start:end]
+                part[part == most] = 0
+    listed: list[Step] = [
+        Listed(chr(letter), ids[letters == letter])
+        for letter in np.flatnonzero(np.bincount(letters, minlength=1)).tolist()
+        if letter
+    ]
+    return listed + found
+
+
+@dataclass(frozen=True, slots=True)
+class LogTable:
+    """The table, and its columns as the database has them."""
+
+    relation: Relation
+    record_id: str
+    status: str
+
+
+class StatusWriter:
+    """Changes the status of rows of one table.
+
+    Raises ``UnreachableError``, and ``FatalError`` where the database refuses.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        log: LogTable,
+        still_mine: Callable[[], None],
+        *,
+        deleted: frozenset[str] = frozenset(),
+    ) -> None:
+        """``still_mine`` is called before each transaction and raises where another instance has
+        taken over.  Rows whose letter is one of ``deleted`` are deleted instead."""
+        self._database = database
+        self._log = log
+        self._still_mine = still_mine
+        self._deleted = [ord(letter) for letter in sorted(deleted)]
+        relation = log.relation
+        self._integer = relation.table.columns[log.record_id] is Kind.INT
+        self._text = relation.table.columns[log.record_id] is Kind.STRING
+        self._id: ColumnElement[Any] = column(quoted_name(log.record_id, quote=True))
+        self._status: ColumnElement[Any] = column(quoted_name(log.status, quote=True))
+        schema = None if relation.schema is None else quoted_name(relation.schema, quote=True)
+        name = quoted_name(relation.table.name, quote=True)
+        self._table = sql_table(name, self._id, self._status, schema=schema)
+        self._indexed: bool | None = None
+
+    def write(self, ids: Ids, letters: Letters) -> Counter[str]:
+        """Letters (as ASCII codes) into rows that are still ``N``; ids ascend, each once.
+
+        Returns the number of rows that were changed, by letter.
+        """
+        if self._deleted:
+            letters = np.where(np.isin(letters, self._deleted), ord(DELETED), letters)
+        changed: Counter[str] = Counter()
+        rows = self._portion()
+        for start in range(0, len(ids), rows):
+            end = start + rows
+            some = steps(ids[start:end], letters[start:end].astype(np.uint8), ranges=self._integer)
+            changed += self._transaction(some, (NEW,))
+        return changed
+
+    def renew(self, ids: Ids, among: Sequence[str]) -> int:
+        """Gives ``N`` to rows whose status is one of ``among``; returns how many were changed."""
+        ids = np.unique(ids)
+        letters = np.full(len(ids), ord(NEW), np.uint8)
+        rows, changed = self._portion(), 0
+        for start in range(0, len(ids), rows):
+            end = start + rows
+            some = steps(ids[start:end], letters[start:end], ranges=self._integer)
+            changed += self._transaction(some, among).total()
+        return changed
+
+    def renew_all(self, among: Sequence[str]) -> int:
+        """Gives ``N`` to all rows whose status is one of ``among``; returns how many were changed."""
+
+        def work(connection: Connection) -> int:
+            with self._begun(connection):
+                wanted = self._status.in_([_quoted(letter) for letter in among])
+                return self._change(connection, NEW, wanted)
+
+        return self._run(work)
+
+    def _transaction(self, some: Sequence[Step], among: Sequence[str]) -> Counter[str]:
+        def work(connection: Connection) -> Counter[str]:
+            changed: Counter[str] = Counter()
+            with self._begun(connection):
+                for step in some:
+                    for condition in self._conditions(connection, step):
+                        both = and_(condition, self._has_one_of(among))
+                        changed[step.letter] += self._change(connection, step.letter, both)
+            return changed
+
+        return self._run(work)
+
+    def _begun(self, connection: Connection) -> Any:
+        self._still_mine()
+        if connection.dialect.name in ("postgresql", "mysql", "mariadb"):
+            # elsewhere in the range others may insert; MariaDB locks gaps above this level
+            connection.execution_options(isolation_level="READ COMMITTED")
+        return connection.begin()
+
+    def _change(self, connection: Connection, letter: str, where: ColumnElement[bool]) -> int:
+        if letter == DELETED:
+            return connection.execute(delete(self._table).where(where)).rowcount
+        values = {self._status: _quoted(letter)}
+        return connection.execute(update(self._table).values(values).where(where)).rowcount
+
+    def _conditions(self, connection: Connection, step: Step) -> Iterator[ColumnElement[bool]]:
+        """Which ids: one condition for each statement."""
+        if isinstance(step, Range):
+            yield self._id.between(step.low, step.high)
+        elif connection.dialect.name == "postgresql":
+            yield self._in_array(step.ids)
+        else:
+            for start in range(0, len(step.ids), _LIST):
+                yield self._in_list(step.ids[start : start + _LIST])
+
+    def _in_array(self, ids: Ids) -> ColumnElement[bool]:
+        values: list[Any] = ids.tolist()
+        if self._text:
+            array = cast(bindparam("ids", list(map(str, values))), ARRAY(Text))
+            return self._id == any_(array)
+        type_ = types.BigInteger if self._integer else types.Numeric
+        condition = self._id == any_(cast(bindparam("ids", values), ARRAY(type_)))
+        # the planner does not see this in the array
+        return and_(condition, self._id.between(values[0], values[-1]))
+
+    def _in_list(self, ids: Ids) -> ColumnElement[bool]:
+        values: list[Any] = ids.tolist()
+        if not self._text:
+            return self._id.in_(values)
+        typeless = isinstance(self._log.relation.types[self._log.record_id], types.NullType)
+        as_text = cast(self._id, Text) if typeless else self._id
+        return as_text.in_(list(map(str, values)))
+
+    def _has_one_of(self, among: Sequence[str]) -> ColumnElement[bool]:
+        wanted = self._status.in_([_quoted(letter) for letter in among])
+        if not self._indexed:
+            return wanted
+        # an index on the status must not be taken: it has all rows of the log, the ids have few
+        return case((wanted, 1), else_=0) == 1
+
+    def _portion(self) -> int:
+        if self._indexed is None:
+            self._indexed = self._run(self._ask_for_index)
+        return _ROWS if self._indexed else _ROWS_WITHOUT_INDEX
+
+    def _ask_for_index(self, connection: Connection) -> bool:
+        relation = self._log.relation
+        inspector = inspect(connection)
+        indexes = inspector.get_indexes(relation.table.name, relation.schema)
+        firsts = [index["column_names"][:1] for index in indexes]
+        return [self._log.record_id] in [list(relation.table.key[:1]), *firsts]
+
+    def _run(self, work: Callable[[Connection], T]) -> T:
+        try:
+            return self._database.run(work)
+        except DBAPIError as error:
+            name = self._log.relation.table.name
+            raise fatal(self._database, error, f"Writing the status into table {name}") from error
+
+
+def _quoted(letter: str) -> ColumnElement[str]:
+    # a letter of ours; as a literal it fits columns of any type, also enumerations
+    return literal_column(f"'{letter}'")

@@ -1,0 +1,65 @@
+"""Journals of live event logs, planned in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from publisher.catalogue import Kind, Table
+from publisher.filters import FilterOptions
+from publisher.journal.manifest import Journal, Manifest
+from publisher.polls import PollOptions
+from publisher.sources.event_log import Options
+from publisher.sources.event_log_table import EventLogTable
+from publisher.tasks import Rules, SourceWork, Work
+from publisher.xds.document import DocumentOptions, EnvelopeOptions
+from publisher.xds.values import ValueOptions, text_of
+from tests.services.databases import Place
+from tests.unit.journals import committed, manifest_of
+
+USR = Table(
+    None,
+    "usr",
+    ("idu",),
+    {"idu": Kind.INT, "fname": Kind.STRING, "lname": Kind.STRING, "photo": Kind.OCTET},
+    complete=True,
+)
+LANES = 3
+CLOCK = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+
+
+def planned(
+    place: Place,
+    root: Path,
+    *,
+    table: str = "log",
+    run: str = "hr-000001",
+    options: Options | None = None,
+    future_events: bool = False,
+    tables: Sequence[Table] = (USR,),
+    lookups: bool = True,
+) -> tuple[Journal, Manifest]:
+    """The committed journal of one reading of the table, by the rules of ``tests.spark.whole_log``."""
+    options = options or Options()
+    database = place.database().options
+    rules = Rules(
+        documents=DocumentOptions(),
+        envelope=EnvelopeOptions(),
+        values=ValueOptions(),
+        tables=tuple(tables),
+        database=database if lookups else None,
+    )
+    source = EventLogTable(options, database, table, text_of)
+    with source.opened(2) as splits:
+        live = SourceWork(
+            name="hr",
+            source=source,
+            splits=splits,
+            filters=FilterOptions(driver_user="idm", exclude=("*_history",)),
+            polls=PollOptions(poll_size=7, poll_slack=2, future_events=future_events),
+            identifier_case=options.identifier_case,
+        )
+        work = Work((live,), rules, lanes=LANES, clock=CLOCK)
+        root.mkdir(parents=True)
+        return committed(work, root, manifest_of(LANES, run=run, table=table, options=options))

@@ -1,0 +1,371 @@
+"""Status letters, reasons and statements in real databases."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from publisher.acknowledge.options import AcknowledgeOptions
+from publisher.acknowledge.rows import Acknowledged, acknowledge
+from publisher.database import statuses
+from publisher.errors import FatalError, UnreachableError
+from publisher.journal.manifest import Journal, Manifest
+from publisher.sources.event_log import Options
+from tests.services.databases import Place
+from tests.services.live_journals import LANES, planned
+from tests.services.test_publish_live import make_tables
+from tests.spark import whole_log as log
+
+SAME = {"published": "S", "ignored": "W", "rejected": "E", "superseded": "S"}
+"""Letters by outcome: what supersedes is published in this log."""
+GRAVEST = "ESW"
+UNNAMED = {"15": "S", "16": "E"}
+"""Two rows have each of these ids: published and double, published and rejected."""
+
+
+def wanted(*, held: bool = False) -> list[tuple[int, str]]:
+    """Record id and letter of each row of the log."""
+    found = []
+    for entry in log.LOG:
+        outcome, _, reason = entry.with_database.partition(" ")
+        letter = entry.row["status"] if reason == "status" else SAME[outcome]
+        letter = UNNAMED.get(str(entry.row["record_id"]), letter)
+        if held and entry.row["record_id"] == 42:
+            letter = "N"
+        found.append((int(str(entry.row["record_id"])), str(letter)))
+    return sorted(found)
+
+
+def rows(place: Place, sql: str) -> list[tuple]:
+    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.exec_driver_sql(sql)]
+
+
+def statuses_of(place: Place) -> list[tuple]:
+    return rows(place, "SELECT record_id, status FROM log ORDER BY 1, 2")
+
+
+def told(
+    place: Place,
+    run: tuple[Journal, Manifest],
+    still_mine: Callable[[], None] = lambda: None,
+    refused: dict[tuple[int, int], str] | None = None,
+    **options: object,
+) -> Acknowledged:
+    return acknowledge(
+        *run,
+        0,
+        place.database().options,
+        AcknowledgeOptions(**options),  # type: ignore[arg-type]
+        refused=refused,
+        still_mine=still_mine,
+    )
+
+
+@pytest.fixture(params=[True, False], ids=["one-transaction", "small-transactions"])
+def portions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not request.param:
+        monkeypatch.setattr(statuses, "_ROWS", 2)
+        monkeypatch.setattr(statuses, "_ROWS_WITHOUT_INDEX", 2)
+        monkeypatch.setattr(statuses, "_SHORT", 2)
+        monkeypatch.setattr(statuses, "_LIST", 1)
+
+
+@pytest.mark.usefixtures("portions")
+@pytest.mark.parametrize("indexed", [True, False])
+def test_every_row_gets_its_letter(place: Place, tmp_path: Path, indexed: bool) -> None:
+    make_tables(place)
+    if indexed:
+        place.execute("CREATE INDEX by_id ON log (record_id)", "CREATE INDEX s ON log (status)")
+    run = planned(place, tmp_path / "j")
+    done = told(place, run)
+    assert statuses_of(place) == wanted()
+    letters = dict(wanted()) | {12: None}
+    assert done.letters == {
+        letter: sum(found == letter for found in letters.values()) for letter in "SWE"
+    }
+    assert sum(done.changed.values()) == len(log.LOG) - 1
+    assert done.unnamed == 0
+    assert told(place, run).changed == {}
+
+
+def test_held_rows_stay_new(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    told(place, planned(place, tmp_path / "j", future_events=True))
+    assert statuses_of(place) == wanted(held=True)
+
+
+def test_rows_that_came_or_changed_meanwhile_are_left_alone(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    run = planned(place, tmp_path / "j")
+    place.execute(
+        "UPDATE log SET status = 'X' WHERE record_id = 1",
+        "DELETE FROM log WHERE record_id = 2",
+        # committed late: an id below the greatest, and one between two of the journal
+        "INSERT INTO log (record_id, table_key, status, event_type, table_name)"
+        " VALUES (24, 'idu=1', 'N', 4, 'usr'), (30, 'idu=1', 'N', 4, 'usr')",
+    )
+    told(place, run)
+    meanwhile = {1: "X", 24: "N", 30: "N"}
+    expected = [pair for pair in wanted() if pair[0] not in (1, 2)]
+    assert statuses_of(place) == sorted([*expected, *meanwhile.items()])
+
+
+def test_refused_documents_are_fatal(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    run = planned(place, tmp_path / "j")
+    everything = {(lane, n): "too large" for lane in range(LANES) for n in range(len(log.LOG))}
+    done = told(place, run, refused=everything, reason_table="reasons")
+    # also record 16, of which the other row is rejected
+    fatal = [
+        (i, "F" if (letter == "S" and i != 12) or i == 16 else letter) for i, letter in wanted()
+    ]
+    assert statuses_of(place) == fatal
+    assert "S" not in done.letters
+    said = rows(place, "SELECT record_id, detail FROM reasons WHERE reason = 'document-refused'")
+    assert (5, "too large") in said
+    assert (3, "superseded by record 5 (row-query-back): too large") in said
+
+
+def test_processed_rows_are_deleted_where_asked(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    run = planned(place, tmp_path / "j")
+    done = told(place, run, delete_processed_rows=True)
+    assert statuses_of(place) == [(i, letter) for i, letter in wanted() if letter == "E" or i == 12]
+    assert set(done.changed) == {"D", "E"}
+    assert told(place, run, delete_processed_rows=True).changed == {}
+
+
+def test_table_is_left_alone_where_asked(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    before = statuses_of(place)
+    done = told(place, planned(place, tmp_path / "j"), write_status=False)
+    assert statuses_of(place) == before
+    assert done.changed == {}
+    assert done.letters["S"] > 10
+
+
+def reasons_of(place: Place, table: str = "reasons") -> list[tuple]:
+    return rows(place, f"SELECT record_id, status, reason, run FROM {table} ORDER BY 1, 2, 3")
+
+
+def test_reasons_are_written_once_for_a_run(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    run = planned(place, tmp_path / "j")
+    done = told(place, run, reason_table="reasons")
+    expected = []
+    for entry in log.LOG:
+        outcome, _, reason = entry.with_database.partition(" ")
+        if outcome in ("ignored", "rejected") and reason != "status":
+            expected.append((entry.row["record_id"], SAME[outcome], reason, "hr-000001"))
+    assert reasons_of(place) == sorted(expected)
+    assert done.reasons == len(expected)
+    detail = "SELECT source, detail, time FROM reasons WHERE record_id = 20"
+    ((source, text, moment),) = rows(place, detail)
+    assert source == "hr"
+    assert '"=" is missing' in text
+    assert str(moment).startswith("20")
+
+    told(place, run, reason_table="reasons")
+    assert len(reasons_of(place)) == len(expected)
+    told(place, (run[0], replace(run[1], run="hr-000002")), reason_table="reasons")
+    assert len(reasons_of(place)) == 2 * len(expected)
+
+
+def test_reason_table_may_be_there_but_must_fit(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    run = planned(place, tmp_path / "j")
+    with pytest.raises(FatalError, match=r"table usr .* has no column source, record_id, status"):
+        told(place, run, reason_table="usr")
+    assert ("S",) not in rows(place, "SELECT status FROM log WHERE record_id = 1")
+
+
+def test_statements_are_run_after_something_was_published(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    run = planned(place, tmp_path / "j")
+    place.execute("CREATE TABLE ran (what VARCHAR(40), status VARCHAR(1))")
+    statements = (
+        "INSERT INTO ran SELECT 'a % b %s :x', status FROM log WHERE record_id = 1",
+        "INSERT INTO ran VALUES ('second', NULL)",
+    )
+    told(place, run, post_polling_statements=statements)
+    assert rows(place, "SELECT * FROM ran") == [("a % b %s :x", "S"), ("second", None)]
+    with pytest.raises(
+        FatalError, match="post_polling_statements: statement 2 failed on"
+    ) as caught:
+        told(place, run, post_polling_statements=(*statements[:1], "CALL nobody('s3cret')"))
+    assert "s3cret" not in str(caught.value)
+    assert len(rows(place, "SELECT * FROM ran")) == 3
+
+    place.execute("DELETE FROM log", "DELETE FROM ran")
+    told(place, planned(place, tmp_path / "empty"), post_polling_statements=statements)
+    assert rows(place, "SELECT * FROM ran") == []
+
+
+class TakenOverError(Exception):
+    """Another instance has taken over."""
+
+
+@pytest.mark.usefixtures("portions")
+def test_nothing_is_written_after_another_instance_took_over(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    run = planned(place, tmp_path / "j")
+    options: dict = {"reason_table": "reasons", "post_polling_statements": ("DELETE FROM usr",)}
+    before = (statuses_of(place), rows(place, "SELECT * FROM usr ORDER BY 1"))
+    asked = 0
+
+    def count() -> None:
+        nonlocal asked
+        asked += 1
+
+    def taken_over() -> None:
+        raise TakenOverError
+
+    with pytest.raises(TakenOverError):
+        told(place, run, taken_over, **options)
+    assert before == (statuses_of(place), rows(place, "SELECT * FROM usr ORDER BY 1"))
+    told(place, run, count, **options)
+    assert asked >= 4  # making the table, old reasons, new ones, letters, statement
+    assert statuses_of(place) == wanted()
+    assert rows(place, "SELECT * FROM usr") == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from publisher.acknowledge.options import AcknowledgeOptions
+from publisher.acknowledge.rows import acknowledge
+from publisher.database import DatabaseOptions, statuses
+from publisher.journal.manifest import Journal
+
+statuses._ROWS = statuses._ROWS_WITHOUT_INDEX = 4
+left = int(sys.argv[3])
+
+def still_mine():
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+journal = Journal(Path(sys.argv[1]))
+acknowledge(
+    journal, journal.manifest(), 0, DatabaseOptions(url=sys.argv[2]),
+    AcknowledgeOptions(reason_table="reasons"), still_mine=still_mine,
+)
+"""
+
+
+def test_killed_in_the_middle_and_done_again(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    run = planned(place, tmp_path / "j")
+    seen = []
+    for transactions in (1, 3, 5, 8):
+        command = [sys.executable, "-c", KILLED, str(run[0].root), place.url, str(transactions)]
+        done = subprocess.run(command, check=False, timeout=120)
+        assert done.returncode == -signal.SIGKILL
+        seen.append(sum(status == "N" for _, status in statuses_of(place)))
+    assert seen == sorted(seen, reverse=True)
+    assert 0 < seen[-1] < seen[0]
+    told(place, run, reason_table="reasons")
+    assert statuses_of(place) == wanted()
+    once = reasons_of(place)
+    place.execute("DELETE FROM reasons")
+    told(place, run, reason_table="reasons")
+    assert reasons_of(place) == once
+
+
+def test_columns_have_names_of_their_own(place: Place, tmp_path: Path) -> None:
+    mark = "`" if place.kind == "mariadb" else '"'
+
+    def quoted(name: str) -> str:
+        return mark + name.replace(mark, mark * 2) + mark
+
+    odd = "lo%g \"n`a'me; :x %(k0)s {} ?"
+    names = {"record_id": f"{odd}1", "status": "Status", "event_type": "type"}
+    columns = [
+        f"{quoted(names['record_id'])} BIGINT PRIMARY KEY, table_key VARCHAR(80)",
+        f"{quoted('Status')} VARCHAR(3), {quoted('type')} SMALLINT, event_time VARCHAR(40)",
+        "perpetrator VARCHAR(40), table_name VARCHAR(40), column_name VARCHAR(40)",
+        "old_value VARCHAR(40), new_value VARCHAR(40)",
+    ]
+    place.execute(
+        f"CREATE TABLE {quoted(odd)} ({', '.join(columns)})",
+        f"INSERT INTO {quoted(odd)} VALUES"
+        " (1, 'idu=1', 'N', 4, '2024-05-06 07:08:09', NULL, 'usr', NULL, NULL, NULL),"
+        " (2, 'idu=1', 'N', 9, '2024-05-06 07:08:09', NULL, 'usr', NULL, NULL, NULL),"
+        " (9000000000000000000, 'idu=2', 'N', 4, '2024-05-06 07:08:09', NULL, 'usr', NULL, NULL, NULL)",
+    )
+    options = Options(columns={theirs: ours for ours, theirs in names.items()})
+    run = planned(place, tmp_path / "j", table=odd, options=options, lookups=False)
+    reasons = f"{odd} too"
+    told(place, run, reason_table=reasons)
+    told(place, run, reason_table=reasons)
+    asked = f"SELECT {quoted(names['record_id'])}, {quoted('Status')} FROM {quoted(odd)} ORDER BY 1"
+    found = rows(place, asked.replace("%", "%%") if place.kind != "sqlite" else asked)
+    assert found == [(1, "S"), (2, "E"), (9000000000000000000, "S")]
+    asked = f"SELECT record_id, reason FROM {quoted(reasons)}"
+    found = rows(place, asked.replace("%", "%%") if place.kind != "sqlite" else asked)
+    assert found == [(2, "event-type")]
+
+
+@pytest.mark.parametrize("type_", ["VARCHAR(20)", "NUMERIC(20)", ""])
+def test_record_ids_may_be_of_other_types(place: Place, tmp_path: Path, type_: str) -> None:
+    if not type_ and place.kind != "sqlite":
+        pytest.skip("only SQLite has columns without a type")
+    make_tables(place)
+    place.execute(
+        "ALTER TABLE log RENAME TO other",
+        f"CREATE TABLE log (record_id {type_}, table_key VARCHAR(80), status VARCHAR(1),"
+        " event_type INTEGER, event_time VARCHAR(40), perpetrator VARCHAR(40),"
+        " table_name VARCHAR(40), column_name VARCHAR(40), old_value TEXT, new_value TEXT)",
+        "INSERT INTO log SELECT * FROM other WHERE record_id > 0",
+    )
+    told(place, planned(place, tmp_path / "j"))
+    found = sorted(
+        (int(i), letter) for i, letter in rows(place, "SELECT record_id, status FROM log")
+    )
+    assert found == [pair for pair in wanted() if pair[0]]
+
+
+def test_row_without_a_record_id_stays_and_is_counted(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    place.execute("INSERT INTO log (record_id, status, event_type) VALUES (NULL, 'N', 4)")
+    done = told(place, planned(place, tmp_path / "j"), reason_table="reasons")
+    assert done.unnamed == 1
+    assert rows(place, "SELECT status FROM log WHERE record_id IS NULL") == [("N",)]
+    assert rows(place, "SELECT reason FROM reasons WHERE record_id IS NULL") == [("record-id",)]
+
+
+def test_database_that_refuses_is_said(postgres: Place, tmp_path: Path) -> None:
+    make_tables(postgres)
+    run = planned(postgres, tmp_path / "j")
+    postgres.execute("ALTER TABLE log ADD CONSTRAINT never CHECK (status IN ('N', 'X')) NOT VALID")
+    with pytest.raises(FatalError, match="Writing the status into table log failed on postgresql"):
+        told(postgres, run)
+    gone = replace(postgres.database().options, url="postgresql://tester@127.0.0.1:1/none")
+    with pytest.raises(UnreachableError):
+        acknowledge(*run, 0, gone, AcknowledgeOptions())
+
+
+def test_lost_connection_is_made_again(postgres: Place, tmp_path: Path) -> None:
+    make_tables(postgres)
+    run = planned(postgres, tmp_path / "j")
+    cut = iter([True])
+
+    def cut_once() -> None:
+        if next(cut, False):
+            postgres.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name = 'xds-publisher'"
+            )
+
+    told(postgres, run, cut_once)
+    assert statuses_of(postgres) == wanted()

@@ -1,0 +1,63 @@
+"""Statements for a portion of ids: each id gets its letter, no other id gets any."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from publisher.acknowledge.options import AcknowledgeOptions
+from publisher.database.statuses import Listed, Range, steps
+
+
+def arrays(letters: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
+    ids = sorted(letters)
+    return np.array(ids, np.int64), np.array([ord(letters[i]) for i in ids], np.uint8)
+
+
+RUNS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(1, 90), st.sampled_from(["S", "SSSSW", "SEF", "DE"])),
+    max_size=6,
+)
+
+
+@given(RUNS, st.booleans(), st.randoms(use_true_random=False))
+def test_steps_change_what_they_should(runs: list, ranges: bool, chance: random.Random) -> None:
+    wanted: dict[int, str] = {}
+    at = 1
+    for gap, length, letters in runs:
+        at += gap
+        wanted |= {i: chance.choice(letters) for i in range(at, at + length)}
+        at += length
+    rows = dict.fromkeys(range(at + 2), "N")
+    for step in steps(*arrays(wanted), ranges=ranges):
+        assert ranges or isinstance(step, Listed)
+        for i in rows:
+            inside = (
+                step.low <= i <= step.high if isinstance(step, Range) else i in step.ids.tolist()
+            )
+            if inside and rows[i] == "N":
+                rows[i] = step.letter
+    assert rows == dict.fromkeys(range(at + 2), "N") | wanted
+
+
+def test_long_run_is_one_range_and_its_exceptions() -> None:
+    letters = dict.fromkeys(range(1000, 3000), "S") | {1500: "W", 1700: "E", 2999: "W"}
+    found = steps(*arrays(letters))
+    assert [(step.letter, step.ids.tolist()) for step in found if isinstance(step, Listed)] == [
+        ("E", [1700]),
+        ("W", [1500, 2999]),
+    ]
+    assert found[-1] == Range("S", 1000, 2999)
+
+
+def test_nothing_gives_no_steps() -> None:
+    assert steps(*arrays({})) == []
+
+
+def test_rows_are_not_deleted_where_the_table_is_left_alone() -> None:
+    with pytest.raises(ValueError, match="keep one of the two"):
+        AcknowledgeOptions(write_status=False, delete_processed_rows=True)
