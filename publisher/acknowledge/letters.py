@@ -10,7 +10,7 @@ one window.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.change import Outcome, Reason
+from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError
 from publisher.journal.lane import LaneNames
 from publisher.journal.manifest import Journal, Manifest
@@ -74,8 +75,13 @@ class Marks:
     """Those which got E because one of their records was published and another is held."""
 
 
-Refused = Mapping[tuple[int, int], str]
-"""Documents that the sink refused for good: lane and number in the lane, and why."""
+Refused = Mapping[tuple[int, int], tuple[str, str]]
+"""Documents that the sink refused for good, by lane and number in the lane: reason and detail."""
+
+
+def refused_of(refusals: Iterable[Refusal]) -> Refused:
+    """What a dispatch record says, by document."""
+    return {(entry.lane, entry.document): (entry.reason, entry.detail) for entry in refusals}
 
 
 class LaneLetters:

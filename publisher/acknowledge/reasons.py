@@ -24,9 +24,6 @@ from publisher.acknowledge.letters import (
 from publisher.change import Reason
 from publisher.explain import MEANINGS
 
-REFUSED = "document-refused"
-"""Reason of the records whose document the sink refused for good."""
-
 
 class Told(NamedTuple):
     """Why a record got its letter.  A superseded one has the reason of the change which superseded
@@ -112,9 +109,9 @@ def _told(
     )
 
 
-def _cause(entry: dict[str, Any], refusal: str | None) -> tuple[str, str]:
+def _cause(entry: dict[str, Any], refusal: tuple[str, str] | None) -> tuple[str, str]:
     if refusal is not None:
-        return REFUSED, refusal
+        return refusal
     reason = Reason(entry["reason"])
     return reason, entry["detail"] or MEANINGS.get(reason, "")
 

@@ -57,10 +57,9 @@ def acknowledge(
 ) -> Acknowledged:
     """Tells the rows of a source what became of them, once the sink has committed the run.
 
-    ``source`` is the number of a source in the manifest that was read from a table, ``database`` that
-    of the table; ``refused`` are the documents that the sink refused for good; ``still_mine`` is
-    called before each transaction and raises where another instance has taken over.  Reasons are
-    written first, so that whoever sees a letter finds its reason; statements are run last.
+    ``source`` is the number in the manifest of a source that was read from a table of ``database``;
+    ``still_mine`` is called before each transaction and raises where another instance took over.
+    Reasons are written first, so that whoever sees a letter finds its reason.
 
     Raises:
         FatalError: The journal is damaged, or the database refuses.
@@ -71,21 +70,20 @@ def acknowledge(
         raise InternalError(f"source {entry.name} was not read from a table: report this")
     refused = refused or {}
     lanes = lanes_of(journal, manifest, source, refused)
-    reasons = 0
     with Database(database, writing=True) as served:
+        reasons = 0
         if options.reason_table is not None:
             table = ReasonTable(served, options.reason_table, still_mine)
             reasons = table.write(manifest.run, entry.name, _entries(lanes, refused))
         if options.write_status:
-            deleted = _DELETED if options.delete_processed_rows else frozenset()
             log = log_table(served, entry.table, options_of(**entry.options))
+            deleted = _DELETED if options.delete_processed_rows else frozenset()
             done = _written(lanes, StatusWriter(served, log, still_mine, deleted=deleted))
         else:
             done = _counted(lanes)
         if done.letters.get("S"):
-            run_statements(
-                served, options.post_polling_statements, still_mine, "post_polling_statements"
-            )
+            statements = options.post_polling_statements
+            run_statements(served, statements, still_mine, "post_polling_statements")
     return replace(done, reasons=reasons)
 
 

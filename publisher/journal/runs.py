@@ -52,13 +52,15 @@ class Journals:
 
     def unsent(self) -> list[tuple[Journal, Manifest]]:
         """The runs that are planned but not wholly sent, oldest first."""
-        found: list[tuple[Journal, Manifest]] = []
-        for number in self._numbers():
+        return [(journal, manifest) for journal, manifest in self.planned() if not journal.is_sent]
+
+    def planned(self) -> Iterator[tuple[Journal, Manifest]]:
+        """The runs that are planned wholly, oldest first."""
+        for number in self._numbers() if self.root.exists() else ():
             journal = self.journal(self._id(number))
             manifest = journal.manifest()
-            if manifest is not None and not journal.is_sent:
-                found.append((journal, manifest))
-        return found
+            if manifest is not None:
+                yield journal, manifest
 
     def _id(self, number: int) -> str:
         return f"{self.job}-{number:06d}"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from publisher.acknowledge.letters import Refused
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.rows import Acknowledged, acknowledge
 from publisher.database import statuses
@@ -57,7 +58,7 @@ def told(
     place: Place,
     run: tuple[Journal, Manifest],
     still_mine: Callable[[], None] = lambda: None,
-    refused: dict[tuple[int, int], str] | None = None,
+    refused: Refused | None = None,
     **options: object,
 ) -> Acknowledged:
     return acknowledge(
@@ -122,7 +123,9 @@ def test_rows_that_came_or_changed_meanwhile_are_left_alone(place: Place, tmp_pa
 def test_refused_documents_are_fatal(place: Place, tmp_path: Path) -> None:
     make_tables(place)
     run = planned(place, tmp_path / "j")
-    everything = {(lane, n): "too large" for lane in range(LANES) for n in range(len(log.LOG))}
+    everything = {
+        (lane, n): ("too-large", "shorten it") for lane in range(LANES) for n in range(len(log.LOG))
+    }
     done = told(place, run, refused=everything, reason_table="reasons")
     # also record 16, of which the other row is rejected
     fatal = [
@@ -130,9 +133,9 @@ def test_refused_documents_are_fatal(place: Place, tmp_path: Path) -> None:
     ]
     assert statuses_of(place) == fatal
     assert "S" not in done.letters
-    said = rows(place, "SELECT record_id, detail FROM reasons WHERE reason = 'document-refused'")
-    assert (5, "too large") in said
-    assert (3, "superseded by record 5 (row-query-back): too large") in said
+    said = rows(place, "SELECT record_id, detail FROM reasons WHERE reason = 'too-large'")
+    assert (5, "shorten it") in said
+    assert (3, "superseded by record 5 (row-query-back): shorten it") in said
 
 
 def test_processed_rows_are_deleted_where_asked(place: Place, tmp_path: Path) -> None:
@@ -241,6 +244,7 @@ def test_nothing_is_written_after_another_instance_took_over(place: Place, tmp_p
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from publisher.acknowledge.letters import Refused
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.rows import acknowledge
 from publisher.database import DatabaseOptions, statuses

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.acknowledge.letters import Refused, lanes_of, marks
-from publisher.acknowledge.reasons import REFUSED, told, torn, unnamed
+from publisher.acknowledge.reasons import told, torn, unnamed
 from publisher.change import Outcome, Reason
 from publisher.errors import FatalError
 from publisher.journal.manifest import Journal
 from tests.unit.journals import Record, manifest_of, record, write_decisions
 
+TOO_LARGE = ("too-large", "set max.message.bytes")
 PUBLISHED, SUPERSEDED, IGNORED, HELD, REJECTED = Outcome
 
 
@@ -84,7 +85,7 @@ def test_superseded_take_the_letter_of_what_superseded_them(tmp_path: Path) -> N
         superseded(10, 7),  # by one that is superseded itself
     ]
     other = [superseded(21, 1), record(22, REJECTED, Reason.VALUE)]
-    found = letters(tmp_path, lane, other, refused={(0, 7): "too large", (1, 8): "too large"})
+    found = letters(tmp_path, lane, other, refused={(0, 7): TOO_LARGE, (1, 8): TOO_LARGE})
     assert found == {
         1: "S", 2: "W", 3: "E", 4: "W", 5: "F", 6: "S", 7: "E", 8: "F", 9: "S", 10: "F",
         21: "E", 22: "E",
@@ -93,7 +94,7 @@ def test_superseded_take_the_letter_of_what_superseded_them(tmp_path: Path) -> N
 
 def test_refused_document_is_fatal_to_all_its_records(tmp_path: Path) -> None:
     lane = [record(n, PUBLISHED, document=n // 3) for n in range(1, 8)]
-    found = letters(tmp_path, lane, refused={(0, 1): "too large"})
+    found = letters(tmp_path, lane, refused={(0, 1): TOO_LARGE})
     assert "".join(found.values()) == "SSFFFSS"
 
 
@@ -154,14 +155,14 @@ def test_reasons_are_those_of_the_cause(tmp_path: Path) -> None:
         record(6, PUBLISHED),
     ]
     write_decisions(tmp_path, [lane], group=2)
-    refused = {(0, 9): "2,000,000 bytes are too large for topic xds"}
+    refused = {(0, 9): ("too-large", "2,000,000 bytes are too large for topic xds")}
     found = list(told(lanes_of(Journal(tmp_path), manifest_of(1), 0, refused), refused))
     assert [(entry.record_id, entry.letter, entry.reason) for entry in found] == [
         (1, "E", "no-database"),
         (2, "E", "no-database"),
-        (3, "F", REFUSED),
+        (3, "F", "too-large"),
         (4, "W", "loopback"),
-        (5, "F", REFUSED),
+        (5, "F", "too-large"),
     ]
     assert found[0].detail == "superseded by record 2 (row-query-back): give --database"
     assert found[2].detail.endswith("too large for topic xds")

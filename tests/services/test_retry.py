@@ -1,0 +1,144 @@
+"""Failed rows of event logs in real databases go back to N."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from publisher.acknowledge.options import AcknowledgeOptions
+from publisher.acknowledge.rows import acknowledge
+from publisher.commands.retry import retry
+from publisher.dispatch.refusals import DispatchRecord, Refusal
+from publisher.errors import UsageError
+from tests.services.databases import Place
+from tests.services.live_journals import planned
+from tests.services.test_acknowledge import rows
+from tests.services.test_publish_live import make_tables
+
+JOB = """
+[[sources]]
+name = "hr"
+table = "log"
+
+[database]
+url = "{url}"
+
+[dispatch]
+path = "out"
+"""
+
+
+def job(place: Place, base: Path) -> Path:
+    """A job of which one run, without look-ups, was published and acknowledged."""
+    make_tables(place)
+    (base / "hr.toml").write_text(JOB.format(url=place.url))
+    published(place, base, 1)
+    return base / "hr.toml"
+
+
+def published(place: Place, base: Path, number: int, *, lookups: bool = False) -> None:
+    run = f"hr-{number:06d}"
+    root = base / ".xds-publisher" / "hr" / run
+    made = planned(place, root, run=run, lookups=lookups)
+    acknowledge(*made, 0, place.database().options, AcknowledgeOptions())
+
+
+def said(path: Path, *words: str) -> Result:
+    return CliRunner().invoke(retry, ["-c", str(path), *words])
+
+
+def new(place: Place) -> set[int]:
+    return {int(i) for (i,) in rows(place, "SELECT record_id FROM log WHERE status = 'N'")}
+
+
+def failed(place: Place) -> set[int]:
+    found = rows(place, "SELECT record_id FROM log WHERE status IN ('E', 'F')")
+    return {int(i) for (i,) in found}
+
+
+def test_all_failed_rows_go_back(place: Place, tmp_path: Path) -> None:
+    path = job(place, tmp_path)
+    before = failed(place)
+    assert {0, 3, 4, 5, 16, 17, 26} < before
+    assert new(place) == set()
+    done = said(path)
+    assert (
+        done.output == f"hr: rows of log that are N again: {len(before) + 1}\n"
+    )  # 16 is there twice
+    assert (new(place), failed(place)) == (before, set())
+
+
+def test_by_reason_with_what_was_superseded_for_it(place: Place, tmp_path: Path) -> None:
+    path = job(place, tmp_path)
+    assert said(path, "--reason", "no-database").exit_code == 0
+    # 3 and 4 are superseded by 5, 6 is superseded by 7
+    assert new(place) == {3, 4, 5, 6, 7, 25, 26}
+    done = said(path, "--reason", "value", "--reason", "record-id")
+    assert "again: 2\n" in done.output
+    assert new(place) == {0, 3, 4, 5, 6, 7, 22, 25, 26}
+
+
+def test_reason_that_nobody_has_is_said(place: Place, tmp_path: Path) -> None:
+    done = said(job(place, tmp_path), "--reason", "no-databse")
+    assert "again: 0\n" in done.output
+    assert "no record failed for no-databse; reasons there are:" in done.output
+    assert "no-database, record-id" in done.output
+
+
+def test_by_table_and_position(place: Place, tmp_path: Path) -> None:
+    path = job(place, tmp_path)
+    said(path, "--table", "view_twice")
+    assert new(place) == {26}
+    said(path, "--position", "18", "--position", "1", "--position", "4711")
+    assert new(place) == {18, 26}  # 1 was published
+    said(path, "--table", "usr", "--position", "5", "--position", "26")
+    assert new(place) == {5, 18, 26}
+
+
+def test_last_run_decides_why_a_row_failed(place: Place, tmp_path: Path) -> None:
+    path = job(place, tmp_path)
+    said(path, "--reason", "no-database")
+    published(place, tmp_path, 2, lookups=True)
+    assert new(place) == set()
+    assert 26 in failed(place)  # for another reason now
+    assert "again: 0\n" in said(path, "--reason", "no-database").output
+    assert "again: 1\n" in said(path, "--reason", "database-refused").output
+    assert new(place) == {26}
+
+
+def test_refused_documents_are_known_from_the_dispatch_record(place: Place, tmp_path: Path) -> None:
+    path = job(place, tmp_path)
+    root = tmp_path / ".xds-publisher" / "hr" / "hr-000001"
+    refused = [Refusal(n, 0, "hr", "1", "1", "too-large", "shorten it") for n in range(3)]
+    DispatchRecord("hr-000001", "", "kafka://x", (), 1, 1, tuple(refused)).write(root, "kafka://x")
+    place.execute("UPDATE log SET status = 'F' WHERE status = 'S' AND record_id <> 12")
+    everything = failed(place)
+    said(path, "--reason", "too-large")
+    assert 0 < len(new(place)) < len(everything)
+
+
+def test_rows_of_removed_runs_are_named_by_position(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    path = tmp_path / "hr.toml"
+    path.write_text(JOB.format(url=place.url))
+    place.execute("UPDATE log SET status = 'E' WHERE record_id IN (1, 2)")
+    assert "reasons there are: none" in said(path, "--reason", "value").output
+    assert "again: 1\n" in said(path, "--position", "2").output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--position", "log.csv:3"], "name a row by its record_id"),
+        (["--position", "idu=1"], "is no position of an event log"),
+        (["--source", "crm"], "no source crm that is a table of a database; there are: hr"),
+    ],
+)
+def test_mistakes_are_said(words: list[str], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "hr.toml"
+    path.write_text(JOB.format(url=f"sqlite:///{tmp_path}/none.db"))
+    done = said(path, *words)
+    assert isinstance(done.exception, UsageError)
+    assert message in str(done.exception)
