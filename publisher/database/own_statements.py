@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection
@@ -9,6 +10,9 @@ from sqlalchemy.exc import DBAPIError
 
 from publisher.database.connection import Database
 from publisher.errors import FatalError
+
+_QUOTED = re.compile(r"""(?:\s*\bat or)?\s*\bnear (?:".*?"(?:: )?|'.*)""", re.DOTALL)
+"""Where SQL that is no SQL goes wrong, in the words of PostgreSQL, SQLite and MariaDB."""
 
 
 def run_statements(
@@ -35,8 +39,15 @@ def run_statements(
         try:
             database.run(work)
         except DBAPIError as error:
-            # without its text, which may hold a secret
             raise FatalError(
                 f"{place}: statement {number} failed on {database.name}: "
-                f"{database.scrubbed(error)}: mend it, then start again"
-            ) from error
+                f"{_words(database, error)}: mend it, then start again"
+            ) from None  # its text would show with --debug
+
+
+def _words(database: Database, error: DBAPIError) -> str:
+    """What the database says, without parts of the statement, which may hold a secret."""
+    diagnosis = getattr(error.orig, "diag", None)  # PostgreSQL repeats the line beside its message
+    message = getattr(diagnosis, "message_primary", None)
+    text = database.scrubbed(Exception(message) if message else error)
+    return _QUOTED.sub("", text)

@@ -206,6 +206,10 @@ def test_statements_are_run_after_something_was_published(place: Place, tmp_path
     ) as caught:
         told(place, run, post_polling_statements=(*statements[:1], "CALL nobody('s3cret')"))
     assert "s3cret" not in str(caught.value)
+    with pytest.raises(FatalError) as caught:
+        told(place, run, post_polling_statements=("SELECT SELECT 's3cret'", "SELECT 1"))
+    assert "s3cret" not in str(caught.value)
+    assert "syntax" in str(caught.value)
     assert len(rows(place, "SELECT * FROM ran")) == 3
 
     place.execute("DELETE FROM log", "DELETE FROM ran")
