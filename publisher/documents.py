@@ -153,7 +153,7 @@ def _merged(
         last = (int(batch.ranks[-1]), Position("", -1, -1, -1))
         stop = bisect_left(singles, last, start, key=_PLACE)
         if start < stop:
-            yield _between(batch, _documents_of(singles[start:stop]))
+            yield joined([batch, _documents_of(singles[start:stop])])
             start = stop
         else:
             yield batch
@@ -165,11 +165,11 @@ def _documents_of(singles: list[tuple[int, Position, str, Document]]) -> Documen
     return Documents.of([(rank, document) for rank, _, _, document in singles])
 
 
-def _between(batch: Documents, others: Documents) -> Documents:
-    """Both in order; ``others`` are in order, and no rank is in both."""
-    both = pa.concat_batches([batch.batch, others.batch])
-    order = np.argsort(both.column("rank").to_numpy(), kind="stable")
-    return Documents(both.take(pa.array(order)))
+def joined(batches: Sequence[Documents]) -> Documents:
+    """All documents by rank; those with equal ranks in the order given."""
+    one = pa.concat_batches([batch.batch for batch in batches])
+    order = np.argsort(one.column("rank").to_numpy(), kind="stable")
+    return Documents(one.take(pa.array(order)))
 
 
 def text_bytes(texts: pa.LargeStringArray) -> int:

@@ -23,6 +23,7 @@ from publisher.change import (
     QUERY_BACK,
     Change,
     Decision,
+    Document,
     Object,
     Outcome,
     Position,
@@ -33,7 +34,7 @@ from publisher.documents import Documents, Outbox
 from publisher.filters import Filter, Window
 from publisher.polls import ObjectPoll, PollOptions, Polls
 from publisher.precedence import settle
-from publisher.query_back import NO_DATABASE, Answer, Lookup
+from publisher.query_back import NO_DATABASE, Answer, LookedUp, Lookup
 from publisher.renderer import Prepared, Renderer
 
 _KEYS_TO_ASK = 1_000
@@ -41,14 +42,6 @@ _KEYS_TO_ASK = 1_000
 _DOCUMENTS_HELD = 20_000
 _BYTES_HELD = 32 << 20
 """What may wait in memory behind objects that are still to be looked up."""
-
-
-class LookedUp(NamedTuple):
-    """An object that was looked up, and the answer."""
-
-    object: Object
-    poll: int
-    answer: Answer
 
 
 @dataclass(slots=True)
@@ -118,10 +111,12 @@ class Planner:
             self._close(poll)
         return self._polls.open_objects()
 
-    def take(self, documents: Iterable[Documents]) -> None:
-        """Takes documents that were made elsewhere (``Outbox.add_batch``)."""
+    def take(self, documents: Iterable[Documents], singles: Iterable[tuple[int, Document]]) -> None:
+        """Takes documents that were made elsewhere (``Outbox``)."""
         for batch in documents:
             self._outbox.add_batch(batch)
+        for rank, document in singles:
+            self._outbox.add(rank, document)
         if self._waiting and self._must_ask():
             self._ask()
 
@@ -159,13 +154,13 @@ class Planner:
         if not self._waiting:
             self._held_before = (self._outbox.count, self._outbox.bytes)
         self._waiting.append(entry)
-        self._bytes_waiting += sum(
-            [len(piece.attributes) for piece in entry.prepared.pieces.values()]
-        )
+        if entry.prepared.pieces:
+            pieces = entry.prepared.pieces.values()
+            self._bytes_waiting += sum([len(piece.attributes) for piece in pieces])
 
     def _distinct(self, changes: list[Change]) -> list[Change]:
         """Without the records that stand there twice."""
-        if len({change.position for change in changes}) == len(changes):
+        if len(changes) == 1 or len({change.position for change in changes}) == len(changes):
             return changes
         first: dict[Position, Change] = {}
         for change in sorted(changes, key=_by_content):
@@ -254,6 +249,3 @@ def _by_content(change: Change) -> tuple[Position, str]:
     # which of two records at one position counts must not depend on how files were cut, as ranks by
     # event time do: a total order of content
     return change.position, repr(_content(change))
-
-
-__all__ = ["LookedUp", "Planned", "Planner"]

@@ -36,7 +36,7 @@ class Settled(NamedTuple):
 
 def settle(changes: Sequence[Change]) -> Settled:
     """Applies precedence to the changes of one object in one poll, given in position order."""
-    if QUERY_BACK.isdisjoint([change.event_type for change in changes]):
+    if len(changes) < 2 or QUERY_BACK.isdisjoint([change.event_type for change in changes]):
         return Settled(list(changes), [])
     settled = Settled([], [])
     segment: list[Change] = []

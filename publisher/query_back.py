@@ -37,6 +37,14 @@ Answer: TypeAlias = Row | Refused | None
 """``None``: there is no such row (any more)."""
 
 
+class LookedUp(NamedTuple):
+    """An object that was looked up for one of its polls, and the answer."""
+
+    object: Object
+    poll: int
+    answer: Answer
+
+
 class Lookup(Protocol):
     """Answers what the rows of objects hold now."""
 

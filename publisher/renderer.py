@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 from publisher.catalogue import Catalogue
@@ -35,6 +34,8 @@ from publisher.xds.document import DocumentOptions, Envelope, operation
 from publisher.xds.escape import ValueProblem, escape_attribute, escape_text
 from publisher.xds.operations import MEANINGS, OperationKind
 from publisher.xds.values import Converter, Values
+
+_READS_REMEMBERED = 4096
 
 
 class Rendered(NamedTuple):
@@ -101,6 +102,7 @@ class Renderer:
         self.meanings = MEANINGS[options.insert_query_back]
         """What the event types give."""
         self._tables: dict[tuple[str | None, str], dict[str, Column]] = {}
+        self._read: dict[tuple[object, ...], Sequence[tuple[int, Column]]] = {}
 
     @property
     def source(self) -> str:
@@ -200,28 +202,53 @@ class Renderer:
     def _looked_up(self, change: Change, row: Row) -> Piece:
         """A query-back with the current values: of the named columns, or of all but the key."""
         meaning = self.meanings[change.event_type]
-        per_field = change.event_type in PER_FIELD
-        names = change.columns if per_field else [part.column for part in parse(change.object.key)]
+        part, values = meaning.part, row.values
+        attributes = [
+            part(
+                column.name, None, None if values[place] is None else column.convert(values[place])
+            )
+            for place, column in self.read_columns(
+                change.object, change.event_type, change.columns, row.columns
+            )
+        ]
+        return Piece(change, meaning.operation, "".join(attributes))
+
+    def read_columns(
+        self, obj: Object, event_type: int, named: tuple[str, ...], columns: tuple[str, ...]
+    ) -> Sequence[tuple[int, Column]]:
+        """The columns of a row that a query-back publishes, each with its place in ``columns``.
+
+        ``named`` are those that its change names.  Raises ``ValueProblem``.
+        """
+        per_field = event_type in PER_FIELD
+        names = named if per_field else tuple([part[0] for part in parse(obj.key)])
+        key = (obj.schema, obj.table, per_field, names, columns)
+        known = self._read.get(key)
+        if known is None:
+            if len(self._read) >= _READS_REMEMBERED:
+                self._read.clear()
+            known = self._read[key] = self._columns_read(obj, per_field, names, columns)
+        return known
+
+    def _columns_read(
+        self, obj: Object, per_field: bool, names: Sequence[str], columns: tuple[str, ...]
+    ) -> Sequence[tuple[int, Column]]:
         named: set[str] = set()
         for name in names:
-            found = _alike(name, row.columns)
+            found = _alike(name, columns)
             if per_field and not found:
                 raise ValueProblem(
                     Reason.COLUMN_NAME,
-                    f"table {change.object.table!r} has no column {name!r}: "
-                    "mend the trigger that logs it",
+                    f"table {obj.table!r} has no column {name!r}: mend the trigger that logs it",
                 )
             named.update(found)
-        parts: list[str] = []
-        for name, value in zip(row.columns, row.values, strict=True):
-            if (name in named) is not per_field:
-                continue
-            shown = self._naming.identifier_case.apply(name, name)
-            column = self.column(change.object, shown)
-            if column.wanted:
-                xml = None if value is None else column.convert(value)
-                parts.append(meaning.part(column.name, None, xml))
-        return Piece(change, meaning.operation, "".join(parts))
+        case = self._naming.identifier_case
+        read = [
+            (place, self.column(obj, case.apply(name, name)))
+            for place, name in enumerate(columns)
+            if (name in named) is per_field
+        ]
+        return [(place, column) for place, column in read if column.wanted]
 
     def column(self, obj: Object, name: str) -> Column:
         """A column of the object's table.  Raises ``ValueProblem`` where XML forbids its name."""
@@ -258,7 +285,7 @@ class Renderer:
     def _documents(
         self, poll: ObjectPoll, name: str, pieces: list[Piece]
     ) -> list[tuple[int, Document]]:
-        operations = _grouped(pieces)
+        operations = _grouped(pieces) if len(pieces) > 1 else [pieces] if pieces else []
         size = self._options.batch_size
         batches = [operations[start : start + size] for start in range(0, len(operations), size)]
         return [(batch[0][0].change.rank, self._document(poll, name, batch)) for batch in batches]
@@ -270,17 +297,20 @@ class Renderer:
             parts = [piece.attributes for piece in pieces]
             texts.append(operation(pieces[0].kind, poll.object.table, name, parts, event_id))
         changes = [piece.change for pieces in batch for piece in pieces]
-        text = self._naming.position_text
+        position_text = self._naming.position_text
+        first = changes[0].position
+        records = [position_text(change.position) for change in changes]
+        event_id = f"{self._naming.source}:{records[0]}"
         return Document(
             poll.object,
-            changes[0].position,
+            first,
             poll.number,
             " ".join([pieces[0].kind for pieces in batch]),
             name,
-            self._event_id(changes[0].position),
+            f"{event_id}.{first.ordinal}" if first.ordinal else event_id,
             self._envelope.document(texts),
             tuple([change.row for change in changes]),
-            ",".join([text(change.position) for change in changes]),
+            ",".join(records),
         )
 
     def _event_id(self, position: Position) -> str:
@@ -289,7 +319,6 @@ class Renderer:
         return f"{text}.{position.ordinal}" if position.ordinal else text
 
 
-@lru_cache(maxsize=4096)
 def _alike(name: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The column of this name, else those whose names differ from it in case alone."""
     if name in columns:

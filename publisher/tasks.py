@@ -34,6 +34,7 @@ from publisher.sources.tables import TableSplit
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values, text_of
 
+_JSON = json.JSONEncoder(ensure_ascii=False).encode
 _OBJECTS_BEFORE_COLLECTION = 500_000
 
 AnySplit = Split | TableSplit
@@ -224,7 +225,8 @@ class _LanePlan:
         assert self._bulk is not None
         going_on = self._planner.advance(batch["rank"][0].as_py())
         plain = self._bulk.plan(batch, rows, after=after, going_on=going_on)
-        self._planner.take(plain.documents)
+        self._planner.take(plain.documents, plain.read.singles)
+        self._write(Planned(decisions=plain.read.decisions, lookups=plain.read.lookups))
         left = batch.filter(pa.array(plain.left))
         self._plan_singly(rows[plain.left], left)
 
@@ -286,7 +288,7 @@ def planners_of(work: Work, number: int, resources: Resources) -> tuple[Planner,
     )
     if source.polls is None or source.window is not None or not renderer.makes_plain_documents:
         return planner, None
-    return planner, Bulk(renderer, filter_, source.polls)
+    return planner, Bulk(renderer, filter_, source.polls, resources.lookup)
 
 
 def _answer_text(answer: Row | Refused | None) -> tuple[str, str | None]:
@@ -294,4 +296,4 @@ def _answer_text(answer: Row | Refused | None) -> tuple[str, str | None]:
         return "gone", None
     if isinstance(answer, Refused):
         return "refused", answer.detail
-    return "row", json.dumps(dict(zip(*answer, strict=True)), ensure_ascii=False)
+    return "row", _JSON(dict(zip(*answer, strict=True)))

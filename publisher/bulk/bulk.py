@@ -10,30 +10,38 @@ import pyarrow as pa
 
 from publisher.bulk import plain
 from publisher.bulk.contents import contents_of
+from publisher.bulk.read_back import ReadBack, Reader
 from publisher.bulk.rows import Flags, Numbers, Rows, numbers_of
 from publisher.bulk.shapes import shapes_of
-from publisher.bulk.writer import Groups, Writer
+from publisher.bulk.writer import Envelopes, Groups, Writer
 from publisher.change import Object
-from publisher.documents import Documents
+from publisher.documents import Documents, joined
 from publisher.filters import Filter
 from publisher.polls import PollOptions
+from publisher.query_back import Lookup
 from publisher.renderer import Renderer
 
 
 class Plain(NamedTuple):
-    """Documents; ``left`` are the rows of the batch that are still to be planned."""
+    """Documents and the like of what is plain; ``left`` are the rows that are still to be planned."""
 
-    documents: list[Documents]
     left: Flags
+    documents: list[Documents]
+    """In rank order, no rank twice."""
+    read: ReadBack
+    """What query-backs gave besides documents by the column."""
 
 
 class Bulk:
     """Plans the plain part of the batches of one event log in one lane."""
 
-    def __init__(self, renderer: Renderer, filter_: Filter, polls: PollOptions) -> None:
+    def __init__(
+        self, renderer: Renderer, filter_: Filter, polls: PollOptions, lookup: Lookup
+    ) -> None:
         self._renderer = renderer
         self._filter = filter_
         self._polls = polls
+        self._lookup = lookup
 
     def complete(self, batch: pa.RecordBatch) -> int:
         """How many of the first changes belong to polls before that of the last one."""
@@ -56,15 +64,31 @@ class Bulk:
         objects whose poll began before.
         """
         if not batch.num_rows or plain.impossible(batch):
-            return Plain([], np.ones(batch.num_rows, np.bool_))
+            return Plain(np.ones(batch.num_rows, np.bool_), [], ReadBack())
         rows = Rows.of(batch)
         end, next_high = after or (None, None)
         odd = plain.odd_rows(rows, self._filter) | plain.odd_neighbours(rows, self._polls, end)
         odd |= plain.odd_repeats(rows, next_high) | plain.odd_begun(rows, going_on)
+        odd |= plain.odd_tables(rows, self._filter)
         left = rows.spread(odd)
-        shapes = shapes_of(rows, ~left, self._renderer, self._filter)
+        reads = plain.reads_row(rows)
+        shapes = shapes_of(rows, ~left & ~reads, self._renderer)
         old, new, bad = contents_of(rows, shapes)
-        left = rows.spread(left | bad | (shapes.of_row < 0))
-        groups = Groups.of(rows, left, self._polls.poll_size)
-        writer = Writer(rows, shapes, (old, new), lane_rows, self._polls, self._renderer)
-        return Plain([writer.documents(part) for part in groups.parts(rows)], left)
+        left = rows.spread(left | bad | ((shapes.of_row < 0) & ~reads))
+        groups = Groups.of(rows, left | reads, self._polls.poll_size)
+        envelopes = Envelopes(rows, lane_rows, self._polls, self._renderer)
+        writer = Writer(envelopes, shapes, (old, new))
+        logged = [writer.documents(part) for part in groups.parts(rows)]
+        reader = Reader(rows, lane_rows, self._polls, self._renderer, self._lookup)
+        read = reader.read(reads & ~left)
+        return Plain(left, _in_order([*logged, *read.documents]), read)
+
+
+def _in_order(documents: list[Documents]) -> list[Documents]:
+    """Documents whose ranks are all different, in rank order."""
+    last = -1
+    for batch in documents:
+        if batch.ranks[0] < last:
+            return [joined(documents)]
+        last = batch.ranks[-1]
+    return documents

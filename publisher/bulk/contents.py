@@ -25,7 +25,7 @@ class Contents:
     texts: pa.StringArray
     unwritten: Flags
     """Rows whose value is not written."""
-    converted: pa.StringArray
+    replaced: pa.StringArray
     """What is written instead of some of the texts."""
     of_row: Numbers
     """Index of it for each row, -1 where the text itself is written."""
@@ -35,10 +35,10 @@ class Contents:
         texts = self.texts.take(pa.array(rows))
         if self.unwritten[rows].any():
             texts = pc.if_else(pa.array(self.unwritten[rows]), "", texts)
-        converted = self.of_row[rows]
-        if (converted >= 0).any():
-            contents = self.converted.take(pa.array(converted[converted >= 0]))
-            texts = pc.replace_with_mask(texts, converted >= 0, contents)
+        places = self.of_row[rows]
+        if (places >= 0).any():
+            contents = self.replaced.take(pa.array(places[places >= 0]))
+            texts = pc.replace_with_mask(texts, places >= 0, contents)
         return texts
 
 
@@ -48,6 +48,23 @@ def contents_of(rows: Rows, shapes: Shapes) -> tuple[Contents, Contents, Flags]:
     old = _contents(rows.old, [shape.attribute.old for shape in shapes.shapes], shapes, bad)
     new = _contents(rows.new, [shape.attribute.new for shape in shapes.shapes], shapes, bad)
     return old, new, bad
+
+
+def converted(texts: pa.StringArray, converter: Converter, bad: Flags) -> pa.StringArray:
+    """The contents of one column's texts, null for null; what is wrong is added to ``bad``."""
+    single = flags_of(texts.is_valid())
+    if converter.verbatim is not None:
+        single &= ~flags_of(pc.match_substring_regex(texts, pattern=converter.verbatim))
+    if not single.any():
+        return texts
+    contents: list[str] = []
+    for row in np.flatnonzero(single).tolist():
+        try:
+            contents.append(converter.content(texts[row].as_py()))
+        except ValueProblem:
+            contents.append("")
+            bad[row] = True
+    return pc.replace_with_mask(texts, single, pa.array(contents, pa.string()))
 
 
 def _contents(
@@ -62,15 +79,15 @@ def _contents(
             here = [found is not None and found.verbatim == pattern for found in converters]
             verbatim = flags_of(pc.match_substring_regex(texts, pattern=pattern))
             single &= ~(verbatim & np.array([*here, False])[shapes.of_row])
-    converted: list[str] = []
+    replaced: list[str] = []
     of_row = np.full(len(texts), -1, np.int64)
     for row in np.flatnonzero(single).tolist():
         converter = converters[shapes.of_row[row]]
         assert converter is not None
         try:
-            converted.append(converter.content(texts[row].as_py()))
+            replaced.append(converter.content(texts[row].as_py()))
         except ValueProblem:
             bad[row] = True
         else:
-            of_row[row] = len(converted) - 1
-    return Contents(texts, unwritten, pa.array(converted, pa.string()), of_row)
+            of_row[row] = len(replaced) - 1
+    return Contents(texts, unwritten, pa.array(replaced, pa.string()), of_row)

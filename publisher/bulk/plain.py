@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.bulk.rows import Flags, Rows, flags_of
-from publisher.change import Object
+from publisher.change import ROW_QUERY_BACK, Object
 from publisher.filters import Filter
 from publisher.polls import PollOptions
 from publisher.xds.escape import FORBIDDEN, FORBIDDEN_RE2
 
 DELETE = 4
 _FIELD_TYPES = (1, 2, 3)
+_ROW_TYPES = (DELETE, *sorted(ROW_QUERY_BACK))
 
 
 def impossible(batch: pa.RecordBatch) -> bool:
@@ -28,11 +29,18 @@ def impossible(batch: pa.RecordBatch) -> bool:
     return bool(FORBIDDEN.search("".join([text for part in names for text in part if text])))
 
 
+def reads_row(rows: Rows) -> Flags:
+    """Rows that are query-backs of a whole row."""
+    reads: Flags = np.isin(rows.type, sorted(ROW_QUERY_BACK))
+    return reads
+
+
 def odd_rows(rows: Rows, filter_: Filter) -> Flags:
     """Rows that are not plain by themselves."""
     batch = rows.batch
     per_field = np.isin(rows.type, _FIELD_TYPES)
-    odd: Flags = np.where(per_field, rows.column < 0, (rows.type != DELETE) | (rows.column >= 0))
+    per_row = np.isin(rows.type, _ROW_TYPES)
+    odd: Flags = np.where(per_field, rows.column < 0, ~per_row | (rows.column >= 0))
     odd |= flags_of(pc.match_substring_regex(batch.column("key"), pattern=FORBIDDEN_RE2))
     if filter_.loopback_user is not None:
         odd |= flags_of(pc.equal(batch.column("perpetrator"), filter_.loopback_user))
@@ -52,6 +60,7 @@ def odd_neighbours(rows: Rows, polls: PollOptions, end: int | None) -> Flags:
     starts = np.flatnonzero(np.concatenate(([True], ~same | (poll[1:] != poll[:-1]))))
     lengths = np.diff(np.append(starts, len(order)))
     odd[starts[lengths > size]] = True
+    odd |= np.repeat(lengths > 1, lengths) & reads_row(rows)[order]  # precedence has a say
     if end is not None:
         odd |= end - rank <= slack
     result = np.zeros(len(order), np.bool_)
@@ -77,3 +86,14 @@ def odd_begun(rows: Rows, going_on: Collection[Object]) -> Flags:
         return np.zeros(len(rows.rank), np.bool_)
     keys = pa.array([obj.key for obj in going_on], pa.string())
     return flags_of(pc.is_in(rows.batch.column("key"), keys))
+
+
+def odd_tables(rows: Rows, filter_: Filter) -> Flags:
+    """Rows of tables that are not published."""
+    tables, firsts, places = np.unique(rows.table, return_index=True, return_inverse=True)
+    unwanted = np.zeros(len(tables), np.bool_)
+    for number, row in enumerate(firsts.tolist()):
+        obj = Object(rows.text("schema", row), str(rows.text("table", row)), "")
+        unwanted[number] = not filter_.table_wanted(obj)
+    odd: Flags = unwanted[places]
+    return odd

@@ -15,10 +15,10 @@ import numpy as np
 from publisher.bulk.plain import DELETE
 from publisher.bulk.rows import Flags, Numbers, Rows, flags_of
 from publisher.change import Object
-from publisher.filters import Filter
-from publisher.renderer import Renderer
+from publisher.renderer import Column, Renderer
 from publisher.xds.association import suffix
 from publisher.xds.escape import ValueProblem
+from publisher.xds.operations import Part
 from publisher.xds.values import Converter
 
 _OLD, _NEW = "\ue000", "\ue001"
@@ -34,6 +34,9 @@ class Attribute(NamedTuple):
     after: str
     old: Converter | None
     new: Converter | None
+
+
+_NOTHING = Attribute("", "", "", None, None)
 
 
 class Frame(NamedTuple):
@@ -63,7 +66,7 @@ class Shapes:
     """Index of the shape of each row of the batch, -1 for rows without one."""
 
 
-def shapes_of(rows: Rows, wanted: Flags, renderer: Renderer, filter_: Filter) -> Shapes:
+def shapes_of(rows: Rows, wanted: Flags, renderer: Renderer) -> Shapes:
     """The shapes of the wanted rows; rows that turn out not to be plain have none."""
     nulls = flags_of(rows.old.is_null()), flags_of(rows.new.is_null())
     alike = (rows.table * (len(rows.names) + 1) + rows.column + 1) * 9 + rows.type
@@ -74,9 +77,7 @@ def shapes_of(rows: Rows, wanted: Flags, renderer: Renderer, filter_: Filter) ->
     numbers = np.full(len(firsts), -1, np.int64)
     for kind, row in enumerate(places[firsts].tolist()):
         obj = Object(rows.text("schema", row), str(rows.text("table", row)), "")
-        if not filter_.table_wanted(obj):
-            continue
-        frame = _frame(renderer, obj, int(rows.type[row]))
+        frame = frame_of(renderer, obj, int(rows.type[row]))
         attribute = _attribute(rows, row, (bool(nulls[0][row]), bool(nulls[1][row])), obj, renderer)
         if frame is not None and attribute is not None:
             numbers[kind] = len(shapes)
@@ -86,7 +87,7 @@ def shapes_of(rows: Rows, wanted: Flags, renderer: Renderer, filter_: Filter) ->
     return Shapes(shapes, of_row)
 
 
-def _frame(renderer: Renderer, obj: Object, event_type: int) -> Frame | None:
+def frame_of(renderer: Renderer, obj: Object, event_type: int) -> Frame | None:
     """What stands around key and attributes in documents of one event type and table."""
     rest = suffix(obj.table, obj.schema)
     try:
@@ -106,21 +107,23 @@ def _attribute(
     """The attribute that a change of this kind gives; ``None`` where that is not plain."""
     event_type = int(rows.type[row])
     if event_type == DELETE:
-        return Attribute("", "", "", None, None)
+        return _NOTHING
     try:
         column = renderer.column(obj, rows.names[rows.column[row]])
     except ValueProblem:
         return None
-    if not column.wanted or _OLD in column.name or _NEW in column.name:
+    attribute = attribute_of(column, renderer.meanings[event_type].part, *absent)
+    if attribute == _NOTHING and event_type != 1:  # no empty modify is published, an empty add is
+        return None
+    return attribute if column.wanted else None
+
+
+def attribute_of(column: Column, part: Part, no_old: bool, no_new: bool) -> Attribute | None:
+    """What an event type gives for a column; ``None`` where the column's name has a mark."""
+    if _OLD in column.name or _NEW in column.name:
         return None
     around = column.convert.around
-    text = renderer.meanings[event_type].part(
-        column.name,
-        None if absent[0] else around(_OLD),
-        None if absent[1] else around(_NEW),
-    )
-    if not text and event_type != 1:  # an empty modify is not published, an empty add is
-        return None
+    text = part(column.name, None if no_old else around(_OLD), None if no_new else around(_NEW))
     before, old, rest = _cut(text, _OLD)
     between, new, after = _cut(rest, _NEW)
     converters = column.convert if old else None, column.convert if new else None

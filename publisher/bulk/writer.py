@@ -65,55 +65,70 @@ class Groups(NamedTuple):
             yield Groups(self.rows[ends[first] : ends[last]], starts - starts[0])
 
 
-class Writer:
-    """Makes documents of the rows of a batch."""
+class Envelopes:
+    """What documents have besides their text."""
 
     def __init__(
-        self,
-        rows: Rows,
-        shapes: Shapes,
-        contents: tuple[Contents, Contents],
-        lane_rows: Numbers,
-        polls: PollOptions,
-        renderer: Renderer,
+        self, rows: Rows, lane_rows: Numbers, polls: PollOptions, renderer: Renderer
     ) -> None:
         self._rows = rows
-        self._shapes = shapes
-        self._contents = contents
         self._lane_rows = lane_rows
         self._poll_size = polls.poll_size
         self._renderer = renderer
 
-    def documents(self, groups: Groups) -> Documents:
-        """The documents of these changes."""
+    def documents(
+        self,
+        groups: Groups,
+        keys: pa.StringArray,
+        operation: pa.StringArray,
+        suffix: pa.StringArray,
+        texts: pa.StringArray,
+    ) -> Documents:
+        """Documents of these changes; an element of the arrays for each."""
         firsts = groups.rows[groups.starts]
         heads = self._rows.batch.select(_OF_CHANGES).take(pa.array(firsts))
-        keys = self._keys(heads)
         records = self._rows.batch.column("high").take(pa.array(groups.rows)).cast(pa.string())
         ids = records.take(pa.array(groups.starts))
-        operation, suffix = self._of_shapes(firsts, "operation"), self._of_shapes(firsts, "suffix")
         columns = {
             "poll": pa.array((self._rows.rank[firsts] - 1) // self._poll_size),
             "operation": operation,
             "association": pc.binary_join_element_wise(keys, suffix, ""),
             "event_id": pc.binary_join_element_wise(f"{self._renderer.source}:", ids, ""),
             "records": pc.binary_join(_lists(groups, records), ","),
-            "text": self._texts(groups, keys).cast(pa.large_string()),
+            "text": texts.cast(pa.large_string()),
             "rows": _lists(groups, pa.array(self._lane_rows[groups.rows])),
         }
         names = DOCUMENT_SCHEMA.names
         arrays = [columns[name] if name in columns else heads.column(name) for name in names]
         return Documents(pa.RecordBatch.from_arrays(arrays, schema=DOCUMENT_SCHEMA))
 
-    def _keys(self, heads: pa.RecordBatch) -> pa.StringArray:
-        """The association's part for the key, of each document."""
+    def keys(self, firsts: Numbers) -> pa.StringArray:
+        """The association's part for the key, of the documents that begin with these rows."""
+        heads = self._rows.batch.select(list(Object._fields)).take(pa.array(firsts))
 
         def ordered(place: int) -> str:
-            head = heads.slice(place, 1).select(list(Object._fields)).to_pylist()[0]
-            return self._renderer.key_text(Object(**head))
+            return self._renderer.key_text(Object(**heads.slice(place, 1).to_pylist()[0]))
 
         keys = heads.column("key")
         return _replaced(keys, flags_of(pc.match_substring(keys, "+")), ordered)
+
+
+class Writer:
+    """Makes documents of changes whose values stand in the log."""
+
+    def __init__(
+        self, envelopes: Envelopes, shapes: Shapes, contents: tuple[Contents, Contents]
+    ) -> None:
+        self._envelopes = envelopes
+        self._shapes = shapes
+        self._contents = contents
+
+    def documents(self, groups: Groups) -> Documents:
+        """The documents of these changes."""
+        firsts = groups.rows[groups.starts]
+        keys = self._envelopes.keys(firsts)
+        operation, suffix = self._of_shapes(firsts, "operation"), self._of_shapes(firsts, "suffix")
+        return self._envelopes.documents(groups, keys, operation, suffix, self._texts(groups, keys))
 
     def _of_shapes(self, rows: Numbers, name: str) -> pa.StringArray:
         """A part of the frame of each row."""
@@ -128,12 +143,11 @@ class Writer:
         first[groups.starts] = True
         last[np.append(groups.starts[1:], count) - 1] = True
         shape = self._shapes.of_row[groups.rows]
-        shown = _replaced(keys, ~flags_of(pc.match_substring_regex(keys, VERBATIM)), _escaped(keys))
         document = pa.array(np.cumsum(first) - 1, mask=~first)
         old, new = self._contents
         joined = pc.binary_join_element_wise(
             self._around(shape, first, _head, _nothing),
-            pc.fill_null(shown.take(document), ""),
+            pc.fill_null(shown(keys).take(document), ""),
             self._around(shape, first, _before_first, _before),
             old.at(groups.rows),
             self._around(shape, first, _between, _between),
@@ -185,8 +199,13 @@ def _after_last(shape: Shape) -> str:
     return shape.attribute.after + shape.frame.tail
 
 
-def _escaped(keys: pa.StringArray) -> Callable[[int], str]:
-    return lambda place: escape_text(keys[place].as_py(), "the key")
+def shown(keys: pa.StringArray) -> pa.StringArray:
+    """The keys as they stand in XML."""
+
+    def escaped(place: int) -> str:
+        return escape_text(keys[place].as_py(), "the key")
+
+    return _replaced(keys, ~flags_of(pc.match_substring_regex(keys, VERBATIM)), escaped)
 
 
 def _lists(groups: Groups, values: pa.Array) -> pa.ListArray:

@@ -46,7 +46,7 @@ class Converter:
 
     def __call__(self, text: str) -> str:
         """The element.  Raises ``ValueProblem``."""
-        return self.around(self.content(text))
+        return f'<value type="{self.value_type}">{self.content(text)}</value>'
 
     def around(self, content: str) -> str:
         """The element with this content."""

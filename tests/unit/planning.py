@@ -21,9 +21,9 @@ from publisher.change import (
 )
 from publisher.filters import Filter, FilterOptions, Window
 from publisher.keys import IdentifierCase
-from publisher.plan import LookedUp, Planned, Planner
+from publisher.plan import Planned, Planner
 from publisher.polls import PollOptions
-from publisher.query_back import NO_DATABASE, Answer, Lookup
+from publisher.query_back import NO_DATABASE, Answer, LookedUp, Lookup
 from publisher.renderer import Naming, Renderer
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +32,7 @@ VALUES = [None, "", "1", "qqo=", "<&>\n", "\x01", "\ue001 ", "01"]
 
 events = st.lists(
     st.tuples(
-        st.sampled_from([1, 1, 2, 2, 3, 3, 4, 1, 2, 3, 4, 5, 6, 7, 8]),
+        st.sampled_from([1, 1, 2, 2, 3, 3, 4, 1, 2, 3, 4, 5, 6, 6, 7, 8]),
         st.sampled_from(["usr", "usr", "usr", "dept", "secret", "<\ue002>"]),
         st.sampled_from(["idu=1", "idu=2", "idu=3", "idu=4", "idu=5+b=x", "idu=\x02", 'b="<&>"']),
         st.sampled_from(["a", "a", "a", "n", "p", "x", "\x03", "\ue000"]),
@@ -64,6 +66,20 @@ def rows_of(
     return rows
 
 
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Current rows of ``usr``; there is no table ``dept``."""
+    path = tmp_path_factory.mktemp("database") / "rows.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table usr (idu integer primary key, a text, n integer, p blob)")
+        connection.executemany(
+            "insert into usr values (?, ?, ?, ?)",
+            [(1, "<Jack> ", 7, b"abc"), (2, None, None, None), (3, "\x01", 1, b"")],
+        )
+    connection.close()
+    return f"sqlite:///{path}"
+
+
 def staged(work: Work, batches: list[pa.RecordBatch], folder: Path) -> dict[str, bytes]:
     """Names and content of all files of a lane."""
     result = plan_lane(
@@ -75,10 +91,12 @@ def staged(work: Work, batches: list[pa.RecordBatch], folder: Path) -> dict[str,
         attempt="try",
     )
     files = {path.name: path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
-    return files | {"result": result.to_json().encode()}
+    (lookups,) = folder.rglob("*.lookups.parquet")  # in the order of asking, which may differ
+    asked = sorted(map(str, pq.read_table(lookups).to_pylist()))
+    return files | {"result": result.to_json().encode(), lookups.name: "".join(asked).encode()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     events,
     st.integers(1, 7),
@@ -87,8 +105,10 @@ def staged(work: Work, batches: list[pa.RecordBatch], folder: Path) -> dict[str,
     st.sampled_from([None, "idm"]),
     st.sampled_from([(), ("x", "usr.n")]),
     st.booleans(),
+    st.booleans(),
 )
 def test_planning_by_the_column_gives_the_same_files(
+    database: str,
     drawn: list[tuple[int, str, str, str, str | None, str | None, int, str | None]],
     size: int,
     slack: int,
@@ -96,6 +116,7 @@ def test_planning_by_the_column_gives_the_same_files(
     user: str | None,
     hidden: tuple[str, ...],
     by_place: bool,
+    read_back: bool,
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -103,7 +124,8 @@ def test_planning_by_the_column_gives_the_same_files(
             [write(folder / "log.jsonl", rows_of(drawn))],
             polls=PollOptions(size, slack),
             filters=FilterOptions(driver_user=user, exclude=("secret",), exclude_columns=hidden),
-            tables=TABLES,
+            tables=() if read_back else TABLES,
+            database=database if read_back else None,
         )
         pieces = read_all(work).sort_by([(key, "ascending") for key in KEYS])
         records = pa.Table.from_batches(unpack(pieces.to_batches()), RECORD_SCHEMA)

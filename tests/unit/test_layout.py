@@ -23,7 +23,7 @@ KNOWS: dict[str, frozenset[str]] = {
     "sources": frozenset({"database"}),
     "renderer": frozenset({"filters", "polls", "query_back", "xds"}),
     "plan": frozenset({"filters", "polls", "precedence", "query_back", "renderer", "xds"}),
-    "bulk": frozenset({"filters", "polls", "records", "renderer", "xds"}),
+    "bulk": frozenset({"filters", "polls", "query_back", "records", "renderer", "xds"}),
     "dispatch": frozenset({"journal"}),
 }
 """What each part may import besides the foundation."""
