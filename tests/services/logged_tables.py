@@ -212,9 +212,9 @@ class TakenBackError(Exception):
     """Ends a transaction."""
 
 
-def read_log(database: Database, after: int = 0) -> list[Change]:
+def read_log(database: Database, after: int = 0, table: str = LOG) -> list[Change]:
     """The log's new rows as the program reads them: none may be rejected."""
-    source = EventLogTable(Options(), database.options, LOG, text_of)
+    source = EventLogTable(Options(), database.options, table, text_of)
     changes: list[Change] = []
     with source.opened(1) as splits:
         for split in splits:

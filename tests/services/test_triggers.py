@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
-from publisher.database.triggers import Style
-from tests.services.databases import Place
-from tests.services.logged_tables import TYPES, Logged, Model
+from publisher.database.triggers import Plan, Refs, Statement, Style, TableRef, install, plan
+from publisher.errors import FatalError, UsageError
+from publisher.keys import quote
+from publisher.sources.tables import LiveTable, moment, read
+from publisher.xds.values import text_of
+from tests.services import servers
+from tests.services.databases import BINARY, Place
+from tests.services.logged_tables import TYPES, Logged, Model, read_log
 
 STYLES = list(Style)
 LOGGED_TYPES = {
@@ -31,3 +43,373 @@ def test_a_model_that_follows_the_log_is_the_table(place: Place, style: Style, s
         model.check(logged)
     assert set(model.types) == LOGGED_TYPES[style]
     assert logged.keys
+
+
+def changes(place: Place) -> list[tuple[Any, ...]]:
+    """Type, key, column, old and new text of each event, as the program reads them."""
+    return [
+        (
+            change.event_type,
+            change.object.key,
+            *change.columns,
+            *(image[0] for image in (change.old, change.new) if image),
+        )
+        for change in read_log(place.database())
+    ]
+
+
+def make(place: Place, style: Style, *tables: TableRef, log: str = "event_log") -> Plan:
+    database = place.database()
+    made = plan(database, Refs(tables, TableRef(None, log)), style)
+    install(database, made)
+    return made
+
+
+USR = TableRef(None, "usr")
+
+
+def usr(place: Place, columns: str = "fname VARCHAR(64), lname VARCHAR(64)") -> None:
+    place.execute(f"CREATE TABLE usr (idu INTEGER PRIMARY KEY, {columns})")
+
+
+def test_each_style_logs_its_types(place: Place) -> None:
+    usr(place)
+    for style in STYLES:
+        make(place, style, USR)
+        place.execute(
+            "INSERT INTO usr VALUES (1, 'Jack', NULL)",
+            "UPDATE usr SET fname = 'John', lname = 'Doe' WHERE idu = 1",
+            "UPDATE usr SET idu = 2, lname = NULL WHERE idu = 1",
+            "DELETE FROM usr",
+        )
+    assert changes(place) == [
+        (1, "idu=1", "fname", "Jack"),
+        (2, "idu=1", "fname", "Jack", "John"),
+        (2, "idu=1", "lname", None, "Doe"),
+        (4, "idu=1"),
+        (1, "idu=2", "fname", "John"),
+        (4, "idu=2"),
+        *[(5, "idu=1"), (6, "idu=1"), (4, "idu=1"), (5, "idu=2"), (4, "idu=2")],
+        *[(7, "idu=1", "fname"), (7, "idu=1", "lname")],
+        *[(8, "idu=1", "fname"), (8, "idu=1", "lname")],
+        (4, "idu=1"),
+        *[(7, "idu=2", "fname"), (7, "idu=2", "lname")],
+        (4, "idu=2"),
+    ]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_rows_without_values_are_not_lost(place: Place, style: Style) -> None:
+    usr(place)
+    place.execute("CREATE TABLE member (grp INTEGER, idu INTEGER, PRIMARY KEY (grp, idu))")
+    make(place, style, USR, TableRef(None, "member"))
+    place.execute(
+        "INSERT INTO usr (idu) VALUES (1)",
+        "INSERT INTO member VALUES (7, 1)",
+        "UPDATE member SET grp = 8",
+        "UPDATE member SET grp = 8",
+    )
+    expected: dict[Style, list[tuple[Any, ...]]] = {
+        Style.PER_FIELD: [(1, "idu=1", "fname", None)],
+        Style.PER_ROW: [(5, "idu=1")],
+        Style.QUERY_BACK: [(7, "idu=1", "fname"), (7, "idu=1", "lname")],
+    }
+    assert changes(place) == [
+        *expected[style],
+        (1, "grp=7+idu=1", "grp", None),
+        (4, "grp=7+idu=1"),
+        (1, "grp=8+idu=1", "grp", None),
+    ]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_any_name_may_be_that_of_a_table_or_column(place: Place, style: Style) -> None:
+    mark = "`" if place.kind == "mariadb" else '"'
+    # SQLAlchemy reads what MariaDB says of a table line by line
+    broken = "Straße mit Umbruch.\\" if place.kind == "mariadb" else "Straße mit\nUmbruch.\\"
+    names = ["we%ird \"n`a'me; :x %(k0)s ?$xds$", broken, "SELECT", "old_key", "DELIMITER $$"]
+    for name in names:
+        quoted = mark + name.replace(mark, mark * 2) + mark
+        other = mark + f"{name}2".replace(mark, mark * 2) + mark
+        place.execute(f"CREATE TABLE {quoted} ({quoted} INTEGER PRIMARY KEY, {other} VARCHAR(20))")
+        make(place, style, TableRef(None, name))
+        place.execute(f"INSERT INTO {quoted} VALUES (1, 'x')", f"UPDATE {quoted} SET {other} = 'y'")
+        last = read_log(place.database())[-1]
+        assert last.object.table == name
+        assert last.object.key == f"{quote(name)}=1"
+        assert last.columns == (() if style is Style.PER_ROW else (f"{name}2",))
+
+
+def test_any_name_may_be_that_of_the_log(place: Place) -> None:
+    usr(place)
+    name = "lo%g \"n`a'me; :x %(k0)s {} ?"
+    make(place, Style.PER_FIELD, USR, log=name)
+    make(place, Style.PER_FIELD, USR, log=name)
+    place.execute("INSERT INTO usr (idu) VALUES (1)")
+    table = LiveTable(name, order="record_id", where=("status", "N"))
+    with moment(place.database(), table, 1) as (split,):
+        (frame,) = read(place.database(), table, split, text_of)
+    assert frame.batch.num_rows == 1
+
+
+def test_long_names_are_told_apart(place: Place) -> None:
+    names = ["ü" * 30 + end for end in ("a", "b")]
+    for name in names:
+        place.execute(f"CREATE TABLE {name} (idu INTEGER PRIMARY KEY)")
+    make(place, Style.PER_FIELD, *(TableRef(None, name) for name in names))
+    for name in names:
+        place.execute(f"INSERT INTO {name} VALUES (1)")
+    assert [change.object.table for change in read_log(place.database())] == names
+
+
+def test_collations_do_not_hide_changes(place: Place) -> None:
+    nocase = {"sqlite": "COLLATE NOCASE", "postgresql": "COLLATE loose", "mariadb": ""}[place.kind]
+    if place.kind == "postgresql":
+        place.execute(
+            "DROP COLLATION IF EXISTS loose",
+            "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false)",
+        )
+    place.execute(f"CREATE TABLE usr (k VARCHAR(20) {nocase} PRIMARY KEY, v VARCHAR(20) {nocase})")
+    make(place, Style.PER_FIELD, USR)
+    place.execute(
+        "INSERT INTO usr VALUES ('abc', 'x')",
+        "UPDATE usr SET v = 'X'",
+        "UPDATE usr SET v = 'X '",
+        "UPDATE usr SET k = 'ABC'",
+    )
+    assert changes(place) == [
+        (1, "k=abc", "v", "x"),
+        (2, "k=abc", "v", "x", "X"),
+        (2, "k=abc", "v", "X", "X "),
+        (4, "k=abc"),
+        (1, "k=ABC", "v", "X "),
+    ]
+    if place.kind == "postgresql":
+        place.execute("DROP TABLE usr", "DROP COLLATION loose")
+
+
+def test_what_cannot_be_logged_is_refused(place: Place) -> None:
+    usr(place)
+    place.execute(
+        "CREATE TABLE bare (a INTEGER)",
+        "CREATE VIEW view_usr AS SELECT idu AS pk_idu FROM usr",
+    )
+    for table, words in (
+        ("bare", "bare has no primary key.*ADD PRIMARY KEY"),
+        ("view_usr", "view_usr has no primary key.*name the table below"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            make(place, Style.PER_ROW, TableRef(None, table))
+    with pytest.raises(FatalError, match="no table nothing: correct"):
+        make(place, Style.PER_ROW, TableRef(None, "nothing"))
+    with pytest.raises(UsageError, match=r"bare is there and is no event log .it has no record_id"):
+        make(place, Style.PER_ROW, USR, log="bare")
+    make(place, Style.PER_ROW, USR)
+    with pytest.raises(UsageError, match="event_log is the event log itself"):
+        make(place, Style.PER_ROW, TableRef(None, "event_log"))
+    if place.kind != "mariadb":
+        place.execute('CREATE TABLE t (a INTEGER PRIMARY KEY, " b" INTEGER)')
+        with pytest.raises(UsageError, match=r"' b' of .*t has blanks at an end"):
+            make(place, Style.QUERY_BACK, TableRef(None, "t"))
+        make(place, Style.PER_ROW, TableRef(None, "t"))
+
+
+def test_a_failure_in_the_middle_leaves_nothing_or_says_what(place: Place) -> None:
+    usr(place)
+    database = place.database()
+    made = plan(database, Refs((USR,), TableRef(None, "event_log")), Style.PER_FIELD)
+    wrong = replace(made, statements=(*made.statements[:-1], Statement("trigger z", "CREATE z")))
+    kept = "MariaDB keeps what was made before: event log event_log, trigger xds_usr_insert, "
+    words = kept if place.kind == "mariadb" else "nothing was changed"
+    with pytest.raises(FatalError, match=f"trigger z failed on .*; {words}.*start the same"):
+        install(database, wrong)
+    there = place.database().catalogue().table(None, "event_log")
+    assert (there is not None) == (place.kind == "mariadb")
+    install(database, made)
+    place.execute("INSERT INTO usr (idu) VALUES (1)")
+    assert changes(place) == [(1, "idu=1", "fname", None)]
+
+
+def test_the_log_has_ids_times_and_users(place: Place) -> None:
+    usr(place)
+    make(place, Style.PER_ROW, USR)
+    before = dt.datetime.now(dt.UTC)
+    place.execute("INSERT INTO usr (idu) VALUES (1), (2)")
+    after = dt.datetime.now(dt.UTC)
+    first, second = read_log(place.database())
+    assert 0 < first.position.high < second.position.high
+    assert first.event_time is not None
+    moment_ = dt.datetime.fromtimestamp(first.event_time / 1e6, dt.UTC)
+    assert before - dt.timedelta(seconds=0.01) <= moment_ <= after
+    user = {"sqlite": None, "postgresql": "tester", "mariadb": "root"}[place.kind]
+    assert first.perpetrator == (sa.make_url(place.url).username if user else None)
+
+
+def test_what_is_printed_can_be_run_by_the_database_s_own_client(place: Place) -> None:
+    mark = "`" if place.kind == "mariadb" else '"'
+    place.execute(
+        f"CREATE TABLE {mark}a;'$$ b{mark} (k VARCHAR(20) PRIMARY KEY, v BLOB)".replace(
+            "BLOB", BINARY[place.kind]
+        )
+    )
+    refs = Refs((TableRef(None, "a;'$$ b"),), TableRef(None, "event_log"))
+    made = plan(place.database(), refs, Style.PER_FIELD)
+    run_script(place, made.script)
+    run_script(place, made.script)
+    place.execute(f"INSERT INTO {mark}a;'$$ b{mark} VALUES ('x;\"', NULL)".replace("\\", ""))
+    assert changes(place) == [(1, 'k="x;\\""', "v", None)]
+
+
+def run_script(place: Place, script: str) -> None:
+    url = sa.make_url(place.url)
+    client = {
+        "sqlite": ["sqlite3", "-bail", str(url.database)],
+        "postgresql": ["psql", "-q", "-v", "ON_ERROR_STOP=1", "-h", str(url.host),
+                       "-p", str(url.port), "-U", str(url.username), str(url.database)],
+        "mariadb": ["mariadb", "--no-defaults", "-h", str(url.host), "-P", str(url.port),
+                    "-u", str(url.username), str(url.database)],
+    }[place.kind]  # fmt: skip
+    if shutil.which(client[0]) is None:
+        servers.unproved(f"that {client[0]} runs what is printed (it is not installed)")
+    done = subprocess.run(client, input=script.encode(), capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_truncate_deletes_each_row(postgres: Place) -> None:
+    usr(postgres)
+    make(postgres, Style.PER_ROW, USR)
+    postgres.execute("INSERT INTO usr (idu) VALUES (1), (2)", "TRUNCATE usr")
+    assert changes(postgres)[2:] == [(4, "idu=1"), (4, "idu=2")]
+
+
+def test_users_need_no_right_on_the_log(postgres: Place) -> None:
+    usr(postgres)
+    make(postgres, Style.PER_FIELD, USR)
+    postgres.execute(
+        "DROP ROLE IF EXISTS clerk",
+        "CREATE ROLE clerk LOGIN",
+        "GRANT SELECT, INSERT, UPDATE ON usr TO clerk",
+    )
+    url = sa.make_url(postgres.url).set(username="clerk").render_as_string(hide_password=False)
+    Place("postgresql", url).execute("INSERT INTO usr VALUES (1, 'Jack', NULL)")
+    (change,) = read_log(postgres.database())
+    assert change.perpetrator == "clerk"
+    postgres.execute("REVOKE ALL ON usr FROM clerk", "DROP ROLE clerk")
+
+
+def test_schemas_of_tables_and_log(postgres: Place) -> None:
+    postgres.execute(
+        "DROP SCHEMA IF EXISTS indirect CASCADE",
+        "CREATE SCHEMA indirect",
+        "CREATE TABLE indirect.usr (idu INTEGER PRIMARY KEY)",
+        "CREATE TABLE usr (idu INTEGER PRIMARY KEY)",
+    )
+    database = postgres.database()
+    refs = Refs((TableRef("indirect", "usr"), USR), TableRef("indirect", "indirect_process"))
+    install(database, plan(database, refs, Style.PER_ROW))
+    postgres.execute("INSERT INTO usr VALUES (1)", "INSERT INTO indirect.usr VALUES (1)")
+    changes_ = read_log(postgres.database(), table="indirect.indirect_process")
+    assert [change.object.schema for change in changes_] == ["public", "indirect"]
+    postgres.execute("DROP SCHEMA indirect CASCADE")
+
+
+def test_concurrent_writers_are_logged_in_the_order_of_their_commits(postgres: Place) -> None:
+    usr(postgres)
+    make(postgres, Style.PER_FIELD, USR)
+    postgres.execute("INSERT INTO usr (idu, fname) VALUES (0, 'start'), (1, 'start')")
+
+    def write(worker: int) -> None:
+        engine = sa.create_engine(postgres.url)
+        for step in range(40):
+            with engine.begin() as connection:
+                connection.exec_driver_sql(
+                    f"UPDATE usr SET fname = '{worker}-{step}' WHERE idu = {step % 2}"
+                )
+        engine.dispose()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    model = Model(postgres.database())
+    model.follow()  # fails where an old value is not the one before
+    assert model.types.count(2) == 160
+
+
+def test_a_cascade_is_logged_after_the_key_change(postgres: Place) -> None:
+    usr(postgres, "chief INTEGER REFERENCES usr ON UPDATE CASCADE")
+    make(postgres, Style.PER_FIELD, USR)
+    postgres.execute(
+        "INSERT INTO usr VALUES (1, 1), (2, 1)", "UPDATE usr SET idu = 9 WHERE idu = 1"
+    )
+    gone, new, *cascaded = changes(postgres)[2:]
+    assert (gone, new) == ((4, "idu=1"), (1, "idu=9", "chief", "1"))
+    assert set(cascaded) == {(2, "idu=9", "chief", "1", "9"), (2, "idu=2", "chief", "1", "9")}
+
+
+def test_types_of_postgresql_without_comparison(postgres: Place) -> None:
+    usr(postgres, "doc JSON, at POINT, days INTERVAL, many DATE[], id UUID, open BOOLEAN[]")
+    for style in STYLES:
+        make(postgres, style, USR)
+        postgres.execute(
+            "DELETE FROM usr",
+            "INSERT INTO usr VALUES (1, '{\"a\": 1}', '(1,2)', '1 day 02:00', '{2020-02-29}',"
+            " '6ecd8c99-4036-403d-bf84-cf8400f67836', '{t,f}')",
+            "UPDATE usr SET doc = doc, at = at",
+            "UPDATE usr SET doc = '{}', many = '{1066-10-14}'",
+        )
+    logged = changes(postgres)
+    assert logged[2:5] == [
+        (1, "idu=1", "days", "1 day 02:00:00"),
+        (1, "idu=1", "many", "{2020-02-29}"),
+        (1, "idu=1", "id", "6ecd8c99-4036-403d-bf84-cf8400f67836"),
+    ]
+    assert [change[0] for change in logged].count(6) == 1
+    assert [change[2] for change in logged if change[0] == 8] == ["doc", "many"]
+
+
+def test_a_deferrable_key_is_noted(postgres: Place) -> None:
+    postgres.execute("CREATE TABLE usr (idu INTEGER, PRIMARY KEY (idu) DEFERRABLE)")
+    (note,) = make(postgres, Style.PER_ROW, USR).notes
+    assert "primary key of public.usr is deferrable" in note
+
+
+def test_types_of_mariadb(mariadb: Place) -> None:
+    usr(
+        mariadb,
+        "a BIT(1), b BIT(9), c TINYINT(1), d YEAR, e ENUM('x','y'), f SET('p','q'), g UUID,"
+        " h VARCHAR(9) CHARACTER SET latin1, i TIMESTAMP(3) NULL, j INT(5) ZEROFILL, k JSON,"
+        " l BINARY(3), m TIME(3)",
+    )
+    make(mariadb, Style.PER_FIELD, USR)
+    mariadb.execute(
+        "SET time_zone = '+05:00'",
+        "INSERT INTO usr VALUES (1, b'1', b'100000001', 7, 1999, 'y', 'q,p',"
+        " '6ecd8c99-4036-403d-bf84-cf8400f67836', 'Zoë', '2020-02-29 05:00:00.25', 42, '[1]',"
+        " 'ab', '01:02:03.5')",
+    )
+    assert [change[3] for change in changes(mariadb)] == [
+        "true", "257", "7", "1999", "y", "p,q", "6ecd8c99-4036-403d-bf84-cf8400f67836", "Zoë",
+        "2020-02-29 00:00:00.250", "00042", "[1]", "YWIA", "01:02:03.500",
+    ]  # fmt: skip
+
+
+def test_changes_without_triggers_of_mariadb_are_noted(mariadb: Place) -> None:
+    usr(mariadb)
+    mariadb.execute(
+        "CREATE TABLE badge (no INTEGER PRIMARY KEY, idu INTEGER, CONSTRAINT of_usr"
+        " FOREIGN KEY (idu) REFERENCES usr (idu) ON DELETE SET NULL ON UPDATE CASCADE)"
+    )
+    notes = make(mariadb, Style.PER_ROW, USR, TableRef(None, "badge")).notes
+    assert len(notes) == 3
+    assert "TRUNCATE of usr" in notes[0]
+    assert "of_usr of badge (ON DELETE SET NULL, ON UPDATE CASCADE)" in notes[2]
+    mariadb.execute("DROP TABLE badge")
+
+
+def test_log_and_table_in_two_databases_of_mariadb(mariadb: Place) -> None:
+    mariadb.execute("DROP DATABASE IF EXISTS other", "CREATE DATABASE other")
+    mariadb.execute("CREATE TABLE other.usr (idu INTEGER PRIMARY KEY)")
+    make(mariadb, Style.PER_ROW, TableRef("other", "usr"))
+    mariadb.execute("INSERT INTO other.usr VALUES (1)")
+    (change,) = read_log(mariadb.database())
+    assert change.object == ("other", "usr", "idu=1")
+    mariadb.execute("DROP DATABASE other")

@@ -213,7 +213,7 @@ def _in_quotes(value: str) -> str:
     return (
         f"(SELECT CASE WHEN v ~ {literal(_SPECIAL)}"
         r""" THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END"""
-        f" FROM (SELECT {value}) AS k (v))"
+        f' FROM (SELECT {value} COLLATE "C") AS k (v))'
     )
 
 
