@@ -15,8 +15,8 @@ from sqlalchemy.exc import (
     ProgrammingError,
 )
 
-# SQLSTATE: serialization failure, deadlock, shutdown, crash, starting up, too many connections
-_PASSING_STATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "53300"})
+# SQLSTATE: serialization failure, deadlock, lock wait, shutdown, crash, starting up, too many connections
+_PASSING_STATES = frozenset({"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300"})
 # MySQL and MariaDB: too many connections, shutdown, lock wait, deadlock
 _PASSING_CODES = frozenset({1040, 1053, 1205, 1213})
 _NO_RIGHT_CODES = frozenset({1044, 1045, 1142, 1143, 1227, 1370, 1698})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,6 +30,7 @@ from sqlalchemy import (
     inspect,
     literal_column,
     quoted_name,
+    text,
     types,
     update,
 )
@@ -48,14 +50,29 @@ NEW = "N"
 DELETED = "D"
 """Stands in counts for rows that were deleted."""
 
-_ROWS = 50_000
-"""Rows of one transaction."""
-_ROWS_WITHOUT_INDEX = 500_000
-"""The same where each statement reads the whole table."""
-_LIST = 500
-"""Ids in an IN list; long ones are read as tables by some databases."""
-_SHORT = 32
-"""Ids in a run that is not worth a statement of its own."""
+
+class Sizes(NamedTuple):
+    """How much goes into one statement."""
+
+    rows: int
+    """Rows of a transaction."""
+    listed: int
+    """Ids in a list."""
+    run: int
+    """Ids in a run that is worth a statement of its own."""
+
+
+_ARRAYS = Sizes(50_000, 50_000, 5_000)
+"""PostgreSQL takes a list of any length as one parameter."""
+_LISTS = Sizes(20_000, 500, 50)
+"""Some databases read long lists as tables, or refuse them."""
+# without an index on the record id each statement reads the whole table
+_ARRAYS_UNINDEXED = Sizes(500_000, 500_000, 200_000)
+_LISTS_UNINDEXED = Sizes(500_000, 20_000, 20_000)
+_TAKE_LONG_LISTS = ("sqlite", "mysql", "mariadb")
+
+
+_LOCK_TIMEOUT = "30s"
 
 
 class Listed(NamedTuple):
@@ -76,21 +93,21 @@ class Range(NamedTuple):
 Step = Listed | Range
 
 
-def steps(ids: Ids, letters: Letters, *, ranges: bool = True) -> list[Step]:
+def steps(ids: Ids, letters: Letters, run: int | None) -> list[Step]:
     """What to do, in this order, so that each id gets its letter and no other id gets any.
 
-    ``ids`` ascend, each once.  A range has no gap: an id that is not there may be that of a row which
-    came later.
+    ``ids`` ascend, each once.  ``run`` is the length of the shortest range, ``None``: there are none.
+    A range has no gap: an id that is not there may be that of a row which came later.
     """
     if not len(ids):
         return []
     letters = letters.copy()
     found: list[Step] = []
-    if ranges:
+    if run is not None:
         breaks = np.flatnonzero(np.diff(ids) != 1) + 1
         starts, ends = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(ids)]))
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            if end - start >= _SHORT:
+            if end - start >= run:
                 most = int(np.argmax(np.bincount(letters[start:end])))
                 found.append(Range(chr(most), int(ids[start]), int(ids[end - 1])))
                 part = letters[start:end]
@@ -140,7 +157,8 @@ class StatusWriter:
         schema = None if relation.schema is None else quoted_name(relation.schema, quote=True)
         name = quoted_name(relation.table.name, quote=True)
         self._table = sql_table(name, self._id, self._status, schema=schema)
-        self._indexed: bool | None = None
+        self._indexed = False
+        self._sizes: Sizes | None = None
 
     def write(self, ids: Ids, letters: Letters) -> Counter[str]:
         """Letters (as ASCII codes) into rows that are still ``N``; ids ascend, each once.
@@ -149,24 +167,13 @@ class StatusWriter:
         """
         if self._deleted:
             letters = np.where(np.isin(letters, self._deleted), ord(DELETED), letters)
-        changed: Counter[str] = Counter()
-        rows = self._portion()
-        for start in range(0, len(ids), rows):
-            end = start + rows
-            some = steps(ids[start:end], letters[start:end].astype(np.uint8), ranges=self._integer)
-            changed += self._transaction(some, (NEW,))
-        return changed
+        return self._portions(ids, letters.astype(np.uint8), (NEW,))
 
     def renew(self, ids: Ids, among: Sequence[str]) -> int:
         """Gives ``N`` to rows whose status is one of ``among``; returns how many were changed."""
         ids = np.unique(ids)
         letters = np.full(len(ids), ord(NEW), np.uint8)
-        rows, changed = self._portion(), 0
-        for start in range(0, len(ids), rows):
-            end = start + rows
-            some = steps(ids[start:end], letters[start:end], ranges=self._integer)
-            changed += self._transaction(some, among).total()
-        return changed
+        return self._portions(ids, letters, among).total()
 
     def renew_all(self, among: Sequence[str]) -> int:
         """Gives ``N`` to all rows whose status is one of ``among``; returns how many were changed."""
@@ -177,6 +184,18 @@ class StatusWriter:
                 return self._change(connection, NEW, wanted)
 
         return self._run(work)
+
+    def _portions(self, ids: Ids, letters: Letters, among: Sequence[str]) -> Counter[str]:
+        """Changes rows, a transaction for each portion."""
+        if self._sizes is None:
+            self._sizes = self._run(self._sized)
+        rows = self._sizes.rows
+        run = self._sizes.run if self._integer else None
+        changed: Counter[str] = Counter()
+        for start in range(0, len(ids), rows):
+            some = steps(ids[start : start + rows], letters[start : start + rows], run)
+            changed += self._transaction(some, among)
+        return changed
 
     def _transaction(self, some: Sequence[Step], among: Sequence[str]) -> Counter[str]:
         def work(connection: Connection) -> Counter[str]:
@@ -190,12 +209,20 @@ class StatusWriter:
 
         return self._run(work)
 
-    def _begun(self, connection: Connection) -> Any:
+    @contextmanager
+    def _begun(self, connection: Connection) -> Iterator[None]:
+        """A transaction that holds up others as little as can be."""
         self._still_mine()
-        if connection.dialect.name in ("postgresql", "mysql", "mariadb"):
-            # elsewhere in the range others may insert; MariaDB locks gaps above this level
+        dialect = connection.dialect.name
+        connection.execution_options(compiled_cache=None)  # lists stand in the statements
+        if dialect in ("postgresql", "mysql", "mariadb"):
+            # MariaDB locks gaps above this level, where others insert
             connection.execution_options(isolation_level="READ COMMITTED")
-        return connection.begin()
+        with connection.begin():
+            if dialect == "postgresql":
+                # as the others do; while we wait, others wait for us
+                connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'"))
+            yield
 
     def _change(self, connection: Connection, letter: str, where: ColumnElement[bool]) -> int:
         if letter == DELETED:
@@ -210,8 +237,10 @@ class StatusWriter:
         elif connection.dialect.name == "postgresql":
             yield self._in_array(step.ids)
         else:
-            for start in range(0, len(step.ids), _LIST):
-                yield self._in_list(step.ids[start : start + _LIST])
+            assert self._sizes is not None
+            listed = self._sizes.listed
+            for start in range(0, len(step.ids), listed):
+                yield self._in_list(step.ids[start : start + listed])
 
     def _in_array(self, ids: Ids) -> ColumnElement[bool]:
         values: list[Any] = ids.tolist()
@@ -226,7 +255,9 @@ class StatusWriter:
     def _in_list(self, ids: Ids) -> ColumnElement[bool]:
         values: list[Any] = ids.tolist()
         if not self._text:
-            return self._id.in_(values)
+            # as one text: an element for each costs eight times as much (measured)
+            numbers: ColumnElement[Any] = literal_column(f"({', '.join(map(str, values))})")
+            return self._id.op("IN", is_comparison=True)(numbers)
         typeless = isinstance(self._log.relation.types[self._log.record_id], types.NullType)
         as_text = cast(self._id, Text) if typeless else self._id
         return as_text.in_(list(map(str, values)))
@@ -238,12 +269,15 @@ class StatusWriter:
         # an index on the status must not be taken: it has all rows of the log, the ids have few
         return case((wanted, 1), else_=0) == 1
 
-    def _portion(self) -> int:
-        if self._indexed is None:
-            self._indexed = self._run(self._ask_for_index)
-        return _ROWS if self._indexed else _ROWS_WITHOUT_INDEX
+    def _sized(self, connection: Connection) -> Sizes:
+        """How much goes into one statement of this table."""
+        self._indexed = self._has_index(connection)
+        if connection.dialect.name == "postgresql":
+            return _ARRAYS if self._indexed else _ARRAYS_UNINDEXED
+        long = connection.dialect.name in _TAKE_LONG_LISTS and not self._text
+        return _LISTS_UNINDEXED if long and not self._indexed else _LISTS
 
-    def _ask_for_index(self, connection: Connection) -> bool:
+    def _has_index(self, connection: Connection) -> bool:
         relation = self._log.relation
         inspector = inspect(connection)
         indexes = inspector.get_indexes(relation.table.name, relation.schema)

@@ -17,6 +17,7 @@ from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.rows import Acknowledged, acknowledge
 from publisher.database import statuses
 from publisher.errors import FatalError, UnreachableError
+from publisher.explain import explain
 from publisher.journal.manifest import Journal, Manifest
 from publisher.sources.event_log import Options
 from tests.services.databases import Place
@@ -74,10 +75,8 @@ def told(
 @pytest.fixture(params=[True, False], ids=["one-transaction", "small-transactions"])
 def portions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if not request.param:
-        monkeypatch.setattr(statuses, "_ROWS", 2)
-        monkeypatch.setattr(statuses, "_ROWS_WITHOUT_INDEX", 2)
-        monkeypatch.setattr(statuses, "_SHORT", 2)
-        monkeypatch.setattr(statuses, "_LIST", 1)
+        for name in ("_ARRAYS", "_LISTS", "_ARRAYS_UNINDEXED", "_LISTS_UNINDEXED"):
+            monkeypatch.setattr(statuses, name, statuses.Sizes(rows=4, listed=1, run=2))
 
 
 @pytest.mark.usefixtures("portions")
@@ -254,7 +253,8 @@ from publisher.acknowledge.rows import acknowledge
 from publisher.database import DatabaseOptions, statuses
 from publisher.journal.manifest import Journal
 
-statuses._ROWS = statuses._ROWS_WITHOUT_INDEX = 4
+small = statuses.Sizes(rows=4, listed=1, run=2)
+statuses._ARRAYS_UNINDEXED = statuses._LISTS_UNINDEXED = small
 left = int(sys.argv[3])
 
 def still_mine():
@@ -377,3 +377,28 @@ def test_lost_connection_is_made_again(postgres: Place, tmp_path: Path) -> None:
 
     told(postgres, run, cut_once)
     assert statuses_of(postgres) == wanted()
+
+
+def test_row_that_somebody_holds_is_waited_for_and_then_said(
+    postgres: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_tables(postgres)
+    run = planned(postgres, tmp_path / "j")
+    monkeypatch.setattr(statuses, "_LOCK_TIMEOUT", "100ms")
+    engine = sa.create_engine(postgres.url, poolclass=sa.NullPool)
+    with engine.begin() as holding:
+        holding.exec_driver_sql("SELECT * FROM log WHERE record_id = 27 FOR UPDATE")
+        with pytest.raises(UnreachableError, match="lock timeout"):
+            told(postgres, run)
+    told(postgres, run)
+    assert statuses_of(postgres) == wanted()
+
+
+def test_letters_are_those_that_explain_tells(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    run = planned(place, tmp_path / "j")
+    told(place, run)
+    for record_id, letter in statuses_of(place):
+        if record_id and record_id not in (12, 15, 16):  # not read; there twice
+            (story,) = explain(run[0].root, str(record_id))
+            assert (record_id, story.status) == (record_id, letter)

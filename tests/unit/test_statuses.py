@@ -24,8 +24,8 @@ RUNS = st.lists(
 )
 
 
-@given(RUNS, st.booleans(), st.randoms(use_true_random=False))
-def test_steps_change_what_they_should(runs: list, ranges: bool, chance: random.Random) -> None:
+@given(RUNS, st.sampled_from([None, 1, 30]), st.randoms(use_true_random=False))
+def test_steps_change_what_they_should(runs: list, run: int | None, chance: random.Random) -> None:
     wanted: dict[int, str] = {}
     at = 1
     for gap, length, letters in runs:
@@ -33,8 +33,8 @@ def test_steps_change_what_they_should(runs: list, ranges: bool, chance: random.
         wanted |= {i: chance.choice(letters) for i in range(at, at + length)}
         at += length
     rows = dict.fromkeys(range(at + 2), "N")
-    for step in steps(*arrays(wanted), ranges=ranges):
-        assert ranges or isinstance(step, Listed)
+    for step in steps(*arrays(wanted), run):
+        assert run or isinstance(step, Listed)
         for i in rows:
             inside = (
                 step.low <= i <= step.high if isinstance(step, Range) else i in step.ids.tolist()
@@ -46,7 +46,7 @@ def test_steps_change_what_they_should(runs: list, ranges: bool, chance: random.
 
 def test_long_run_is_one_range_and_its_exceptions() -> None:
     letters = dict.fromkeys(range(1000, 3000), "S") | {1500: "W", 1700: "E", 2999: "W"}
-    found = steps(*arrays(letters))
+    found = steps(*arrays(letters), 50)
     assert [(step.letter, step.ids.tolist()) for step in found if isinstance(step, Listed)] == [
         ("E", [1700]),
         ("W", [1500, 2999]),
@@ -55,7 +55,7 @@ def test_long_run_is_one_range_and_its_exceptions() -> None:
 
 
 def test_nothing_gives_no_steps() -> None:
-    assert steps(*arrays({})) == []
+    assert steps(*arrays({}), 1) == []
 
 
 def test_rows_are_not_deleted_where_the_table_is_left_alone() -> None:
