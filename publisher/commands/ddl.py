@@ -61,8 +61,8 @@ def ddl(url: str, tables: tuple[str, ...], style: str, log_table: str, apply_: b
             click.echo(made.script, nl=False)
             return
         install(database, made)
-        click.echo(f"{database.name}: {len(made.statements)} statements done")
-        for what, _ in made.statements:
+        click.echo(f"made or replaced in {database.name}:")
+        for what in made.makes:
             click.echo(f"  {what}")
 
 

@@ -50,6 +50,11 @@ class Plan:
     script: str
     notes: tuple[str, ...]
 
+    @property
+    def makes(self) -> list[str]:
+        """What is there afterwards, in words."""
+        return [what for what, sql in self.statements if sql.startswith("CREATE")]
+
 
 def plan(database: Database, refs: Refs, style: Style) -> Plan:
     """The statements for the log and the triggers of the tables.  Writes nothing.

@@ -1,0 +1,68 @@
+"""SQL of triggers, whole, in ``triggers/``: for each database and style.
+
+The services' tests run the same SQL; these show what a change of it changes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from sqlalchemy import types
+from sqlalchemy.dialects import mysql
+
+from publisher.catalogue import Kind, Table
+from publisher.database.catalogue import Relation
+from publisher.database.triggers import Style, TableRef, mariadb, postgresql, sqlite
+from publisher.database.triggers.model import LoggedTable, written_name
+
+EXPECTED = Path(__file__).parent / "triggers"
+DIALECTS = {"postgresql": postgresql, "mariadb": mariadb, "sqlite": sqlite}
+KINDS = {
+    "idu": Kind.INT,
+    "mail box": Kind.STRING,
+    "active": Kind.STATE,
+    "seen": Kind.TIMESTAMP,
+    "photo": Kind.OCTET,
+}
+TYPES: dict[str, types.TypeEngine[Any]] = {
+    "idu": types.INTEGER(),
+    "mail box": types.VARCHAR(),
+    "active": types.BOOLEAN(),
+    "seen": mysql.TIMESTAMP(),
+    "photo": types.BLOB(),
+}
+CASTS = {
+    "idu": "integer",
+    "mail box": "character varying",
+    "active": "boolean",
+    "seen": "timestamp with time zone",
+    "photo": "bytea",
+}
+
+
+def written(dialect: str, style: Style) -> str:
+    module: ModuleType = DIALECTS[dialect]
+    schema = None if dialect == "sqlite" else "indirect"
+    table = Table(schema, "usr", ("idu", "mail box"), KINDS, complete=True)
+    relation = Relation(table, schema, TYPES, CASTS if dialect == "postgresql" else {})
+    logged = LoggedTable(relation, schema, written_name(schema, "usr"))
+    log = TableRef(schema, "event_log")
+    text: str = module.script(
+        [*module.log_statements(log), *module.table_statements(logged, log, style)]
+    )
+    return text
+
+
+@pytest.mark.parametrize("style", list(Style))
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_triggers_are_written_so(dialect: str, style: Style) -> None:
+    expected = (EXPECTED / f"{dialect}-{style}.sql").read_text("utf-8")
+    assert written(dialect, style) == expected
+
+
+def test_every_expected_file_is_compared() -> None:
+    names = {f"{dialect}-{style}" for dialect in DIALECTS for style in Style}
+    assert {path.stem for path in EXPECTED.iterdir()} == names

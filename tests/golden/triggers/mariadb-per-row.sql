@@ -1,0 +1,63 @@
+DELIMITER $$
+
+SET NAMES utf8mb4$$
+
+SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES,NO_ENGINE_SUBSTITUTION'$$
+
+CREATE TABLE IF NOT EXISTS `indirect`.`event_log` (
+  record_id   BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  table_key   TEXT NOT NULL,
+  status      CHAR(1) NOT NULL DEFAULT 'N',
+  event_type  SMALLINT NOT NULL CHECK (event_type BETWEEN 1 AND 8),
+  event_time  DATETIME(6) NOT NULL
+              DEFAULT (SYSDATE(6) - INTERVAL TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()) SECOND),
+  perpetrator VARCHAR(128)
+              DEFAULT (LEFT(USER(), CHAR_LENGTH(USER()) - CHAR_LENGTH(SUBSTRING_INDEX(USER(), '@', -1)) - 1)),
+  table_name  VARCHAR(256) NOT NULL,
+  column_name VARCHAR(256),
+  old_value   LONGTEXT,
+  new_value   LONGTEXT,
+  INDEX (status, record_id)
+) ENGINE = InnoDB, CHARACTER SET utf8mb4, COLLATE utf8mb4_bin$$
+
+CREATE OR REPLACE TRIGGER `indirect`.`xds_usr_insert` AFTER INSERT
+  ON `indirect`.`usr` FOR EACH ROW
+BEGIN
+  DECLARE new_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+    DEFAULT CONCAT('idu=', CAST(NEW.`idu` AS CHAR), '+mail box=', CASE WHEN CAST(NEW.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(NEW.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(NEW.`mail box` AS CHAR) END);
+  INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name)
+  VALUES (new_key, 5, 'indirect.usr');
+END$$
+
+CREATE OR REPLACE TRIGGER `indirect`.`xds_usr_update` AFTER UPDATE
+  ON `indirect`.`usr` FOR EACH ROW
+BEGIN
+  DECLARE old_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+    DEFAULT CONCAT('idu=', CAST(OLD.`idu` AS CHAR), '+mail box=', CASE WHEN CAST(OLD.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(OLD.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(OLD.`mail box` AS CHAR) END);
+  DECLARE new_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+    DEFAULT CONCAT('idu=', CAST(NEW.`idu` AS CHAR), '+mail box=', CASE WHEN CAST(NEW.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(NEW.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(NEW.`mail box` AS CHAR) END);
+  IF CAST(old_key AS BINARY) <> CAST(new_key AS BINARY) THEN
+    INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name)
+    VALUES (old_key, 4, 'indirect.usr');
+    INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name)
+    VALUES (new_key, 5, 'indirect.usr');
+  ELSE
+    IF NOT (CAST(CASE OLD.`active` + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(OLD.`active` AS CHAR) END AS BINARY) <=> CAST(CASE NEW.`active` + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW.`active` AS CHAR) END AS BINARY))
+    OR NOT (CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(OLD.`seen`) SECOND AS CHAR) AS BINARY) <=> CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS CHAR) AS BINARY))
+    OR NOT (OLD.`photo` <=> NEW.`photo`) THEN
+      INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name)
+      VALUES (new_key, 6, 'indirect.usr');
+    END IF;
+  END IF;
+END$$
+
+CREATE OR REPLACE TRIGGER `indirect`.`xds_usr_delete` AFTER DELETE
+  ON `indirect`.`usr` FOR EACH ROW
+BEGIN
+  DECLARE old_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+    DEFAULT CONCAT('idu=', CAST(OLD.`idu` AS CHAR), '+mail box=', CASE WHEN CAST(OLD.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(OLD.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(OLD.`mail box` AS CHAR) END);
+  INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name)
+  VALUES (old_key, 4, 'indirect.usr');
+END$$
+
+DELIMITER ;

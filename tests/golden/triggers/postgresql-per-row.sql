@@ -1,0 +1,67 @@
+BEGIN;
+
+CREATE TABLE IF NOT EXISTS "indirect"."event_log" (
+  record_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  table_key   text NOT NULL,
+  status      char(1) NOT NULL DEFAULT 'N',
+  event_type  smallint NOT NULL CHECK (event_type BETWEEN 1 AND 8),
+  event_time  timestamp NOT NULL DEFAULT (clock_timestamp() AT TIME ZONE 'UTC'),
+  perpetrator varchar(128) DEFAULT session_user,
+  table_name  varchar(256) NOT NULL,
+  column_name varchar(256),
+  old_value   text,
+  new_value   text
+);
+
+CREATE INDEX IF NOT EXISTS "xds_event_log_new"
+  ON "indirect"."event_log" (record_id) WHERE status = 'N';
+
+CREATE OR REPLACE FUNCTION "indirect"."xds_usr_log"() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+SET standard_conforming_strings TO on
+SET timezone TO 'UTC'
+SET datestyle TO 'ISO, YMD'
+SET intervalstyle TO 'postgres'
+SET bytea_output TO 'hex'
+SET extra_float_digits TO 1
+SET lc_monetary TO 'C'
+AS $xds$
+DECLARE
+  old_key text := 'idu=' || CAST(OLD."idu" AS text) || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(OLD."mail box" AS text) COLLATE "C") AS k (v));
+  new_key text := 'idu=' || CAST(NEW."idu" AS text) || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS text) COLLATE "C") AS k (v));
+BEGIN
+  IF TG_OP = 'TRUNCATE' THEN
+    INSERT INTO "indirect"."event_log" (table_key, event_type, table_name)
+    SELECT 'idu=' || CAST(t."idu" AS text) || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(t."mail box" AS text) COLLATE "C") AS k (v)), 4, 'indirect.usr'
+    FROM "indirect"."usr" AS t;
+  ELSIF old_key = new_key THEN
+    IF OLD *<> NEW THEN
+      INSERT INTO "indirect"."event_log" (table_key, event_type, table_name)
+      VALUES (new_key, 6, 'indirect.usr');
+    END IF;
+  ELSE
+    IF old_key IS NOT NULL THEN
+      INSERT INTO "indirect"."event_log" (table_key, event_type, table_name)
+      VALUES (old_key, 4, 'indirect.usr');
+    END IF;
+    IF new_key IS NOT NULL THEN
+      INSERT INTO "indirect"."event_log" (table_key, event_type, table_name)
+      VALUES (new_key, 5, 'indirect.usr');
+    END IF;
+  END IF;
+  RETURN NULL;
+END
+$xds$;
+
+DROP TRIGGER IF EXISTS "0_xds_log" ON "indirect"."usr";
+
+CREATE TRIGGER "0_xds_log" AFTER INSERT OR UPDATE OR DELETE ON "indirect"."usr"
+  FOR EACH ROW EXECUTE FUNCTION "indirect"."xds_usr_log"();
+
+DROP TRIGGER IF EXISTS "0_xds_truncate" ON "indirect"."usr";
+
+CREATE TRIGGER "0_xds_truncate" BEFORE TRUNCATE ON "indirect"."usr"
+  FOR EACH STATEMENT EXECUTE FUNCTION "indirect"."xds_usr_log"();
+
+COMMIT;

@@ -1,0 +1,86 @@
+BEGIN;
+
+CREATE TABLE IF NOT EXISTS "event_log" (
+  record_id   INTEGER PRIMARY KEY AUTOINCREMENT,
+  table_key   TEXT NOT NULL,
+  status      CHAR(1) NOT NULL DEFAULT 'N',
+  event_type  INTEGER NOT NULL CHECK (event_type BETWEEN 1 AND 8),
+  event_time  TIMESTAMP NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')),
+  perpetrator VARCHAR(128),
+  table_name  VARCHAR(256) NOT NULL,
+  column_name VARCHAR(256),
+  old_value   TEXT,
+  new_value   TEXT
+);
+
+CREATE INDEX IF NOT EXISTS "xds_event_log_status"
+  ON "event_log" (status, record_id);
+
+DROP TRIGGER IF EXISTS "xds_usr_insert";
+
+CREATE TRIGGER "xds_usr_insert" AFTER INSERT ON "usr"
+  FOR EACH ROW
+BEGIN
+  INSERT INTO "event_log" (table_key, event_type, table_name, column_name, old_value, new_value)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 1, 'usr', 'active', NULL, CASE NEW."active" WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW."active" AS TEXT) END
+  WHERE NEW."active" IS NOT NULL;
+  INSERT INTO "event_log" (table_key, event_type, table_name, column_name, old_value, new_value)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 1, 'usr', 'seen', NULL, CAST(NEW."seen" AS TEXT)
+  WHERE NEW."seen" IS NOT NULL;
+  INSERT INTO "event_log" (table_key, event_type, table_name, column_name, old_value, new_value)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 1, 'usr', 'photo', NULL, CASE WHEN NEW."photo" IS NOT NULL THEN (SELECT CASE WHEN length(b) = 0 THEN '' ELSE substr((SELECT group_concat(substr(a, h1 * 4 + h2 / 4 + 1, 1) || substr(a, h2 % 4 * 16 + h3 + 1, 1) || substr(a, h4 * 4 + h5 / 4 + 1, 1) || substr(a, h5 % 4 * 16 + h6 + 1, 1), '') FROM (SELECT a, instr(d, substr(h, 1, 1)) AS h1, instr(d, substr(h, 2, 1)) AS h2, instr(d, substr(h, 3, 1)) AS h3, instr(d, substr(h, 4, 1)) AS h4, instr(d, substr(h, 5, 1)) AS h5, instr(d, substr(h, 6, 1)) AS h6 FROM (SELECT 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/' AS a, '123456789ABCDEF' AS d, substr(hex(substr(b, key * 3 + 1, 3)) || '0000', 1, 6) AS h FROM json_each('[0' || replace(hex(zeroblob((length(b) - 1) / 3)), '00', ',0') || ']') ORDER BY key))), 1, (length(b) * 4 + 2) / 3) || substr('==', 1, (3 - length(b) % 3) % 3) END FROM (SELECT CAST(NEW."photo" AS BLOB) AS b)) END
+  WHERE NEW."photo" IS NOT NULL;
+  INSERT INTO "event_log" (table_key, event_type, table_name, column_name)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 1, 'usr', 'active'
+  WHERE NEW."active" IS NULL AND NEW."seen" IS NULL AND NEW."photo" IS NULL;
+END;
+
+DROP TRIGGER IF EXISTS "xds_usr_update";
+
+CREATE TRIGGER "xds_usr_update" AFTER UPDATE ON "usr"
+  FOR EACH ROW
+  WHEN ('idu=' || CAST(OLD."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(OLD."mail box" AS TEXT) AS v))) COLLATE BINARY IS ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v)))
+BEGIN
+  INSERT INTO "event_log" (table_key, event_type, table_name, column_name, old_value, new_value)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 2, 'usr', 'active', CASE OLD."active" WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(OLD."active" AS TEXT) END, CASE NEW."active" WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW."active" AS TEXT) END
+  WHERE CASE OLD."active" WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(OLD."active" AS TEXT) END COLLATE BINARY IS NOT CASE NEW."active" WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW."active" AS TEXT) END;
+  INSERT INTO "event_log" (table_key, event_type, table_name, column_name, old_value, new_value)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 2, 'usr', 'seen', CAST(OLD."seen" AS TEXT), CAST(NEW."seen" AS TEXT)
+  WHERE CAST(OLD."seen" AS TEXT) COLLATE BINARY IS NOT CAST(NEW."seen" AS TEXT);
+  INSERT INTO "event_log" (table_key, event_type, table_name, column_name, old_value, new_value)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 2, 'usr', 'photo', CASE WHEN OLD."photo" IS NOT NULL THEN (SELECT CASE WHEN length(b) = 0 THEN '' ELSE substr((SELECT group_concat(substr(a, h1 * 4 + h2 / 4 + 1, 1) || substr(a, h2 % 4 * 16 + h3 + 1, 1) || substr(a, h4 * 4 + h5 / 4 + 1, 1) || substr(a, h5 % 4 * 16 + h6 + 1, 1), '') FROM (SELECT a, instr(d, substr(h, 1, 1)) AS h1, instr(d, substr(h, 2, 1)) AS h2, instr(d, substr(h, 3, 1)) AS h3, instr(d, substr(h, 4, 1)) AS h4, instr(d, substr(h, 5, 1)) AS h5, instr(d, substr(h, 6, 1)) AS h6 FROM (SELECT 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/' AS a, '123456789ABCDEF' AS d, substr(hex(substr(b, key * 3 + 1, 3)) || '0000', 1, 6) AS h FROM json_each('[0' || replace(hex(zeroblob((length(b) - 1) / 3)), '00', ',0') || ']') ORDER BY key))), 1, (length(b) * 4 + 2) / 3) || substr('==', 1, (3 - length(b) % 3) % 3) END FROM (SELECT CAST(OLD."photo" AS BLOB) AS b)) END, CASE WHEN NEW."photo" IS NOT NULL THEN (SELECT CASE WHEN length(b) = 0 THEN '' ELSE substr((SELECT group_concat(substr(a, h1 * 4 + h2 / 4 + 1, 1) || substr(a, h2 % 4 * 16 + h3 + 1, 1) || substr(a, h4 * 4 + h5 / 4 + 1, 1) || substr(a, h5 % 4 * 16 + h6 + 1, 1), '') FROM (SELECT a, instr(d, substr(h, 1, 1)) AS h1, instr(d, substr(h, 2, 1)) AS h2, instr(d, substr(h, 3, 1)) AS h3, instr(d, substr(h, 4, 1)) AS h4, instr(d, substr(h, 5, 1)) AS h5, instr(d, substr(h, 6, 1)) AS h6 FROM (SELECT 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/' AS a, '123456789ABCDEF' AS d, substr(hex(substr(b, key * 3 + 1, 3)) || '0000', 1, 6) AS h FROM json_each('[0' || replace(hex(zeroblob((length(b) - 1) / 3)), '00', ',0') || ']') ORDER BY key))), 1, (length(b) * 4 + 2) / 3) || substr('==', 1, (3 - length(b) % 3) % 3) END FROM (SELECT CAST(NEW."photo" AS BLOB) AS b)) END
+  WHERE CAST(OLD."photo" AS BLOB) IS NOT CAST(NEW."photo" AS BLOB);
+END;
+
+DROP TRIGGER IF EXISTS "xds_usr_rekey";
+
+CREATE TRIGGER "xds_usr_rekey" AFTER UPDATE ON "usr"
+  FOR EACH ROW
+  WHEN ('idu=' || CAST(OLD."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(OLD."mail box" AS TEXT) AS v))) COLLATE BINARY IS NOT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v)))
+BEGIN
+  INSERT INTO "event_log" (table_key, event_type, table_name)
+  SELECT ('idu=' || CAST(OLD."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(OLD."mail box" AS TEXT) AS v))), 4, 'usr';
+  INSERT INTO "event_log" (table_key, event_type, table_name, column_name, old_value, new_value)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 1, 'usr', 'active', NULL, CASE NEW."active" WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW."active" AS TEXT) END
+  WHERE NEW."active" IS NOT NULL;
+  INSERT INTO "event_log" (table_key, event_type, table_name, column_name, old_value, new_value)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 1, 'usr', 'seen', NULL, CAST(NEW."seen" AS TEXT)
+  WHERE NEW."seen" IS NOT NULL;
+  INSERT INTO "event_log" (table_key, event_type, table_name, column_name, old_value, new_value)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 1, 'usr', 'photo', NULL, CASE WHEN NEW."photo" IS NOT NULL THEN (SELECT CASE WHEN length(b) = 0 THEN '' ELSE substr((SELECT group_concat(substr(a, h1 * 4 + h2 / 4 + 1, 1) || substr(a, h2 % 4 * 16 + h3 + 1, 1) || substr(a, h4 * 4 + h5 / 4 + 1, 1) || substr(a, h5 % 4 * 16 + h6 + 1, 1), '') FROM (SELECT a, instr(d, substr(h, 1, 1)) AS h1, instr(d, substr(h, 2, 1)) AS h2, instr(d, substr(h, 3, 1)) AS h3, instr(d, substr(h, 4, 1)) AS h4, instr(d, substr(h, 5, 1)) AS h5, instr(d, substr(h, 6, 1)) AS h6 FROM (SELECT 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/' AS a, '123456789ABCDEF' AS d, substr(hex(substr(b, key * 3 + 1, 3)) || '0000', 1, 6) AS h FROM json_each('[0' || replace(hex(zeroblob((length(b) - 1) / 3)), '00', ',0') || ']') ORDER BY key))), 1, (length(b) * 4 + 2) / 3) || substr('==', 1, (3 - length(b) % 3) % 3) END FROM (SELECT CAST(NEW."photo" AS BLOB) AS b)) END
+  WHERE NEW."photo" IS NOT NULL;
+  INSERT INTO "event_log" (table_key, event_type, table_name, column_name)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 1, 'usr', 'active'
+  WHERE NEW."active" IS NULL AND NEW."seen" IS NULL AND NEW."photo" IS NULL;
+END;
+
+DROP TRIGGER IF EXISTS "xds_usr_delete";
+
+CREATE TRIGGER "xds_usr_delete" AFTER DELETE ON "usr"
+  FOR EACH ROW
+BEGIN
+  INSERT INTO "event_log" (table_key, event_type, table_name)
+  SELECT ('idu=' || CAST(OLD."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(OLD."mail box" AS TEXT) AS v))), 4, 'usr';
+END;
+
+COMMIT;

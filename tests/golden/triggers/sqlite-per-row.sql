@@ -1,0 +1,62 @@
+BEGIN;
+
+CREATE TABLE IF NOT EXISTS "event_log" (
+  record_id   INTEGER PRIMARY KEY AUTOINCREMENT,
+  table_key   TEXT NOT NULL,
+  status      CHAR(1) NOT NULL DEFAULT 'N',
+  event_type  INTEGER NOT NULL CHECK (event_type BETWEEN 1 AND 8),
+  event_time  TIMESTAMP NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')),
+  perpetrator VARCHAR(128),
+  table_name  VARCHAR(256) NOT NULL,
+  column_name VARCHAR(256),
+  old_value   TEXT,
+  new_value   TEXT
+);
+
+CREATE INDEX IF NOT EXISTS "xds_event_log_status"
+  ON "event_log" (status, record_id);
+
+DROP TRIGGER IF EXISTS "xds_usr_insert";
+
+CREATE TRIGGER "xds_usr_insert" AFTER INSERT ON "usr"
+  FOR EACH ROW
+BEGIN
+  INSERT INTO "event_log" (table_key, event_type, table_name)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 5, 'usr';
+END;
+
+DROP TRIGGER IF EXISTS "xds_usr_update";
+
+CREATE TRIGGER "xds_usr_update" AFTER UPDATE ON "usr"
+  FOR EACH ROW
+  WHEN ('idu=' || CAST(OLD."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(OLD."mail box" AS TEXT) AS v))) COLLATE BINARY IS ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v)))
+BEGIN
+  INSERT INTO "event_log" (table_key, event_type, table_name)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 6, 'usr'
+  WHERE CASE OLD."active" WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(OLD."active" AS TEXT) END COLLATE BINARY IS NOT CASE NEW."active" WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW."active" AS TEXT) END
+     OR CAST(OLD."seen" AS TEXT) COLLATE BINARY IS NOT CAST(NEW."seen" AS TEXT)
+     OR CAST(OLD."photo" AS BLOB) IS NOT CAST(NEW."photo" AS BLOB);
+END;
+
+DROP TRIGGER IF EXISTS "xds_usr_rekey";
+
+CREATE TRIGGER "xds_usr_rekey" AFTER UPDATE ON "usr"
+  FOR EACH ROW
+  WHEN ('idu=' || CAST(OLD."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(OLD."mail box" AS TEXT) AS v))) COLLATE BINARY IS NOT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v)))
+BEGIN
+  INSERT INTO "event_log" (table_key, event_type, table_name)
+  SELECT ('idu=' || CAST(OLD."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(OLD."mail box" AS TEXT) AS v))), 4, 'usr';
+  INSERT INTO "event_log" (table_key, event_type, table_name)
+  SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 5, 'usr';
+END;
+
+DROP TRIGGER IF EXISTS "xds_usr_delete";
+
+CREATE TRIGGER "xds_usr_delete" AFTER DELETE ON "usr"
+  FOR EACH ROW
+BEGIN
+  INSERT INTO "event_log" (table_key, event_type, table_name)
+  SELECT ('idu=' || CAST(OLD."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(OLD."mail box" AS TEXT) AS v))), 4, 'usr';
+END;
+
+COMMIT;
