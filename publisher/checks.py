@@ -1,6 +1,6 @@
 """Whether a job can run: files, databases, places to write to.  Writes nothing."""
 
-# ruff: noqa: PLC0415 - only a check of executors needs Spark
+# ruff: noqa: PLC0415 - only a check of executors needs Spark, of Kafka its client
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
     if settings.database is not None:
         yield _tried("database", partial(_database, settings.database))
         yield _tried("tables", partial(_tables, settings))
-    if settings.sink.path is not None:
+    if settings.sink.to == "kafka":
+        yield _tried("sink", partial(_kafka, settings))
+    elif settings.sink.path is not None:
         yield _tried("sink", partial(_writable, settings.sink.path))
     yield _tried("journal", partial(_writable, settings.journal))
     master = conf_of(settings.spark)["spark.master"]
@@ -108,6 +110,14 @@ def _writable(path: Path) -> str:
     if not os.access(place, os.W_OK | os.X_OK):
         raise FatalError(f"{place} is not writable: give the right to write there, or another path")
     return f"{path} can be written"
+
+
+def _kafka(settings: Settings) -> str:
+    """Settings as librdkafka sees them, brokers, topics."""
+    from publisher.dispatch.kafka import KafkaDispatcher
+
+    job = settings.name
+    return KafkaDispatcher(settings.kafka, job, owner=job, lanes=settings.run.lanes).examine()
 
 
 def _executors(settings: Settings) -> str:

@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.catalogue import Table
 from publisher.database import DatabaseOptions, urls
+from publisher.dispatch.kafka_options import KafkaOptions, option_conflicts
 from publisher.errors import SettingsError, UsageError
 from publisher.filters import FilterOptions
+from publisher.given import given_settings
 from publisher.polls import PollOptions
-from publisher.sections import Problems, Section, unknown
+from publisher.sections import Problems, Section, flat, unknown
 from publisher.settings import (
     JobOptions,
     JournalOptions,
@@ -38,8 +41,9 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
     "database": (DatabaseOptions,),
     "tables": (Table,),
     "documents": (DocumentOptions, EnvelopeOptions, ValueOptions),
-    "dispatch": (SinkOptions,),
+    "dispatch": (SinkOptions, KafkaOptions),
     "journal": (JournalOptions,),
+    "acknowledge": (AcknowledgeOptions,),
     "run": (RunOptions,),
     "spark": (SparkOptions,),
 }
@@ -107,6 +111,8 @@ class _Reader:
         job = self._whole("job", JobOptions)
         database = self._database()
         documents = self._section("documents")
+        dispatch = self._section("dispatch")
+        journal = self._whole("journal", JournalOptions)
         settings = Settings(
             name=job.name or name,
             directory=self._directory,
@@ -117,12 +123,16 @@ class _Reader:
             values=documents.options(ValueOptions),
             envelope=self._envelope(documents),
             documents=documents.options(DocumentOptions),
-            sink=self._sink(),
-            journal=self._journal(),
+            sink=self._sink(dispatch),
+            kafka=self._kafka(dispatch),
+            journal=self._journal(journal),
+            retention=journal,
+            acknowledge=self._whole("acknowledge", AcknowledgeOptions),
             run=self._whole("run", RunOptions, lanes=self._overrides.lanes),
             spark=self._spark(),
         )
         documents.finish()
+        dispatch.finish()
         if self._problems:
             raise SettingsError(self._problems.lines)
         return settings
@@ -148,15 +158,24 @@ class _Reader:
     def _path(self, path: str | Path) -> Path:
         return self._directory / Path(path).expanduser()
 
-    def _sink(self) -> SinkOptions:
-        options = self._whole("dispatch", SinkOptions)
+    def _sink(self, section: Section) -> SinkOptions:
+        options = section.options(SinkOptions)
         return replace(options, path=self._path(options.path)) if options.path else options
 
-    def _journal(self) -> Path:
-        section = self._whole("journal", JournalOptions)
+    def _kafka(self, section: Section) -> KafkaOptions:
+        """With all values in full: tasks may run where a variable or a file is not there."""
+        place = (*section.place, "kafka")
+        own = Section(place, section.data.get("kafka", {}), self._problems)
+        section.data["kafka"] = settings = given_settings(own, self._directory)
+        options = section.options(KafkaOptions)
+        for name, problem in option_conflicts(replace(options, kafka=settings)):
+            own.problem(name, problem)
+        return options
+
+    def _journal(self, options: JournalOptions) -> Path:
         if self._overrides.journal is not None:
             return self._overrides.journal.absolute()
-        return self._path(section.path)
+        return self._path(options.path)
 
     def _envelope(self, section: Section) -> EnvelopeOptions:
         options = section.options(EnvelopeOptions)
@@ -266,7 +285,7 @@ class _Reader:
         section = self._section("spark")
         conf: dict[str, object] = {}
         for key in [key for key in section.data if key == "spark" or key.startswith("spark.")]:
-            conf |= _flat(key, section.data.pop(key))
+            conf |= flat(key, section.data.pop(key))
         if "conf" in section.data:
             section.problem(
                 "conf", 'write Spark\'s settings by their own names: "spark.driver.memory" = "4g"'
@@ -275,16 +294,6 @@ class _Reader:
         options = section.options(SparkOptions)
         section.finish()
         return options
-
-
-def _flat(name: str, value: object) -> dict[str, object]:
-    """``spark.sql.x = "y"`` without quotes around the name is tables in tables."""
-    if not isinstance(value, Mapping):
-        return {name: value}
-    flat: dict[str, object] = {}
-    for part, inner in value.items():
-        flat |= _flat(f"{name}.{part}", inner)
-    return flat
 
 
 def _anchored(url: str | None, directory: Path) -> str | None:

@@ -152,6 +152,16 @@ def option_defaults(kind: type) -> dict[str, object]:
     return found
 
 
+def flat(name: str, value: object) -> dict[str, object]:
+    """``spark.sql.x = "y"`` without quotes around the name is tables in tables."""
+    if not isinstance(value, Mapping):
+        return {name: value}
+    found: dict[str, object] = {}
+    for part, inner in value.items():
+        found |= flat(f"{name}.{part}", inner)
+    return found
+
+
 def _may_be_absent(kind: type) -> frozenset[str]:
     """Options that ``false`` leaves out, as TOML has no null: those that have a value by default."""
     hints = get_type_hints(kind)
@@ -204,6 +214,8 @@ def _place(key: Key) -> str:
     """``[documents] batch_size``, ``[[sources]] 2 delimiter``."""
     if key[:2] == ("spark", "conf"):
         key = ("spark", *key[2:])
+    if key[:2] == ("dispatch", "kafka"):
+        return f"[dispatch.kafka] {'.'.join(map(str, key[2:]))}".rstrip()
     if len(key) > 1 and isinstance(key[1], int):
         table = f"[[{key[0]}]]" + (f" {key[1] + 1}" if key[1] else "")
         rest = key[2:]

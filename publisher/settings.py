@@ -15,8 +15,10 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Len
 
+from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.catalogue import JobCatalogue, Table
 from publisher.database import DatabaseOptions, urls
+from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.errors import SettingsError, UsageError
 from publisher.filters import FilterOptions
 from publisher.polls import PollOptions
@@ -62,7 +64,7 @@ class SourceOptions:
 class SinkOptions:
     """``[dispatch]``."""
 
-    to: Literal["files"] = "files"
+    to: Literal["files", "kafka"] = "files"
     """Kind of the sink."""
     path: Path | None = None
     """Directory of the files; ``publish`` writes each run below its ``runs``."""
@@ -74,6 +76,10 @@ class JournalOptions:
 
     path: Path = Path(".xds-publisher")
     """Directory of the journals."""
+    retention_days: Annotated[float, Ge(0)] = 7.0
+    """Days for which journals of finished runs are kept."""
+    retention_runs: Annotated[int, Ge(1)] = 1_000
+    """Finished runs whose journals are kept, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +123,13 @@ class Settings:
     documents: DocumentOptions
     sink: SinkOptions
     """Where ``publish`` writes to."""
+    kafka: KafkaOptions
+    """How documents go to Kafka, wherever they do."""
     journal: Path
     """Directory of the journals of ``publish``."""
+    retention: JournalOptions
+    """How long they are kept."""
+    acknowledge: AcknowledgeOptions
     run: RunOptions
     spark: SparkOptions
 
@@ -162,8 +173,10 @@ class Settings:
                 )
             if source.table is not None and source.database is None:
                 problems.append(f"{place} table: of which database? Set [database] url or url_env")
-        if self.sink.path is None:
+        if self.sink.to == "files" and self.sink.path is None:
             problems.append("[dispatch] path: is required, the directory to write to")
+        if self.sink.to == "kafka" and not self.kafka.brokers:
+            problems.append('[dispatch] bootstrap: is required, the brokers as "HOST:PORT"')
         if problems:
             raise SettingsError(problems)
         return self
