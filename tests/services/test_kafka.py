@@ -58,14 +58,14 @@ def test_record_comes_back_whole(kafka: Topics) -> None:
     assert full.headers == (("name", b"\xff"), ("name", None))
 
 
-def test_topics_are_not_made_by_accident(kafka: Topics) -> None:
-    sender = producer(kafka.bootstrap, patience=0)
+def test_topics_are_not_made_by_accident(own_kafka: KafkaCluster) -> None:
+    sender = producer(own_kafka.bootstrap, patience=0)
     failed: list[KafkaError | None] = []
     sender.produce("never-made", b"value", on_delivery=lambda error, _: failed.append(error))
     sender.flush(60)
     assert [error and error.code() for error in failed] == [KafkaError.UNKNOWN_TOPIC_OR_PART]
     with pytest.raises(KafkaException):
-        kafka.read("never-made")
+        own_kafka.topics.read("never-made")
 
 
 def test_aborted_records_are_hidden_from_read_committed(kafka: Topics) -> None:

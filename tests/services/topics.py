@@ -61,7 +61,8 @@ class Topics:
     def drop(self) -> None:
         """Deletes the topics that were made."""
         if self.made:
-            for answer in self._admin().delete_topics(self.made).values():
+            admin = self._admin()  # its answers come only while it lives
+            for answer in admin.delete_topics(self.made).values():
                 answer.result(30)
             self.made.clear()
 
