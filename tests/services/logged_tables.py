@@ -141,8 +141,8 @@ class Logged:
         """One transaction of random changes; one of five is taken back."""
         keys = list(self.keys)
         actions: list[Callable[[sa.Connection, random.Random], None]] = [
-            self.insert, self.insert, self.update, self.update, self.update_some, self.rekey,
-            self.delete, self.replace, self.same,
+            self.insert, self.insert, self.insert, self.update, self.update,
+            self.update_some, self.rekey, self.delete, self.replace, self.same,
         ]  # fmt: skip
         try:
             with self.transaction(rng) as connection:

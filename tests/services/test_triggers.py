@@ -36,13 +36,11 @@ def test_a_model_that_follows_the_log_is_the_table(place: Place, style: Style, s
     rng = random.Random(f"{style} {seed}")
     logged = Logged(place, "usr", style, tuple(TYPES))
     model = Model(place.database())
-    for _ in range(8):
-        for _ in range(rng.randrange(1, 6)):
-            logged.work(rng, steps=rng.randrange(1, 7))
+    for _ in range(25):  # often: what is looked up late heals a loss
+        logged.work(rng, steps=rng.randrange(1, 6))
         model.follow()
         model.check(logged)
     assert set(model.types) == LOGGED_TYPES[style]
-    assert logged.keys
 
 
 def changes(place: Place) -> list[tuple[Any, ...]]:
