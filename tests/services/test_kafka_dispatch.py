@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from publisher.dispatch.kafka import KafkaDispatcher
 from publisher.dispatch.kafka_lane import LaneSending, LaneSent
 from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.kafka_records import SIZE_COLUMNS, LaneDocuments, sizes
+from publisher.dispatch.kafka_topics import TopicTemplate
+from publisher.dispatch.refusals import records
+from publisher.errors import FatalError, UnreachableError
 from publisher.journal.manifest import Journal, Manifest
 from tests.services.topics import Record, Topics
 from tests.unit.made_journals import Made, committed, documents, report
@@ -22,8 +35,8 @@ def pickled(lanes: Sequence[LaneSending]) -> list[LaneSent]:
     return [pickle.loads(pickle.dumps(lane)).send() for lane in lanes]
 
 
-def dispatcher(kafka: Topics, topic: str, lanes: int = 2, **options: object) -> KafkaDispatcher:
-    made = KafkaOptions(bootstrap=kafka.bootstrap, topic=topic, timeout=30, **options)  # type: ignore[arg-type]
+def dispatcher(topics: Topics, topic: str, lanes: int = 2, **options: object) -> KafkaDispatcher:
+    made = KafkaOptions(bootstrap=topics.bootstrap, topic=topic, timeout=30, **options)  # type: ignore[arg-type]
     return KafkaDispatcher(made, job=f"job-{topic}", owner=f"job-{topic}", lanes=lanes)
 
 
@@ -108,3 +121,187 @@ def test_a_record_has_key_and_headers(kafka: Topics, tmp_path: Path) -> None:
         "class-name": "pürse".encode(),
         "record-ids": b"10",
     }
+
+
+def test_topics_by_template_are_made_where_they_may_be(kafka: Topics, tmp_path: Path) -> None:
+    made = [Made(1, "<a/>"), Made(2, "<b/>", table="dpt"), Made(3, "<c/>", table="dpt")]
+    journal, manifest = committed(tmp_path / "journal", [made])
+    prefix = kafka.make()
+    sink = dispatcher(kafka, f"{prefix}.{{schema}}.{{table}}", 1)
+    sink = replace(sink, job=prefix, owner=prefix)
+    with pytest.raises(FatalError, match=rf"no topic {prefix}.indirect.dpt, .*nothing was sent"):
+        sent(sink, journal, manifest)
+    making = replace(sink.options, create_topics=True, partitions=2)
+    sent(replace(sink, options=making), journal, manifest)
+    assert texts(kafka.read(f"{prefix}.indirect.usr")) == ["<a/>"]
+    assert texts(kafka.read(f"{prefix}.indirect.dpt")) == ["<b/>", "<c/>"]
+    assert len(kafka.ends(f"{prefix}.indirect.dpt")) == 2
+
+
+def test_a_missing_topic_is_an_error_before_anything_is_made(kafka: Topics) -> None:
+    sink = dispatcher(kafka, "test-there-is-none")
+    for work in (sink.check, sink.prepare):
+        with pytest.raises(FatalError, match="create_topics"):
+            work("run")
+    assert not sink.dispatched("run")
+    with pytest.raises(KafkaException):
+        kafka.ends(sink.options.tokens_of(sink.job))
+
+
+def test_brokers_that_do_not_answer_are_unreachable() -> None:
+    options = KafkaOptions(bootstrap="127.0.0.1:9", timeout=2, kafka={"sasl.password": "s3cret"})
+    with pytest.raises(UnreachableError, match=r"127.0.0.1:9.*try again later") as error:
+        KafkaDispatcher(options, "job", "job", 1).check("run")
+    assert "s3cret" not in str(error.value)
+
+
+def test_a_token_topic_that_forgets_is_refused(kafka: Topics) -> None:
+    topic = kafka.make()
+    sink = dispatcher(kafka, topic, token_topic=kafka.make())
+    with pytest.raises(FatalError, match=r"cleanup\.policy delete"):
+        sink.check("run")
+
+
+def test_the_number_of_lanes_may_change_between_runs(kafka: Topics, tmp_path: Path) -> None:
+    topic = kafka.make()
+    made = documents(60)
+    for number, lanes in enumerate((1, 3, 2)):
+        part = made[number * 20 : number * 20 + 20]
+        split = [part[lane::lanes] for lane in range(lanes)]
+        run = f"job-00000{number}"
+        journal, manifest = committed(tmp_path / run, split, run=run)
+        sent(dispatcher(kafka, topic, lanes), journal, manifest)
+    found = texts(kafka.read(topic))
+    assert sorted(found) == sorted(document.text for document in made)
+    assert len(found) == 60
+
+
+def test_a_run_that_was_planned_anew_is_not_taken_for_the_first(
+    kafka: Topics, tmp_path: Path
+) -> None:
+    topic = kafka.make()
+    made = documents(2_000)
+    journal, manifest = committed(tmp_path / "one", [made])
+    sink = dispatcher(kafka, topic, 2, transaction_size=1_000)
+    with pytest.raises(FatalError, match="stop here"):
+        sent(replace(sink, still_mine=Stop(2)), journal, manifest)
+    assert len(kafka.read(topic)) == 1_000
+    journal, manifest = committed(tmp_path / "two", [made[::2], made[1::2]])
+    with pytest.raises(FatalError, match="planned anew"):
+        sent(sink, journal, manifest)
+    assert len(kafka.read(topic)) == 1_000
+
+
+@dataclass
+class Stop:
+    """Lets some transactions pass: it is asked once before the first."""
+
+    left: int
+
+    def __call__(self) -> None:
+        if self.left == 0:
+            raise FatalError("stop here")
+        self.left -= 1
+
+
+def test_what_stopped_goes_on_from_the_token(kafka: Topics, tmp_path: Path) -> None:
+    topic = kafka.make()
+    made = documents(3_000)
+    journal, manifest = committed(tmp_path / "journal", [made])
+    sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
+    for stop, count in ((1, 0), (2, 1_000), (2, 2_000)):
+        with pytest.raises(FatalError, match="stop here"):
+            sent(replace(sink, still_mine=Stop(stop)), journal, manifest)
+        assert len(kafka.read(topic)) == count
+    (told,) = sent(sink, journal, manifest)
+    assert told.documents == 1_000
+    assert by_key(kafka.read(topic)) == expected(made)
+
+
+def test_documents_that_are_too_large_are_refused_and_the_rest_is_sent(
+    kafka: Topics, tmp_path: Path
+) -> None:
+    topic = kafka.make(max_message_bytes=20_000)
+    made = documents(30)
+    for place in (3, 29):
+        made[place] = replace(made[place], text="x" * 20_000, records="1,2")
+    journal, manifest = committed(tmp_path / "journal", [made[:10], made[10:]])
+    sink = dispatcher(kafka, topic)
+    sent(sink, journal, manifest)
+    small = [document for document in made if len(document.text) < 20_000]
+    assert by_key(kafka.read(topic)) == expected(small)
+    (record,) = records(journal.root)
+    assert [(entry.lane, entry.document) for entry in record.refusals] == [(0, 3), (1, 19)]
+    assert {entry.reason for entry in record.refusals} == {"too-large"}
+    assert "takes 20,000" in record.refusals[0].detail
+    lines = (journal.root / "rejects.jsonl").read_text().splitlines()
+    told = [json.loads(line) for line in lines]
+    assert [(entry["position"], entry["records"]) for entry in told] == [
+        ("4", "1,2"),
+        ("30", "1,2"),
+    ]
+
+
+@pytest.mark.parametrize("own", [None, "9000"])
+def test_the_size_is_counted_to_the_byte(kafka: Topics, tmp_path: Path, own: str | None) -> None:
+    topic = kafka.make(max_message_bytes=10_000)
+    limit = int(own or 10_000)
+
+    def value(size: int) -> list[Made]:
+        return [Made(1, "y" * size, key="idu=ä" * 20, records=",".join(map(str, range(300))))]
+
+    near = limit - 1_500  # lengths take as many bytes as those that follow
+    probed, _ = committed(tmp_path / "near", [value(near)])
+    ((_, rows),) = lane_of(probed, 0, topic).rows(SIZE_COLUMNS)
+    exact = near + limit - int(sizes(rows, ("log",))[0])
+    lanes = [value(exact + more) for more in (-1, 0, 1)]
+    journal, manifest = committed(tmp_path / "journal", lanes)
+    settings = {"message.max.bytes": own} if own is not None else {}
+    sent(dispatcher(kafka, topic, 3, kafka=settings), journal, manifest)
+    (record,) = records(journal.root)
+    assert [entry.lane for entry in record.refusals] == [2]
+    assert len(kafka.read(topic)) == 2
+    if own is None:  # the broker itself sees it so
+        producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+        errors: list[object] = []
+        for number in range(3):
+            batch = next(lane_of(journal, number, topic).batches(0, 10))
+            ((name, value, headers),) = batch.records
+            producer.produce(
+                topic, value, name, headers=headers, on_delivery=lambda e, _: errors.append(e)
+            )
+            producer.flush(30)
+        assert [error is None for error in errors] == [True, True, False]
+
+
+def lane_of(journal: Journal, number: int, topic: str) -> LaneDocuments:
+    return LaneDocuments(number, journal.root, journal.root, ("log",), TopicTemplate(topic))
+
+
+def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) -> None:
+    topic = kafka.make(max_message_bytes=20_000)
+    made = documents(2_000)
+    made[1_500] = replace(made[1_500], text="x" * 20_000)
+    journal, manifest = committed(tmp_path / "journal", [made])
+    sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
+    with pytest.raises(FatalError, match="stop here"):
+        sent(replace(sink, still_mine=Stop(2)), journal, manifest)
+    (first,) = records(journal.root)
+    generous = {"max.message.bytes": "100000"}
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+    resource = ConfigResource(
+        ResourceType.TOPIC,
+        topic,
+        incremental_configs=[
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in generous.items()
+        ],
+    )
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result()
+    sent(sink, journal, manifest)
+    assert list(records(journal.root)) == [first]
+    assert len(kafka.read(topic)) == 1_999
+    sink.forget()
+    sent(sink, journal, manifest)
+    assert len(kafka.read(topic)) == 1_999 + 2_000
