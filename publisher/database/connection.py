@@ -157,6 +157,7 @@ class Database:
             except DBAPIError as error:
                 if not failures.is_lost(error):
                     raise
+                connection.invalidate()  # where it is alive, it is closed
                 self.engine.dispose()  # the other connections are as old as this one
                 raise LostError(self.scrubbed(error)) from error
 
