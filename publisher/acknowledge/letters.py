@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -84,6 +84,15 @@ def refused_of(refusals: Iterable[Refusal]) -> Refused:
     return {(entry.lane, entry.document): (entry.reason, entry.detail) for entry in refusals}
 
 
+class Group(NamedTuple):
+    """A row group of a decisions file: its number, its rows in the lane, least and greatest id."""
+
+    number: int
+    rows: slice
+    least: int
+    most: int
+
+
 class LaneLetters:
     """The letters of one lane's records of one source.
 
@@ -104,6 +113,7 @@ class LaneLetters:
                 f"{self._path} of the journal cannot be read ({error}): restore it; its run cannot be "
                 "acknowledged without it"
             ) from error
+        self.groups: list[Group] = list(_groups(self.file.metadata))
         self.bits: Codes = np.zeros(self.file.metadata.num_rows, np.uint8)
         """What each record of the lane asks for, ``NONE`` for those of other sources."""
         self.superseded: Ids = np.empty(0, np.int64)
@@ -112,21 +122,14 @@ class LaneLetters:
         """and of those which superseded them."""
         self._fill()
 
-    def firsts(self) -> Iterator[tuple[int, int]]:
-        """Number of the first row, and of the row group, for each of the row groups."""
-        first = 0
-        for number in range(self.file.num_row_groups):
-            yield first, number
-            first += self.file.metadata.row_group(number).num_rows
-
-    def read(self, group: int, columns: list[str]) -> pa.Table:
+    def read(self, group: Group, columns: list[str]) -> pa.Table:
         """Columns of a row group."""
-        return self.file.read_row_group(group, columns=columns, use_threads=False)
+        return self.file.read_row_group(group.number, columns=columns, use_threads=False)
 
     def _fill(self) -> None:
         superseded, by = [], []
-        for first, number in self.firsts():
-            table = self.read(number, _READ)
+        for group in self.groups:
+            table = self.read(group, _READ)
             outcomes = numbers(table["outcome"])
             bits = _OF_OUTCOME[outcomes]
             alone = pc.is_in(table["reason"], value_set=_LEFT_ALONE)
@@ -134,9 +137,9 @@ class LaneLetters:
             bits[~mine | (truth(alone) & (outcomes == Outcome.IGNORED))] = NONE
             if len(self._refused):
                 bits[np.isin(numbers(table["document"]), self._refused) & (bits == S)] = F
-            self.bits[first : first + len(bits)] = bits
+            self.bits[group.rows] = bits
             rows = np.flatnonzero(mine & (outcomes == Outcome.SUPERSEDED))
-            superseded.append(rows + first)
+            superseded.append(rows + group.rows.start)
             by.append(numbers(table["by"])[rows])
         if superseded:
             self.superseded, self.by = np.concatenate(superseded), np.concatenate(by)
@@ -202,13 +205,12 @@ def _merged(ids: Ids, bits: Codes) -> Marks:
 
 def _parts(lane: LaneLetters, low: int | None, high: int | None) -> Iterator[tuple[Ids, Codes]]:
     """Ids in [low, high) and their bits, of those records that ask for something."""
-    for first, number in lane.firsts():
-        least, most = _limits(lane.file.metadata, number)
-        if (high is not None and least >= high) or (low is not None and most < low):
+    for group in lane.groups:
+        if (high is not None and group.least >= high) or (low is not None and group.most < low):
             continue
-        table = lane.read(number, ["part", "high"])
+        table = lane.read(group, ["part", "high"])
         ids = numbers(table["high"])
-        bits = lane.bits[first : first + len(ids)]
+        bits = lane.bits[group.rows]
         wanted = (bits != NONE) & named(table)
         if low is not None:
             wanted &= ids >= low
@@ -227,9 +229,8 @@ def _ends(lanes: list[LaneLetters], window: int) -> list[int]:
     samples: list[Ids] = []
     weights: list[npt.NDArray[np.float64]] = []
     for lane in lanes:
-        for _, number in lane.firsts():
-            rows = lane.file.metadata.row_group(number).num_rows
-            least, most = _limits(lane.file.metadata, number)
+        for group in lane.groups:
+            rows, least, most = group.rows.stop - group.rows.start, group.least, group.most
             # in whole numbers: floating point has no place for the largest ids
             step = (most - least) // (_SAMPLES - 1)
             samples.append(np.array([*range(least, most, step or 1)][:_SAMPLES] or [most]))
@@ -243,14 +244,18 @@ def _ends(lanes: list[LaneLetters], window: int) -> list[int]:
     return np.unique(places[order][np.searchsorted(counted, cuts)]).tolist()  # type: ignore[no-any-return]
 
 
-def _limits(metadata: Any, group: int) -> tuple[int, int]:
-    """Least and greatest ``high`` of a row group."""
-    paths = (metadata.schema.column(leaf).path for leaf in range(metadata.num_columns))
-    leaf = next(leaf for leaf, path in enumerate(paths) if path == "high")
-    limits = metadata.row_group(group).column(leaf).statistics
-    if limits is None or not limits.has_min_max:
-        return _ANY
-    return limits.min, limits.max
+def _groups(metadata: Any) -> Iterator[Group]:
+    """The row groups of a decisions file."""
+    paths = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
+    leaf = paths.index("high")
+    first = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        limits = group.column(leaf).statistics
+        known = limits is not None and limits.has_min_max
+        least, most = (limits.min, limits.max) if known else _ANY
+        yield Group(number, slice(first, first + group.num_rows), least, most)
+        first += group.num_rows
 
 
 def named(table: pa.Table) -> npt.NDArray[np.bool_]:

@@ -62,28 +62,27 @@ def unnamed(lanes: list[LaneLetters]) -> Iterator[int | None]:
 
     All of them are rejected."""
     for lane in lanes:
-        for first, number in lane.firsts():
-            bits = lane.bits[first : first + lane.file.metadata.row_group(number).num_rows]
+        for group in lane.groups:
+            bits = lane.bits[group.rows]
             if not (bits == E).any():
                 continue
-            places = np.flatnonzero((bits == E) & ~named(lane.read(number, ["part"])))
+            places = np.flatnonzero((bits == E) & ~named(lane.read(group, ["part"])))
             if len(places):
-                raw = lane.read(number, ["raw"])["raw"].take(pa.array(places))
+                raw = lane.read(group, ["raw"])["raw"].take(pa.array(places))
                 yield from map(_written_id, raw.to_pylist())
 
 
 def _of_lane(lane: LaneLetters, refused: Refused, asked: int) -> Iterator[Told]:
     by = _superseders(lane, asked)
-    for first, number in lane.firsts():
-        rows = lane.file.metadata.row_group(number).num_rows
-        bits = lane.bits[first : first + rows]
+    for group in lane.groups:
+        bits = lane.bits[group.rows]
         places = np.flatnonzero((bits & asked) != NONE)
         if not len(places):
             continue
-        table = lane.read(number, _COLUMNS)
+        table = lane.read(group, _COLUMNS)
         found = table.append_column("named", pa.array(named(table))).take(pa.array(places))
         for place, entry in zip(places.tolist(), found.to_pylist(), strict=True):
-            yield _told(lane, first + place, int(bits[place]), entry, by, refused)
+            yield _told(lane, group.rows.start + place, int(bits[place]), entry, by, refused)
 
 
 def _told(
@@ -141,11 +140,10 @@ def _superseders(lane: LaneLetters, asked: int) -> dict[int, dict[str, Any]]:
 
 def _records(lane: LaneLetters, rows: Ids) -> Iterator[tuple[int, dict[str, Any]]]:
     """The records at these rows, which ascend."""
-    for first, number in lane.firsts():
-        count = lane.file.metadata.row_group(number).num_rows
-        low, high = np.searchsorted(rows, (first, first + count))
+    for group in lane.groups:
+        low, high = np.searchsorted(rows, (group.rows.start, group.rows.stop))
         if low == high:
             continue
-        table = lane.read(number, ["high", "reason", "document", "detail"])
-        taken = table.take(pa.array(rows[low:high] - first))
+        table = lane.read(group, ["high", "reason", "document", "detail"])
+        taken = table.take(pa.array(rows[low:high] - group.rows.start))
         yield from zip(rows[low:high].tolist(), taken.to_pylist(), strict=True)
