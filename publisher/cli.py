@@ -20,6 +20,7 @@ import click
 
 from publisher import __version__
 from publisher.commands.ddl import ddl
+from publisher.commands.retry import retry
 from publisher.errors import BudgetError, FindingsError, PublisherError, SettingsError, of_system
 
 if TYPE_CHECKING:
@@ -90,18 +91,18 @@ class Moment(click.ParamType[datetime]):
 
 
 class Target(click.ParamType[str]):
-    """Where documents go: a directory."""
+    """Where documents go: a directory, or topics of Kafka."""
 
-    name = "dir"
+    name = "target"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The directory as it was written."""
-        if value.startswith("kafka://"):
-            self.fail(
-                "this version writes to files only, Kafka comes later; give a directory", param, ctx
-            )
-        if "://" in value:
-            self.fail(f"{value!r} is no directory", param, ctx)
+        """The target as it was written."""
+        from publisher.dispatch.kafka_topics import SCHEME, KafkaTarget
+
+        if value.startswith(SCHEME):
+            KafkaTarget.parse(value)
+        elif "://" in value:
+            self.fail(f"{value!r} is no directory, and does not begin with {SCHEME}", param, ctx)
         return str(value)
 
 
@@ -111,7 +112,12 @@ _config_required = click.option(
     "-c", "--config", metavar="JOB.toml", type=PATH, required=True, help="Job file."
 )
 _to = click.option(
-    "--to", "target", type=Target(), required=True, help="Directory to write to, new or empty."
+    "--to",
+    "target",
+    type=Target(),
+    required=True,
+    metavar="DIR|kafka://HOST:PORT/TOPIC",
+    help="Directory to write to, new or empty, or topic to send to.",
 )
 _now = click.option(
     "--now", type=Moment(), help="Sets the clock, for events that lie in the future."
@@ -165,11 +171,11 @@ def cli(debug: bool) -> None:
 @_json
 def publish(config: Path, dry_run: bool, now: datetime | None, json_: bool, **said: Any) -> None:
     """Publish one job once, from its file."""
-    from publisher import job, output
+    from publisher import job, output, publishing
 
     settings = _settings(config, **said).for_publish()
     with output.progress() as progress:
-        work = job.rehearse if dry_run else job.publish
+        work = job.rehearse if dry_run else publishing.publish
         report = work(settings, now=now, progress=progress)
     _show(report, json_, settings.allowed_rejects(0))
 
@@ -199,7 +205,7 @@ def replay(
     json_: bool,
     **said: Any,
 ) -> None:
-    """Publish snapshots, files or directories, to a directory.
+    """Publish snapshots, files or directories, to a directory or to Kafka.
 
     The same replay again sends nothing more; cut short, it goes on.
     """
@@ -223,13 +229,17 @@ def replay(
 @cli.command()
 @click.argument("journal", type=PATH)
 @_to
+@_config
 @_again
 @_json
-def dispatch(journal: Path, target: str, again: bool, json_: bool) -> None:
-    """Send what a run planned to a further directory."""
+def dispatch(journal: Path, target: str, config: Path | None, again: bool, json_: bool) -> None:
+    """Send what a run planned to a further sink.
+
+    A job file is asked for [dispatch] only: how documents go to Kafka.
+    """
     from publisher import job
 
-    _show(job.dispatch(journal, target, again=again), json_, None)
+    _show(job.dispatch(journal, target, _settings(config), again=again), json_, None)
 
 
 @cli.command()
@@ -336,6 +346,7 @@ def _echo(lines: Iterable[str]) -> None:
 
 
 cli.add_command(ddl)
+cli.add_command(retry)
 
 
 def main() -> None:

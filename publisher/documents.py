@@ -38,6 +38,9 @@ DOCUMENT_SCHEMA = pa.schema(
 """One row for each document; see ``Document``."""
 
 
+_PLAIN_FIELDS = [name for name in Document._fields if name not in {"object", "position", "rows"}]
+
+
 @dataclass(frozen=True, slots=True)
 class Documents:
     """Documents of one source in the order of publishing, as a batch of ``DOCUMENT_SCHEMA``."""
@@ -60,11 +63,10 @@ class Documents:
     def __iter__(self) -> Iterator[Document]:
         for row in self.batch.to_pylist():
             yield Document(
-                Object(row["schema"], row["table"], row["key"]),
-                Position(row["part"], row["high"], row["low"], row["ordinal"]),
-                *(row[name] for name in Document._fields[2:7]),
-                tuple(row["rows"]),
-                row["records"],
+                object=Object(row["schema"], row["table"], row["key"]),
+                position=Position(row["part"], row["high"], row["low"], row["ordinal"]),
+                rows=tuple(row["rows"]),
+                **{name: row[name] for name in _PLAIN_FIELDS},
             )
 
     @property

@@ -53,6 +53,8 @@ def run_text(report: RunReport) -> Iterator[str]:
             yield f"  source     {source.name}: {source.read:,} read, {_counts(source.outcomes)}"
     operations = f" ({_counts(report.operations)})" if report.operations else ""
     yield f"  documents  {report.documents:,}{operations}, {report.bytes:,} bytes"
+    if report.statuses:
+        yield f"  statuses   {', '.join(f'{name} {n:,}' for name, n in report.statuses.items())}"
     if report.target:
         yield f"  written to {report.target}"
     if report.journal:

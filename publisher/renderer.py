@@ -203,14 +203,13 @@ class Renderer:
         """A query-back with the current values: of the named columns, or of all but the key."""
         meaning = self.meanings[change.event_type]
         part, values = meaning.part, row.values
-        attributes = [
-            part(
-                column.name, None, None if values[place] is None else column.convert(values[place])
-            )
-            for place, column in self.read_columns(
-                change.object, change.event_type, change.columns, row.columns
-            )
-        ]
+        attributes: list[str] = []
+        for place, column in self.read_columns(
+            change.object, change.event_type, change.columns, row.columns
+        ):
+            value = values[place]
+            xml = None if value is None else column.convert(value)
+            attributes.append(part(column.name, None, xml))
         return Piece(change, meaning.operation, "".join(attributes))
 
     def read_columns(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from publisher.dispatch.refusals import Refusal
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.report import RunReport
 
@@ -33,6 +35,9 @@ class Dispatcher(Protocol):
 
     def dispatched(self, run: str) -> bool:
         """Whether the sink has the run wholly."""
+
+    def refusals(self, journal: Journal) -> Sequence[Refusal]:
+        """The documents of a journal that the sink refuses for good, as far as it was asked."""
 
     def forget(self) -> None:
         """Makes the sink take once more what it has wholly."""

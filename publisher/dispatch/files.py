@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from heapq import merge
 from pathlib import Path
 from typing import Any
 
+from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UsageError
 from publisher.journal.durable import make_private, sync_folder, write_durably
 from publisher.journal.lane import LaneNames
@@ -81,6 +82,10 @@ class FileDispatcher:
         """Whether the directory has the run wholly."""
         path = self.directory / RUN
         return path.exists() and _run_of(path) == run
+
+    def refusals(self, journal: Journal) -> Sequence[Refusal]:  # noqa: ARG002 - whatever it is
+        """None: a directory takes every document."""
+        return ()
 
     def forget(self) -> None:
         """Takes the mark away that the run is here wholly, so that it is published again."""

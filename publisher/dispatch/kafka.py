@@ -23,7 +23,7 @@ from publisher.dispatch.kafka_records import LaneDocuments
 from publisher.dispatch.kafka_survey import GREATEST_MESSAGE, limits_of, refusals, topics_of
 from publisher.dispatch.kafka_tokens import WHOLE, Token, TokenPlace, read_tokens, write_tokens
 from publisher.dispatch.kafka_topics import SCHEME, TopicTemplate
-from publisher.dispatch.refusals import DispatchRecord, Refusal, read_record
+from publisher.dispatch.refusals import DispatchRecord, Refusal, joined, read_record
 from publisher.journal.durable import make_private, sync_folder, write_durably
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.report import RunReport
@@ -109,6 +109,11 @@ class KafkaDispatcher:
         found = self._tokens([0]).get(self._place.key(WHOLE))
         return found is not None and found.run == run
 
+    def refusals(self, journal: Journal) -> Sequence[Refusal]:
+        """The documents that are too large, as the dispatch record has them."""
+        record = read_record(journal.root, self._sink)
+        return record.refusals if record is not None else ()
+
     def forget(self) -> None:
         """Takes the tokens away, so that everything is sent once more."""
         place = self._place
@@ -130,14 +135,13 @@ class KafkaDispatcher:
             UnreachableError: The brokers do not answer.
         """
         journal.complete(manifest)
-        if self.dispatched(manifest.run):
-            record = read_record(journal.root, self._sink)
-        else:
-            record = self._sent(journal, manifest)
-        _write_rejects(journal, manifest, record.refusals if record is not None else ())
-        write_durably(journal.root / RUN, run_json(manifest, report))
+        if not self.dispatched(manifest.run):
+            self._sent(journal, manifest)
+        refusals = self.refusals(journal)
+        _write_rejects(journal, manifest, refusals)
+        write_durably(journal.root / RUN, run_json(manifest, joined(report, refusals)))
 
-    def _sent(self, journal: Journal, manifest: Manifest) -> DispatchRecord:
+    def _sent(self, journal: Journal, manifest: Manifest) -> None:
         clients, place, plan = self._clients, self._place, plan_of(manifest)
         topics = KafkaTopics.of(clients)
         topics.require_tokens(place.topic, max(self.lanes, manifest.lanes))
@@ -157,7 +161,6 @@ class KafkaDispatcher:
             self.still_mine()
         whole = Token(manifest.run, plan, sum(totals.values()))
         write_tokens(clients, place.topic, {(0, place.key(WHOLE)): whole})
-        return record
 
     def _survey(
         self, topics: KafkaTopics, lanes: Sequence[LaneDocuments], manifest: Manifest

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from publisher.change import Outcome
 from publisher.errors import FatalError
 from publisher.journal.durable import write_durably
+from publisher.journal.report import RunReport
 
 RECORD_FORMAT = 1
 TOO_LARGE = "too-large"
@@ -84,6 +87,36 @@ def records(root: Path) -> Iterator[DispatchRecord]:
     """
     for path in sorted(root.glob(f"{_PREFIX}*.json")):
         yield _read(path)
+
+
+def joined(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
+    """A report in which the records of refused documents are rejected, and not published."""
+    if not refusals:
+        return report
+    published, rejected = Outcome.PUBLISHED.name.lower(), Outcome.REJECTED.name.lower()
+    reasons = {outcome: dict(counts) for outcome, counts in report.reasons.items()}
+    moved = Counter[str]()
+    for refusal in refusals:
+        count = refusal.records.count(",") + 1
+        moved[refusal.source] += count
+        of_rejected = reasons.setdefault(rejected, {})
+        of_rejected[refusal.reason] = of_rejected.get(refusal.reason, 0) + count
+
+    def counted(outcomes: dict[str, int], records: int) -> dict[str, int]:
+        return outcomes | {
+            published: outcomes[published] - records,
+            rejected: outcomes[rejected] + records,
+        }
+
+    return replace(
+        report,
+        outcomes=counted(report.outcomes, moved.total()),
+        reasons=reasons,
+        sources=tuple(
+            replace(source, outcomes=counted(source.outcomes, moved[source.name]))
+            for source in report.sources
+        ),
+    )
 
 
 def _read(path: Path) -> DispatchRecord:

@@ -41,7 +41,7 @@ DECISION_SCHEMA = pa.schema(
 file and ``document`` one of the lane's document index; -1 where there is none."""
 
 _REPEATING = ["source", "part", "split", "records", "schema", "table", "event_type", "reason"]
-_ROWS_TO_WRITE = 50_000
+_ROWS_TO_WRITE = 20_000
 _NONE = -1
 _REASONS = pa.array([reason.value for reason in Reason])
 _REASON_CODES = {reason: code for code, reason in enumerate(Reason)}

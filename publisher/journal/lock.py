@@ -12,18 +12,18 @@ from publisher.errors import UsageError
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
+def locked(directory: Path, *, wait: bool = False) -> Iterator[None]:
     """Holds the lock of a directory, which is made where it is missing.
 
     Raises:
-        UsageError: Another program holds it.
+        UsageError: Another program holds it, and we do not wait.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = directory / "lock"
     descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)  # works on a read-only disk, too
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError as error:
             raise UsageError(
                 f"another program is working in {directory}: wait until it has ended"

@@ -29,6 +29,14 @@ DOCUMENT_STAGING = ".staging"
 
 
 @dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file that was read, and how long it was, in bytes."""
+
+    path: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceEntry:
     """A source of the run, as plain values: its splits and the options that it was read with."""
 
@@ -41,6 +49,8 @@ class SourceEntry:
     """Number of its first split in the run."""
     table: str | None = None
     """The table, where it was read live."""
+    files: tuple[FileEntry, ...] = ()
+    """The files, where it was read from files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +98,14 @@ class Manifest:
 
     @classmethod
     def _loaded(cls, loaded: dict[str, Any]) -> Manifest:
-        sources = [
-            SourceEntry(**entry | {"splits": tuple(entry["splits"])}) for entry in loaded["sources"]
-        ]
+        sources = [_source(entry) for entry in loaded["sources"]]
         results = [LaneResult.from_json(json.dumps(result)) for result in loaded["results"]]
         return cls(**loaded | {"sources": tuple(sources), "results": tuple(results)})
+
+
+def _source(entry: dict[str, Any]) -> SourceEntry:
+    read = tuple(FileEntry(**file) for file in entry.get("files", ()))
+    return SourceEntry(**entry | {"splits": tuple(entry["splits"]), "files": read})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +141,18 @@ class Journal:
         (self.root / MANIFEST).unlink(missing_ok=True)
 
     def mark_sent(self) -> None:
-        """Notes that the sink has the run wholly."""
+        """Notes that the sink has the run wholly, and that the rows of its logs know it."""
         write_durably(self.root / SENT, "")
 
     @property
     def is_sent(self) -> bool:
-        """Whether the sink has the run wholly."""
+        """Whether that was noted."""
         return (self.root / SENT).exists()
+
+    @property
+    def sent_at(self) -> float:
+        """When it was noted that the sink has the run, in seconds since 1970-01-01 UTC."""
+        return (self.root / SENT).stat().st_mtime
 
     def begin(self, documents: Path) -> None:
         """Makes the folders of a run, without what a run that never committed has left."""

@@ -37,6 +37,8 @@ class RunReport:
     operations: dict[str, int]
     bytes: int
     seconds: dict[str, float] = field(default_factory=dict)
+    statuses: dict[str, int] = field(default_factory=dict)
+    """Rows of event logs by the status that was written; D were deleted."""
     notes: tuple[str, ...] = ()
     samples: tuple[str, ...] = ()
 
@@ -130,3 +132,9 @@ def report_of(
         bytes=sum(result.bytes for result in manifest.results),
         seconds=seconds,
     )
+
+
+def nothing_read(run: str) -> RunReport:
+    """The report of a start that found nothing new."""
+    outcomes = outcome_counts(())
+    return RunReport(run, "nothing new to read", "", "", 0, outcomes, {}, (), 0, {}, 0)

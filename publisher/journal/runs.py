@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from publisher.errors import UsageError
 from publisher.journal.durable import write_durably
+from publisher.journal.files import PublishedFiles
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 
 JOURNAL = "_journal"
@@ -20,6 +22,9 @@ JOURNAL = "_journal"
 RUN = "run.json"
 """Report of a run among the documents that it published."""
 _LAST = "last-run"
+_LANES = "lanes"
+_FILES = "published-files.json"
+_SECONDS_A_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,14 @@ class Journals:
         (self.root / self._id(number)).mkdir(mode=0o700)
         return self._id(number)
 
+    def lanes(self, wanted: int) -> int:
+        """The greatest number of lanes that the job ever used; notes it where ``wanted`` is more."""
+        path = self.root / _LANES
+        used = int(path.read_text()) if path.exists() else 0
+        if wanted > used:
+            write_durably(path, f"{wanted}\n")
+        return max(wanted, used)
+
     def discard_unplanned(self) -> list[str]:
         """Removes the runs that are not planned wholly: nothing was sent from them."""
         runs = [self._id(number) for number in self._numbers()]
@@ -61,6 +74,29 @@ class Journals:
             manifest = journal.manifest()
             if manifest is not None:
                 yield journal, manifest
+
+    def published_files(self) -> PublishedFiles:
+        """The files that runs have published, or planned to."""
+        manifests = [manifest for _, manifest in self.planned()]
+        return PublishedFiles.read(self.root / _FILES).with_runs(manifests)
+
+    def expire(self, *, days: float, most: int) -> list[str]:
+        """Removes finished runs that ended more than ``days`` ago, and the oldest beyond ``most``."""
+        done = [(journal, manifest) for journal, manifest in self.planned() if journal.is_sent]
+        oldest = time.time() - days * _SECONDS_A_DAY
+        beyond = max(0, len(done) - most)
+        gone = [
+            (journal, manifest)
+            for number, (journal, manifest) in enumerate(done)
+            if number < beyond or journal.sent_at < oldest
+        ]
+        if gone:
+            published = PublishedFiles.read(self.root / _FILES)
+            published.with_runs([manifest for _, manifest in gone]).write(self.root / _FILES)
+        for journal, _ in gone:
+            journal.forget()  # first: without it, what a crash leaves is taken away at the next start
+            shutil.rmtree(journal.root)
+        return [manifest.run for _, manifest in gone]
 
     def _id(self, number: int) -> str:
         return f"{self.job}-{number:06d}"

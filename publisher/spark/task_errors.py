@@ -21,11 +21,11 @@ _MARKED = re.compile(re.escape(_MARK) + r"(\{.*\})")
 _MESSAGES = (
     (
         re.compile(r"No space left on device|Disk quota exceeded"),
-        "Spark's files have no room: free space or set spark.local.dir in [spark.conf]",
+        "Spark's files have no room: free space or set spark.local.dir in [spark]",
     ),
     (
         re.compile(r"ModuleNotFoundError: No module named '[^']*'"),
-        "install the pinned packages on the nodes or set spark.pyspark.python in [spark.conf]",
+        "install the pinned packages on the nodes or set spark.pyspark.python in [spark]",
     ),
     (
         re.compile(r"java\.lang\.OutOfMemoryError"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,18 +94,21 @@ def live_job(place: Place, base: Path) -> Job:
 
 def test_live_log_is_published_as_its_snapshot_is(place: Place, tmp_path: Path) -> None:
     job = live_job(place, tmp_path)
-    before = statuses(place)
     code, report, err = job.invoke("publish")
     assert code == 4, err  # all is done, but a budget of 0 does not allow rejects
     assert "allowed: 0" in err
-    assert "statuses are not written back" in err
     assert report["target"] == str(job.directory(1))
     expected = log.fates(database=True)
     expected["ignored status"] -= 1  # the query does not read it
     journal = job.journal(1)
     assert log.counted(journal) == +expected
     assert report["read"] == len(NEW)
-    assert statuses(place) == before
+    letters = Counter(status for _, status in statuses(place))
+    changed = letters - Counter(row["status"] for row in ROWS)
+    assert report["statuses"] == dict(changed)
+    # a record_id that stands twice: both rows are told that one of them was rejected
+    assert changed["E"] == report["outcomes"]["rejected"] + 1
+    assert letters["N"] == report["outcomes"]["held"] == 0
 
     (tmp_path / "log.csv").write_text(csv_text(ROWS))
     code, again, err = job.invoke("replay", tmp_path / "log.csv", "--to", tmp_path / "replayed")
@@ -114,7 +118,19 @@ def test_live_log_is_published_as_its_snapshot_is(place: Place, tmp_path: Path) 
     )
     assert again["reasons"]["rejected"] == report["reasons"]["rejected"]
 
-    assert job.invoke("publish")[0] == 4
+    code, nothing, err = job.invoke("publish")
+    assert (code, nothing["read"], err) == (0, 0, "")
+
+
+def test_statuses_can_be_left_as_they_are(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    rest = f'[acknowledge]\nwrite_status = false\n[database]\nurl = "{place.url}"\n'
+    job = Job(tmp_path).write(SOURCE, rest)
+    before = statuses(place)
+    _, _, err = job.invoke("publish")
+    assert "statuses are not written back" in err
+    assert statuses(place) == before
+    job.invoke("publish")
     assert log.published(job.directory(2)) == log.published(job.directory(1))
 
 
@@ -143,7 +159,12 @@ def test_rows_are_read_back_and_explained(place: Place, tmp_path: Path) -> None:
     assert "several rows" in refused.meaning
 
 
+def place_of(job: Job) -> Place:
+    return sqlite_place(job.base / "log.db")
+
+
 def two_sources(tmp_path: Path) -> Job:
+    tmp_path.mkdir(exist_ok=True)
     place = sqlite_place(tmp_path / "log.db")
     make_tables(place)
     log.write_csv(tmp_path / "log.csv", ROWS)
@@ -216,8 +237,15 @@ def test_planned_run_that_was_not_sent_is_sent_first(
     assert (job.directory(1) / "run.json").exists() == (step == "mark_sent")
     _, report, err = job.invoke("publish")
     assert "run two-000001, which an earlier start had planned, was sent first" in err
-    assert report["run"] == "two-000002"
-    assert log.published(job.directory(1)) == log.published(job.directory(2))
+    assert (report["run"], report["read"]) == ("two-000002", 0)
+    other = two_sources(tmp_path / "undisturbed")
+    other.invoke("publish")
+    for files in zip(
+        *(log.published(each.directory(1)).items() for each in (job, other)), strict=True
+    ):
+        (name, content), (_, expected) = files
+        assert content == expected.replace(b"/undisturbed/", b"/"), name
+    assert statuses(place_of(job)) == statuses(place_of(other))
     assert not log.left_over(job.base)
     assert "two-000001" not in job.invoke("publish")[2]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from publisher import job
+from publisher import job, run
 from publisher.job_file import load
 from publisher.journal.manifest import DOCUMENT_STAGING, Manifest
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
         if not child:
             death = Death(step, directory)
             planned = Manifest.from_json(manifest.read_text(), manifest)
-            job._plan = lambda order, *_: death.plan(order, planned, staged)  # noqa: B023
+            run.plan = lambda order, *_: death.plan(order, planned, staged)  # noqa: B023
             sys.addaudithook(death.hook)
             job.replay(load(job_file), [snapshot], str(directory), again=bool(finished))
             os._exit(0)
@@ -61,7 +61,7 @@ class Death:
         if not self.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def plan(self, order: job.Order, planned: Manifest, staged: Path) -> Manifest:
+    def plan(self, order: run.Order, planned: Manifest, staged: Path) -> Manifest:
         """What stands in for planning: the staged files, and their commit."""
         order.journal.begin(self.directory)
         self.waiting = True

@@ -56,6 +56,9 @@ def doubling_shuffle(unpack: Tasks) -> Tasks:
 
 def losing_plan(plan_lane: Tasks) -> Tasks:
     def planned(*arguments: object, **named: object) -> object:
+        import pyarrow.compute as pc
+
+        from publisher.documents import Documents
         from publisher.plan import Planner  # in the task
 
         close, take = Planner._close, Planner.take
@@ -64,8 +67,12 @@ def losing_plan(plan_lane: Tasks) -> Tasks:
             if poll.first.position.high != 17:
                 close(self, poll)
 
-        def forgetting(self: Any, documents: Any) -> None:
-            take(self, [found for found in documents if found[1].position.high != 17])
+        def forgetting(self: Any, documents: Any, singles: Any) -> None:
+            kept = [
+                Documents(found.batch.filter(pc.not_equal(found.batch["high"], 17)))
+                for found in documents
+            ]
+            take(self, kept, singles)
 
         # whichever of the two plans it: change by change, or by the column
         Planner._close, Planner.take = forgetful, forgetting  # type: ignore[method-assign]

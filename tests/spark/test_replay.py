@@ -14,6 +14,7 @@ from publisher.cli import cli
 from publisher.errors import InternalError, PublisherError, UsageError
 from publisher.explain import explain
 from publisher.job import dispatch, replay
+from publisher.job_file import defaults
 from publisher.journal.report import RunReport
 from publisher.spark.ranks import ranked
 from tests.spark import whole_log as log
@@ -172,14 +173,14 @@ def test_dispatch_to_a_further_directory_gives_equal_bytes(csv_run: Run, base: P
     assert "published" in out
     assert log.published(further) == log.published(target)
     assert not log.left_over(further)
-    assert dispatch(target, str(further)).state == "already published"
+    assert dispatch(target, str(further), defaults()).state == "already published"
     (further / "part-00000.xds").write_text("damaged")
-    assert dispatch(target, str(further), again=True).state == "published"
+    assert dispatch(target, str(further), defaults(), again=True).state == "published"
     assert log.published(further) == log.published(target)
     with pytest.raises(UsageError, match="not empty"):
-        dispatch(target, str(base))
+        dispatch(target, str(base), defaults())
     with pytest.raises(UsageError, match="no journal"):
-        dispatch(base / "log.csv", str(further))
+        dispatch(base / "log.csv", str(further), defaults())
 
 
 EXPLAINED = {

@@ -1,0 +1,49 @@
+"""Epochs: of several instances of a job the newest works, the others stop.
+
+An instance takes the next epoch when it starts, and asks before everything that others see whether
+its own is still the last.  One that was paused for any time learns so that it has been replaced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from publisher.errors import FatalError
+from publisher.journal.durable import write_durably
+from publisher.journal.lock import locked
+
+_EPOCH = "epoch"
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The epoch of an instance; calling it raises ``FatalError`` where it is over."""
+
+    path: Path
+    number: int
+
+    def __call__(self) -> None:
+        """Raises ``FatalError`` where a newer instance has begun."""
+        last = _last(self.path)
+        if last != self.number:
+            raise FatalError(
+                f"a newer instance of the job works in {self.path.parent} (epoch {last}, this one has "
+                f"{self.number}): this one stops; let one instance run at a time"
+            )
+
+
+def next_epoch(root: Path) -> Epoch:
+    """Begins an epoch in a job's directory, which is made where it is missing."""
+    path = root / _EPOCH
+    with locked(root, wait=True):
+        epoch = Epoch(path, 1 + _last(path))
+        write_durably(path, f"{epoch.number}\n")
+    return epoch
+
+
+def _last(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except FileNotFoundError:
+        return 0

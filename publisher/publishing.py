@@ -1,0 +1,187 @@
+"""A job at work: finish what an earlier start left, read, plan, dispatch, acknowledge."""
+
+# ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from publisher.acknowledge.letters import refused_of
+from publisher.acknowledge.rows import acknowledge
+from publisher.dispatch.contract import Dispatcher
+from publisher.dispatch.files import FileDispatcher
+from publisher.journal.epoch import Epoch, next_epoch
+from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.report import RunReport, nothing_read
+from publisher.journal.runs import Journals
+from publisher.run import Order, microseconds, planned_and_sent, sent, told
+from publisher.settings import Settings, SourceSettings
+from publisher.sources.snapshots import files
+from publisher.spark.engine import Engine, Progress
+
+STATUS_NOTE = (
+    "statuses are not written back: rows of the event log stay N, the next publish sends them again"
+)
+_RUNS = "runs"
+_DOCUMENTS = "documents"
+
+
+class Publishing:
+    """One instance of a job.  Of several the newest works, see ``journal.epoch``."""
+
+    def __init__(
+        self, settings: Settings, engine: Engine, progress: Progress | None = None
+    ) -> None:
+        """Takes the job over from older instances, and the lanes of its sink with it."""
+        self._settings = settings.for_publish()
+        self._engine = engine
+        self._progress = progress
+        self._journals = Journals((settings.journal / settings.name).absolute(), settings.name)
+        self._epoch: Epoch = next_epoch(self._journals.root)
+        self._lanes = self._journals.lanes(settings.run.lanes)
+        if settings.sink.to == "kafka":
+            self._dispatcher("").prepare("")
+
+    def finish(self) -> list[str]:
+        """Sends and acknowledges what is planned; throws away what is not planned wholly.
+
+        Nothing was sent of what is thrown away.  Gives what there is to say about it.
+        """
+        self._epoch()
+        for run in self._journals.discard_unplanned():
+            if self._settings.sink.to == "files":
+                FileDispatcher(self._directory(run)).discard()
+        notes = []
+        for journal, manifest in self._journals.unsent():
+            dispatcher = self._dispatcher(manifest.run)
+            dispatcher.prepare(manifest.run)
+            report = told(manifest, journal, "published", dispatcher)
+            if not dispatcher.dispatched(manifest.run):
+                report = sent(journal, manifest, dispatcher)
+            self._acknowledged(journal, manifest, report, dispatcher)
+            notes.append(f"run {manifest.run}, which an earlier start had planned, was sent first")
+        return notes
+
+    def once(self, now: datetime | None = None, lanes: int | None = None) -> RunReport | None:
+        """Publishes what the sources have now; ``None`` where no file is new and no table is read.
+
+        Raises:
+            PublisherError: See ``errors``.
+        """
+        sources = tuple(self._new_files())
+        if not any(source.snapshots or source.table for source in sources):
+            return None  # no file is new
+        settings = replace(self._settings, sources=sources)
+        if lanes is not None:
+            settings = replace(settings, run=replace(settings.run, lanes=lanes))
+        run = self._journals.next_run()
+        journal = self._journals.journal(run)
+        dispatcher = self._dispatcher(run)
+        dispatcher.prepare(run)
+        order = Order(
+            run,
+            settings,
+            microseconds(now),
+            journal,
+            self._directory(run),
+            still_mine=self._epoch,
+        )
+        report = planned_and_sent(order, dispatcher, self._engine, self._progress)
+        manifest = journal.manifest()
+        assert manifest is not None
+        return self._acknowledged(journal, manifest, report, dispatcher)
+
+    def expire(self) -> None:
+        """Removes journals that are done with and older than they are kept."""
+        kept = self._settings.retention
+        self._epoch()
+        self._journals.expire(days=kept.retention_days, most=kept.retention_runs)
+
+    def _acknowledged(
+        self, journal: Journal, manifest: Manifest, report: RunReport, dispatcher: Dispatcher
+    ) -> RunReport:
+        """Tells the rows of live event logs what became of them, then notes that the run is done."""
+        refused = refused_of(dispatcher.refusals(journal))
+        statuses: Counter[str] = Counter()
+        databases = {source.name: source.database for source in self._settings.sources}
+        for number, entry in enumerate(manifest.sources):
+            database = databases.get(entry.name)
+            if entry.table is not None and database is not None:
+                done = acknowledge(
+                    journal,
+                    manifest,
+                    number,
+                    database,
+                    self._settings.acknowledge,
+                    refused=refused,
+                    still_mine=self._epoch,
+                )
+                statuses.update(done.changed)
+        self._epoch()
+        journal.mark_sent()
+        report = replace(report, statuses=dict(sorted(statuses.items())))
+        live = any(entry.table is not None for entry in manifest.sources)
+        if live and not self._settings.acknowledge.write_status:
+            return with_notes(report, [STATUS_NOTE])
+        return report
+
+    def _new_files(self) -> Iterator[SourceSettings]:
+        """The sources, those of files with the files that no run has published yet."""
+        known = self._journals.published_files()
+        for source in self._settings.sources:
+            if source.table is None:
+                paths = [path.absolute() for path in files(source.snapshots)]
+                yield replace(source, snapshots=tuple(known.new_of(source.name, paths)))
+            else:
+                yield source
+
+    def _directory(self, run: str) -> Path:
+        """Where the documents of a run lie."""
+        if self._settings.sink.to == "kafka":
+            return self._journals.journal(run).root / _DOCUMENTS
+        assert self._settings.sink.path is not None
+        return self._settings.sink.path.absolute() / _RUNS / run
+
+    def _dispatcher(self, run: str) -> Dispatcher:
+        if self._settings.sink.to == "files":
+            return FileDispatcher(self._directory(run))
+        from publisher.dispatch.kafka import KafkaDispatcher
+
+        name = self._settings.name
+        return KafkaDispatcher(
+            self._settings.kafka,
+            job=name,
+            owner=name,
+            lanes=self._lanes,
+            run_lanes=self._engine.send,
+            still_mine=self._epoch,
+        )
+
+
+def publish(
+    settings: Settings, *, now: datetime | None = None, progress: Progress | None = None
+) -> RunReport:
+    """Publishes once what the sources of a job have.
+
+    A run that an earlier start planned but did not send wholly is sent first.
+
+    Raises:
+        SettingsError: The job file lacks something that publishing needs.
+        PublisherError: See ``errors``.
+    """
+    with Engine(settings.spark) as engine:
+        engine.warm_up()
+        job = Publishing(settings, engine, progress)
+        notes = job.finish()
+        report = job.once(now)
+        job.expire()
+    return with_notes(report or nothing_read(settings.name), notes)
+
+
+def with_notes(report: RunReport, notes: Sequence[str]) -> RunReport:
+    """A report with more to say."""
+    return replace(report, notes=(*report.notes, *notes))

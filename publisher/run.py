@@ -1,0 +1,240 @@
+"""One run: read, normalise, lanes, plan, journal, dispatch."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from publisher.dispatch.contract import Dispatcher
+from publisher.dispatch.refusals import joined
+from publisher.errors import FatalError
+from publisher.filters import Window
+from publisher.journal.lane import LaneResult
+from publisher.journal.manifest import DOCUMENT_STAGING, FileEntry, Journal, Manifest, SourceEntry
+from publisher.journal.report import RunReport, conserve, report_of
+from publisher.settings import Settings, SourceSettings
+from publisher.sources.event_log_table import EventLogTable
+from publisher.sources.registry import reader_of
+from publisher.spark.engine import Engine, Progress
+from publisher.tasks import AnySource, AnySplit, Rules, SourceWork, Work
+from publisher.xds.values import text_of
+
+SPLITS = 8
+"""Parts to read at the least, so that all cores have work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A run that is to be done.  ``clock`` is its now, in microseconds since 1970-01-01 UTC;
+    ``directory`` is where its documents go.  ``still_mine`` is called before what others see, and
+    raises where another instance of the job has taken over."""
+
+    run: str
+    settings: Settings
+    clock: int
+    journal: Journal
+    directory: Path
+    window: Window | None = None
+    still_mine: Callable[[], None] | None = None
+
+
+def planned_and_sent(
+    order: Order, dispatcher: Dispatcher, engine: Engine, progress: Progress | None
+) -> RunReport:
+    """Plans unless it is planned already, then dispatches."""
+    seconds: dict[str, float] = {}
+    manifest = order.journal.manifest()
+    if manifest is None:
+        manifest = plan(order, engine, seconds, progress)
+    return sent(order.journal, manifest, dispatcher, seconds)
+
+
+def sent(
+    journal: Journal,
+    manifest: Manifest,
+    dispatcher: Dispatcher,
+    seconds: dict[str, float] | None = None,
+) -> RunReport:
+    """Sends what the sink does not have yet of a planned run."""
+    seconds = {} if seconds is None else seconds
+    with _timed(seconds, "dispatch"):
+        dispatcher.dispatch(
+            journal, manifest, told(manifest, journal, "published", dispatcher, seconds)
+        )
+    return told(manifest, journal, "published", dispatcher, seconds)
+
+
+def told(
+    manifest: Manifest,
+    journal: Journal,
+    state: str,
+    dispatcher: Dispatcher,
+    seconds: dict[str, float] | None = None,
+) -> RunReport:
+    """What is to be said of a run, with what the sink has refused of it."""
+    report = report_of(
+        manifest,
+        state=state,
+        journal=str(journal.root),
+        target=dispatcher.target,
+        seconds=dict(seconds or {}),
+    )
+    return joined(report, dispatcher.refusals(journal))
+
+
+def microseconds(moment: datetime | None) -> int:
+    """A moment, or now, in microseconds since 1970-01-01 UTC."""
+    moment = moment or datetime.now(UTC)
+    return int(moment.timestamp()) * 1_000_000 + moment.microsecond
+
+
+def plan(
+    order: Order, engine: Engine, seconds: dict[str, float], progress: Progress | None
+) -> Manifest:
+    """Plans all lanes in one Spark job and commits the journal."""
+    begun, starting = time.monotonic(), engine.seconds
+    engine.warm_up()
+    with ExitStack() as stack:
+        read = {source.name: _files_of(source) for source in order.settings.sources}
+        work = _work(order, stack)
+        order.journal.begin(order.directory)
+        results = engine.plan(
+            work,
+            staging=order.journal.staging,
+            documents=order.directory / DOCUMENT_STAGING,
+            progress=progress,
+        )
+    session = engine.seconds - starting
+    seconds["session"] = round(session, 3)
+    seconds["plan"] = round(time.monotonic() - begun - session, 3)
+    with _timed(seconds, "commit"):
+        manifest = _manifest(order, work, results, read)
+        if order.still_mine is not None:
+            order.still_mine()
+        order.journal.commit(manifest)
+    return manifest
+
+
+def _work(order: Order, stack: ExitStack) -> Work:
+    """What the tasks do; ``stack`` keeps open what they read from until they have ended."""
+    settings = order.settings
+    return Work(
+        sources=tuple(
+            SourceWork(
+                name=source.name,
+                source=reader,
+                splits=splits,
+                filters=source.filters,
+                polls=source.polls,
+                identifier_case=source.options.identifier_case,
+                window=order.window,
+            )
+            for source, reader, splits in _opened(settings.sources, stack)
+        ),
+        rules=Rules(
+            documents=settings.documents,
+            envelope=settings.envelope,
+            values=settings.values,
+            tables=settings.tables,
+            database=settings.database,
+        ),
+        lanes=settings.run.lanes,
+        clock=order.clock,
+    )
+
+
+def _opened(
+    sources: Sequence[SourceSettings], stack: ExitStack
+) -> Iterator[tuple[SourceSettings, AnySource, tuple[AnySplit, ...]]]:
+    for source in sources:
+        if source.table is None:
+            reader = reader_of(source.format, source.options, source.reading)
+            splits = reader.splits(source.snapshots, SPLITS) if source.snapshots else ()
+            yield source, reader, tuple(splits)
+        else:
+            assert source.database is not None  # for_publish has seen to it
+            live = EventLogTable(source.options, source.database, source.table, text_of)
+            yield source, live, stack.enter_context(live.opened(SPLITS))
+
+
+def _files_of(source: SourceSettings) -> tuple[FileEntry, ...]:
+    return tuple(FileEntry(str(path), path.stat().st_size) for path in source.snapshots)
+
+
+def _manifest(
+    order: Order,
+    work: Work,
+    results: Sequence[LaneResult],
+    read: Mapping[str, tuple[FileEntry, ...]],
+) -> Manifest:
+    numbers = iter(range(len(work.splits())))
+    splits = [[next(numbers) for _ in source.splits] for source in work.sources]
+    return Manifest(
+        run=order.run,
+        job=order.settings.name,
+        lanes=work.lanes,
+        clock=_iso(work.clock),
+        settings=json.loads(order.settings.meaning()),
+        sources=tuple(_entries(order.settings, work, read)),
+        results=tuple(results),
+        documents=_relative(order.directory, order.journal.root),
+        records_read=conserve(results, splits),
+    )
+
+
+def _entries(
+    settings: Settings, work: Work, files: Mapping[str, tuple[FileEntry, ...]]
+) -> Iterator[SourceEntry]:
+    first = 0
+    for source, read in zip(work.sources, settings.sources, strict=True):
+        yield SourceEntry(
+            name=source.name,
+            format=source.source.format,
+            splits=tuple(asdict(split) for split in source.splits),
+            options=_plain(asdict(read.options)),
+            reading=_plain(asdict(read.reading)),
+            first_split=first,
+            table=read.table,
+            files=_unchanged(read, files[source.name]),
+        )
+        first += len(source.splits)
+
+
+def _unchanged(source: SourceSettings, before: tuple[FileEntry, ...]) -> tuple[FileEntry, ...]:
+    """The files as they were before they were read.  Raises ``FatalError`` where one has changed."""
+    for then, now in zip(before, _files_of(source), strict=True):
+        if then != now:
+            raise FatalError(
+                f"{then.path} was written to while it was read ({then.bytes:,} bytes before, "
+                f"{now.bytes:,} after): write files elsewhere, then move them here"
+            )
+    return before
+
+
+def _plain(options: dict[str, object]) -> dict[str, object]:
+    return dict(json.loads(json.dumps(options, default=str)))
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds[phase] = round(time.monotonic() - start, 3)
+
+
+def _iso(microseconds: int) -> str:
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat()
+
+
+def _relative(path: Path, base: Path) -> str:
+    """Relative where both lie together, so that they can be moved."""
+    if base.parent == path:
+        return ".."
+    return path.name if path.parent == base else str(path)

@@ -1,0 +1,85 @@
+"""The engine of a start of the program: one Spark session, made when the first job needs it."""
+
+# ruff: noqa: PLC0415 - commands that need no Spark must not load it
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from publisher.journal.lane import LaneResult
+from publisher.spark.jvm import Jvm, start_jvm
+from publisher.spark.options import SparkOptions
+from publisher.tasks import Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from publisher.dispatch.kafka_lane import LaneSending, LaneSent
+
+Progress = Callable[[str, float], None]
+"""Told the phase and how much of it is done, 0 to 1."""
+
+
+class Engine:
+    """Runs the jobs of runs in one session, which ends with the block."""
+
+    def __init__(self, options: SparkOptions) -> None:
+        self._options = options
+        self._stack = ExitStack()
+        self._jvm: Jvm | None = None
+        self._spark: SparkSession | None = None
+        self.seconds = 0.0
+        """What starting has taken so far."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def warm_up(self) -> None:
+        """Lets the JVM come up while other things are done."""
+        if self._spark is None and self._jvm is None:
+            self._jvm = start_jvm(self._options)
+            if self._jvm is not None:
+                self._stack.callback(self._jvm.stop)
+
+    def plan(
+        self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None
+    ) -> list[LaneResult]:
+        """Plans all lanes of the work.  Raises what its tasks raise."""
+        spark = self._session()
+        from publisher.spark.lanes import plan_in_lanes
+
+        return plan_in_lanes(spark, work, staging=staging, documents=documents, progress=progress)
+
+    def send(self, lanes: Sequence[LaneSending]) -> list[LaneSent]:
+        """Sends lanes, each in a task of its own.  Raises what the tasks raise."""
+        if not lanes:
+            return []
+        spark = self._session()
+        from publisher.spark.sending import send_lanes
+
+        return send_lanes(spark, lanes)
+
+    def _session(self) -> SparkSession:
+        if self._spark is None:
+            started = time.monotonic()
+            self.warm_up()
+            from publisher.spark.session import spark_session
+            from publisher.spark.shipping import ship
+
+            self._spark = self._stack.enter_context(spark_session(self._options, self._jvm))
+            ship(self._spark)
+            self.seconds += time.monotonic() - started
+        return self._spark
