@@ -143,9 +143,9 @@ class _Sender:
             yield producer
         finally:
             # Nothing more of it may go out: what was not committed or acknowledged is sent again by
-            # whoever comes next.  Not closed, for that waits for brokers that may be away.
+            # whoever comes next.  Neither polled, for a fatal error would be raised once more, nor
+            # closed, for that waits for brokers that may be away.
             producer.purge()
-            producer.poll(0)
 
     def _delivered(self, error: KafkaError | None, _: Any) -> None:
         """Told of failures only; an exception here would not stop the loop."""
@@ -242,7 +242,7 @@ class _ExactlyOnce(_Sender):
             is_full = batch.end - committed + self._most > options.transaction_size
             if is_full or batch.end == self._work.total or time.monotonic() >= due:
                 self._token(producer, batch.end)
-                producer.commit_transaction(options.timeout)
+                commit(producer, options.timeout)
                 self._transactions += 1
                 committed, is_open = batch.end, False
 
@@ -271,6 +271,11 @@ class _ExactlyOnce(_Sender):
         failure = failures[-1]
         found = self._clients.error(self._doing(), failure)
         return found if isinstance(found, FatalError) and not failure.fatal() else _AnewError(found)
+
+
+def commit(producer: Producer, timeout: float) -> None:
+    """Commits the open transaction.  Raises ``KafkaException``, also where the result is unknown."""
+    producer.commit_transaction(timeout)
 
 
 def _abort(producer: Producer, timeout: float) -> None:

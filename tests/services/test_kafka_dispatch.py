@@ -266,9 +266,9 @@ def test_the_size_is_counted_to_the_byte(kafka: Topics, tmp_path: Path, own: str
         errors: list[object] = []
         for number in range(3):
             batch = next(lane_of(journal, number, topic).batches(0, 10))
-            ((name, value, headers),) = batch.records
+            ((key, text, headers),) = batch.records
             producer.produce(
-                topic, value, name, headers=headers, on_delivery=lambda e, _: errors.append(e)
+                topic, text, key, headers=headers, on_delivery=lambda e, _: errors.append(e)
             )
             producer.flush(30)
         assert [error is None for error in errors] == [True, True, False]

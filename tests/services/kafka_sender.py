@@ -1,0 +1,69 @@
+"""Sends lane 0 of a made journal, in a process that a test may kill or pause.
+
+Arguments: broker, topic, folder of the journal, transaction number to halt in; before it commits
+that one it says ``halted`` and waits for a line.
+"""
+
+# ruff: noqa: T201 - it speaks with the test
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from publisher.dispatch import kafka_lane
+from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.errors import PublisherError
+from publisher.journal.manifest import Journal
+from tests.unit.made_journals import report
+
+
+def options(bootstrap: str, topic: str) -> KafkaOptions:
+    return KafkaOptions(
+        bootstrap=bootstrap,
+        topic=topic,
+        timeout=30,
+        transaction_size=1_000,
+        transaction_ms=10_000,
+        kafka={"transaction.timeout.ms": "60000"},
+    )
+
+
+def halting(halt: int) -> None:
+    """From now on the commit of a transaction waits for a line, when its documents are out."""
+    commit = kafka_lane.commit
+    number = 0
+
+    def halted(producer: Producer, timeout: float) -> None:
+        nonlocal number
+        number += 1
+        if number == halt:
+            producer.flush(timeout)
+            print("halted", flush=True)
+            sys.stdin.readline()
+        commit(producer, timeout)
+
+    kafka_lane.commit = halted
+
+
+def main() -> None:
+    bootstrap, topic, folder, halt = sys.argv[1:]
+    halting(int(halt))
+    journal = Journal(Path(folder))
+    manifest = journal.manifest()
+    assert manifest is not None
+    sink = KafkaDispatcher(options(bootstrap, topic), job=topic, owner=topic, lanes=1)
+    try:
+        sink.prepare(manifest.run)
+        sink.dispatch(journal, manifest, report(journal, manifest))
+    except PublisherError as error:
+        print(error.message, flush=True)
+        sys.exit(error.exit_code)
+    print("sent", flush=True)
+
+
+if __name__ == "__main__":
+    main()

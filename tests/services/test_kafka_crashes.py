@@ -1,0 +1,144 @@
+"""Killed, paused and cut off in the middle of a transaction: every document is there once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from publisher.dispatch import kafka_lane
+from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.errors import UnreachableError
+from publisher.journal.manifest import Journal, Manifest
+from tests.services.kafka import KafkaCluster
+from tests.services.kafka_sender import options
+from tests.services.topics import Topics
+from tests.unit.made_journals import Made, committed, documents, report
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def halted_sender(
+    bootstrap: str, topic: str, journal: Journal, halt: int
+) -> Iterator[subprocess.Popen[str]]:
+    """A process that has sent the documents of a transaction and not committed it."""
+    command = [sys.executable, "-m", "tests.services.kafka_sender", bootstrap, topic]
+    with subprocess.Popen(
+        [*command, str(journal.root), str(halt)],
+        cwd=ROOT,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "halted\n"
+        yield process
+        process.kill()
+
+
+def send(bootstrap: str, topic: str, journal: Journal, manifest: Manifest) -> None:
+    sink = KafkaDispatcher(options(bootstrap, topic), job=topic, owner=topic, lanes=1)
+    sink.prepare(manifest.run)
+    sink.dispatch(journal, manifest, report(journal, manifest))
+    assert sink.dispatched(manifest.run)
+
+
+def values(topics: Topics, topic: str) -> list[str]:
+    return [(record.value or b"").decode() for record in topics.read(topic)]
+
+
+def texts(made: list[Made]) -> list[str]:
+    return [document.text for document in made]
+
+
+def test_killed_in_a_transaction_and_started_again(kafka: Topics, tmp_path: Path) -> None:
+    made = documents(3_500)
+    journal, manifest = committed(tmp_path / "journal", [made])
+    topic = kafka.make()
+    with halted_sender(kafka.bootstrap, topic, journal, 2) as process:
+        process.kill()
+        process.wait()
+    assert len(kafka.read(topic, "read_committed", wait=False)) == 1_000
+    send(kafka.bootstrap, topic, journal, manifest)
+    assert values(kafka, topic) == texts(made)
+    # else the kill hit nothing
+    assert len(kafka.read(topic, "read_uncommitted")) == 4_500
+
+
+def test_an_older_sender_that_wakes_up_is_fenced(kafka: Topics, tmp_path: Path) -> None:
+    made = documents(3_500)
+    journal, manifest = committed(tmp_path / "journal", [made])
+    topic = kafka.make()
+    with halted_sender(kafka.bootstrap, topic, journal, 2) as older:
+        send(kafka.bootstrap, topic, journal, manifest)
+        said, _ = older.communicate("go on\n", timeout=60)
+        assert "a newer instance of the job has taken over" in said
+        assert older.returncode == 1
+    assert values(kafka, topic) == texts(made)
+    assert len(kafka.read(topic, "read_uncommitted")) == 4_500
+
+
+@pytest.mark.parametrize("committed_first", [False, True])
+def test_a_commit_of_unknown_result_is_settled_by_the_token(
+    kafka: Topics,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    committed_first: bool,
+) -> None:
+    made = documents(3_500)
+    journal, manifest = committed(tmp_path / "journal", [made])
+    topic = kafka.make()
+    commit, calls = kafka_lane.commit, []
+
+    def unknown(producer: Producer, timeout: float) -> None:
+        calls.append(producer)
+        if len(calls) != 2:
+            commit(producer, timeout)
+            return
+        if committed_first:
+            commit(producer, timeout)
+        else:
+            producer.flush(timeout)
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    monkeypatch.setattr(kafka_lane, "commit", unknown)
+    send(kafka.bootstrap, topic, journal, manifest)
+    assert len(calls) == (4 if committed_first else 5)
+    assert values(kafka, topic) == texts(made)
+
+
+def test_a_broker_that_goes_and_comes_back(own_kafka: KafkaCluster, tmp_path: Path) -> None:
+    made = documents(3_500)
+    journal, manifest = committed(tmp_path / "journal", [made])
+    topic = own_kafka.topics.make()
+    with halted_sender(own_kafka.bootstrap, topic, journal, 2) as sender:
+        own_kafka.kill()
+        assert sender.stdin is not None
+        sender.stdin.write("go on\n")
+        sender.stdin.flush()
+        time.sleep(1)
+        own_kafka.start()
+        said, _ = sender.communicate(timeout=120)
+        assert said == "sent\n" or "try again later" in said
+    send(own_kafka.bootstrap, topic, journal, manifest)
+    assert values(own_kafka.topics, topic) == texts(made)
+
+
+def test_a_broker_that_stays_away_is_unreachable(own_kafka: KafkaCluster, tmp_path: Path) -> None:
+    made = documents(10)
+    journal, manifest = committed(tmp_path / "journal", [made])
+    topic = own_kafka.topics.make()
+    quick = replace(options(own_kafka.bootstrap, topic), timeout=3)
+    sink = KafkaDispatcher(quick, job=topic, owner=topic, lanes=1)
+    sink.prepare(manifest.run)
+    own_kafka.stop()
+    with pytest.raises(UnreachableError, match="try again later"):
+        sink.dispatch(journal, manifest, report(journal, manifest))
