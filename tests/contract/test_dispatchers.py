@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
+from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.errors import FatalError, UsageError
 from publisher.journal.lane import LaneNames
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
 from publisher.journal.report import report_of
+from tests.services.topics import Topics
 from tests.unit.task_runs import plan_all, read_all, work_of
 
 RUN = "job-000001"
@@ -65,7 +70,13 @@ class Sink:
 
     dispatcher: Callable[[Path], Dispatcher]
     lines: Callable[[Path], list[str]]
-    rejected: Callable[[Path], int]
+    rejected: Callable[[Path, Journal], int]
+    untouched: Callable[[Path], bool]
+    """Whether the place is as if nobody had ever sent there."""
+    one_run: bool
+    """Whether a place takes one run only."""
+    copies: bool
+    """Whether what is sent once more stands there twice."""
 
 
 def _lines_of_files(folder: Path) -> list[str]:
@@ -73,19 +84,50 @@ def _lines_of_files(folder: Path) -> list[str]:
     return [line for part in parts for line in part.read_bytes().decode().split("\n") if line]
 
 
-SINKS = {
-    "files": Sink(
+def _files(_: pytest.FixtureRequest) -> Sink:
+    return Sink(
         dispatcher=FileDispatcher,
         lines=_lines_of_files,
-        rejected=lambda folder: len((folder / "rejects.jsonl").read_text().splitlines()),
+        rejected=lambda folder, _: len((folder / "rejects.jsonl").read_text().splitlines()),
+        untouched=lambda folder: not folder.exists(),
+        one_run=True,
+        copies=False,
     )
-}
 
 
-@pytest.fixture(params=list(SINKS.values()), ids=list(SINKS))
+def _kafka(request: pytest.FixtureRequest) -> Sink:
+    topics: Topics = request.getfixturevalue("kafka")
+
+    def topic(place: Path) -> str:
+        """A place of a test is a topic of its own."""
+        return f"contract-{hashlib.sha256(str(place).encode()).hexdigest()[:16]}"
+
+    def dispatcher(place: Path) -> KafkaDispatcher:
+        options = KafkaOptions(bootstrap=topics.bootstrap, topic=topic(place), create_topics=True)
+        return KafkaDispatcher(options, job=topic(place), owner=topic(place), lanes=LANES)
+
+    def values(place: Path) -> list[str]:
+        try:
+            return [(record.value or b"").decode() for record in topics.read(topic(place))]
+        except KafkaException:  # there is no such topic
+            return []
+
+    return Sink(
+        dispatcher=dispatcher,
+        lines=values,
+        rejected=lambda _, journal: len((journal.root / "rejects.jsonl").read_text().splitlines()),
+        untouched=lambda place: not values(place),
+        one_run=False,
+        copies=True,
+    )
+
+
+SINKS: dict[str, Callable[[pytest.FixtureRequest], Sink]] = {"files": _files, "kafka": _kafka}
+
+
+@pytest.fixture(params=list(SINKS))
 def sink(request: pytest.FixtureRequest) -> Sink:
-    found: Sink = request.param
-    return found
+    return SINKS[request.param](request)
 
 
 class TestDispatchers:
@@ -122,8 +164,8 @@ class TestDispatchers:
         assert sink.lines(place) == in_journal
 
     def test_rejects_reach_the_operator(self, sink: Sink, tmp_path: Path) -> None:
-        place, *_ = self.sent(sink, tmp_path)
-        assert sink.rejected(place) == 2
+        place, _, journal, _ = self.sent(sink, tmp_path)
+        assert sink.rejected(place, journal) == 2
 
     def test_a_run_is_dispatched_only_when_the_sink_has_it_wholly(
         self, sink: Sink, tmp_path: Path
@@ -136,18 +178,31 @@ class TestDispatchers:
         assert dispatcher.dispatched(RUN)
         assert not dispatcher.dispatched("job-000002")
 
-    def test_sending_again_doubles_nothing(self, sink: Sink, tmp_path: Path) -> None:
+    def test_a_new_start_knows_what_is_sent(self, sink: Sink, tmp_path: Path) -> None:
+        place, _, _, _ = self.sent(sink, tmp_path)
+        before = sink.lines(place)
+        dispatcher = sink.dispatcher(place)
+        dispatcher.prepare(RUN)
+        assert sink.lines(place) == before
+        assert dispatcher.dispatched(RUN)
+
+    def test_what_is_forgotten_is_sent_wholly(self, sink: Sink, tmp_path: Path) -> None:
         place, dispatcher, journal, manifest = self.sent(sink, tmp_path)
         before = sink.lines(place)
         dispatcher.forget()
         assert not dispatcher.dispatched(RUN)
         dispatcher.prepare(RUN)
         self.send(dispatcher, journal, manifest)
-        assert sink.lines(place) == before
+        assert sorted(sink.lines(place)) == sorted(before * 2 if sink.copies else before)
         assert dispatcher.dispatched(RUN)
 
-    def test_a_sink_with_another_run_is_refused(self, sink: Sink, tmp_path: Path) -> None:
+    def test_a_sink_for_one_run_refuses_another(self, sink: Sink, tmp_path: Path) -> None:
         _, dispatcher, _, _ = self.sent(sink, tmp_path)
+        if not sink.one_run:
+            dispatcher.check("job-000002")
+            dispatcher.prepare("job-000002")
+            assert dispatcher.dispatched(RUN)
+            return
         with pytest.raises(UsageError, match="run"):
             dispatcher.check("job-000002")
         with pytest.raises(UsageError, match="run"):
@@ -158,10 +213,10 @@ class TestDispatchers:
     ) -> None:
         dispatcher = sink.dispatcher(tmp_path / "new")
         dispatcher.check(RUN)
-        assert not (tmp_path / "new").exists()
+        assert sink.untouched(tmp_path / "new")
         dispatcher.prepare(RUN)
         dispatcher.discard()
-        assert not (tmp_path / "new").exists()
+        assert sink.untouched(tmp_path / "new")
 
     def test_a_journal_with_a_missing_part_is_refused(self, sink: Sink, tmp_path: Path) -> None:
         journal, manifest = planned(tmp_path / "planned")
@@ -174,8 +229,8 @@ class TestDispatchers:
         assert not dispatcher.dispatched(RUN)
 
 
-def test_files_tell_the_run_in_numbers(tmp_path: Path) -> None:
-    place, *_ = TestDispatchers().sent(SINKS["files"], tmp_path)
+def test_files_tell_the_run_in_numbers(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    place, *_ = TestDispatchers().sent(_files(request), tmp_path)
     told = json.loads((place / "run.json").read_text())
     assert told["run"] == RUN
     assert told["read"] == 52 == sum(told["outcomes"].values())
