@@ -206,7 +206,7 @@ def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
         path = url.database or ""
         more["creator"] = lambda: _open_sqlite(path, options.connect_timeout, writing)
     else:
-        more["connect_args"] = _connect_args(url.drivername, options, writing)
+        more["connect_args"] = _connect_args(url.drivername, options)
     try:
         engine = create_engine(
             url, poolclass=QueuePool, pool_size=options.connections, max_overflow=0, **more
@@ -219,10 +219,12 @@ def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
         raise SettingsError([problem]) from None
     if url.drivername.endswith("+psycopg"):
         event.listen(engine, "connect", partial(_set_forms, writing=writing))
+    elif url.drivername.endswith("+pymysql"):
+        event.listen(engine, "connect", partial(_set_session, writing=writing))
     return engine
 
 
-def _connect_args(drivername: str, options: DatabaseOptions, writing: bool) -> dict[str, Any]:
+def _connect_args(drivername: str, options: DatabaseOptions) -> dict[str, Any]:
     if drivername.endswith("+psycopg"):
         return {
             "connect_timeout": options.connect_timeout,
@@ -231,8 +233,7 @@ def _connect_args(drivername: str, options: DatabaseOptions, writing: bool) -> d
             "prepare_threshold": None,
         }
     if drivername.endswith("+pymysql"):
-        reading = {} if writing else {"init_command": "SET SESSION TRANSACTION READ ONLY"}
-        return {"connect_timeout": options.connect_timeout, "charset": "utf8mb4", **reading}
+        return {"connect_timeout": options.connect_timeout, "charset": "utf8mb4"}
     return {}
 
 
@@ -242,6 +243,14 @@ def _set_forms(connection: Any, _record: object, *, writing: bool) -> None:
         cursor.execute("SET datestyle TO ISO, YMD; SET timezone TO 'UTC'")
     connection.commit()
     connection.read_only = not writing
+
+
+def _set_session(connection: Any, _record: object, *, writing: bool) -> None:
+    """As ``_set_forms``: TIMESTAMP columns are shown in the session's zone."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION time_zone = '+00:00'")
+        if not writing:
+            cursor.execute("SET SESSION TRANSACTION READ ONLY")
 
 
 def _open_sqlite(path: str, timeout: int, writing: bool) -> sqlite3.Connection:

@@ -400,3 +400,17 @@ def test_server_made_text_is_that_of_the_plain_way(postgres: Place) -> None:
     assert fast == plain == fast_compound == plain_compound
     assert isinstance(fast[0], Row)
     assert fast[3] is None
+
+
+def test_moments_of_mariadb_do_not_depend_on_the_zone_of_the_server(mariadb: Place) -> None:
+    mariadb.execute(
+        "CREATE TABLE t (k INTEGER PRIMARY KEY, seen TIMESTAMP)",
+        "SET time_zone = '+05:00'",
+        "INSERT INTO t VALUES (1, '2026-01-01 12:00:00')",
+        "SET GLOBAL time_zone = '+05:00'",
+    )
+    try:
+        (answer,) = ask(mariadb.database(), "t", "k=1")
+    finally:
+        mariadb.execute("SET GLOBAL time_zone = 'SYSTEM'")
+    assert values(answer)[1] == "2026-01-01 07:00:00"
