@@ -165,7 +165,7 @@ class _Sender:
         return work.start(found.get(work.place.key(work.lane)))
 
     def _batches(self, start: int) -> Iterator[Batch]:
-        yield from self._work.documents.batches(start, self._most, self._work.refused)
+        return self._work.documents.batches(start, self._most, self._work.refused)
 
     def _produce(self, producer: Producer, batch: Batch) -> None:
         """Hands documents over; where the queue is full, waits until some are sent."""

@@ -129,17 +129,25 @@ class LaneDocuments:
         ]
 
     def _headers(self, rows: pa.RecordBatch) -> Iterator[list[Header]]:
-        names = [name.encode() for name in self.sources]
-        columns: tuple[Sequence[bytes], ...] = (
-            _bytes(rows, "event_id"),
+        names = [("source", name.encode()) for name in self.sources]
+        columns = (
+            zip(repeat("event-id"), _bytes(rows, "event_id")),
             [names[number] for number in rows.column("source").to_pylist()],
-            self.positions(rows),
-            _bytes(rows, "operation"),
-            _bytes(rows, "table"),
-            _bytes(rows, "records"),
+            zip(repeat("position"), self.positions(rows)),
+            _repeating("operation", rows.column("operation")),
+            _repeating("class-name", rows.column("table")),
+            zip(repeat("record-ids"), _bytes(rows, "records")),
         )
-        pairs = [zip(repeat(name), column) for name, column in zip(HEADERS, columns, strict=True)]
-        return map(list, zip(*pairs, strict=True))
+        return map(list, zip(*columns, strict=True))
+
+
+def _repeating(name: str, column: pa.Array) -> list[Header]:
+    """The header of each row of a column with few values; equal ones are one object."""
+    encoded = column.dictionary_encode()
+    headers: list[Header] = [
+        (name, value) for value in encoded.dictionary.cast(pa.binary()).to_pylist()
+    ]
+    return [headers[number] for number in encoded.indices.to_pylist()]
 
 
 def _rows(

@@ -148,6 +148,8 @@ def write_tokens(
     failed: list[KafkaError] = []
     producer = clients.producer({"on_delivery": lambda error, _: failed.append(error)})
     with clients.errors(f"writing progress to {topic}"):
+        # asking first makes the client connect at once; otherwise it waits for half a second
+        producer.list_topics(topic, clients.options.timeout)
         for (partition, key), token in tokens.items():
             value = None if token is None else token.to_bytes()
             producer.produce(topic, value, key, partition=partition)

@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from publisher.checks import CheckFinding, check
 from publisher.dispatch.kafka import KafkaDispatcher
 from publisher.dispatch.kafka_lane import LaneSending, LaneSent
 from publisher.dispatch.kafka_options import KafkaOptions
@@ -25,6 +26,7 @@ from publisher.dispatch.kafka_records import SIZE_COLUMNS, LaneDocuments, sizes
 from publisher.dispatch.kafka_topics import TopicTemplate
 from publisher.dispatch.refusals import records
 from publisher.errors import FatalError, UnreachableError
+from publisher.job_file import load
 from publisher.journal.manifest import Journal, Manifest
 from tests.services.topics import Record, Topics
 from tests.unit.made_journals import Made, committed, documents, report
@@ -305,3 +307,73 @@ def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) 
     sink.forget()
     sent(sink, journal, manifest)
     assert len(kafka.read(topic)) == 1_999 + 2_000
+
+
+def test_a_login_that_fails_shows_no_password(
+    kafka: Topics, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "somebody-else",
+        "sasl.password": "pa55-word",
+    }
+    sink = dispatcher(kafka, "xds", kafka=settings)
+    quick = replace(sink, options=replace(sink.options, timeout=3))
+    with pytest.raises((FatalError, UnreachableError)) as error:
+        quick.check("run")
+    shown = "".join(capfd.readouterr()) + str(error.value) + repr(quick)
+    assert "pa55-word" not in shown
+    assert "somebody-else" not in shown
+
+
+def test_check_proves_brokers_settings_and_topics(kafka: Topics, tmp_path: Path) -> None:
+    topic = kafka.make()
+
+    def found(more: str) -> CheckFinding:
+        path = tmp_path / "job.toml"
+        path.write_text(
+            f'[job]\nname = "{topic}"\n[source]\nsnapshots = ["log.csv"]\n[dispatch]\nto = "kafka"\n'
+            f'bootstrap = "{kafka.bootstrap}"\n{more}'
+        )
+        (sink,) = [finding for finding in check(load(path)) if finding.what == "sink"]
+        return sink
+
+    good = found(f'topic = "{topic}"\n')
+    assert good.ok, good
+    assert f"topics {topic}; to be made: xds-publisher.{topic}" in good.detail
+    with pytest.raises(KafkaException):
+        kafka.ends(f"xds-publisher.{topic}")
+    assert "no topic test-missing" in found('topic = "test-missing"\n').detail
+    assert not found('topic = "test-missing"\n').ok
+    assert found('topic = "test-missing"\ncreate_topics = true\n').ok
+    wrong = found(f'topic = "{topic}"\n[dispatch.kafka]\nlingr.ms = 5\n')
+    assert not wrong.ok
+    assert "lingr.ms: librdkafka has no such setting" in wrong.detail
+    assert "replication: is 7" in found(f'topic = "{topic}"\nreplication = 7\n').detail
+
+
+def test_a_newer_one_takes_its_lanes_back(kafka: Topics, tmp_path: Path) -> None:
+    """An older instance that wakes up may fence the newer one before it sees that it is older."""
+    topic = kafka.make()
+    made = documents(3_000)
+    journal, manifest = committed(tmp_path / "journal", [made])
+    sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
+    calls: list[None] = []
+
+    def mine() -> None:
+        calls.append(None)
+        if len(calls) == 3:  # before the second transaction
+            sink.prepare("of an older instance")
+
+    sink.prepare(manifest.run)
+    newer = replace(sink, still_mine=mine)
+    told: list[LaneSent] = []
+
+    def run(lanes: Sequence[LaneSending]) -> list[LaneSent]:
+        told.extend(lane.send() for lane in lanes)
+        return told
+
+    replace(newer, run_lanes=run).dispatch(journal, manifest, report(journal, manifest))
+    assert [lane.retries for lane in told] == [1]
+    assert texts(kafka.read(topic)) == [document.text for document in made]
