@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from publisher.change import EventType, Object, Outcome, Position, Reason
+from publisher.dispatch.refusals import records
 from publisher.errors import FatalError, UsageError
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.reading import Decided, LaneReader, LookedUpRow, Published
@@ -45,6 +46,9 @@ class Story:
     lookups: tuple[LookedUpRow, ...]
     document: Published | None
     target: str
+    """Where the document lies."""
+    sent_to: tuple[str, ...] = ()
+    """Sinks that the run went to besides."""
 
 
 MEANINGS: dict[Reason, str] = {
@@ -105,6 +109,13 @@ class _Reader:
     def __init__(self, journal: Journal, manifest: Manifest) -> None:
         self._manifest = manifest
         self._documents = journal.documents(manifest)
+        sinks = list(records(journal.root))
+        self._sinks = tuple(sink.target for sink in sinks)
+        self._refused = {
+            (refusal.lane, refusal.document): refusal
+            for sink in sinks
+            for refusal in sink.refusals
+        }
         self._lanes = [
             LaneReader(journal.root, self._documents, lane) for lane in range(manifest.lanes)
         ]
@@ -165,6 +176,7 @@ class _Reader:
         ):
             lookups = lane.lookups(decided.source, decided.object)
         place, raw = _place(entry, source, decided)
+        refused = self._refused.get((decided.lane, decided.document))
         return Story(
             source=entry.name,
             position=source.position_text(decided.position),
@@ -175,15 +187,21 @@ class _Reader:
             columns=decided.columns,
             event_time=_time(decided.event_time),
             perpetrator=decided.perpetrator,
-            outcome=decided.outcome.name.lower(),
-            reason=decided.reason,
-            meaning=_meaning(decided),
-            status=_status(decided, by),
+            outcome=(decided.outcome if refused is None else Outcome.REJECTED).name.lower(),
+            reason=decided.reason if refused is None else refused.reason,
+            meaning=_meaning(decided) if refused is None else refused.detail,
+            status=self._status(decided, by),
             by=None if by is None else source.position_text(by.position),
             lookups=tuple(lookups),
             document=document,
             target=str(self._documents),
+            sent_to=self._sinks,
         )
+
+    def _status(self, decided: Decided, by: Decided | None) -> str:
+        """As ``_status``; F where the sink refuses the document."""
+        last = by if by is not None and decided.outcome is Outcome.SUPERSEDED else decided
+        return "F" if (last.lane, last.document) in self._refused else _status(decided, by)
 
 
 def _position(source: Source, text: str) -> Position | None:

@@ -109,6 +109,8 @@ def _story_lines(story: Story) -> Iterator[tuple[str, str]]:
             f"{document.operation} of records {document.records}, event id {document.event_id}",
         )
         yield "went to", f"{story.target}/{document.part}, byte {document.offset}"
+        for sink in story.sent_to if story.status != "F" else ():
+            yield "and to", sink
         yield "", document.text
 
 
