@@ -10,18 +10,24 @@ import click
 
 from tests.bench.report import Report
 
-BENCHMARKS: Final = ("event-log", "query-back", "start", "memory")
+BENCHMARKS: Final = (
+    *("event-log", "query-back", "start", "memory"),
+    *("kafka-dispatch", "kafka-whole", "write-back", "follow"),
+)
+GROUPS: Final = {"kafka": BENCHMARKS[4:]}
+"""Names for several benchmarks."""
 
 
 @click.command(help="Runs benchmarks, all of them where none is named.")
-@click.argument("names", nargs=-1, type=click.Choice(BENCHMARKS))
+@click.argument("names", nargs=-1, type=click.Choice([*BENCHMARKS, *GROUPS]))
 @click.option("--scale", default=10, show_default=True, help="event-log: size of the larger input")
 @click.option("--runs", default=3, show_default=True, help="runs of each side")
-@click.option("--events", type=int, help="size of the smaller input, for a quick look")
+@click.option("--events", type=int, help="events of the (smaller) input, for a quick look")
 def main(names: tuple[str, ...], scale: int, runs: int, events: int | None) -> None:
     """Exit code 0 only if every bound holds."""
     reports = []
-    for name in names or BENCHMARKS:
+    wanted = [one for name in names or BENCHMARKS for one in GROUPS.get(name, (name,))]
+    for name in dict.fromkeys(wanted):
         module = importlib.import_module(f"tests.bench.{name.replace('-', '_')}")
         report: Report = module.run(scale=scale, runs=runs, events=events)
         report.show()

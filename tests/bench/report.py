@@ -15,16 +15,25 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured value; with a ``bound``, it must not be greater."""
+    """One measured value; it must not be greater than ``bound``, nor less than ``at_least``."""
 
     name: str
     value: float
     unit: str
     bound: float | None = None
+    at_least: float | None = None
 
     @property
     def holds(self) -> bool:
-        return self.bound is None or self.value <= self.bound
+        low, high = self.at_least, self.bound
+        return (high is None or self.value <= high) and (low is None or self.value >= low)
+
+    @property
+    def bounds(self) -> str:
+        """The bounds as people write them; empty where there is none."""
+        low = "" if self.at_least is None else f"≥ {self.at_least:,g}"
+        high = "" if self.bound is None else f"≤ {self.bound:,g}"
+        return " ".join(filter(None, (low, high)))
 
 
 @dataclass(slots=True)
@@ -34,9 +43,16 @@ class Report:
     benchmark: str
     figures: list[Figure] = field(default_factory=list)
 
-    def add(self, name: str, value: float, unit: str, bound: float | None = None) -> None:
+    def add(
+        self,
+        name: str,
+        value: float,
+        unit: str,
+        bound: float | None = None,
+        at_least: float | None = None,
+    ) -> None:
         """Adds a figure, and tells a waiting reader at once."""
-        figure = Figure(name, value, unit, bound)
+        figure = Figure(name, value, unit, bound, at_least)
         self.figures.append(figure)
         print(f"{name}: {value:.4g} {unit}".rstrip(), file=sys.stderr, flush=True)
 
@@ -60,7 +76,7 @@ class Report:
         """Prints table and line."""
         table = Table(title=f"{self.benchmark}: {'PASS' if self.holds else 'FAIL'}")
         table.add_column("figure")
-        for name in ("value", "at most"):
+        for name in ("value", "bound"):
             table.add_column(name, justify="right")
         table.add_column("")
         for figure in self.figures:
@@ -82,6 +98,5 @@ class Report:
 
 def _cells(figure: Figure) -> tuple[str, str, str, str]:
     value = f"{figure.value:,.2f}" if figure.value < 1000 else f"{figure.value:,.0f}"
-    bound = "" if figure.bound is None else f"{figure.bound:,g}"
-    verdict = "" if figure.bound is None else "PASS" if figure.holds else "FAIL"
-    return figure.name, f"{value} {figure.unit}", bound, verdict
+    verdict = "" if not figure.bounds else "PASS" if figure.holds else "FAIL"
+    return figure.name, f"{value} {figure.unit}", figure.bounds, verdict

@@ -1,0 +1,131 @@
+"""``bench kafka-dispatch``: documents of a journal to a broker, exactly once, beside bare producers."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.kafka_records import LaneDocuments
+from publisher.dispatch.kafka_topics import TopicTemplate
+from publisher.job import replay
+from publisher.journal.manifest import Journal, Manifest
+from publisher.run import told
+from publisher.settings import Settings
+from publisher.spark.engine import Engine
+from tests.bench import bare_producer
+from tests.bench.data import Log, event_log
+from tests.bench.program import job_file, settings_of, workspace
+from tests.bench.report import Report
+from tests.bench.topic import check, held
+from tests.services.kafka import KafkaCluster, cluster
+
+EVENTS = 1_800_000
+RATIO = 0.6
+PARTITIONS = 8
+HEAP = "1g"
+MB = 1_000_000
+OURS, BARE, TAKING_OVER = "program", "bare producers", "program: taking the lanes over"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A journal whose documents are to be sent."""
+
+    journal: Journal
+    manifest: Manifest
+
+    @property
+    def documents(self) -> int:
+        return sum(result.documents for result in self.manifest.results)
+
+    @property
+    def lanes(self) -> list[LaneDocuments]:
+        """The documents of each lane."""
+        return [
+            LaneDocuments(
+                lane=lane,
+                root=self.journal.root,
+                documents=self.journal.documents(self.manifest),
+                sources=tuple(source.name for source in self.manifest.sources),
+                template=TopicTemplate("one"),
+            )
+            for lane in range(self.manifest.lanes)
+        ]
+
+
+def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
+    """Planned once; then both in turn, each time to a new topic."""
+    report = Report("kafka-dispatch")
+    with cluster(heap=HEAP) as brokers, workspace() as work:
+        settings = settings_of(job_file(work))
+        planned = _planned(settings, event_log(Log(events or EVENTS)), work / "out")
+        with Engine(settings.spark) as engine:
+            _in_turn(report, planned, brokers, engine, runs)
+    return report
+
+
+def _planned(settings: Settings, log: Path, to: Path) -> Planned:
+    found = replay(settings, [log], str(to))
+    journal = Journal(Path(found.journal))
+    manifest = journal.manifest()
+    assert manifest is not None
+    return Planned(journal, manifest)
+
+
+def _in_turn(
+    report: Report, planned: Planned, brokers: KafkaCluster, engine: Engine, runs: int
+) -> None:
+    taken: dict[str, list[float]] = {TAKING_OVER: [], OURS: [], BARE: []}
+    processes = os.cpu_count() or 1
+    _sent(planned, brokers, engine)  # starts the session
+    size = 0
+    for _ in range(runs):
+        taking_over, seconds = _sent(planned, brokers, engine)
+        taken[TAKING_OVER].append(taking_over)
+        taken[OURS].append(seconds)
+        made = brokers.topics
+        options = KafkaOptions(brokers.bootstrap, made.make(PARTITIONS))
+        taken[BARE].append(bare_producer.send(planned.lanes, options, processes))
+        found = held(brokers.bootstrap, options.topic, headers=True)
+        check(found.records, planned.documents)
+        size = found.bytes
+        made.drop()
+    report.add("bare producers: processes", processes, "")
+    _add(report, planned, size, taken)
+
+
+def _sent(planned: Planned, brokers: KafkaCluster, engine: Engine) -> tuple[float, float]:
+    """Sends the journal to a new topic; gives the seconds of taking its lanes over and of sending."""
+    made = brokers.topics
+    topic = made.make(PARTITIONS)
+    manifest, journal = planned.manifest, planned.journal
+    dispatcher = KafkaDispatcher(
+        KafkaOptions(brokers.bootstrap, topic),
+        job=manifest.job,
+        owner=manifest.run,
+        lanes=manifest.lanes,
+        run_lanes=engine.send,
+    )
+    start = time.perf_counter()
+    dispatcher.prepare(manifest.run)
+    prepared = time.perf_counter()
+    dispatcher.dispatch(journal, manifest, told(manifest, journal, "published", dispatcher))
+    end = time.perf_counter()
+    check(held(brokers.bootstrap, topic).records, planned.documents)
+    made.drop()
+    return prepared - start, end - prepared
+
+
+def _add(report: Report, planned: Planned, size: int, taken: dict[str, list[float]]) -> None:
+    documents = planned.documents
+    report.add("documents", documents, "")
+    report.add("keys, values and headers", size / MB, "MB")
+    best = {name: report.add_seconds(name, seconds) for name, seconds in taken.items()}
+    for name in (OURS, BARE):
+        report.add(f"{name}: documents a second", documents / best[name], "")
+        report.add(f"{name}: a second", size / best[name] / MB, "MB")
+    report.add("program / bare producers", best[BARE] / best[OURS], "", at_least=RATIO)
