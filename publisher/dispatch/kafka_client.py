@@ -101,7 +101,8 @@ class KafkaClients:
         ]
         if not self.options.brokers:
             problems.append('[dispatch] bootstrap: is required, as "HOST:PORT"')
-        settings = {k: v for k, v in self.options.kafka.items() if k != "transactional.id"}
+        wrong = {name for name, _ in option_conflicts(self.options)}
+        settings = {k: v for k, v in self.options.kafka.items() if k not in wrong}
         while found := self._problem(settings):
             name, problem = found
             problems.append(problem)
@@ -113,7 +114,9 @@ class KafkaClients:
 
     def _problem(self, settings: dict[str, str]) -> tuple[str | None, str] | None:
         try:
-            Producer({**settings, "logger": _LOG}).close()
+            # not initialised: that would write to the cluster
+            own = {"transactional.id": "xds-publisher"} if self.options.exactly_once else {}
+            Producer({**settings, **own, "enable.idempotence": True, "logger": _LOG}).close()
         except KafkaException as error:
             text = error.args[0].str()
             unknown = _UNKNOWN.search(text)

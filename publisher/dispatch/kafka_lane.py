@@ -268,9 +268,9 @@ class _ExactlyOnce(_Sender):
             return fenced if self._work.still_mine is None else _AnewError(fenced)
         if error.txn_requires_abort():
             _abort(producer, self._work.options.timeout)
-        failure = failures[-1]
+        failure = (self._failed or [error])[0]
         found = self._clients.error(self._doing(), failure)
-        return found if isinstance(found, FatalError) and not failure.fatal() else _AnewError(found)
+        return found if self._clients.is_lasting(failure) else _AnewError(found)
 
 
 def commit(producer: Producer, timeout: float) -> None:

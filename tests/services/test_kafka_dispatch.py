@@ -289,18 +289,7 @@ def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) 
     with pytest.raises(FatalError, match="stop here"):
         sent(replace(sink, still_mine=Stop(2)), journal, manifest)
     (first,) = records(journal.root)
-    generous = {"max.message.bytes": "100000"}
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-    resource = ConfigResource(
-        ResourceType.TOPIC,
-        topic,
-        incremental_configs=[
-            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-            for name, value in generous.items()
-        ],
-    )
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result()
+    allow(kafka, topic, 100_000)
     sent(sink, journal, manifest)
     assert list(records(journal.root)) == [first]
     assert len(kafka.read(topic)) == 1_999
@@ -377,3 +366,37 @@ def test_a_newer_one_takes_its_lanes_back(kafka: Topics, tmp_path: Path) -> None
     replace(newer, run_lanes=run).dispatch(journal, manifest, report(journal, manifest))
     assert [lane.retries for lane in told] == [1]
     assert texts(kafka.read(topic)) == [document.text for document in made]
+
+
+@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
+def test_what_the_broker_refuses_after_all_fails_the_lane(
+    kafka: Topics, tmp_path: Path, mode: str
+) -> None:
+    topic = kafka.make(max_message_bytes=20_000)
+    made = documents(2_000)
+    made[1_500] = replace(made[1_500], text="x" * 15_000)
+    journal, manifest = committed(tmp_path / "journal", [made])
+    sink = dispatcher(kafka, topic, 1, transaction_size=1_000, mode=mode)
+    with pytest.raises(FatalError, match="stop here"):
+        sent(replace(sink, still_mine=Stop(2)), journal, manifest)
+    allow(kafka, topic, 10_000)
+    for _ in range(2):
+        with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
+            sent(sink, journal, manifest)
+        assert not sink.dispatched(manifest.run)
+    if mode == "exactly-once":
+        assert len(kafka.read(topic)) == 1_000
+    allow(kafka, topic, 20_000)
+    sent(sink, journal, manifest)
+    found = kafka.read(topic)
+    assert set(texts(found)) == {document.text for document in made}
+    assert len(found) == 2_000 or mode == "at-least-once"
+
+
+def allow(kafka: Topics, topic: str, size: int) -> None:
+    """Sets the size of the largest record of a topic."""
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result()

@@ -113,6 +113,13 @@ def test_librdkafka_judges_its_settings_and_all_problems_come_at_once() -> None:
     assert sorted(names) == [f"[dispatch.kafka] {n}" for n in ("acks", "compresion", "lingr.ms")]
 
 
+def test_what_does_not_go_with_transactions_is_refused() -> None:
+    kafka = {"message.timeout.ms": "90000", "transaction.timeout.ms": "60000"}
+    with pytest.raises(SettingsError, match=r"message\.timeout\.ms"):
+        KafkaClients(KafkaOptions(bootstrap="localhost:1", kafka=kafka)).judge()
+    KafkaClients(KafkaOptions(bootstrap="localhost:1", kafka=kafka, mode="at-least-once")).judge()
+
+
 def test_a_value_that_librdkafka_refuses_is_said_without_secrets() -> None:
     settings = {"security.protocol": "ssl", "ssl.key.pem": SECRET}
     options = KafkaOptions(bootstrap="localhost:1", kafka=settings)
