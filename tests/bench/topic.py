@@ -6,10 +6,9 @@ import time
 from dataclasses import dataclass
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 PATIENCE = 60.0
-_Headers = list[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +52,16 @@ def _read(consumer: Consumer, open_: set[int], *, headers: bool) -> Held:
             records += 1
             size += len(message.key() or b"") + len(message.value() or b"")
             if headers:
-                size += sum(map(_size, cast("_Headers", message.headers() or [])))
+                size += sum(len(name) + len(value or b"") for name, value in headers_of(message))
             deadline = time.monotonic() + PATIENCE
         if time.monotonic() > deadline:
             raise TimeoutError(f"the ends of partitions {open_} cannot be read")
     return Held(records, size)
 
 
-def _size(header: tuple[str, bytes | None]) -> int:
-    name, value = header
-    return len(name.encode()) + len(value or b"")
+def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
+    """The headers of a record."""
+    return cast("list[tuple[str, bytes | None]]", message.headers() or [])
 
 
 def check(found: int, sent: int) -> None:
