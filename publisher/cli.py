@@ -9,7 +9,9 @@ changes through Spark ever load it.
 from __future__ import annotations
 
 import logging
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -160,6 +162,7 @@ def cli(debug: bool) -> None:
 
 @cli.command()
 @_config_required
+@click.option("--follow", is_flag=True, help="Go on for good: poll after poll until told to stop.")
 @click.option(
     "--dry-run", is_flag=True, help="Plan only: counts and the first documents, nothing is kept."
 )
@@ -169,11 +172,18 @@ def cli(debug: bool) -> None:
 @_lanes
 @_journal
 @_json
-def publish(config: Path, dry_run: bool, now: datetime | None, json_: bool, **said: Any) -> None:
-    """Publish one job once, from its file."""
+def publish(
+    config: Path, follow: bool, dry_run: bool, now: datetime | None, json_: bool, **said: Any
+) -> None:
+    """Publish one job from its file, once or, with --follow, for good."""
     from publisher import job, output, publishing
 
     settings = _settings(config, **said).for_publish()
+    if follow:
+        if dry_run or now is not None:
+            raise click.UsageError("--follow goes with neither --dry-run nor --now")
+        _follow(settings, json_)
+        return
     with output.progress() as progress:
         work = job.rehearse if dry_run else publishing.publish
         report = work(settings, now=now, progress=progress)
@@ -315,6 +325,17 @@ def check(config: Path, json_: bool, **said: Any) -> None:
         raise FindingsError(
             f"{problems} of {len(findings)} checks failed: mend them, then check again"
         )
+
+
+def _follow(settings: Settings, json_: bool) -> None:
+    """Follows the sources of a job until a signal says that it is enough."""
+    from publisher.follow import follow
+    from publisher.observing.log_lines import LogLines
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    follow(settings, LogLines(sys.stderr, as_json=json_), stop)
 
 
 def _settings(config: Path | None, *, format_: str | None = None, **said: Any) -> Settings:

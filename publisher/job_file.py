@@ -16,6 +16,7 @@ from publisher.errors import SettingsError, UsageError
 from publisher.filters import FilterOptions
 from publisher.given import given_settings
 from publisher.polls import PollOptions
+from publisher.schedule import FollowOptions
 from publisher.sections import Problems, Section, flat, unknown
 from publisher.settings import (
     JobOptions,
@@ -44,6 +45,7 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
     "dispatch": (SinkOptions, KafkaOptions),
     "journal": (JournalOptions,),
     "acknowledge": (AcknowledgeOptions,),
+    "follow": (FollowOptions,),
     "run": (RunOptions,),
     "spark": (SparkOptions,),
 }
@@ -128,6 +130,7 @@ class _Reader:
             journal=self._journal(journal),
             retention=journal,
             acknowledge=self._whole("acknowledge", AcknowledgeOptions),
+            follow=self._whole("follow", FollowOptions),
             run=self._whole("run", RunOptions, lanes=self._overrides.lanes),
             spark=self._spark(),
         )

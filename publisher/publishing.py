@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from publisher.acknowledge.letters import refused_of
 from publisher.acknowledge.rows import acknowledge
@@ -21,13 +23,28 @@ from publisher.journal.runs import Journals
 from publisher.run import Order, microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.snapshots import files
+from publisher.sources.waiting import WaitingRows
 from publisher.spark.engine import Engine, Progress
+from publisher.xds.document import Envelope
 
 STATUS_NOTE = (
     "statuses are not written back: rows of the event log stay N, the next publish sends them again"
 )
 _RUNS = "runs"
 _DOCUMENTS = "documents"
+
+
+class Backlog(NamedTuple):
+    """What waits to be published: rows, the age of the oldest in seconds, files."""
+
+    rows: int
+    oldest: float | None
+    files: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.rows and not self.files
 
 
 class Publishing:
@@ -43,8 +60,54 @@ class Publishing:
         self._journals = Journals((settings.journal / settings.name).absolute(), settings.name)
         self._epoch: Epoch = next_epoch(self._journals.root)
         self._lanes = self._journals.lanes(settings.run.lanes)
+        self._stack = ExitStack()
+        self._waiting: dict[str, WaitingRows] = {}
         if settings.sink.to == "kafka":
             self._dispatcher("").prepare("")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack.close()
+
+    @property
+    def target(self) -> str:
+        """The sink, as users name it."""
+        if self._settings.sink.to == "files":
+            return str(self._settings.sink.path)
+        return self._dispatcher("").target
+
+    def backlog(self) -> Backlog:
+        """What the sources have now.
+
+        Raises:
+            FatalError: A table does not fit.
+            UnreachableError: A database does not answer.
+        """
+        rows, new, ages = 0, 0, []
+        for source in self._new_files():
+            if source.table is None:
+                new += len(source.snapshots)
+                continue
+            assert source.database is not None  # for_publish has seen to it
+            if source.name not in self._waiting:
+                waiting = WaitingRows(source.database, source.table, source.options)
+                self._waiting[source.name] = self._stack.enter_context(waiting)
+            found = self._waiting[source.name].now()
+            rows += found.rows
+            if found.oldest is not None:
+                ages.append(found.oldest)
+        return Backlog(rows, max(ages, default=None), new)
+
+    def heartbeat(self) -> None:
+        """Sends a document without operations to the topic, where the sink has one."""
+        if self._settings.sink.to == "kafka":
+            from publisher.dispatch.kafka_heartbeat import heartbeat
+
+            self._epoch()
+            document = Envelope(self._settings.envelope).document(())
+            heartbeat(self._settings.kafka, self._settings.name, document)
 
     def finish(self) -> list[str]:
         """Sends and acknowledges what is planned; throws away what is not planned wholly.
@@ -77,6 +140,7 @@ class Publishing:
             return None  # no file is new
         settings = replace(self._settings, sources=sources)
         if lanes is not None:
+            lanes = min(lanes, settings.run.lanes)
             settings = replace(settings, run=replace(settings.run, lanes=lanes))
         run = self._journals.next_run()
         journal = self._journals.journal(run)
@@ -134,7 +198,7 @@ class Publishing:
         known = self._journals.published_files()
         for source in self._settings.sources:
             if source.table is None:
-                paths = [path.absolute() for path in files(source.snapshots)]
+                paths = [path.absolute() for path in files(source.snapshots, may_be_none=True)]
                 yield replace(source, snapshots=tuple(known.new_of(source.name, paths)))
             else:
                 yield source

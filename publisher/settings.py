@@ -22,6 +22,7 @@ from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.errors import SettingsError, UsageError
 from publisher.filters import FilterOptions
 from publisher.polls import PollOptions
+from publisher.schedule import FollowOptions
 from publisher.sources.event_log import Options as EventLogOptions
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.spark.options import SparkOptions
@@ -130,6 +131,7 @@ class Settings:
     retention: JournalOptions
     """How long they are kept."""
     acknowledge: AcknowledgeOptions
+    follow: FollowOptions
     run: RunOptions
     spark: SparkOptions
 
@@ -177,6 +179,11 @@ class Settings:
             problems.append("[dispatch] path: is required, the directory to write to")
         if self.sink.to == "kafka" and not self.kafka.brokers:
             problems.append('[dispatch] bootstrap: is required, the brokers as "HOST:PORT"')
+        if self.follow.heartbeat_minutes and "{" in self.kafka.topic:
+            problems.append(
+                "[follow] heartbeat_minutes: goes to one topic, and that of [dispatch] has "
+                "placeholders; name a topic without, or leave it out"
+            )
         if problems:
             raise SettingsError(problems)
         return self

@@ -51,9 +51,10 @@ class Split:
     """Bytes of the whole file when the splits were made."""
 
 
-def files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
+def files(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False) -> list[Path]:
     """The files of a snapshot: as given, directories in name order, without hidden ones and those
-    that begin with ``_``.  Raises ``UsageError`` where there are none or a kind is not known."""
+    that begin with ``_``.  Raises ``UsageError`` where there are none (unless there may be none yet) or
+    a kind is not known."""
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
@@ -67,7 +68,7 @@ def files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
             )
         else:
             found.append(path)
-    if not found:
+    if not found and not may_be_none:
         raise UsageError(
             f"no snapshot files in {', '.join(map(str, paths))}; use {', '.join(SUFFIXES)} (and .gz)"
         )

@@ -35,6 +35,8 @@ class Engine:
         self._spark: SparkSession | None = None
         self.seconds = 0.0
         """What starting has taken so far."""
+        self.transactions = self.retries = 0
+        """Of all that was sent."""
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +72,10 @@ class Engine:
         spark = self._session()
         from publisher.spark.sending import send_lanes
 
-        return send_lanes(spark, lanes)
+        sent = send_lanes(spark, lanes)
+        self.transactions += sum(lane.transactions for lane in sent)
+        self.retries += sum(lane.retries for lane in sent)
+        return sent
 
     def _session(self) -> SparkSession:
         if self._spark is None:

@@ -1,0 +1,144 @@
+"""Publishing for good: poll after poll over one Spark session, until told to stop.
+
+A poll takes what has status N when it begins, not what lies behind a mark: a smaller record_id that
+was committed later is not lost.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack
+from datetime import datetime
+
+from publisher.errors import UnreachableError
+from publisher.observing.contract import Observer, Poll
+from publisher.publishing import Backlog, Publishing
+from publisher.settings import Settings
+from publisher.spark.engine import Engine
+
+_ROWS_A_LANE = 2_000
+"""A small poll uses few lanes: each costs some files and a transaction."""
+_FIRST_RETRY, _LAST_RETRY = 1.0, 60.0
+"""Seconds until what does not answer is tried again; twice as long each time."""
+_BREATH = 0.05
+"""Seconds between two looks at a log with nothing to read, however short the interval."""
+_NO_EFFECT = 1.0
+"""The same where what there is to read stays: events of the future, say."""
+_SECONDS_BETWEEN_EXPIRIES = 60.0
+
+
+class Follower:
+    """Follows the sources of a job."""
+
+    def __init__(
+        self, settings: Settings, engine: Engine, observer: Observer, stop: threading.Event
+    ) -> None:
+        """``stop`` ends it after the poll in hand."""
+        self._settings = settings
+        self._engine = engine
+        self._observer = observer
+        self._stop = stop
+        self._due = not settings.follow.at_times
+        self._job: Publishing | None = None
+        self._settled = False
+        self._failures = 0
+        self._expired = -_SECONDS_BETWEEN_EXPIRIES
+        self._beaten = time.monotonic()
+
+    def run(self) -> None:
+        """Polls until it is told to stop.
+
+        Raises:
+            PublisherError: What does not go away by waiting.
+        """
+        with ExitStack() as stack:
+            while not self._stop.is_set():
+                try:
+                    pause = self._turn(stack)
+                except UnreachableError as error:
+                    self._settled = False
+                    pause = min(_LAST_RETRY, _FIRST_RETRY * 2**self._failures)
+                    self._failures += 1
+                    self._observer.failed(error, pause)
+                self._stop.wait(pause)
+        self._observer.ended("told to stop")
+
+    def _turn(self, stack: ExitStack) -> float:
+        """One poll, or what is to be done before; gives the seconds to wait after it."""
+        job = self._begun(stack)
+        if not self._settled:
+            job.finish()
+            self._settled = True
+        self._expire(job)
+        if not self._due:
+            self._due = True
+            return self._pause()
+        backlog = job.backlog()
+        if backlog.is_empty:
+            self._failures = 0
+            self._observer.idle(backlog.rows, backlog.oldest)
+            self._beat(job)
+            return max(_BREATH, self._pause())
+        return self._poll(job, backlog)
+
+    def _begun(self, stack: ExitStack) -> Publishing:
+        if self._job is None:
+            job = stack.enter_context(Publishing(self._settings, self._engine))
+            notes = job.finish()
+            self._job, self._settled = job, True
+            self._observer.begun(self._settings.name, job.target, notes)
+        return self._job
+
+    def _poll(self, job: Publishing, backlog: Backlog) -> float:
+        started = time.monotonic()
+        transactions, retries = self._engine.transactions, self._engine.retries
+        report = job.once(lanes=_lanes(backlog))
+        self._failures = 0
+        if report is None:
+            return self._pause()
+        self._observer.polled(
+            Poll(
+                report,
+                seconds=time.monotonic() - started,
+                waiting=backlog.rows,
+                oldest=backlog.oldest,
+                transactions=self._engine.transactions - transactions,
+                retries=self._engine.retries - retries,
+            )
+        )
+        if report.documents:
+            self._beaten = time.monotonic()
+        effect = report.documents or report.statuses or backlog.files
+        return max(0.0 if effect else _NO_EFFECT, self._pause())
+
+    def _pause(self) -> float:
+        return self._settings.follow.pause(datetime.now())  # noqa: DTZ005 - this machine's clock
+
+    def _beat(self, job: Publishing) -> None:
+        """Shows consumers of a quiet topic that the publisher is there."""
+        minutes = self._settings.follow.heartbeat_minutes
+        if minutes and time.monotonic() - self._beaten >= minutes * 60:
+            job.heartbeat()
+            self._beaten = time.monotonic()
+
+    def _expire(self, job: Publishing) -> None:
+        if time.monotonic() - self._expired >= _SECONDS_BETWEEN_EXPIRIES:
+            job.expire()
+            self._expired = time.monotonic()
+
+
+def _lanes(backlog: Backlog) -> int | None:
+    """Lanes of a poll, ``None`` for all that the job may use."""
+    return None if backlog.files else max(1, -(-backlog.rows // _ROWS_A_LANE))
+
+
+def follow(settings: Settings, observer: Observer, stop: threading.Event) -> None:
+    """Publishes what the sources of a job have, and what they will have, until ``stop`` is set.
+
+    Raises:
+        PublisherError: What does not go away by waiting; a newer instance of the job, for one.
+    """
+    with Engine(settings.spark) as engine:
+        engine.warm_up()
+        Follower(settings, engine, observer, stop).run()

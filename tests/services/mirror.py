@@ -1,0 +1,107 @@
+"""A consumer of the topic: applies documents to a second table, which must end as the first one is."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from lxml import etree
+
+from publisher.keys import parse
+from tests.services.databases import Place
+from tests.services.topics import Record
+
+CONVERTERS: Mapping[str, Callable[[str], Any]] = {"octet": base64.b64decode}
+"""From the text of a value to what the table takes, by the type in the document; else the text."""
+
+
+class Mirror:
+    """The second table.
+
+    A strict one fails on what cannot be in a log of values: a change of a row that is not there, an
+    insert of one that is, a value to remove that the row has not.
+    """
+
+    def __init__(self, place: Place, table: str, *, strict: bool) -> None:
+        self._name, self._strict = f"{table}_mirror", strict
+        self._engine = sa.create_engine(place.url, poolclass=sa.NullPool)
+        place.execute(f"CREATE TABLE {self._name} (LIKE {table} INCLUDING INDEXES)")
+        self._table = sa.Table(self._name, sa.MetaData(), autoload_with=self._engine)
+
+    def apply(self, records: Iterable[Record]) -> int:
+        """Applies records in their order; gives their number."""
+        count = 0
+        with self._engine.begin() as connection:
+            for record in records:
+                count += 1
+                sent = etree.fromstring(record.value or b"").find("input")
+                assert sent is not None
+                for operation in sent:
+                    key = operation.findtext("association")
+                    assert key is not None
+                    assert key.encode() == record.key
+                    self._operation(connection, operation, self._where(key))
+        return count
+
+    def differences(self, table: str) -> list[Any]:
+        """Rows that only one of the two tables has."""
+        with self._engine.connect() as connection:
+            found: list[Any] = []
+            for one, other in ((table, self._name), (self._name, table)):
+                statement = f"SELECT * FROM {one} EXCEPT SELECT * FROM {other}"
+                found += [(one, *row) for row in connection.execute(sa.text(statement))]
+            return found
+
+    def _where(self, association: str) -> dict[str, str]:
+        key = association.rpartition(",schema=")[0].rpartition(",table=")[0]
+        return {part.column: part.value for part in parse(key)}
+
+    def _operation(
+        self, connection: sa.Connection, operation: etree._Element, key: dict[str, str]
+    ) -> None:
+        where = sa.and_(
+            *(self._table.c[name] == self._typed(name, value) for name, value in key.items())
+        )
+        row = connection.execute(sa.select(self._table).where(where)).mappings().one_or_none()
+        if operation.tag == "delete":
+            assert row is not None or not self._strict, key
+            connection.execute(self._table.delete().where(where))
+            return
+        if operation.tag == "add":
+            assert row is None or not self._strict, key
+        else:
+            assert row is not None or not self._strict, key
+        if row is None:
+            typed = {name: self._typed(name, value) for name, value in key.items()}
+            connection.execute(self._table.insert().values(typed))
+        for element in operation.iterchildren("add-attr", "modify-attr"):
+            self._attribute(connection, where, element)
+
+    def _typed(self, name: str, value: Any) -> Any:
+        """The database makes its own of a text."""
+        if isinstance(value, bytes):
+            return value
+        return sa.cast(sa.literal(value, sa.Text()), self._table.c[name].type)
+
+    def _attribute(self, connection: sa.Connection, where: Any, element: etree._Element) -> None:
+        """One attribute after the other: a document may change one twice."""
+        name = element.get("attr-name")
+        assert name is not None
+        is_add = element.tag == "add-attr"
+        new = element.find("value" if is_add else "add-value/value")
+        if self._strict and not is_add:
+            old, column = element.find("remove-value/value"), self._table.c[name]
+            is_old = column.is_(None) if old is None else column == self._typed(name, value_of(old))
+            asked = sa.select(sa.func.count()).where(where, is_old)
+            assert connection.execute(asked).scalar() == 1, etree.tostring(element)
+        value = None if new is None else self._typed(name, value_of(new))
+        connection.execute(self._table.update().where(where).values({name: value}))
+
+
+def value_of(element: etree._Element) -> Any:
+    """What the table takes for a ``<value>``."""
+    text = element.text or ""
+    convert = CONVERTERS.get(element.get("type", ""))
+    return text if convert is None else convert(text)
