@@ -17,6 +17,7 @@ from publisher.acknowledge.rows import acknowledge
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.journal.epoch import Epoch, next_epoch
+from publisher.journal.files import PublishedFiles
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import Journals
@@ -62,6 +63,7 @@ class Publishing:
         self._lanes = self._journals.lanes(settings.run.lanes)
         self._stack = ExitStack()
         self._waiting: dict[str, WaitingRows] = {}
+        self._published: PublishedFiles | None = None
         if settings.sink.to == "kafka":
             self._dispatcher("").prepare("")
 
@@ -120,8 +122,7 @@ class Publishing:
                 FileDispatcher(self._directory(run)).discard()
         notes = []
         for journal, manifest in self._journals.unsent():
-            dispatcher = self._dispatcher(manifest.run)
-            dispatcher.prepare(manifest.run)
+            dispatcher = self._prepared(manifest.run)
             report = told(manifest, journal, "published", dispatcher)
             if not dispatcher.dispatched(manifest.run):
                 report = sent(journal, manifest, dispatcher)
@@ -144,8 +145,7 @@ class Publishing:
             settings = replace(settings, run=replace(settings.run, lanes=lanes))
         run = self._journals.next_run()
         journal = self._journals.journal(run)
-        dispatcher = self._dispatcher(run)
-        dispatcher.prepare(run)
+        dispatcher = self._prepared(run)
         order = Order(
             run,
             settings,
@@ -157,6 +157,8 @@ class Publishing:
         report = planned_and_sent(order, dispatcher, self._engine, self._progress)
         manifest = journal.manifest()
         assert manifest is not None
+        if self._published is not None:
+            self._published = self._published.with_runs([manifest])
         return self._acknowledged(journal, manifest, report, dispatcher)
 
     def expire(self) -> None:
@@ -195,13 +197,15 @@ class Publishing:
 
     def _new_files(self) -> Iterator[SourceSettings]:
         """The sources, those of files with the files that no run has published yet."""
-        known = self._journals.published_files()
         for source in self._settings.sources:
-            if source.table is None:
-                paths = [path.absolute() for path in files(source.snapshots, may_be_none=True)]
-                yield replace(source, snapshots=tuple(known.new_of(source.name, paths)))
-            else:
+            if source.table is not None:
                 yield source
+                continue
+            if self._published is None:
+                self._published = self._journals.published_files()
+            paths = [path.absolute() for path in files(source.snapshots, may_be_none=True)]
+            new = self._published.new_of(source.name, paths)
+            yield replace(source, snapshots=tuple(new))
 
     def _directory(self, run: str) -> Path:
         """Where the documents of a run lie."""
@@ -209,6 +213,13 @@ class Publishing:
             return self._journals.journal(run).root / _DOCUMENTS
         assert self._settings.sink.path is not None
         return self._settings.sink.path.absolute() / _RUNS / run
+
+    def _prepared(self, run: str) -> Dispatcher:
+        """The sink, ready for a run; topics and lanes were made ready at the start."""
+        dispatcher = self._dispatcher(run)
+        if self._settings.sink.to == "files":
+            dispatcher.prepare(run)
+        return dispatcher
 
     def _dispatcher(self, run: str) -> Dispatcher:
         if self._settings.sink.to == "files":

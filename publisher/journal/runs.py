@@ -65,12 +65,16 @@ class Journals:
 
     def unsent(self) -> list[tuple[Journal, Manifest]]:
         """The runs that are planned but not wholly sent, oldest first."""
-        return [(journal, manifest) for journal, manifest in self.planned() if not journal.is_sent]
+        unsent = [journal for journal in self._journals() if not journal.is_sent]
+        return [
+            (journal, manifest)
+            for journal in unsent
+            if (manifest := journal.manifest()) is not None
+        ]
 
     def planned(self) -> Iterator[tuple[Journal, Manifest]]:
         """The runs that are planned wholly, oldest first."""
-        for number in self._numbers() if self.root.exists() else ():
-            journal = self.journal(self._id(number))
+        for journal in self._journals():
             manifest = journal.manifest()
             if manifest is not None:
                 yield journal, manifest
@@ -82,21 +86,27 @@ class Journals:
 
     def expire(self, *, days: float, most: int) -> list[str]:
         """Removes finished runs that ended more than ``days`` ago, and the oldest beyond ``most``."""
-        done = [(journal, manifest) for journal, manifest in self.planned() if journal.is_sent]
+        done = [journal for journal in self._journals() if journal.is_sent]
         oldest = time.time() - days * _SECONDS_A_DAY
         beyond = max(0, len(done) - most)
         gone = [
             (journal, manifest)
-            for number, (journal, manifest) in enumerate(done)
-            if number < beyond or journal.sent_at < oldest
+            for number, journal in enumerate(done)
+            if (number < beyond or journal.sent_at < oldest)
+            and (manifest := journal.manifest()) is not None
         ]
-        if gone:
+        if any(source.files for _, manifest in gone for source in manifest.sources):
             published = PublishedFiles.read(self.root / _FILES)
             published.with_runs([manifest for _, manifest in gone]).write(self.root / _FILES)
         for journal, _ in gone:
             journal.forget()  # first: without it, what a crash leaves is taken away at the next start
             shutil.rmtree(journal.root)
         return [manifest.run for _, manifest in gone]
+
+    def _journals(self) -> Iterator[Journal]:
+        """All journals, oldest first."""
+        for number in self._numbers() if self.root.exists() else ():
+            yield self.journal(self._id(number))
 
     def _id(self, number: int) -> str:
         return f"{self.job}-{number:06d}"
