@@ -1,0 +1,69 @@
+"""Of several instances of a job the newest works."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from pathlib import Path
+
+import pytest
+
+from publisher.errors import FatalError
+from publisher.journal.epoch import Epoch, next_epoch
+
+
+def test_the_newest_instance_works_and_the_older_stops(tmp_path: Path) -> None:
+    older = next_epoch(tmp_path / "hr")
+    older()
+    newer = next_epoch(tmp_path / "hr")
+    newer()
+    with pytest.raises(FatalError) as caught:
+        older()
+    assert caught.value.message == (
+        f"a newer instance of the job works in {tmp_path / 'hr'} (epoch 2, this one has 1): this one "
+        "stops; let one instance run at a time"
+    )
+    newer()
+
+
+def test_an_older_instance_never_comes_back(tmp_path: Path) -> None:
+    instances = [next_epoch(tmp_path) for _ in range(4)]
+    for older in instances[:-1]:
+        with pytest.raises(FatalError, match=f"epoch 4, this one has {older.number}"):
+            older()
+    instances[-1]()
+
+
+def test_jobs_have_epochs_of_their_own(tmp_path: Path) -> None:
+    one, other = next_epoch(tmp_path / "one"), next_epoch(tmp_path / "other")
+    one()
+    other()
+    assert one.number == other.number == 1
+
+
+def test_starts_at_the_same_time_get_different_epochs(tmp_path: Path) -> None:
+    found: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(next_epoch(tmp_path).number)) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == list(range(1, 9))
+
+
+def test_tasks_ask_it_too(tmp_path: Path) -> None:
+    older = next_epoch(tmp_path)
+    in_a_task: Epoch = pickle.loads(pickle.dumps(older))
+    in_a_task()
+    next_epoch(tmp_path)
+    with pytest.raises(FatalError, match="a newer instance"):
+        in_a_task()
+
+
+def test_an_epoch_that_was_taken_away_is_over(tmp_path: Path) -> None:
+    epoch = next_epoch(tmp_path)
+    epoch.path.unlink()
+    with pytest.raises(FatalError, match="epoch 0, this one has 1"):
+        epoch()
