@@ -1,0 +1,118 @@
+"""Counting the rows of an event log that wait: each database, each way to keep a time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+
+from publisher.errors import FatalError, UnreachableError
+from publisher.sources.event_log import Options
+from publisher.sources.waiting import Waiting, WaitingRows, waiting
+from tests.services.databases import Place, sqlite_place
+
+MOMENTS = {"sqlite": "TIMESTAMP", "postgresql": "TIMESTAMP", "mariadb": "DATETIME(6)"}
+ZONED = {"sqlite": "TEXT", "postgresql": "TIMESTAMPTZ", "mariadb": "TIMESTAMP(6) NULL"}
+
+
+def ago(seconds: float, *, zone: str = "") -> str:
+    moment = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=seconds)
+    return f"'{moment.replace(tzinfo=None).isoformat(' ')}{zone}'"
+
+
+def make_log(place: Place, type_: str, *rows: tuple[str, str]) -> None:
+    values = ", ".join(f"({n}, '{status}', {time})" for n, (status, time) in enumerate(rows, 1))
+    place.execute(
+        f"CREATE TABLE log (record_id INTEGER, status CHAR(1), event_time {type_})",
+        "CREATE INDEX log_n ON log (status, record_id)",
+        *([f"INSERT INTO log VALUES {values}"] if values else []),
+    )
+
+
+def found(place: Place, **options: str) -> Waiting:
+    return waiting(place.database().options, "log", Options(**options))  # type: ignore[arg-type]
+
+
+def test_only_new_rows_wait_and_the_oldest_is_told(place: Place) -> None:
+    make_log(place, MOMENTS[place.kind], ("S", ago(9000)), ("N", ago(60)), ("N", ago(600)))
+    now = found(place)
+    assert now.rows == 2
+    assert now.oldest == pytest.approx(600, abs=30)
+    assert found(place, status="any") == Waiting(3, pytest.approx(9000, abs=30))
+
+
+def test_an_empty_log(place: Place) -> None:
+    make_log(place, MOMENTS[place.kind])
+    assert found(place) == Waiting(0, None)
+
+
+def test_rows_without_time_wait_too(place: Place) -> None:
+    make_log(place, MOMENTS[place.kind], ("N", "NULL"), ("N", "NULL"))
+    assert found(place) == Waiting(2, None)
+
+
+def test_the_future_has_no_age(place: Place) -> None:
+    make_log(place, MOMENTS[place.kind], ("N", ago(-3600)))
+    assert found(place) == Waiting(1, 0.0)
+
+
+def test_a_zone_is_minded(place: Place) -> None:
+    make_log(place, ZONED[place.kind])
+    session = ["SET SESSION time_zone = '+00:00'"] if place.kind == "mariadb" else []
+    zone = "" if place.kind == "mariadb" else "+00:00"
+    place.execute(*session, f"INSERT INTO log VALUES (1, 'N', {ago(600, zone=zone)})")
+    assert found(place).oldest == pytest.approx(600, abs=30)
+
+
+def test_times_without_zone_are_in_that_of_the_source(place: Place) -> None:
+    make_log(place, MOMENTS[place.kind], ("N", ago(600 - 5.5 * 3600)))
+    assert found(place, time_zone="Asia/Kolkata").oldest == pytest.approx(600, abs=30)
+
+
+def test_times_as_text_and_what_is_no_time(place: Place) -> None:
+    times = [ago(seconds, zone="Z").replace(" ", "T") for seconds in (60, 600)]
+    make_log(place, "VARCHAR(40)", *[("N", time) for time in ("''", "'?'", *times)])
+    now = found(place)
+    assert now.rows == 4
+    assert now.oldest == pytest.approx(600, abs=30)
+
+
+def test_infinity_is_no_age(postgres: Place) -> None:
+    make_log(postgres, "TIMESTAMP", ("N", "'-infinity'"), ("N", ago(60)))
+    assert found(postgres) == Waiting(2, None)
+
+
+def test_columns_of_other_names(place: Place) -> None:
+    place.execute(
+        'CREATE TABLE log (id INTEGER, "State" CHAR(1), at_ VARCHAR(40))'.replace(
+            '"', "`" if place.kind == "mariadb" else '"'
+        ),
+        f"INSERT INTO log VALUES (1, 'N', {ago(60)})",
+    )
+    options = Options(columns={"State": "status", "at_": "event_time", "id": "record_id"})
+    now = waiting(place.database().options, "log", options)
+    assert now == Waiting(1, pytest.approx(60, abs=30))
+
+
+def test_counted_again_by_the_same_connection(place: Place) -> None:
+    make_log(place, MOMENTS[place.kind], ("N", ago(60)))
+    with WaitingRows(place.database().options, "log", Options()) as rows:
+        assert rows.now().rows == 1
+        place.execute(f"INSERT INTO log VALUES (9, 'N', {ago(1)})")
+        assert rows.now().rows == 2
+
+
+def test_what_does_not_fit_is_said(place: Place) -> None:
+    with pytest.raises(FatalError, match="no table or view log"):
+        found(place)
+    place.execute("CREATE TABLE log (record_id INTEGER, status CHAR(1))")
+    with pytest.raises(FatalError, match="no column event_time"):
+        found(place)
+
+
+def test_a_database_that_is_away(tmp_path: Path) -> None:
+    place = sqlite_place(tmp_path / "gone.db")
+    (tmp_path / "gone.db").unlink()
+    with pytest.raises(UnreachableError, match="cannot be reached"):
+        waiting(place.database(retries=0).options, "log", Options())
