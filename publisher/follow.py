@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack
 from datetime import datetime
 
-from publisher.errors import UnreachableError
+from publisher.errors import SettingsError, UnreachableError
 from publisher.observing.contract import Observer, Poll
 from publisher.publishing import Backlog, Publishing
 from publisher.settings import Settings
@@ -137,8 +137,15 @@ def follow(settings: Settings, observer: Observer, stop: threading.Event) -> Non
     """Publishes what the sources of a job have, and what they will have, until ``stop`` is set.
 
     Raises:
+        SettingsError: Statuses are not to be written: each poll would publish all rows again.
         PublisherError: What does not go away by waiting; a newer instance of the job, for one.
     """
+    if not settings.acknowledge.write_status and any(one.table for one in settings.sources):
+        problem = (
+            "[acknowledge] write_status: each poll would publish again what is still N; set it to "
+            "true, or publish without --follow"
+        )
+        raise SettingsError([problem])
     with Engine(settings.spark) as engine:
         engine.warm_up()
         Follower(settings, engine, observer, stop).run()

@@ -1,0 +1,317 @@
+"""Following a job: real files, tables, journals and sinks, but an engine without Spark."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from publisher import follow
+from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
+from publisher.follow import Follower
+from publisher.job_file import load
+from publisher.journal.epoch import next_epoch
+from publisher.observing.contract import Poll
+from publisher.publishing import Publishing
+from publisher.settings import Settings
+from tests.unit.local_engine import LocalEngine
+
+HEADER = (
+    "record_id,table_key,status,event_type,event_time,perpetrator,"
+    "table_name,column_name,old_value,new_value\n"
+)
+FILES = '[[sources]]\nname = "hr"\nsnapshots = ["in"]\n'
+TABLE = '[[sources]]\nname = "hr"\ntable = "log"\n[database]\nurl = "sqlite:///hr.db"\n'
+SINK = '[dispatch]\npath = "out"\n'
+AWAY = UnreachableError("the database does not answer: try again later")
+
+
+def settings(base: Path, source: str, more: str = "") -> Settings:
+    path = base / "job.toml"
+    path.write_text(source + SINK + more)
+    return load(path)
+
+
+def write_file(base: Path, name: str, *ids: int) -> Path:
+    rows = [f"{n},idu={n},N,3,2026-05-04 08:00:00,hr,usr,fname,,Jack {n}\n" for n in ids]
+    path = base / "in" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(HEADER + "".join(rows))
+    return path
+
+
+def write_rows(base: Path, *ids: int) -> None:
+    with sqlite3.connect(base / "hr.db") as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS usr (idu INTEGER PRIMARY KEY, fname TEXT)")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS log (record_id INTEGER, table_key TEXT, status TEXT,"
+            " event_type INTEGER, event_time TIMESTAMP, perpetrator TEXT, table_name TEXT,"
+            " column_name TEXT, old_value TEXT, new_value TEXT)"
+        )
+        connection.executemany(
+            "INSERT INTO log VALUES (?, ?, 'N', 3, '2026-05-04 08:00:00', 'hr', 'usr', 'fname',"
+            " NULL, 'Jack')",
+            [(number, f"idu={number}") for number in ids],
+        )
+    connection.close()
+
+
+class Watcher:
+    """Notes what it is told; ``on_idle`` is called when there is nothing to read."""
+
+    def __init__(self, on_idle: Callable[[], object]) -> None:
+        self.told: list[str] = []
+        self.polls: list[Poll] = []
+        self.failures: list[float] = []
+        self._on_idle = on_idle
+
+    def begun(self, job: str, target: str, notes: Sequence[str]) -> None:
+        self.told += ["begun", *notes]
+
+    def polled(self, poll: Poll) -> None:
+        self.polls.append(poll)
+        self.told.append(poll.report.run)
+
+    def idle(self, waiting: int, oldest: float | None) -> None:
+        self._on_idle()
+
+    def failed(self, error: PublisherError, again_in: float) -> None:
+        self.failures.append(again_in)
+
+    def ended(self, reason: str) -> None:
+        self.told.append(reason)
+
+
+class Stop(threading.Event):
+    """Waits for nothing, and notes for how long it should have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.pauses.append(timeout)
+        assert len(self.pauses) < 100, "it does not end"
+        return self.is_set()
+
+
+def followed(made: Settings, engine: LocalEngine, *then: Callable[[], object]) -> Watcher:
+    """Follows until it has been idle once more than ``then`` has things to do about that."""
+    stop = Stop()
+    todo = [*then, stop.set]
+
+    def on_idle() -> None:
+        todo.pop(0)()
+
+    watcher = Watcher(on_idle)
+    Follower(made, engine, watcher, stop).run()
+    return watcher
+
+
+def documents(base: Path) -> list[str]:
+    """The values in all documents, by run and lane."""
+    parts = sorted((base / "out" / "runs").glob("*/part-*.xds"))
+    lines = [line for part in parts for line in part.read_text().splitlines()]
+    return sorted(line.partition("Jack ")[2].partition("<")[0] for line in lines)
+
+
+def test_a_directory_that_grows_is_published_file_by_file(tmp_path: Path) -> None:
+    write_file(tmp_path, "1.csv", 1, 2)
+    made = settings(tmp_path, FILES)
+    watcher = followed(
+        made,
+        LocalEngine(),
+        lambda: write_file(tmp_path, "2.csv", 3),
+        lambda: None,
+        lambda: (write_file(tmp_path, "4.csv", 5), write_file(tmp_path, "3.csv", 4)),
+    )
+    runs = [f"job-{number:06d}" for number in (1, 2, 3)]
+    assert watcher.told == ["begun", *runs, "told to stop"]
+    assert [poll.report.read for poll in watcher.polls] == [2, 1, 2]
+    assert documents(tmp_path) == ["1", "2", "3", "4", "5"]
+    again = followed(made, LocalEngine())
+    assert again.told == ["begun", "told to stop"]
+
+
+def test_a_directory_may_be_empty_at_first(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    made = settings(tmp_path, FILES)
+    watcher = followed(made, LocalEngine(), lambda: write_file(tmp_path, "1.csv", 1))
+    assert len(watcher.polls) == 1
+
+
+def test_a_published_file_that_grows_ends_it(tmp_path: Path) -> None:
+    file = write_file(tmp_path, "1.csv", 1)
+    made = settings(tmp_path, FILES)
+    with pytest.raises(FatalError, match=r"1\.csv had .* bytes when it was published, and has"):
+        followed(made, LocalEngine(), lambda: write_file(tmp_path, file.name, 1, 2))
+    assert documents(tmp_path) == ["1"]
+
+
+def test_rows_are_acknowledged_and_read_once(tmp_path: Path) -> None:
+    write_rows(tmp_path, 10, 11)
+    made = settings(tmp_path, TABLE)
+    # 5 was committed later: rows are picked by status, not by a watermark
+    watcher = followed(made, LocalEngine(), lambda: write_rows(tmp_path, 12, 5))
+    assert [poll.report.read for poll in watcher.polls] == [2, 2]
+    assert [poll.waiting for poll in watcher.polls] == [2, 2]
+    assert [poll.report.statuses for poll in watcher.polls] == [{"S": 2}, {"S": 2}]
+
+
+def test_small_polls_use_few_lanes(tmp_path: Path) -> None:
+    write_rows(tmp_path, *range(1, 2_002))
+    engine = LocalEngine()
+    followed(
+        settings(tmp_path, TABLE, "[run]\nlanes = 3\n"),
+        engine,
+        lambda: write_rows(tmp_path, 3_000),
+        lambda: write_rows(tmp_path, *range(4_000, 12_000)),
+    )
+    assert engine.lanes == [2, 1, 3]
+    assert (tmp_path / ".xds-publisher" / "job" / "lanes").read_text() == "3\n"
+
+
+def test_pauses_double_up_to_a_minute_and_begin_anew(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    engine = LocalEngine(*[AWAY] * 8, None, *[AWAY] * 2)
+    watcher = followed(
+        settings(tmp_path, TABLE, "[follow]\npolling_interval = 0\n"),
+        engine,
+        lambda: write_rows(tmp_path, 2),
+    )
+    assert watcher.failures == [1, 2, 4, 8, 16, 32, 60, 60, 1, 2]
+    assert [poll.report.read for poll in watcher.polls] == [1, 1]
+    # nothing is left of what could not be planned
+    runs = {path.name for path in (tmp_path / "out" / "runs").iterdir()}
+    assert runs == {poll.report.run for poll in watcher.polls}
+
+
+def test_what_waiting_does_not_mend_ends_it(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    engine = LocalEngine(AWAY, FatalError("the table is gone: restore it"))
+    with pytest.raises(FatalError, match="the table is gone"):
+        followed(settings(tmp_path, TABLE), engine)
+
+
+def test_it_stops_after_the_poll_in_hand(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1, 2)
+    stop = Stop()
+
+    class Told(LocalEngine):
+        def plan(self, *args: object, **named: object) -> list:
+            stop.set()
+            return super().plan(*args, **named)  # type: ignore[arg-type]
+
+    watcher = Watcher(lambda: None)
+    Follower(settings(tmp_path, TABLE), Told(), watcher, stop).run()
+    assert watcher.told == ["begun", "job-000001", "told to stop"]
+    assert watcher.polls[0].report.statuses == {"S": 2}
+
+
+def test_told_before_it_begins_it_takes_nothing_over(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.set()
+    watcher = Watcher(lambda: None)
+    Follower(settings(tmp_path, TABLE), LocalEngine(), watcher, stop).run()
+    assert watcher.told == ["told to stop"]
+    assert not (tmp_path / ".xds-publisher").exists()
+
+
+def test_a_newer_instance_ends_it(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+
+    def replaced() -> None:
+        next_epoch(tmp_path / ".xds-publisher" / "job")
+        write_rows(tmp_path, 2)
+
+    with pytest.raises(FatalError, match="a newer instance of the job"):
+        followed(settings(tmp_path, TABLE), LocalEngine(), replaced)
+    with sqlite3.connect(tmp_path / "hr.db") as connection:
+        found = connection.execute("SELECT record_id, status FROM log ORDER BY 1").fetchall()
+    connection.close()
+    assert found == [(1, "S"), (2, "N")]
+
+
+def test_at_times_of_day_it_waits_for_the_first(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    stop = Stop()
+    watcher = Watcher(stop.set)
+    made = settings(tmp_path, TABLE, '[follow]\npublication_times = ["06:30", "18:30"]\n')
+    Follower(made, LocalEngine(), watcher, stop).run()
+    first, after, _ = stop.pauses
+    assert len(watcher.polls) == 1
+    assert 0 < first <= 43_200
+    assert 0 < after <= 43_200
+
+
+def test_a_pause_between_polls_is_the_interval(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    stop = Stop()
+    made = settings(tmp_path, TABLE, "[follow]\npolling_interval = 7\n")
+    Follower(made, LocalEngine(), Watcher(stop.set), stop).run()
+    assert stop.pauses == [7, 7]
+
+
+def test_rows_that_stay_are_not_asked_for_without_a_breath(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    with sqlite3.connect(tmp_path / "hr.db") as connection:
+        connection.execute("UPDATE log SET event_time = '2999-01-01 00:00:00'")
+    connection.close()
+    source = TABLE.replace("[database]", "future_events = true\n[database]")
+    stop = Stop()
+    watcher = Watcher(lambda: None)
+    enough = iter([lambda: None, lambda: None, stop.set])
+    told = watcher.polled
+
+    def polled(poll: Poll) -> None:
+        told(poll)
+        next(enough)()
+
+    watcher.polled = polled  # type: ignore[method-assign]
+    made = settings(tmp_path, source, "[follow]\npolling_interval = 0\n")
+    Follower(made, LocalEngine(), watcher, stop).run()
+    assert [poll.report.outcomes["held"] for poll in watcher.polls] == [1, 1, 1]
+    assert stop.pauses == [1, 1, 1]
+
+
+def test_without_statuses_it_would_publish_the_same_for_ever(tmp_path: Path) -> None:
+    made = settings(tmp_path, TABLE, "[acknowledge]\nwrite_status = false\n")
+    with pytest.raises(SettingsError, match="each poll would publish again"):
+        follow.follow(made, Watcher(lambda: None), Stop())
+
+
+class Clock:
+    """A minute passes at each look."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 60
+        return self.now
+
+
+def test_a_heartbeat_comes_after_quiet_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rows(tmp_path, 1)
+    beats: list[float] = []
+    clock = Clock()
+
+    class Beating(Publishing):
+        def heartbeat(self) -> None:
+            beats.append(clock.now)
+
+    monkeypatch.setattr(follow, "Publishing", Beating)
+    monkeypatch.setattr(follow, "time", clock)
+    quiet = [lambda: None] * 40
+    followed(settings(tmp_path, TABLE, "[follow]\nheartbeat_minutes = 10\n"), LocalEngine(), *quiet)
+    assert len(beats) >= 3
+    assert all(10 <= (later - before) / 60 <= 14 for before, later in pairwise(beats))
+    beats.clear()
+    followed(settings(tmp_path, TABLE), LocalEngine(), *quiet)
+    assert beats == []
