@@ -21,9 +21,9 @@ from publisher.journal.files import PublishedFiles
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import Journals
-from publisher.run import Order, microseconds, planned_and_sent, sent, told
+from publisher.run import SPLITS, Order, microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
-from publisher.sources.snapshots import files
+from publisher.sources.registry import reader_of
 from publisher.sources.waiting import WaitingRows
 from publisher.spark.engine import Engine, Progress
 from publisher.xds.document import Envelope
@@ -94,7 +94,7 @@ class Publishing:
                 continue
             assert source.database is not None  # for_publish has seen to it
             if source.name not in self._waiting:
-                waiting = WaitingRows(source.database, source.table, source.options)
+                waiting = WaitingRows(source.database, source.table, source.event_log)
                 self._waiting[source.name] = self._stack.enter_context(waiting)
             found = self._waiting[source.name].now()
             rows += found.rows
@@ -153,6 +153,7 @@ class Publishing:
             journal,
             self._directory(run),
             still_mine=self._epoch,
+            splits=lanes or SPLITS,
         )
         report = planned_and_sent(order, dispatcher, self._engine, self._progress)
         manifest = journal.manifest()
@@ -203,7 +204,8 @@ class Publishing:
                 continue
             if self._published is None:
                 self._published = self._journals.published_files()
-            paths = [path.absolute() for path in files(source.snapshots, may_be_none=True)]
+            reader = reader_of(source.format, source.options, source.reading)
+            paths = [path.absolute() for path in reader.files(source.snapshots, may_be_none=True)]
             new = self._published.new_of(source.name, paths)
             yield replace(source, snapshots=tuple(new))
 

@@ -25,14 +25,14 @@ from publisher.tasks import AnySource, AnySplit, Rules, SourceWork, Work
 from publisher.xds.values import text_of
 
 SPLITS = 8
-"""Parts to read at the least, so that all cores have work."""
+"""Parts to read, about: so that all cores have work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """A run that is to be done.  ``clock`` is its now, in microseconds since 1970-01-01 UTC;
     ``directory`` is where its documents go.  ``still_mine`` is called before what others see, and
-    raises where another instance of the job has taken over."""
+    raises where another instance of the job has taken over; ``splits`` is how many parts are read, about."""
 
     run: str
     settings: Settings
@@ -41,6 +41,7 @@ class Order:
     directory: Path
     window: Window | None = None
     still_mine: Callable[[], None] | None = None
+    splits: int = SPLITS
 
 
 def planned_and_sent(
@@ -134,7 +135,7 @@ def _work(order: Order, stack: ExitStack) -> Work:
                 identifier_case=source.options.identifier_case,
                 window=order.window,
             )
-            for source, reader, splits in _opened(settings.sources, stack)
+            for source, reader, splits in _opened(order, stack)
         ),
         rules=Rules(
             documents=settings.documents,
@@ -149,17 +150,17 @@ def _work(order: Order, stack: ExitStack) -> Work:
 
 
 def _opened(
-    sources: Sequence[SourceSettings], stack: ExitStack
+    order: Order, stack: ExitStack
 ) -> Iterator[tuple[SourceSettings, AnySource, tuple[AnySplit, ...]]]:
-    for source in sources:
+    for source in order.settings.sources:
         if source.table is None:
             reader = reader_of(source.format, source.options, source.reading)
-            splits = reader.splits(source.snapshots, SPLITS) if source.snapshots else ()
+            splits = reader.splits(source.snapshots, order.splits) if source.snapshots else ()
             yield source, reader, tuple(splits)
         else:
             assert source.database is not None  # for_publish has seen to it
-            live = EventLogTable(source.options, source.database, source.table, text_of)
-            yield source, live, stack.enter_context(live.opened(SPLITS))
+            live = EventLogTable(source.event_log, source.database, source.table, text_of)
+            yield source, live, stack.enter_context(live.opened(order.splits))
 
 
 def _files_of(source: SourceSettings) -> tuple[FileEntry, ...]:
