@@ -65,7 +65,8 @@ def _source(source: SourceSettings) -> str:
     if source.table is not None:
         assert source.database is not None
         with Database(source.database) as database:
-            EventLogTable(source.options, source.database, source.table, text_of).places(database)
+            live = EventLogTable(source.event_log, source.database, source.table, text_of)
+            live.places(database)
             return f"table {source.table} of {database.name} has the columns"
     reader = reader_of(source.format, source.options, source.reading)
     splits = reader.splits(source.snapshots, 1)

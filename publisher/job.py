@@ -25,7 +25,6 @@ from publisher.run import Order, microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.identity import digest_of_files
 from publisher.sources.registry import reader_of
-from publisher.sources.snapshots import files
 from publisher.spark.engine import Engine, Progress
 
 SAMPLES = 3
@@ -60,8 +59,10 @@ def replay(
         PublisherError: See ``errors``.
     """
     settings = settings.for_replay()
-    paths = tuple(path.absolute() for path in files(snapshots))  # executors work elsewhere
-    source = replace(settings.sources[0], snapshots=paths, table=None)
+    source = settings.sources[0]
+    reader = reader_of(source.format, source.options, source.reading)
+    paths = tuple(path.absolute() for path in reader.files(snapshots))  # executors work elsewhere
+    source = replace(source, snapshots=paths, table=None)
     settings = replace(settings, sources=(source,))
     run = _run_id(settings, paths, window_from, window_until, now)
     if target.startswith(SCHEME):

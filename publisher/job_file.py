@@ -28,6 +28,14 @@ from publisher.settings import (
     SourceSettings,
 )
 from publisher.sources.event_log import Options as EventLogOptions
+from publisher.sources.registry import (
+    FROM_TABLES,
+    IN_POLLS,
+    OPTIONS,
+    READ_AS_SNAPSHOTS,
+    SourceFormat,
+    SourceFormatOptions,
+)
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.spark.options import SparkOptions
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
@@ -49,7 +57,17 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
     "run": (RunOptions,),
     "spark": (SparkOptions,),
 }
-"""The tables of a job file, and the options that each is made of."""
+"""The tables of a job file, and the options that each is made of; ``sources`` as those of an event
+log."""
+
+
+def source_parts(format_: SourceFormat) -> tuple[type, ...]:
+    """The options that a source of a format is made of."""
+    own: list[type] = [SourceOptions, OPTIONS[format_]]
+    if format_ in READ_AS_SNAPSHOTS:
+        own.append(SnapshotOptions)
+    own.append(FilterOptions)
+    return (*own, PollOptions) if format_ in IN_POLLS else tuple(own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,16 +253,20 @@ class _Reader:
         said = self._overrides
         self._override(section, schema=said.schema, status=said.status)
         given = section.options(SourceOptions)
+        parts = source_parts(given.format)
+        options: SourceFormatOptions | None = section.entry(OPTIONS[given.format])
         source = SourceSettings(
             name=given.name or given.format,
             format=given.format,
             snapshots=tuple(self._path(path) for path in given.snapshots),
             table=given.table,
             database=self._own_database(section, given, database),
-            options=section.options(EventLogOptions),
-            reading=section.options(SnapshotOptions),
+            options=options or EventLogOptions(),  # a problem is noted, nobody sees them
+            reading=section.options(SnapshotOptions)
+            if SnapshotOptions in parts
+            else SnapshotOptions(),
             filters=section.options(FilterOptions),
-            polls=section.options(PollOptions),
+            polls=section.options(PollOptions) if PollOptions in parts else None,
         )
         section.finish()
         self._check(section, source)
@@ -261,6 +283,10 @@ class _Reader:
     def _check(self, section: Section, source: SourceSettings) -> None:
         if source.table is not None and source.snapshots:
             section.problem("table", "is there beside snapshots; a source is one of the two")
+        if source.table is not None and source.format not in FROM_TABLES:
+            section.problem("table", f"{source.format} is read from files; set snapshots")
+        if not isinstance(source.options, EventLogOptions):
+            return
         try:
             source.options.wanted()
         except UsageError as error:

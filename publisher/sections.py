@@ -80,7 +80,7 @@ def unknown(key: Key, known: Iterable[str], problems: Problems) -> None:
 
 def _some(names: list[str]) -> str:
     if len(names) > _SHOWN:
-        return "conf/event-log.toml shows all that there are"
+        return "the files in conf/ show all that there are"
     return f"known are {', '.join(names)}"
 
 

@@ -19,17 +19,16 @@ from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.catalogue import JobCatalogue, Table
 from publisher.database import DatabaseOptions, urls
 from publisher.dispatch.kafka_options import KafkaOptions
-from publisher.errors import SettingsError, UsageError
+from publisher.errors import InternalError, SettingsError, UsageError
 from publisher.filters import FilterOptions
 from publisher.polls import PollOptions
 from publisher.schedule import FollowOptions
 from publisher.sources.event_log import Options as EventLogOptions
+from publisher.sources.registry import SourceFormat, SourceFormatOptions
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.spark.options import SparkOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
-
-Format = Literal["event-log"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class SourceOptions:
 
     name: Annotated[str, Len(1)] | None = None
     """Name of the source in documents and decisions; by default that of the format."""
-    format: Format = "event-log"
+    format: SourceFormat = "event-log"
     """What the source is."""
     snapshots: tuple[Annotated[str, Len(1)], ...] = ()
     """Files and directories to read."""
@@ -96,15 +95,23 @@ class SourceSettings:
     """One source: what it is and how it is read."""
 
     name: str
-    format: Format
+    format: SourceFormat
     snapshots: tuple[Path, ...]
     table: str | None
     database: DatabaseOptions | None
     """Where ``table`` is read: the source's own database, else that of the job."""
-    options: EventLogOptions
+    options: SourceFormatOptions
     reading: SnapshotOptions
     filters: FilterOptions
-    polls: PollOptions
+    polls: PollOptions | None
+    """``None`` for formats whose records carry whole rows: each is an operation by itself."""
+
+    @property
+    def event_log(self) -> EventLogOptions:
+        """The options of a source that is known to be an event log."""
+        if not isinstance(self.options, EventLogOptions):
+            raise InternalError(f"source {self.name} is no event log: report this")
+        return self.options
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +202,8 @@ class Settings:
         """
         sources = [
             {"name": source.name, "format": source.format}
-            | _meaning_of(source.options, source.reading, source.filters, source.polls)
+            | _meaning_of(source.options, source.reading, source.filters)
+            | (_meaning_of(source.polls) if source.polls is not None else {})
             for source in self.sources
         ]
         content = {

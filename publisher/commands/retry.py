@@ -76,7 +76,7 @@ def retry(
         assert source.table is not None
         assert source.database is not None
         runs = _runs(settings, source)
-        done = retried(source.database, source.table, source.options, selection, runs)
+        done = retried(source.database, source.table, source.event_log, selection, runs)
         click.echo(f"{source.name}: rows of {source.table} that are N again: {done.rows:,}")
         unknown = sorted(selection.reasons - done.reasons)
         if unknown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
@@ -33,6 +34,14 @@ class Source(Protocol):
     @property
     def format(self) -> str:
         """Name of the format, as in settings and ``--format``."""
+
+    def files(
+        self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
+    ) -> list[Path]:
+        """The files that paths name: as given, those in directories in name order.
+
+        Raises ``UsageError`` where there are none (unless there may be none yet), or one cannot be
+        of this format by its name."""
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
         """The parts that tasks read, about ``wanted`` of them or more, in the order of the input.

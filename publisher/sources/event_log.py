@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -112,6 +113,12 @@ class EventLog:
     options: Options = field(default_factory=Options)
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     format: str = "event-log"
+
+    def files(
+        self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
+    ) -> list[Path]:
+        """The files of a snapshot, of the kinds that are known by their names."""
+        return snapshots.files(paths, may_be_none=may_be_none)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
         """The parts that tasks read."""

@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, Protocol
 
+from publisher.keys import IdentifierCase
 from publisher.sources import event_log
 from publisher.sources.contract import Source
 from publisher.sources.snapshot_options import SnapshotOptions
 
-SOURCES: Mapping[str, Callable[..., Source]] = {"event-log": event_log.SOURCE}
+SourceFormat = Literal["event-log"]
+
+
+class SourceFormatOptions(Protocol):
+    """What the options of every format have."""
+
+    @property
+    def identifier_case(self) -> IdentifierCase:
+        """Case of table, schema and column names in keys and documents."""
+
+
+SOURCES: Mapping[str, Callable[..., Source]] = {
+    "event-log": event_log.SOURCE,
+}
 """What makes a source, by the name of its format; called with the options of its module."""
 
-_OPTIONS: Mapping[str, Callable[..., object]] = {"event-log": event_log.options_of}
+OPTIONS: Mapping[SourceFormat, type] = {
+    "event-log": event_log.Options,
+}
+"""The options of a format, a frozen dataclass."""
+
+_OPTIONS: Mapping[str, Callable[..., object]] = {
+    "event-log": event_log.options_of,
+}
 """What makes the options of a format from the plain values that a journal keeps."""
+
+READ_AS_SNAPSHOTS = frozenset({"event-log"})
+"""Formats whose files are CSV, JSON lines or Parquet, read as ``SnapshotOptions`` say."""
+
+IN_POLLS = frozenset({"event-log"})
+"""Formats whose changes mean something together; those of the others are operations by themselves."""
+
+FROM_TABLES = frozenset({"event-log"})
+"""Formats that are also read from a table of a database."""
 
 
 def reader_of(format_: str, options: object, reading: SnapshotOptions) -> Source:

@@ -51,6 +51,30 @@ class Split:
     """Bytes of the whole file when the splits were made."""
 
 
+def every_file(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False) -> list[Path]:
+    """The files that paths name, whatever their kind; as ``files`` otherwise.
+
+    Positions name a file without its directory, so two of one name are refused."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            found += sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p, path))
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise UsageError(f"{path} does not exist; name a file or a directory")
+    if not found and not may_be_none:
+        raise UsageError(f"no files in {', '.join(map(str, paths))}; name a file or a directory")
+    names: dict[str, Path] = {}
+    for path in found:
+        if names.setdefault(path.name, path) != path:
+            raise UsageError(
+                f"{names[path.name]} and {path} have the same name, and positions name files by it:"
+                " rename one"
+            )
+    return list(dict.fromkeys(found))
+
+
 def files(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False) -> list[Path]:
     """The files of a snapshot: as given, directories in name order, without hidden ones and those
     that begin with ``_``.  Raises ``UsageError`` where there are none (unless there may be none yet) or
