@@ -12,17 +12,19 @@ from publisher.journal.report import RunReport
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """A poll that published, and what waited before it.
-
-    ``seconds`` is how long it took, ``oldest`` the age in seconds of the oldest row that waited.
-    """
+    """A poll that is done: sent and acknowledged."""
 
     report: RunReport
     seconds: float
-    waiting: int
+    """How long it took."""
+    waiting: int | None
+    """Rows that waited before it; ``None`` where that is not known."""
     oldest: float | None
+    """Age in seconds of the oldest of them; ``None`` where none waited or none has a time."""
     transactions: int
+    """Transactions that the sink committed for it."""
     retries: int
+    """How often sending had to be tried again."""
 
 
 class Observer(Protocol):
@@ -42,3 +44,35 @@ class Observer(Protocol):
 
     def ended(self, reason: str) -> None:
         """It was told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observers:
+    """Several, told one after the other."""
+
+    each: tuple[Observer, ...]
+
+    def begun(self, job: str, target: str, notes: Sequence[str]) -> None:
+        """See ``Observer``."""
+        for observer in self.each:
+            observer.begun(job, target, notes)
+
+    def polled(self, poll: Poll) -> None:
+        """See ``Observer``."""
+        for observer in self.each:
+            observer.polled(poll)
+
+    def idle(self, waiting: int, oldest: float | None) -> None:
+        """See ``Observer``."""
+        for observer in self.each:
+            observer.idle(waiting, oldest)
+
+    def failed(self, error: PublisherError, again_in: float) -> None:
+        """See ``Observer``."""
+        for observer in self.each:
+            observer.failed(error, again_in)
+
+    def ended(self, reason: str) -> None:
+        """See ``Observer``."""
+        for observer in self.each:
+            observer.ended(reason)

@@ -1,42 +1,111 @@
-"""One line for each poll."""
+"""The log of a following publisher: one line for each poll, as text or as JSON.
+
+Lines hold counts and names of things, never values of rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TextIO
 
 from publisher.errors import PublisherError
 from publisher.observing.contract import Poll
+from publisher.output import printable
+
+_ALWAYS = "published"
+"""The outcome that a line has even where it is 0."""
+
+
+def utc_now() -> datetime:
+    """The clock of the lines."""
+    return datetime.now(UTC)
 
 
 class LogLines:
-    """Writes lines to a stream."""
+    """Writes the log to a stream.  ``as_json``: a JSON object on each line, ASCII."""
 
-    def __init__(self, stream: TextIO, *, as_json: bool = False) -> None:
+    def __init__(
+        self, stream: TextIO, *, as_json: bool = False, clock: Callable[[], datetime] = utc_now
+    ) -> None:
         self._stream = stream
         self._json = as_json
+        self._clock = clock
 
     def begun(self, job: str, target: str, notes: Sequence[str]) -> None:
         """See ``Observer``."""
-        self._say(f"following {job} to {target}")
-        for note in notes:
-            self._say(note)
+        said: dict[str, object] = {"job": job, "target": target, "notes": list(notes)}
+        self._say("begun", said, f"{job} follows, to {target}", *notes)
 
     def polled(self, poll: Poll) -> None:
         """See ``Observer``."""
-        self._say(f"{poll.report.run} read {poll.report.read} in {poll.seconds:.2f} s {poll.report.seconds}")
+        self._say("poll", poll_fields(poll), poll_text(poll))
 
     def idle(self, waiting: int, oldest: float | None) -> None:
-        """See ``Observer``."""
+        """See ``Observer``: no line, there was no poll."""
 
     def failed(self, error: PublisherError, again_in: float) -> None:
         """See ``Observer``."""
-        self._say(f"{error.message}; again in {again_in:.0f} s")
+        said: dict[str, object] = {
+            "error": error.message,
+            "exit_code": error.exit_code,
+            "again_in": round(again_in, 1),
+        }
+        self._say("failed", said, f"{error.message}; tried again in {again_in:g} s")
 
     def ended(self, reason: str) -> None:
         """See ``Observer``."""
-        self._say(reason)
+        self._say("ended", {"reason": reason}, f"ended: {reason}")
 
-    def _say(self, line: str) -> None:
-        self._stream.write(line + "\n")
+    def note(self, text: str) -> None:
+        """Something about watching itself: metrics that cannot be written, a trace."""
+        self._say("note", {"text": text}, text)
+
+    def _say(self, event: str, fields: Mapping[str, object], *texts: str) -> None:
+        time = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        if self._json:
+            lines = [json.dumps({"time": time, "event": event, **fields})]
+        else:
+            lines = [printable(f"{time} {text}") for text in texts]
+        self._stream.write("".join(f"{line}\n" for line in lines))
         self._stream.flush()
+
+
+def poll_text(poll: Poll) -> str:
+    """A poll in one line; of the outcomes but ``published`` those that a record had."""
+    report = poll.report
+    parts = [report.run, f"read {report.read:,}"]
+    parts += [
+        f"{outcome} {count:,}"
+        for outcome, count in report.outcomes.items()
+        if count or outcome == _ALWAYS
+    ]
+    parts.append(f"documents {report.documents:,}")
+    if report.operations:
+        most = sorted(report.operations.items(), key=lambda item: -item[1])
+        parts.append(f"({', '.join(f'{count:,} {kind}' for kind, count in most)})")
+    if poll.oldest is not None:
+        parts.append(f"lag {poll.oldest:.1f} s")
+    return " ".join([*parts, f"in {poll.seconds:.1f} s"])
+
+
+def poll_fields(poll: Poll) -> dict[str, object]:
+    """The same for machines, with all outcomes and what a line has no room for; times in seconds."""
+    report = poll.report
+    return {
+        "run": report.run,
+        "read": report.read,
+        "outcomes": report.outcomes,
+        "reasons": report.reasons,
+        "documents": report.documents,
+        "operations": report.operations,
+        "bytes": report.bytes,
+        "statuses": report.statuses,
+        "waiting": poll.waiting,
+        "lag": None if poll.oldest is None else round(poll.oldest, 3),
+        "seconds": round(poll.seconds, 3),
+        "phases": report.seconds,
+        "transactions": poll.transactions,
+        "retries": poll.retries,
+    }
