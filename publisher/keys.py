@@ -19,14 +19,16 @@ A value with any of ``, ; ' + " = \ < >`` stands in double quotes, inside them `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
 BLANKS = " \t\r\n"
 
-_PART = r"""([^,;'+"=\\<>\s]+)=([^,;'+"=\\<>\s]+)"""
+_SIMPLE_TEXT = r"""[^,;'+"=\\<>\s]+"""
+_PLAIN_NUMBER = r"(?:-?[1-9][0-9]*|0)"
+_PART = f"({_SIMPLE_TEXT})=({_SIMPLE_TEXT})"
 _SIMPLE = re.compile(_PART).fullmatch
 _SIMPLE_COMPOUND = re.compile(rf"{_PART}(?:\+{_PART})+").fullmatch
 _BLANKS = re.compile(r"[ \t\r\n]*").match
@@ -36,7 +38,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _NEEDS_QUOTES = re.compile(r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\Z|\A\Z""").search
 # Atomic, so that no text of zeros takes quadratic time.
 _INTEGER = re.compile(r"([+-]?)(?>0*(?=[0-9]))([0-9]++)(?:\.0*)?").fullmatch
-_PLAIN_INTEGER = re.compile(r"-?[1-9][0-9]*|0").fullmatch
+_PLAIN_INTEGER = re.compile(_PLAIN_NUMBER).fullmatch
 _DECIMAL = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?").fullmatch
 _LARGEST_EXPONENT = 1000
 _REMEMBERED_COLUMNS = 1000
@@ -247,6 +249,17 @@ class KeyForm:
         name, kind = self._remembered.get(column) or self._column(column)
         number = value if kind is None else _number(name, kind, value)
         return key if name == column and number == value else self._join({name: number})
+
+    def plain(self, column: str) -> Callable[[str], object]:
+        """Tells of many keys of this one column that they are canonical as they are: truth for those.
+
+        ``column`` is a canonical name without characters that mean something.
+        """
+        name, kind = self._column(column)
+        value = {None: _SIMPLE_TEXT, "int": _PLAIN_NUMBER}.get(kind)
+        if name != column or value is None:
+            return lambda _key: False
+        return re.compile(f"{re.escape(column)}={value}").fullmatch
 
     def canonical(self, parts: Iterable[KeyPart]) -> str:
         """The canonical text: columns in code-point order, quotes where needed, plain numbers."""

@@ -6,6 +6,7 @@ Each distinct name is looked at once for each split or batch, whatever the numbe
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -53,8 +54,8 @@ class Target:
     table: str
     known: Table | None
     form: KeyForm
-    key_start: str | None
-    """What the canonical key begins with where the primary key is one known column."""
+    is_plain: Callable[[str], object]
+    """Tells of most keys that they are canonical and name the right column."""
     key_columns: frozenset[str]
     hash: int
 
@@ -135,19 +136,18 @@ class Names:
             spelled,
             known,
             form,
-            f"{key[0]}=" if simple else None,
+            form.plain(key[0]) if simple else _never,
             frozenset(column.casefold() for column in key),
             table_hash(schema, spelled),
         )
 
     def key(self, target: Target, text: str) -> Key | Fault:
         """The canonical form of a ``table_key`` and its lane."""
+        if target.is_plain(text):
+            return Key(text, key_lane(target.hash, text, self._lanes))
         try:
             canonical = target.form.text(text)
-            if not (
-                target.key_start and canonical.startswith(target.key_start) and "+" not in canonical
-            ):
-                self._check_columns(target, canonical)
+            self._check_columns(target, canonical)
         except KeyProblem as problem:
             return Fault(Reason.TABLE_KEY, f"table_key {_short(text)}: {problem}")
         return Key(canonical, key_lane(target.hash, canonical, self._lanes))
@@ -212,6 +212,10 @@ def _lookup(table: Table, column: str) -> tuple[str, Kind] | None:
     folded = column.casefold()
     fits = [(name, kind) for name, kind in table.columns.items() if name.casefold() == folded]
     return fits[0] if len(fits) == 1 else None
+
+
+def _never(_key: str) -> bool:
+    return False
 
 
 def _short(text: str) -> str:

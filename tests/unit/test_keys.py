@@ -257,3 +257,18 @@ def test_decimals_keep_every_digit(number: decimal.Decimal) -> None:
 @pytest.mark.parametrize("text", ["", ".", "-", "e5", "1e", "1e99999", "NaN", "Infinity", "1,5"])
 def test_what_is_no_decimal_number(text: str) -> None:
     assert decimal_text(text) is None
+
+
+@given(
+    st.sampled_from(["idu", "Idu", "k"]),
+    st.sampled_from([None, "int", "decimal"]),
+    st.sampled_from(list(IdentifierCase)),
+    st.text("0123456789-+. ab=\\\"'x", max_size=6),
+)
+def test_a_plain_key_is_canonical_as_it_is(
+    column: str, kind: str | None, case: IdentifierCase, value: str
+) -> None:
+    form = KeyForm({} if kind is None else {column: kind}, case, [column])
+    key = f"{column}={value}"
+    if form.plain(column)(key):
+        assert form.text(key) == key
