@@ -15,6 +15,7 @@ from publisher.dispatch.kafka_options import KafkaOptions, option_conflicts
 from publisher.errors import SettingsError, UsageError
 from publisher.filters import FilterOptions
 from publisher.given import given_settings
+from publisher.observing.options import MetricsOptions
 from publisher.polls import PollOptions
 from publisher.schedule import FollowOptions
 from publisher.sections import Problems, Section, flat, unknown
@@ -54,6 +55,7 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
     "journal": (JournalOptions,),
     "acknowledge": (AcknowledgeOptions,),
     "follow": (FollowOptions,),
+    "metrics": (MetricsOptions,),
     "run": (RunOptions,),
     "spark": (SparkOptions,),
 }
@@ -149,6 +151,7 @@ class _Reader:
             retention=journal,
             acknowledge=self._whole("acknowledge", AcknowledgeOptions),
             follow=self._whole("follow", FollowOptions),
+            metrics=self._metrics(),
             run=self._whole("run", RunOptions, lanes=self._overrides.lanes),
             spark=self._spark(),
         )
@@ -197,6 +200,12 @@ class _Reader:
         if self._overrides.journal is not None:
             return self._overrides.journal.absolute()
         return self._path(options.path)
+
+    def _metrics(self) -> MetricsOptions:
+        options = self._whole("metrics", MetricsOptions)
+        if options.textfile is None:
+            return options
+        return replace(options, textfile=self._path(options.textfile))
 
     def _envelope(self, section: Section) -> EnvelopeOptions:
         options = section.options(EnvelopeOptions)

@@ -21,6 +21,7 @@ from publisher.database import DatabaseOptions, urls
 from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.errors import InternalError, SettingsError, UsageError
 from publisher.filters import FilterOptions
+from publisher.observing.options import MetricsOptions
 from publisher.polls import PollOptions
 from publisher.schedule import FollowOptions
 from publisher.sources.event_log import Options as EventLogOptions
@@ -139,6 +140,7 @@ class Settings:
     """How long they are kept."""
     acknowledge: AcknowledgeOptions
     follow: FollowOptions
+    metrics: MetricsOptions
     run: RunOptions
     spark: SparkOptions
 
