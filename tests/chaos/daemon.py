@@ -1,0 +1,39 @@
+"""Spark's daemon of Python workers, as the program has it, with marks around what tasks do."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from publisher import tasks
+from publisher.dispatch import kafka_lane
+from publisher.spark import daemon
+from tests.chaos.marks import TRANSACTION, during, mark, while_read
+
+NETWORK_SECONDS = 0.03
+"""A batch takes so long to the brokers, so that a kill can hit an open transaction."""
+
+
+def main() -> None:
+    """Marks, then serves as the program's own does."""
+    tasks.read_split = while_read("read", tasks.read_split)
+    tasks.plan_lane = during("plan", tasks.plan_lane)
+    sender: Any = kafka_lane._ExactlyOnce
+    produce, commit = sender._produce, kafka_lane.commit
+
+    def produced(self: Any, producer: Any, batch: Any) -> None:
+        produce(self, producer, batch)
+        mark("+", TRANSACTION)
+        time.sleep(NETWORK_SECONDS)
+
+    def committed(producer: Any, timeout: float) -> None:
+        commit(producer, timeout)
+        mark("-", TRANSACTION)
+
+    sender._produce = produced
+    kafka_lane.commit = committed
+    daemon.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Kills of the publisher, by phase, until a known log is published wholly."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.chaos.marks import PHASES, TRANSACTION, Marks
+from tests.chaos.process import LAUNCHER, Started
+
+BETWEEN = "between"
+"""No phase was open: while it started, say."""
+_LONGEST = 1.0
+_FIRST_GUESS = 0.05
+_PATIENCE = 180.0
+
+
+@dataclass
+class Killer:
+    """Starts publishers and kills them; counts kills by the phase that they hit."""
+
+    rng: random.Random
+    marks: Marks
+    wanted: Sequence[str] = (*PHASES, TRANSACTION)
+    kills: Counter[str] = field(default_factory=Counter)
+    starts: int = 0
+
+    @property
+    def count(self) -> int:
+        """Kills, whatever they hit."""
+        return sum(number for name, number in self.kills.items() if name != TRANSACTION)
+
+    def missing(self) -> list[str]:
+        """Phases that no kill has hit."""
+        return [name for name in self.wanted if not self.kills[name]]
+
+    def run(self, words: list[str], *, kill: bool) -> str | None:
+        """One start, which is killed if that is wanted; the phase of the kill, ``None`` where it
+        ended by itself.
+
+        Raises:
+            RuntimeError: It ended with an error.
+        """
+        self.starts += 1
+        self.marks.clear()
+        with Started(words, module=LAUNCHER, marks=self.marks.path) as started:
+            if kill and self._wait(started, self._choice()):
+                started.kill()
+                return self._counted()
+            code, said = started.ended(_PATIENCE)
+        if code:
+            raise RuntimeError(f"{words} ended with {code}: {said}")
+        return None
+
+    def _choice(self) -> str:
+        """The phase with the fewest kills, now and then any."""
+        names = list(self.wanted)
+        self.rng.shuffle(names)
+        return min(names, key=lambda name: self.kills[name])
+
+    def _wait(self, started: Started, wanted: str) -> bool:
+        """Waits for a phase and a random moment of it; whether there is somebody to kill."""
+        deadline = time.monotonic() + _PATIENCE
+        while not self.marks.is_open(wanted):
+            if started.process.poll() is not None:
+                return False
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"no {wanted} in {_PATIENCE} s")
+            if self.marks.take(0.2) and self.marks.last in ("read", "commit"):
+                started.members()  # looked up before the moment comes
+        took = min(_LONGEST, self.marks.took.get(wanted, _FIRST_GUESS))
+        time.sleep(self.rng.uniform(0, took))
+        return started.process.poll() is None
+
+    def _counted(self) -> str:
+        self.marks.drain()
+        last = self.marks.last
+        if last == TRANSACTION:
+            self.kills[TRANSACTION] += 1
+            last = "dispatch"
+        self.kills[last or BETWEEN] += 1
+        return last or BETWEEN
+
+
+def job_file(path: Path, source: str, sink: str) -> Path:
+    """A job whose tasks have marks."""
+    path.write_text(
+        f"{source}\n{sink}\n"
+        '[spark]\nmaster = "local[2]"\n"spark.python.daemon.module" = "tests.chaos.daemon"\n'
+    )
+    return path

@@ -1,0 +1,132 @@
+"""An event log that says by its values what must come out: each object counts 1, 2, 3 and so on."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import psycopg
+
+from publisher.database.triggers import TableRef
+from publisher.database.triggers.postgresql import log_statements
+from tests.services.topics import Record
+
+OBJECTS = 400
+_KEY = re.compile(rb"idu=(\d+),table=usr,schema=indirect")
+_VALUES = re.compile(rb"<add-value>\s*<value[^>]*>(\d+)</value>")
+SOURCE = """
+[[sources]]
+format = "event-log"
+schema = "indirect"
+table = "{table}"
+url = "{url}"
+poll_size = 300
+poll_slack = 0
+
+[tables.usr]
+key = ["idu"]
+columns = {{ idu = "int", fname = "string" }}
+"""
+
+
+@dataclass
+class KnownLog:
+    """A table of PostgreSQL at ``url``, which is made anew."""
+
+    url: str
+    table: str
+    counts: Counter[int] = field(default_factory=Counter)
+    """The last value of each object."""
+
+    def __post_init__(self) -> None:
+        with self._connected() as connection:
+            connection.execute(f"DROP TABLE IF EXISTS {self.table}".encode())
+            for _, text in log_statements(TableRef("public", self.table)):
+                connection.execute(text.encode())
+
+    @property
+    def source(self) -> str:
+        """The part of a job file that reads it."""
+        return SOURCE.format(table=self.table, url=self.url)
+
+    def add(self, rng: random.Random, events: int) -> None:
+        """Further events, of random objects, in one transaction."""
+        columns = "table_key, event_type, table_name, column_name, old_value, new_value"
+        text = f"COPY {self.table} ({columns}) FROM STDIN"
+        with (
+            self._connected() as connection,
+            connection.cursor() as cursor,
+            cursor.copy(text.encode()) as copying,
+        ):
+            for _ in range(events):
+                number = rng.randrange(OBJECTS)
+                old = self.counts[number] or None
+                self.counts[number] += 1
+                new = str(self.counts[number])
+                copying.write_row((f"idu={number}", 2, "usr", "fname", old, new))
+
+    def statuses(self) -> dict[str, int]:
+        """Rows by status."""
+        with self._connected() as connection:
+            question = f"SELECT status, count(*) FROM {self.table} GROUP BY 1"
+            return {str(s): int(n) for s, n in connection.execute(question.encode()).fetchall()}
+
+    def _connected(self) -> psycopg.Connection:
+        return psycopg.connect(self.url.replace("+psycopg", ""))
+
+
+@dataclass
+class Found:
+    """What was found where the documents went, beside what should be there."""
+
+    values: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    out_of_order: int = 0
+    strange: int = 0
+    """Values that were never logged, and objects in two partitions."""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether all is there once and in order."""
+        return not (self.lost or self.duplicated or self.out_of_order or self.strange)
+
+
+def judged(records: Iterable[tuple[int, bytes]], counts: Counter[int]) -> Found:
+    """Looks documents (partition, text) through, those of a partition in order."""
+    values: dict[int, list[int]] = {number: [] for number in counts}
+    places: dict[int, set[int]] = {number: set() for number in counts}
+    found = Found()
+    for partition, text in records:
+        key = _KEY.search(text)
+        number = int(key[1]) if key else -1
+        if number not in values:
+            found.strange += 1
+            continue
+        values[number] += map(int, _VALUES.findall(text))
+        places[number].add(partition)
+    for number, seen in values.items():
+        wanted = set(range(1, counts[number] + 1))
+        found.values += len(seen)
+        found.lost += len(wanted.difference(seen))
+        found.strange += len(set(seen) - wanted) + max(0, len(places[number]) - 1)
+        found.duplicated += len(seen) - len(set(seen))
+        found.out_of_order += sum(1 for _ in _inversions(seen))
+    return found
+
+
+def _inversions(values: list[int]) -> Iterator[int]:
+    """Values that come after a greater one."""
+    greatest = 0
+    for value in values:
+        if value < greatest:
+            yield value
+        greatest = max(greatest, value)
+
+
+def texts(records: Iterable[Record]) -> Iterator[tuple[int, bytes]]:
+    """What ``judged`` takes."""
+    return ((record.partition, record.value or b"") for record in records)

@@ -1,0 +1,94 @@
+"""The publisher as a process with all that it starts, and the end of all of them at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from tests.chaos.marks import VARIABLE
+
+ROOT = Path(__file__).parents[2]
+LAUNCHER = "tests.chaos.launcher"
+PROGRAM = "publisher.cli"
+
+
+class Started:
+    """A started publisher: driver, JVM, workers, all in one session of the system."""
+
+    def __init__(
+        self, words: list[str], *, module: str = PROGRAM, marks: Path | None = None
+    ) -> None:
+        environment = {**os.environ, **({VARIABLE: str(marks)} if marks else {})}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, *words],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._seen = {self.process.pid}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+    def members(self) -> set[int]:
+        """All its processes that run."""
+        self._seen = set(_of_session(self.process.pid))
+        return self._seen
+
+    def kill(self) -> None:
+        """SIGKILL to the driver, then to all others; none is left when it returns."""
+        deadline = time.monotonic() + 30
+        self._signal(signal.SIGKILL, [self.process.pid, *self._seen])
+        while left := self.members():
+            self._signal(signal.SIGKILL, left)
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"processes {left} do not end")
+            self.process.poll()
+            time.sleep(0.005)
+        self.process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP to all, the driver first."""
+        for _ in range(2):  # what they started meanwhile, too
+            self._signal(signal.SIGSTOP, [self.process.pid, *self.members()])
+
+    def resume(self) -> None:
+        """SIGCONT to all."""
+        self._signal(signal.SIGCONT, self.members())
+
+    def ended(self, seconds: float = 120) -> tuple[int, str]:
+        """Exit code and what it said, when it has ended by itself."""
+        _, said = self.process.communicate(timeout=seconds)
+        return self.process.returncode, said
+
+    def _signal(self, number: int, processes: list[int] | set[int]) -> None:
+        for process in dict.fromkeys(processes):
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
+
+
+def _of_session(session: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, of = path.read_text().rpartition(")")[2].split()[:4]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(of) == session and state != "Z":
+            found.append(int(path.parent.name))
+    return found
