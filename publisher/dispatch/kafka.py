@@ -16,7 +16,7 @@ from typing import Any
 
 from publisher.dispatch.files import REJECTS, rejects, run_json
 from publisher.dispatch.kafka_admin import KafkaTopics
-from publisher.dispatch.kafka_client import KafkaClients
+from publisher.dispatch.kafka_client import KafkaClients, initialised
 from publisher.dispatch.kafka_lane import LaneSending, LaneSent
 from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.dispatch.kafka_records import LaneDocuments
@@ -231,7 +231,7 @@ class KafkaDispatcher:
         clients = self._clients
         producer = clients.producer({"transactional.id": self._place.transactional_id(lane)})
         with clients.errors(f"taking over lane {lane} of {self.owner}"):
-            producer.init_transactions(self.options.timeout)
+            initialised(producer, self._place.topic, self.options.timeout)
         producer.close()
 
     @property

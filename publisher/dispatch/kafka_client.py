@@ -47,6 +47,21 @@ _REFUSED = {
 }
 """Answers that stay the same until somebody mends something; what to do."""
 _UNKNOWN = re.compile(r'No such configuration property: "([^"]*)"')
+_QUICK = {"reconnect.backoff.ms": 20}
+"""Clients here live for one question or one lane.  librdkafka lets half of this pass between its first
+connection and the one to a broker that it found there, which is most of a short life; the default is
+100.  Further tries wait longer each time as ever."""
+
+
+def initialised(producer: Producer, topic: str, timeout: float) -> None:
+    """``init_transactions``, without the half second that librdkafka waits where it has no connection.
+
+    It closes its first connection once it knows the brokers by number, so it is asked twice: the
+    second answer comes over one that stays.  Raises ``KafkaException``.
+    """
+    for _ in range(2):
+        producer.list_topics(topic, timeout)
+    producer.init_transactions(timeout)
 
 
 class KafkaClients:
@@ -80,7 +95,7 @@ class KafkaClients:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 50,
+            "fetch.wait.max.ms": 5,  # so long the end of a partition is not told
         }
         made: Consumer = self._made(Consumer, self._shared() | own)
         return made
@@ -132,7 +147,7 @@ class KafkaClients:
     def _made(self, kind: Any, conf: dict[str, Any]) -> Any:
         common = {BOOTSTRAP: self.options.brokers, "logger": _LOG, "error_cb": self._hear}
         try:
-            return kind(conf | common)
+            return kind(_QUICK | conf | common)
         except KafkaException as error:
             text = self.options.scrubbed(error.args[0].str())
             raise SettingsError([f"[dispatch.kafka] {text}; mend it"]) from None

@@ -18,7 +18,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from publisher.dispatch.kafka_client import FENCED, KafkaClients
+from publisher.dispatch.kafka_client import FENCED, KafkaClients, initialised
 from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.dispatch.kafka_records import Batch, LaneDocuments
 from publisher.dispatch.kafka_tokens import Token, TokenPlace, read_tokens
@@ -224,7 +224,7 @@ class _ExactlyOnce(_Sender):
 
     def _initialise(self, producer: Producer) -> None:
         try:
-            producer.init_transactions(self._work.options.timeout)
+            initialised(producer, self._work.place.topic, self._work.options.timeout)
         except KafkaException as error:
             if error.args[0].code() in FENCED:
                 raise

@@ -146,7 +146,9 @@ def write_tokens(
         FatalError: It refuses them.
     """
     failed: list[KafkaError] = []
-    producer = clients.producer({"on_delivery": lambda error, _: failed.append(error)})
+    # a token that is written twice says the same; a producer's number costs half a second at times
+    settings = {"enable.idempotence": False, "on_delivery": lambda error, _: failed.append(error)}
+    producer = clients.producer(settings)
     with clients.errors(f"writing progress to {topic}"):
         # asking first makes the client connect at once; otherwise it waits for half a second
         producer.list_topics(topic, clients.options.timeout)
