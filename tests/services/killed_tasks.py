@@ -1,0 +1,74 @@
+"""Sends a journal of made documents in Spark tasks that end themselves in their first attempt.
+
+Takes brokers, topic, mode and a folder to work in as arguments; prints a line for each lane: number,
+documents and transactions of the attempt that counted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.dispatch.kafka_lane import LaneSending, LaneSent
+from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.kafka_records import Batch, LaneDocuments
+from publisher.spark.engine import Engine
+from publisher.spark.options import SparkOptions
+from tests.unit.made_journals import committed, documents, report
+
+LANES = 3
+COUNT = 5_500
+"""Documents of a lane: some committed, some on their way, some not yet sent when its task ends."""
+ON_THEIR_WAY = 5_000
+
+
+class Killed(LaneDocuments):
+    """Documents whose task ends without a word, once, when it asks for those behind ``ON_THEIR_WAY``."""
+
+    def batches(self, start: int, most: int, left_out: Collection[int] = ()) -> Iterator[Batch]:
+        ended = self.root / f"ended-{self.lane}"
+        for batch in super().batches(start, most, left_out):
+            if batch.end > ON_THEIR_WAY and not ended.exists():
+                ended.touch()
+                time.sleep(0.5)  # lets the client send what it was handed
+                os._exit(9)
+            yield batch
+
+
+def main() -> None:
+    bootstrap, topic, mode, folder = sys.argv[1:]
+    lanes = [documents(COUNT, first=1 + lane * COUNT) for lane in range(LANES)]
+    journal, manifest = committed(Path(folder), lanes)
+    options = KafkaOptions(
+        bootstrap=bootstrap,
+        topic=topic,
+        mode=mode,  # type: ignore[arg-type]
+        transaction_size=3_000,
+        transaction_ms=10_000,
+    )
+    with Engine(SparkOptions(master="local[2,4]")) as engine:
+
+        def send(sendings: Sequence[LaneSending]) -> list[LaneSent]:
+            made = [replace(one, documents=killed(one.documents)) for one in sendings]
+            sent = engine.send(made)
+            for lane in sent:
+                sys.stdout.write(f"{lane.lane} {lane.documents} {lane.transactions}\n")
+            return sent
+
+        sink = KafkaDispatcher(options, job=topic, owner=topic, lanes=LANES, run_lanes=send)
+        sink.prepare(manifest.run)
+        sink.dispatch(journal, manifest, report(journal, manifest))
+
+
+def killed(made: LaneDocuments) -> Killed:
+    """The same documents, but not for the first attempt."""
+    return Killed(made.lane, made.root, made.documents, made.sources, made.template)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Spark tasks that send to a real broker: repeated without doubling, their errors our own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from publisher.dispatch.kafka_lane import LaneSending, LaneSent
+from publisher.errors import FatalError
+from publisher.spark.engine import Engine
+from publisher.spark.options import SparkOptions
+from tests.services.killed_tasks import COUNT, LANES
+from tests.services.test_kafka_dispatch import dispatcher, texts
+from tests.services.topics import Topics
+from tests.unit.made_journals import committed, documents, report
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """The program's own, in the session of the tests."""
+    request.getfixturevalue("spark")
+    with Engine(SparkOptions()) as made:
+        yield made
+
+
+def killed_and_repeated(kafka: Topics, topic: str, mode: str, folder: Path) -> list[list[int]]:
+    """Lane, documents and transactions of the attempts that counted."""
+    words = ["-m", "tests.services.killed_tasks", kafka.bootstrap, topic, mode, str(folder)]
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4_000:]
+    return sorted([int(word) for word in line.split()] for line in done.stdout.splitlines())
+
+
+def test_tasks_that_were_killed_are_repeated_and_double_nothing(
+    kafka: Topics, tmp_path: Path
+) -> None:
+    topic = kafka.make(partitions=2)
+    counted = killed_and_repeated(kafka, topic, "exactly-once", tmp_path / "journal")
+    # the repeated attempts went on behind what the first had committed
+    assert counted == [[lane, COUNT - 3_000, 1] for lane in range(LANES)]
+    wanted = [made.text for made in documents(LANES * COUNT)]
+    assert sorted(texts(kafka.read(topic))) == sorted(wanted)
+    # what the killed attempts had sent since is there, and no reader of committed records sees it
+    assert len(kafka.read(topic, "read_uncommitted")) == LANES * (COUNT + 2_000)
+
+
+def test_at_least_once_they_repeat_at_most_a_transaction(kafka: Topics, tmp_path: Path) -> None:
+    topic = kafka.make(partitions=2)
+    killed_and_repeated(kafka, topic, "at-least-once", tmp_path / "journal")
+    found = kafka.read(topic)
+    times = Counter(dict(record.headers)["event-id"] for record in found)
+    assert len(times) == LANES * COUNT
+    assert max(times.values()) == 2
+    assert len(found) - len(times) <= LANES * 3_000
+
+
+@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
+def test_an_error_of_a_lane_is_the_programs_own(
+    kafka: Topics, engine: Engine, tmp_path: Path, mode: str
+) -> None:
+    journal, manifest = committed(tmp_path / "journal", [documents(10), documents(10, first=11)])
+    topic = kafka.make()
+    sink = dispatcher(kafka, topic, mode=mode)
+    part = tmp_path / "journal" / "part-00001.xds"
+    content = part.read_bytes()
+
+    def send(lanes: Sequence[LaneSending]) -> list[LaneSent]:
+        part.unlink()
+        return engine.send(lanes)
+
+    lost = replace(sink, run_lanes=send)
+    lost.prepare(manifest.run)
+    with pytest.raises(FatalError) as caught:
+        lost.dispatch(journal, manifest, report(journal, manifest))
+    message = f"{part}: No such file or directory: restore it, or publish again"
+    assert caught.value.message == message
+    assert not sink.dispatched(manifest.run)
+    part.write_bytes(content)
+    mended = replace(sink, run_lanes=engine.send)
+    mended.dispatch(journal, manifest, report(journal, manifest))
+    assert sorted(texts(kafka.read(topic))) == sorted(made.text for made in documents(20))
+
+
+def test_a_newer_instance_stops_the_tasks(kafka: Topics, engine: Engine, tmp_path: Path) -> None:
+    journal, manifest = committed(tmp_path / "journal", [documents(10)])
+    topic = kafka.make()
+
+    def replaced() -> None:
+        if os.getppid() != driver:
+            raise FatalError("a newer instance of the job works: this one stops")
+
+    driver = os.getppid()
+    sink = dispatcher(kafka, topic, 1)
+    sink = replace(sink, run_lanes=engine.send, still_mine=replaced)
+    sink.prepare(manifest.run)
+    with pytest.raises(FatalError, match=r"^a newer instance of the job works: this one stops$"):
+        sink.dispatch(journal, manifest, report(journal, manifest))
+    assert kafka.read(topic, "read_uncommitted") == []

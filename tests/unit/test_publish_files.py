@@ -1,0 +1,107 @@
+"""Publishing files from a job file, once and once more, without Spark."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from publisher import publishing
+from publisher.errors import FatalError
+from publisher.explain import explain
+from publisher.journal.report import RunReport
+from publisher.tasks import Work
+from tests.unit.local_engine import LocalEngine
+from tests.unit.test_follow import FILES, documents, settings, write_file
+
+
+@pytest.fixture(autouse=True)
+def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
+
+
+def publish(base: Path, more: str = "") -> RunReport:
+    return publishing.publish(settings(base, FILES, more))
+
+
+def test_a_second_publish_reads_only_new_files(tmp_path: Path) -> None:
+    write_file(tmp_path, "1.csv", 1, 2)
+    write_file(tmp_path, "2.csv", 3)
+    assert publish(tmp_path).read == 3
+    write_file(tmp_path, "3.csv", 4)
+    second = publish(tmp_path)
+    assert (second.run, second.read) == ("job-000002", 1)
+    assert documents(tmp_path) == ["1", "2", "3", "4"]
+    (story,) = explain(Path(second.journal), "4")
+    assert story.place == f"{tmp_path / 'in' / '3.csv'}, record 2"
+
+
+def test_without_new_files_there_is_nothing_to_read(tmp_path: Path) -> None:
+    write_file(tmp_path, "1.csv", 1)
+    publish(tmp_path)
+    again = publish(tmp_path)
+    assert (again.run, again.state, again.read) == ("job", "nothing new to read", 0)
+    assert documents(tmp_path) == ["1"]
+    assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == ["job-000001"]
+
+
+def test_files_are_known_when_their_journals_are_gone(tmp_path: Path) -> None:
+    write_file(tmp_path, "1.csv", 1)
+    publish(tmp_path)
+    publish(tmp_path, "[journal]\nretention_days = 0\n")
+    assert not (tmp_path / ".xds-publisher" / "job" / "job-000001").exists()
+    assert publish(tmp_path).state == "nothing new to read"
+
+
+def test_a_published_file_that_grew_is_an_error(tmp_path: Path) -> None:
+    write_file(tmp_path, "1.csv", 1)
+    publish(tmp_path)
+    write_file(tmp_path, "1.csv", 1, 2)
+    with pytest.raises(FatalError, match="put what is new into a file of its own"):
+        publish(tmp_path)
+    assert documents(tmp_path) == ["1"]
+
+
+def test_a_published_file_may_be_removed(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "1.csv", 1)
+    publish(tmp_path)
+    path.unlink()
+    write_file(tmp_path, "2.csv", 2)
+    assert publish(tmp_path).read == 1
+
+
+def test_a_file_that_is_written_to_while_it_is_read_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_file(tmp_path, "1.csv", 1)
+    before = path.stat().st_size
+
+    class Writing(LocalEngine):
+        def plan(self, work: Work, **named: object) -> list:
+            results = super().plan(work, **named)  # type: ignore[arg-type]
+            write_file(tmp_path, "1.csv", 1, 2)
+            return results
+
+    with monkeypatch.context() as patched:
+        patched.setattr(publishing, "Engine", lambda _: Writing())
+        with pytest.raises(FatalError) as caught:
+            publish(tmp_path)
+    after = path.stat().st_size
+    assert caught.value.message == (
+        f"{path} was written to while it was read ({before} bytes before, {after} after): write files "
+        "elsewhere, then move them here"
+    )
+    assert documents(tmp_path) == []
+    # it is complete now, and nothing was sent from it
+    assert publish(tmp_path).read == 2
+    assert documents(tmp_path) == ["1", "2"]
+
+
+def test_the_sinks_directory_may_be_lost_but_not_the_marks(tmp_path: Path) -> None:
+    write_file(tmp_path, "1.csv", 1)
+    publish(tmp_path)
+    shutil.rmtree(tmp_path / "out")
+    assert publish(tmp_path).state == "nothing new to read"
+    shutil.rmtree(tmp_path / ".xds-publisher")
+    assert publish(tmp_path).read == 1
