@@ -23,6 +23,7 @@ import click
 from publisher import __version__
 from publisher.commands.ddl import ddl
 from publisher.commands.retry import retry
+from publisher.commands.status import status
 from publisher.errors import BudgetError, FindingsError, PublisherError, SettingsError, of_system
 
 if TYPE_CHECKING:
@@ -368,6 +369,7 @@ def _echo(lines: Iterable[str]) -> None:
 
 cli.add_command(ddl)
 cli.add_command(retry)
+cli.add_command(status)
 
 
 def main() -> None:

@@ -42,6 +42,11 @@ def next_epoch(root: Path) -> Epoch:
     return epoch
 
 
+def last_epoch(root: Path) -> int:
+    """The last epoch of a job's directory, 0 where none has begun.  Writes nothing."""
+    return _last(root / _EPOCH)
+
+
 def _last(path: Path) -> int:
     try:
         return int(path.read_text())

@@ -57,11 +57,17 @@ class Journals:
 
     def discard_unplanned(self) -> list[str]:
         """Removes the runs that are not planned wholly: nothing was sent from them."""
-        runs = [self._id(number) for number in self._numbers()]
-        unplanned = [run for run in runs if not (self.root / run / MANIFEST).exists()]
+        unplanned = self.unplanned()
         for run in unplanned:
             shutil.rmtree(self.root / run)
         return unplanned
+
+    def unplanned(self) -> list[str]:
+        """The runs that are not planned wholly, oldest first."""
+        if not self.root.exists():
+            return []
+        runs = [self._id(number) for number in self._numbers()]
+        return [run for run in runs if not (self.root / run / MANIFEST).exists()]
 
     def unsent(self) -> list[tuple[Journal, Manifest]]:
         """The runs that are planned but not wholly sent, oldest first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    TableClause,
     Text,
     case,
     cast,
@@ -78,6 +80,29 @@ class WaitingRows:
         clock = time.time() if now is None else float(now)
         return Waiting(rows, None if first is None else max(0.0, clock - first))
 
+    def by_status(self) -> dict[str, int]:
+        """All rows of the log by their status, NULL as ``NULL``.  Reads the whole table or an index.
+
+        Raises:
+            FatalError: The table does not fit, or the database refuses.
+            UnreachableError: The database does not answer.
+        """
+        relation = relation_of(self._database, LiveTable(self._table))
+        written = self._options.wanted().written.get("status", "status")
+        status: ColumnElement[Any] = column(
+            quoted(column_of(relation, written, self._database), quote=True)
+        )
+        asked = select(status, func.count()).select_from(_table(relation)).group_by(status)
+        try:
+            rows = self._database.run(lambda connection: connection.execute(asked).all())
+        except DBAPIError as error:
+            doing = f"Counting the rows of table {self._table}"
+            raise fatal(self._database, error, doing) from error
+        counts: Counter[str] = Counter()
+        for found, count in rows:
+            counts["NULL" if found is None else str(found).rstrip()] += count
+        return dict(sorted(counts.items()))
+
     def close(self) -> None:
         """Gives the connection back; a later use makes a new one."""
         self._database.close()
@@ -99,8 +124,7 @@ class WaitingRows:
         status = column_of(relation, written.get("status", "status"), self._database)
         moment = column_of(relation, written.get("event_time", "event_time"), self._database)
         asked = select(func.count(), _oldest(relation, moment, dialect), _clock(dialect))
-        schema = None if relation.schema is None else quoted(relation.schema, quote=True)
-        asked = asked.select_from(sql_table(quoted(relation.table.name, quote=True), schema=schema))
+        asked = asked.select_from(_table(relation))
         if self._options.status == "any":
             return asked
         named: ColumnElement[Any] = column(quoted(status, quote=True))
@@ -121,6 +145,11 @@ def waiting(database: DatabaseOptions, table: str, options: Options) -> Waiting:
     """
     with WaitingRows(database, table, options) as found:
         return found.now()
+
+
+def _table(relation: Relation) -> TableClause:
+    schema = None if relation.schema is None else quoted(relation.schema, quote=True)
+    return sql_table(quoted(relation.table.name, quote=True), schema=schema)
 
 
 def _oldest(relation: Relation, moment: str, dialect: str) -> ColumnElement[Any]:

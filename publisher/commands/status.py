@@ -1,0 +1,116 @@
+"""``xds-publisher status``: how a job stands."""
+
+# ruff: noqa: PLC0415 - --help answers at once
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from publisher.errors import FatalError, UnreachableError
+
+if TYPE_CHECKING:
+    from publisher.status import FilesStatus, JobStatus, LastRun, LogStatus, SinkStatus
+
+_AWAY = UnreachableError.exit_code
+
+
+@click.command()
+@click.option(
+    "-c",
+    "--config",
+    metavar="JOB.toml",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Job file.",
+)
+@click.option(
+    "--journal",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Directory of the job's journals.",
+)
+@click.option("--json", "json_", is_flag=True, help="As JSON.")
+def status(config: Path, journal: Path | None, json_: bool) -> None:
+    """How a job stands: what waits, the last run, what the next start will do.  Writes nothing.
+
+    Starts no Spark.  Answers also where a database or the brokers are away, and ends with exit code 5
+    then.
+    """
+    from publisher import output
+    from publisher.job_file import Overrides, load
+    from publisher.status import status as status_of
+
+    found = status_of(load(config, Overrides(journal=journal)))
+    for line in [output.as_json(found)] if json_ else status_text(found):
+        click.echo(line if json_ else output.printable(line))
+    if found.problems:
+        where = ", ".join(problem.where for problem in found.problems)
+        text = f"could not be asked: {where}; see above for what to do, then ask again"
+        away = any(problem.exit_code == _AWAY for problem in found.problems)
+        raise UnreachableError(text) if away else FatalError(text)
+
+
+def status_text(found: JobStatus) -> Iterator[str]:
+    """How a job stands, in lines."""
+    epoch = f"epoch {found.epoch}" if found.epoch else "never started"
+    yield f"job {found.job}: {epoch}, journals in {found.journals}"
+    problems = {problem.where: problem.message for problem in found.problems}
+    for log in found.logs:
+        yield f"source {log.source}: {problems.get(f'source {log.source}') or _log(log)}"
+    for files in found.files:
+        yield f"source {files.source}: {problems.get(f'source {files.source}') or _files(files)}"
+    yield from _last(found.last) if found.last else ["last run: none"]
+    for run in found.unfinished:
+        documents = "" if run.documents is None else f"{run.documents:,} documents, "
+        yield f"unfinished {run.run}: {documents}{run.next}"
+    if not found.unfinished:
+        yield "unfinished: none"
+    yield f"sink {found.sink.target}: {problems.get('sink') or _sink(found.sink)}"
+    yield from _tokens(found.sink)
+
+
+def _log(log: LogStatus) -> str:
+    oldest = "" if log.oldest is None else f", the oldest for {log.oldest:,.1f} s"
+    statuses = f" ({_counts(log.statuses)})" if log.statuses else ""
+    return f"{log.waiting:,} rows of {log.table} wait{oldest}{statuses}"
+
+
+def _files(files: FilesStatus) -> str:
+    return f"{files.new:,} files wait, {files.published:,} were published"
+
+
+def _last(last: LastRun) -> Iterator[str]:
+    done = f"acknowledged {last.done}" if last.done else "not acknowledged yet"
+    yield f"last run {last.run}: begun {last.begun}, {done}"
+    sums = " + ".join(f"{count:,} {outcome}" for outcome, count in last.outcomes.items())
+    yield f"  records    {last.read:,} read = {sums}"
+    for outcome, reasons in last.reasons.items():
+        yield f"  {outcome:<10} {_counts(reasons)}"
+    operations = f" ({_counts(last.operations)})" if last.operations else ""
+    yield f"  documents  {last.documents:,}{operations}, {last.bytes:,} bytes"
+
+
+def _sink(sink: SinkStatus) -> str:
+    if sink.runs is not None:
+        return f"{sink.runs:,} runs in its directory"
+    return f"has {sink.whole} wholly" if sink.whole else "has no run wholly"
+
+
+def _tokens(sink: SinkStatus) -> Iterator[str]:
+    """Where the lanes stand, those together that stand alike."""
+    for (run, documents), tokens in groupby(
+        sink.tokens, lambda token: (token.run, token.documents)
+    ):
+        lanes = [token.lane for token in tokens]
+        several = f"{len(lanes)} lanes from {lanes[0]} to {lanes[-1]}, each"
+        names = f"lane {lanes[0]}" if len(lanes) == 1 else several
+        yield f"  {names}: {documents:,} documents of {run}"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())

@@ -1,0 +1,42 @@
+"""Where the tokens of a job stand, for people: reads, writes nothing, fences nobody."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from publisher.dispatch.kafka_admin import KafkaTopics
+from publisher.dispatch.kafka_client import KafkaClients
+from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.kafka_tokens import WHOLE, Token, TokenPlace, read_tokens
+
+_PATIENCE = 10
+"""Seconds that brokers may take at most for an answer to somebody who only looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaProgress:
+    """The tokens of one sink of a job."""
+
+    topic: str
+    """Where they lie."""
+    whole: Token | None
+    """That of the last run that was sent wholly."""
+    lanes: dict[int, Token]
+    """The last of each lane."""
+
+
+def progress(options: KafkaOptions, job: str) -> KafkaProgress:
+    """The tokens of what ``publish`` sends for a job; none where it has sent nothing.
+
+    Raises:
+        UnreachableError: The brokers do not answer.
+        FatalError: They refuse the login.
+    """
+    clients = KafkaClients(replace(options, timeout=min(options.timeout, _PATIENCE)))
+    place = TokenPlace(options.tokens_of(job), job, options.topic)
+    partitions = range(KafkaTopics.of(clients).partitions.get(place.topic, 0))
+    found = read_tokens(clients, place, partitions) if partitions else {}
+    lanes = {json.loads(key)[2]: token for key, token in found.items()}
+    whole = lanes.pop(WHOLE, None)
+    return KafkaProgress(place.topic, whole, dict(sorted(lanes.items())))

@@ -1,0 +1,197 @@
+"""``xds-publisher status`` on real databases and a real broker: looks, and writes nothing."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from publisher.cli import cli
+from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.refusals import DispatchRecord, Refusal
+from publisher.journal.epoch import next_epoch
+from publisher.status import DISCARD, SEND
+from tests.services.databases import Place, sqlite_place
+from tests.services.test_waiting import MOMENTS, ago, make_log
+from tests.services.topics import Topics
+from tests.unit.made_journals import committed, documents, report
+
+LIVE = """
+[[sources]]
+name = "live"
+format = "event-log"
+table = "log"
+
+[database]
+url = "{url}"
+"""
+FILES = '[[sources]]\nname = "export"\nformat = "event-log"\nsnapshots = ["in"]\n'
+TO_FILES = '\n[dispatch]\npath = "out"\n'
+TO_KAFKA = '\n[dispatch]\nto = "kafka"\nbootstrap = "{bootstrap}"\ntopic = "{topic}"\ntimeout = 5\n'
+
+
+def asked(base: Path, *more: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(cli, ["status", "-c", str(base / "people.toml"), *more])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def status(base: Path) -> tuple[int, dict[str, Any]]:
+    code, out, _ = asked(base, "--json")
+    return code, json.loads(out)
+
+
+def write_job(base: Path, text: str) -> Path:
+    (base / "people.toml").write_text(text)
+    return base / ".xds-publisher" / "people"
+
+
+def everything(base: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in base.rglob("*")}
+
+
+def test_what_waits_in_a_log(place: Place, tmp_path: Path) -> None:
+    rows = [("N", ago(60)), ("N", ago(600)), ("S", ago(9000)), ("E", ago(9)), ("NULL", ago(9))]
+    make_log(place, MOMENTS[place.kind], *rows[:4])
+    place.execute("INSERT INTO log VALUES (9, NULL, NULL)")
+    write_job(tmp_path, LIVE.format(url=place.url) + TO_FILES)
+    before = everything(tmp_path)
+    code, found = status(tmp_path)
+    assert code == 0
+    (log,) = found["logs"]
+    assert (log["source"], log["table"], log["waiting"]) == ("live", "log", 2)
+    assert log["oldest"] == pytest.approx(600, abs=30)
+    assert log["statuses"] == {"E": 1, "N": 2, "NULL": 1, "S": 1}
+    assert (found["epoch"], found["last"], found["unfinished"]) == (0, None, [])
+    assert everything(tmp_path) == before
+    _, text, _ = asked(tmp_path)
+    assert "job people: never started" in text
+    assert "source live: 2 rows of log wait, the oldest for 60" in text
+    assert "(1 E, 2 N, 1 NULL, 1 S)" in text
+
+
+def test_runs_done_and_not_done(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    root = write_job(tmp_path, FILES + TO_FILES)
+    first, _ = committed(root / "people-000001", [documents(3)], run="people-000001")
+    first.mark_sent()
+    committed(root / "people-000002", [documents(5)], run="people-000002")
+    (root / "people-000003").mkdir()
+    next_epoch(root)
+    next_epoch(root)
+    before = everything(tmp_path)
+    code, found = status(tmp_path)
+    assert code == 0
+    assert found["epoch"] == 2
+    last = found["last"]
+    assert (last["run"], last["documents"], last["done"]) == ("people-000002", 5, None)
+    assert [(run["run"], run["planned"], run["next"]) for run in found["unfinished"]] == [
+        ("people-000002", True, SEND),
+        ("people-000003", False, DISCARD),
+    ]
+    assert everything(tmp_path) == before
+    _, text, _ = asked(tmp_path)
+    assert "unfinished people-000002: 5 documents, planned: the next start sends" in text
+    assert "unfinished people-000003: not planned wholly: the next start throws it away" in text
+
+
+def test_files_published_and_new(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / "in" / name).write_text("record_id\n")
+    root = write_job(tmp_path, FILES + TO_FILES)
+    root.mkdir(parents=True)
+    known = {"source": "export", "path": str(tmp_path / "in" / "a.csv"), "bytes": 10}
+    (root / "published-files.json").write_text(json.dumps([known]))
+    (tmp_path / "out" / "runs" / "people-000001").mkdir(parents=True)
+    code, found = status(tmp_path)
+    assert code == 0
+    assert found["files"] == [{"source": "export", "published": 1, "new": 1}]
+    assert found["sink"]["runs"] == 1
+    assert "source export: 1 files wait, 1 were published" in asked(tmp_path)[1]
+
+
+def test_a_database_that_is_away(tmp_path: Path) -> None:
+    place = sqlite_place(tmp_path / "log.db")
+    make_log(place, "TIMESTAMP", ("N", ago(60)))
+    root = write_job(tmp_path, LIVE.format(url=place.url) + TO_FILES)
+    committed(root / "people-000001", [documents(3)], run="people-000001")
+    assert asked(tmp_path)[0] == 0
+    (tmp_path / "log.db").unlink()
+    code, text, said = asked(tmp_path)
+    assert code == 5
+    assert "source live: " in text
+    assert "cannot be reached" in text
+    assert "last run people-000001" in text
+    assert "could not be asked: source live" in said
+    assert status(tmp_path)[1]["problems"][0]["exit_code"] == 5
+
+
+def test_a_log_that_does_not_fit(tmp_path: Path) -> None:
+    place = sqlite_place(tmp_path / "log.db")
+    write_job(tmp_path, LIVE.format(url=place.url) + TO_FILES)
+    code, text, _ = asked(tmp_path)
+    assert code == 1
+    assert "no table or view log" in text
+
+
+def test_where_the_tokens_stand(kafka: Topics, tmp_path: Path) -> None:
+    topic = kafka.make()
+    (tmp_path / "in").mkdir()
+    to = TO_KAFKA.format(bootstrap=kafka.bootstrap, topic=topic)
+    tokens = f"tokens-{topic}"
+    root = write_job(tmp_path, FILES + to + f'token_topic = "{tokens}"\n')
+    assert status(tmp_path)[1]["sink"]["tokens"] == []
+    journal, manifest = committed(
+        root / "people-000001", [documents(3), documents(4), documents(4)], run="people-000001"
+    )
+    options = KafkaOptions(bootstrap=kafka.bootstrap, topic=topic, token_topic=tokens, timeout=30)
+    sink = KafkaDispatcher(options, job="people", owner="people", lanes=3)
+    sink.prepare("people-000001")
+    sink.dispatch(journal, manifest, report(journal, manifest))
+    kafka.made.append(tokens)
+    ends = kafka.ends(topic), kafka.ends(tokens)
+    code, found = status(tmp_path)
+    assert code == 0
+    assert found["sink"]["whole"] == "people-000001"
+    assert [(t["lane"], t["run"], t["documents"]) for t in found["sink"]["tokens"]] == [
+        (0, "people-000001", 3),
+        (1, "people-000001", 4),
+        (2, "people-000001", 4),
+    ]
+    assert (kafka.ends(topic), kafka.ends(tokens)) == ends
+    _, text, _ = asked(tmp_path)
+    assert f"sink {sink.target}: has people-000001 wholly" in text
+    assert "  lane 0: 3 documents of people-000001" in text
+    assert "  2 lanes from 1 to 2, each: 4 documents of people-000001" in text
+
+
+def test_what_the_sink_refused_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    root = write_job(tmp_path, FILES + TO_FILES)
+    journal, _ = committed(root / "people-000001", [documents(3)], run="people-000001")
+    refusal = Refusal(0, 1, "log", "2", "2", "too-large", "of so many bytes")
+    for sink in ("one", "another"):
+        DispatchRecord("people-000001", "plan", sink, ("xds",), 1, 1, (refusal,)).write(
+            journal.root, sink
+        )
+    last = status(tmp_path)[1]["last"]
+    assert last["outcomes"]["rejected"] == 1
+    assert last["reasons"]["rejected"] == {"too-large": 1}
+
+
+def test_brokers_that_are_away(tmp_path: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        bootstrap = f"127.0.0.1:{nobody.getsockname()[1]}"
+        (tmp_path / "in").mkdir()
+        write_job(tmp_path, FILES + TO_KAFKA.format(bootstrap=bootstrap, topic="xds"))
+        code, text, said = asked(tmp_path)
+    assert code == 5
+    assert f"sink kafka://{bootstrap}/xds: Kafka at {bootstrap}" in text
+    assert "last run: none" in text
+    assert "could not be asked: sink" in said
