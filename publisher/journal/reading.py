@@ -17,6 +17,8 @@ from publisher.change import Object, Outcome, Position, Reason
 from publisher.errors import FatalError
 from publisher.journal.lane import LaneNames
 
+_ROWS_AT_ONCE = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class Decided:
@@ -117,6 +119,25 @@ class LaneReader:
         """A document by its number in the lane."""
         group, first = _group_of(self._index.metadata, number)
         entry = self._index.read_row_group(group).slice(number - first, 1).to_pylist()[0]
+        return self._published(number, entry)
+
+    def documents(self) -> Iterator[Published]:
+        """All documents of the lane, in their order."""
+        number = 0
+        for batch in self._index.iter_batches(_ROWS_AT_ONCE):
+            for entry in batch.to_pylist():
+                yield self._published(number, entry)
+                number += 1
+
+    def decisions(self) -> Iterator[Decided]:
+        """All records of the lane, in the order of deciding."""
+        number = 0
+        for batch in self._decisions.iter_batches(_ROWS_AT_ONCE):
+            for entry in batch.to_pylist():
+                yield _decided(self.lane, number, entry)
+                number += 1
+
+    def _published(self, number: int, entry: dict[str, Any]) -> Published:
         path = self._documents / self._names.part
         try:
             with path.open("rb") as file:

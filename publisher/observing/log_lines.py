@@ -1,6 +1,6 @@
 """The log of a following publisher: one line for each poll, as text or as JSON.
 
-Lines hold counts and names of things, never values of rows.
+Lines hold counts and names of things, never values of rows; those of a trace do, see ``trace``.
 """
 
 from __future__ import annotations
@@ -61,6 +61,10 @@ class LogLines:
     def note(self, text: str) -> None:
         """Something about watching itself: metrics that cannot be written, a trace."""
         self._say("note", {"text": text}, text)
+
+    def trace(self, level: int, text: str) -> None:
+        """A line of the trace."""
+        self._say("trace", {"level": level, "text": text}, text)
 
     def _say(self, event: str, fields: Mapping[str, object], *texts: str) -> None:
         time = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,230 @@
+"""The trace of a following publisher, by the driver's levels (trace levels of the driver's guide).
+
+====== ============================== ===========================================================
+level  the driver's guide             here, in addition to the level below
+====== ============================== ===========================================================
+0      nothing                        nothing
+1      minimal                        what a poll took, phase by phase; reasons and statuses
+2      properties of the database     sources and sink of a poll: what was read from where
+3      event log records, SQL         each record and what became of it, each XDS document
+4      verbose                        looks that found nothing, the work of each lane
+5      resources and state files      the files of the poll's journal
+6      calls of JDBC                  SQL statements of the driving process, without parameters
+7      third-party drivers            what the clients of database and broker log themselves
+====== ============================== ===========================================================
+
+Levels 3 and above show personal data.  What Spark's workers ask of a database is not traced.  A poll
+gives at most ``MOST_LINES`` lines of each level, each cut to ``MOST_CHARACTERS``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Self
+
+from annotated_types import Ge, Le
+
+from publisher.errors import PublisherError, of_system
+from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.reading import Decided, LaneReader, Published
+from publisher.observing.contract import Poll
+
+MOST_LINES = 1_000
+MOST_CHARACTERS = 4_000
+
+Level = Annotated[int, Ge(0), Le(7)]
+Say = Callable[[int, str], None]
+"""Takes a line and its level."""
+
+_STATEMENTS = ("sqlalchemy.engine",)
+_CLIENTS = ("sqlalchemy.pool", "psycopg", "publisher.kafka")
+
+
+class Trace:
+    """An observer that shows what a poll did.  Listens to the clients' logs while it is open."""
+
+    def __init__(self, level: Level, say: Say) -> None:
+        """``say`` makes lines safe for a terminal."""
+        self._level = level
+        self._say = say
+        self._logs = _Logs(self._logged)
+        self._heard = 0
+
+    def __enter__(self) -> Self:
+        for names, level in ((_STATEMENTS, 6), (_CLIENTS, 7)):
+            if self._level >= level:
+                self._logs.listen(names, logging.INFO if level == 6 else logging.DEBUG)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._logs.close()
+
+    def begun(self, job: str, target: str, notes: Sequence[str]) -> None:  # noqa: ARG002
+        """See ``Observer``."""
+        self._show(2, f"sink of {job}: {target}")
+
+    def polled(self, poll: Poll) -> None:
+        """See ``Observer``."""
+        self._heard = 0
+        run = poll.report.run
+        self._lines(1, (f"{run} {line}" for line in _minimal(poll)))
+        if self._level < 2 or not poll.report.journal:
+            return
+        try:
+            journal = Journal(Path(poll.report.journal))
+            manifest = journal.manifest()
+            if manifest is not None:
+                self._traced(journal, manifest)
+        except PublisherError as error:
+            self._show(1, f"{run} cannot be traced: {error.message}")
+        except OSError as error:
+            self._show(1, f"{run} cannot be traced: {of_system(error).message}")
+
+    def idle(self, waiting: int, oldest: float | None) -> None:  # noqa: ARG002
+        """See ``Observer``."""
+        self._heard = 0
+        self._show(4, "nothing to read")
+
+    def failed(self, error: PublisherError, again_in: float) -> None:
+        """See ``Observer``: the log has it."""
+
+    def ended(self, reason: str) -> None:
+        """See ``Observer``: the log has it."""
+
+    def _traced(self, journal: Journal, manifest: Manifest) -> None:
+        run = manifest.run
+        self._lines(2, (f"{run} {line}" for line in _sources(manifest)))
+        if self._level >= 3:
+            documents = journal.documents(manifest)
+            lanes = [
+                LaneReader(journal.root, documents, result.lane) for result in manifest.results
+            ]
+            records = (entry for lane in lanes for entry in lane.decisions())
+            self._lines(3, (f"{run} {_record(entry, manifest)}" for entry in records))
+            found = (entry for lane in lanes for entry in lane.documents())
+            self._lines(3, (f"{run} {_document(entry)}" for entry in found))
+        self._lines(4, (f"{run} {line}" for line in _lanes(manifest)))
+        self._lines(5, (f"{run} {line}" for line in _files(journal)))
+
+    def _lines(self, level: int, lines: Iterator[str]) -> None:
+        if level > self._level:
+            return
+        for line in islice(lines, MOST_LINES):
+            self._show(level, line)
+        if next(lines, None) is not None:
+            self._show(level, f"… more than {MOST_LINES:,} of these; explain shows any of them")
+
+    def _show(self, level: int, line: str) -> None:
+        if level > self._level:
+            return
+        if len(line) > MOST_CHARACTERS:
+            line = f"{line[:MOST_CHARACTERS]}… ({len(line):,} characters)"
+        self._say(level, line)
+
+    def _logged(self, name: str, line: str) -> None:
+        """What a client logged; nothing more once it has been too much for one poll."""
+        self._heard += 1
+        if self._heard <= MOST_LINES:
+            level = 6 if name.startswith(_STATEMENTS) else 7
+            self._show(level, f"{name}: {line}")
+
+
+class _Logs(logging.Handler):
+    """Listens to loggers of Python, and leaves them as they were."""
+
+    def __init__(self, told: Callable[[str, str], None]) -> None:
+        super().__init__()
+        self._told = told
+        self._before: dict[str, int] = {}
+
+    def listen(self, names: Sequence[str], level: int) -> None:
+        """Hears what loggers say from this level on."""
+        for name in names:
+            logger = logging.getLogger(name)
+            self._before[name] = logger.level
+            logger.setLevel(level)
+            logger.addHandler(self)
+
+    def close(self) -> None:
+        """Hears no more."""
+        for name, level in self._before.items():
+            logger = logging.getLogger(name)
+            logger.removeHandler(self)
+            logger.setLevel(level)
+        self._before.clear()
+        super().close()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Passes one on, in one line."""
+        self._told(record.name, " ".join(record.getMessage().split()))
+
+
+def _minimal(poll: Poll) -> Iterator[str]:
+    report = poll.report
+    phases = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in report.seconds.items())
+    yield f"took {poll.seconds:.2f} s: {phases or 'no phases'}"
+    yield (
+        f"documents {report.documents:,}, {report.bytes:,} bytes, "
+        f"transactions {poll.transactions:,}, tried again {poll.retries:,}"
+    )
+    for outcome, reasons in report.reasons.items():
+        yield f"{outcome}: {_counts(reasons)}"
+    if report.statuses:
+        yield f"statuses written: {_counts(report.statuses)}"
+
+
+def _sources(manifest: Manifest) -> Iterator[str]:
+    for number, source in enumerate(manifest.sources):
+        place = f"table {source.table}" if source.table is not None else "files"
+        counts: dict[str, int] = {}
+        for result in manifest.results:
+            for count in result.counts:
+                if count.source == number:
+                    name = count.outcome.name.lower()
+                    counts[name] = counts.get(name, 0) + count.records
+        yield f"source {source.name}: {source.format}, {place}: {_counts(counts) or 'nothing'}"
+        for file in source.files:
+            yield f"source {source.name}: {file.path}, {file.bytes:,} bytes"
+
+
+def _record(entry: Decided, manifest: Manifest) -> str:
+    parts = [f"record {entry.position.text()} of {manifest.sources[entry.source].name}:"]
+    if entry.event_type is not None:
+        parts.append(f"type {entry.event_type}")
+    if entry.columns:
+        parts.append(f"({', '.join(entry.columns)})")
+    if entry.object is not None:
+        schema = f"{entry.object.schema}." if entry.object.schema else ""
+        parts.append(f"of {schema}{entry.object.table} {entry.object.key}:")
+    parts.append(entry.outcome.name.lower())
+    if entry.reason is not None:
+        parts.append(f"({entry.reason})")
+    parts += [text for text in (entry.detail, entry.raw) if text]
+    return " ".join(parts)
+
+
+def _document(entry: Published) -> str:
+    return f"{entry.operation} of records {entry.records}: {entry.text}"
+
+
+def _lanes(manifest: Manifest) -> Iterator[str]:
+    for result in manifest.results:
+        records = sum(count.records for count in result.counts)
+        yield (
+            f"lane {result.lane}: {records:,} records, {result.documents:,} documents, "
+            f"{result.bytes:,} bytes"
+        )
+
+
+def _files(journal: Journal) -> Iterator[str]:
+    yield f"journal {journal.root}"
+    for path in sorted(journal.root.iterdir()):
+        if path.is_file():
+            yield f"file {path.name}, {path.stat().st_size:,} bytes"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
