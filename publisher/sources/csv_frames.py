@@ -52,6 +52,22 @@ def read_header(start: bytes, where: str, columns: Columns, options: SnapshotOpt
     return Header(len(found), tuple(columns.locate(found, where)), named=True)
 
 
+def first_fields(start: bytes, where: str, options: SnapshotOptions) -> list[str]:
+    """The fields of the first record of a file, from its first bytes.
+
+    Raises ``FatalError`` where it cannot be read.
+    """
+    data = start.removeprefix(BOM)
+    piece = scan(data, options, final=True, only_first=True)
+    for i in range(len(piece.starts)):
+        if piece.stops[i] > piece.starts[i]:
+            if i in piece.wrong:
+                raise FatalError(f"{where}: the header cannot be read: {piece.wrong[i]}")
+            found = fields(data[piece.starts[i] : piece.stops[i]], options)
+            return [name.strip() for name in found]
+    return []
+
+
 def frames(
     blocks: Iterator[bytes | Tail],
     first: int,

@@ -23,7 +23,7 @@ Row = tuple[str | None, ...]
 _PLAIN = frozenset({str, type(None)})
 
 
-class _ProblemError(ValueError):
+class LineProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
     """A line that is no record; the message ends with what to do."""
 
 
@@ -33,14 +33,14 @@ def frames(
     """Frames of the blocks of a split whose first line has number ``first``.  Blank lines are no
     records."""
     reader = _Reader(columns)
-    for number, line, why in _lines(blocks, first, options.max_record):
+    for number, line, why in lines(blocks, first, options.max_record):
         reader.add(number, line, why)
         if reader.full():
             yield reader.frame()
     yield reader.frame()
 
 
-def _lines(
+def lines(
     blocks: Iterator[bytes | Tail], number: int, limit: int
 ) -> Iterator[tuple[int, bytes, str | None]]:
     """Number and bytes of each line, and what is wrong with it before it is even looked at."""
@@ -75,6 +75,7 @@ class _Reader:
     def __init__(self, columns: Columns) -> None:
         self._names = columns.names
         self._optional = columns.optional
+        self._closed = columns.closed
         self._ours = {
             theirs: ours for ours in columns.names for theirs in [columns.written.get(ours, ours)]
         }
@@ -105,16 +106,16 @@ class _Reader:
             return
         try:
             if why is not None:
-                raise _ProblemError(why)
+                raise LineProblem(why)
             row = self._row(line)
-        except _ProblemError as problem:
+        except LineProblem as problem:
             self._broken.append(Broken(number, str(problem), readable(line)))
         else:
             self._rows.append(row)
             self._numbers.append(number)
 
     def _row(self, line: bytes) -> Row:
-        pairs = _parse(line)
+        pairs = parse_object(line)
         keys, values = zip(*pairs, strict=True) if pairs else ((), ())
         pick = self._picks.get(keys)
         if pick is None:
@@ -134,19 +135,32 @@ class _Reader:
         There the values are followed by ``None``.
         """
         if len(set(keys)) < len(keys):
-            raise _ProblemError("a key is there twice in the object; leave one of them")
+            raise LineProblem("a key is there twice in the object; leave one of them")
         named: dict[str, int] = {}
         for at, key in enumerate(keys):
             ours = self._ours.get(key) or self._folded.get(key.casefold())
             if ours is not None and named.setdefault(ours, at) != at:
-                raise _ProblemError(f"the key {key} is there twice; leave one of them")
+                raise LineProblem(f"the key {key} is there twice; leave one of them")
+            if ours is None and self._closed:
+                raise LineProblem(f"the key {key} is not known from the first objects; set columns")
         missing = [n for n in self._names if n not in named and n not in self._optional]
         if missing:
-            raise _ProblemError(
+            raise LineProblem(
                 f"no {', '.join(missing)} in the object;"
                 " add it, or map its name in the settings (columns)"
             )
         return [named.get(name, -1) for name in self._names]
+
+
+def first_keys(start: bytes) -> list[tuple[str, ...]]:
+    """The keys of the objects in the first lines of a file; lines that are none are left out."""
+    found = []
+    for line in start.split(b"\n"):
+        try:
+            found.append(tuple(key for key, _ in parse_object(line)))
+        except LineProblem:
+            continue
+    return found
 
 
 def _picker(places: list[int]) -> Callable[[tuple[object, ...]], Row]:
@@ -156,25 +170,25 @@ def _picker(places: list[int]) -> Callable[[tuple[object, ...]], Row]:
     return lambda values: (only(values),)
 
 
-def _parse(line: bytes) -> tuple[tuple[str, object], ...]:
+def parse_object(line: bytes) -> tuple[tuple[str, object], ...]:
     """Keys and values of the object on a line, nested objects as tuples, arrays as lists."""
     try:
         pairs = _DECODER.decode(line.decode())
     except UnicodeDecodeError:
-        raise _ProblemError(NO_TEXT) from None
+        raise LineProblem(NO_TEXT) from None
     except json.JSONDecodeError as problem:
-        raise _ProblemError(
+        raise LineProblem(
             f"no JSON ({problem.msg} at character {problem.colno}); mend the line"
         ) from None
     except RecursionError:
-        raise _ProblemError("the JSON is nested too deeply; mend the line") from None
+        raise LineProblem("the JSON is nested too deeply; mend the line") from None
     if not isinstance(pairs, tuple):
-        raise _ProblemError("the line is no JSON object; write one object per line")
+        raise LineProblem("the line is no JSON object; write one object per line")
     return pairs
 
 
 def _constant(text: str) -> NoReturn:
-    raise _ProblemError(f"{text} is no JSON; write null or a number")
+    raise LineProblem(f"{text} is no JSON; write null or a number")
 
 
 _DECODER = json.JSONDecoder(
@@ -187,7 +201,7 @@ def _text(value: object, name: str) -> str | None:
         return "true" if value else "false"
     if value is None or isinstance(value, str):
         return value
-    raise _ProblemError(f"{name} holds a nested value; write text, a number or null")
+    raise LineProblem(f"{name} holds a nested value; write text, a number or null")
 
 
 def _check_pairs(row: Row, names: tuple[str, ...]) -> None:
@@ -196,4 +210,4 @@ def _check_pairs(row: Row, names: tuple[str, ...]) -> None:
         try:
             (value or "").encode()
         except UnicodeEncodeError:
-            raise _ProblemError(f"{name} holds half of a surrogate pair; mend the escape") from None
+            raise LineProblem(f"{name} holds half of a surrogate pair; mend the escape") from None

@@ -71,6 +71,12 @@ def group_of(path: str, groups: range, first: int, row: int) -> tuple[int, int]:
     return groups.stop, first
 
 
+def column_names(path: str) -> list[str]:
+    """The columns of a file.  Raises ``FatalError`` where it is no Parquet file."""
+    with _opened(path) as file:
+        return list(file.schema_arrow.names)
+
+
 @contextmanager
 def _opened(path: str) -> Iterator[pq.ParquetFile]:
     """A Parquet file; what is wrong with it becomes ``FatalError``, here and while it is read."""

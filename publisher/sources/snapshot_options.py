@@ -57,6 +57,8 @@ class Columns:
     """Names in the file where they differ: our name to theirs."""
     optional: frozenset[str] = frozenset()
     """May be absent from a JSON object, which then stands for NULL."""
+    closed: bool = False
+    """Whether a JSON object may have no other keys than these."""
 
     def locate(self, found: Sequence[str], where: str) -> list[int]:
         """Index in ``found`` of each of ``names``: as written, else whatever the case.

@@ -49,6 +49,8 @@ class Split:
     """Bytes to be read, about; for balance between tasks."""
     length: int
     """Bytes of the whole file when the splits were made."""
+    found: str = ""
+    """What the format found out about the input as a whole, as JSON text."""
 
 
 def every_file(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False) -> list[Path]:
@@ -130,10 +132,10 @@ def frames(split: Split, options: SnapshotOptions, columns: Columns) -> Iterator
                 split.path, range(split.start, split.stop), split.first, columns, options
             )
         case "jsonl":
-            return json_frames.frames(_blocks(split, options), split.first, columns, options)
+            return json_frames.frames(blocks(split, options), split.first, columns, options)
         case _:
             head = header(split.path, options, columns)
-            return csv_frames.frames(_blocks(split, options), split.first, head, columns, options)
+            return csv_frames.frames(blocks(split, options), split.first, head, columns, options)
 
 
 def narrowed(split: Split, row: int, options: SnapshotOptions) -> Split:
@@ -170,10 +172,24 @@ def _after_lines(block: bytes, lines: int) -> int:
 
 def header(path: str, options: SnapshotOptions, columns: Columns) -> csv_frames.Header:
     """What the first record of a CSV file says of its columns."""
-    with Path(path).open("rb") as file:
-        blocks = text_blocks(file, None, options, begins=True, packed=_packed(Path(path)))
-        start = _beginning(blocks, options)
-    return csv_frames.read_header(start, path, columns, options)
+    return csv_frames.read_header(beginning(Path(path), options), path, columns, options)
+
+
+def column_names(path: str, options: SnapshotOptions) -> list[str]:
+    """The fields of the first record of a CSV file, the columns of Parquet.
+
+    Raises ``FatalError`` where the file cannot be read.
+    """
+    if kind_of(Path(path)) == "parquet":
+        return parquet_frames.column_names(path)
+    return csv_frames.first_fields(beginning(Path(path), options), path, options)
+
+
+def beginning(path: Path, options: SnapshotOptions) -> bytes:
+    """The first bytes of a text file, up to the end of its first record at least."""
+    with path.open("rb") as file:
+        blocks = text_blocks(file, None, options, begins=True, packed=_packed(path))
+        return _beginning(blocks, options)
 
 
 def by_position(split: Split, options: SnapshotOptions, columns: Columns) -> bool:
@@ -255,7 +271,8 @@ def _packed(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
-def _blocks(split: Split, options: SnapshotOptions) -> Iterator[bytes | Tail]:
+def blocks(split: Split, options: SnapshotOptions) -> Iterator[bytes | Tail]:
+    """The text of a split."""
     with Path(split.path).open("rb") as file:
         file.seek(split.start)
         yield from text_blocks(
