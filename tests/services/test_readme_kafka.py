@@ -60,7 +60,13 @@ def consuming(program: str) -> Iterator[Queue[str]]:
     )
     lines: Queue[str] = Queue()
     assert process.stdout is not None
-    reader = Thread(target=lambda: [lines.put(line) for line in process.stdout or ()])
+    printed = process.stdout
+
+    def read() -> None:
+        for line in printed:
+            lines.put(line)
+
+    reader = Thread(target=read)
     reader.start()
     try:
         yield lines
