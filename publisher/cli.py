@@ -9,9 +9,7 @@ changes through Spark ever load it.
 from __future__ import annotations
 
 import logging
-import signal
 import sys
-import threading
 import traceback
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -22,6 +20,7 @@ import click
 
 from publisher import __version__
 from publisher.commands.ddl import ddl
+from publisher.commands.following import follow_until_told
 from publisher.commands.retry import retry
 from publisher.commands.status import status
 from publisher.errors import BudgetError, FindingsError, PublisherError, SettingsError, of_system
@@ -165,6 +164,15 @@ def cli(debug: bool) -> None:
 @_config_required
 @click.option("--follow", is_flag=True, help="Go on for good: poll after poll until told to stop.")
 @click.option(
+    "--log", type=click.Choice(["text", "json"]), help="With --follow: form of the log's lines."
+)
+@click.option(
+    "--trace",
+    type=click.IntRange(0, 7),
+    metavar="0..7",
+    help="With --follow: the driver's trace levels; from 3 on with documents.",
+)
+@click.option(
     "--dry-run", is_flag=True, help="Plan only: counts and the first documents, nothing is kept."
 )
 @_now
@@ -174,7 +182,14 @@ def cli(debug: bool) -> None:
 @_journal
 @_json
 def publish(
-    config: Path, follow: bool, dry_run: bool, now: datetime | None, json_: bool, **said: Any
+    config: Path,
+    follow: bool,
+    log: str | None,
+    trace: int | None,
+    dry_run: bool,
+    now: datetime | None,
+    json_: bool,
+    **said: Any,
 ) -> None:
     """Publish one job from its file, once or, with --follow, for good."""
     from publisher import job, output, publishing
@@ -183,8 +198,10 @@ def publish(
     if follow:
         if dry_run or now is not None:
             raise click.UsageError("--follow goes with neither --dry-run nor --now")
-        _follow(settings, json_)
+        follow_until_told(settings, as_json=json_ or log == "json", trace=trace or 0)
         return
+    if log is not None or trace is not None:
+        raise click.UsageError("--log and --trace go with --follow only")
     with output.progress() as progress:
         work = job.rehearse if dry_run else publishing.publish
         report = work(settings, now=now, progress=progress)
@@ -326,17 +343,6 @@ def check(config: Path, json_: bool, **said: Any) -> None:
         raise FindingsError(
             f"{problems} of {len(findings)} checks failed: mend them, then check again"
         )
-
-
-def _follow(settings: Settings, json_: bool) -> None:
-    """Follows the sources of a job until a signal says that it is enough."""
-    from publisher.follow import follow
-    from publisher.observing.log_lines import LogLines
-
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    follow(settings, LogLines(sys.stderr, as_json=json_), stop)
 
 
 def _settings(config: Path | None, *, format_: str | None = None, **said: Any) -> Settings:

@@ -43,7 +43,7 @@ class Series:
     def __init__(self, job: str) -> None:
         self.registry = CollectorRegistry()
         self._job = job
-        self.info = self._made(Info, "publisher", "Program and sink.")
+        self.info = self._made(Info, "instance", "Program and sink.")
         self.epoch = self._made(Gauge, "epoch", "Epoch of this instance: the newest works.")
         self.read = self._made(Counter, "changes_read", "Records read.", "source")
         self.records = self._made(Counter, "records", "Records by outcome.", "outcome")

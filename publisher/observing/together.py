@@ -33,9 +33,9 @@ def watched(
     lines = LogLines(stream, as_json=as_json)
     found: list[Observer] = [lines]
     with ExitStack() as stack:
-        if trace:
-            found.append(stack.enter_context(Trace(trace, lines.trace)))
         if metrics.port is not None or metrics.textfile is not None:
             counted = Metrics(metrics, job, epoch=lambda: last_epoch(journals), complain=lines.note)
             found.append(stack.enter_context(counted))
+        if trace:
+            found.append(stack.enter_context(Trace(trace, lines.trace)))
         yield Observers(tuple(found))

@@ -110,6 +110,9 @@ class TestUsage:
             (["replay", "log.csv", "--to", "out", "--now", "noon"], "'noon' is no time"),
             (["replay", "log.csv", "--to", "out", "--lanes", "many"], "not a valid integer"),
             (["replay", "log.csv", "--to", "out", "--follow"], "No such option"),
+            (["publish", "-c", "j.toml", "--follow", "--trace", "8"], "8 is not in the range"),
+            (["publish", "-c", "j.toml", "--follow", "--log", "xml"], "'xml' is not one of"),
+            (["status"], "Missing option '-c'"),
             (
                 ["replay", "log.csv", "--to", "out", "--lanes", "0"],
                 "error: --lanes: should be greater",

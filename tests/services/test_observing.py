@@ -1,0 +1,114 @@
+"""What is seen of ``publish --follow``: real process, real event log, real broker."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+from click.testing import CliRunner
+from prometheus_client.parser import text_string_to_metric_families
+
+from publisher.cli import cli
+from tests.services.databases import Place
+from tests.services.test_follow import ROOT, wait_until_read, write_job
+from tests.services.topics import Topics
+
+ROWS = 50
+
+
+def make_log(place: Place) -> None:
+    place.execute(
+        "CREATE TABLE event_log (record_id INTEGER PRIMARY KEY, table_key TEXT, status CHAR(1),"
+        " event_type INTEGER, event_time TIMESTAMP, perpetrator TEXT, table_name TEXT,"
+        " column_name TEXT, old_value TEXT, new_value TEXT)",
+        "CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT)",
+    )
+
+
+def add_rows(place: Place, first: int, kind: int = 1) -> None:
+    place.execute(
+        f"INSERT INTO event_log SELECT n, 'idu=' || n, 'N', {kind},"
+        " now() AT TIME ZONE 'UTC' - interval '10 minutes', NULL, 'usr', 'fname', NULL, 'Ann' || n"
+        f" FROM generate_series({first}, {first + ROWS - 1}) AS n"
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def served(port: int) -> dict[tuple[str, ...], float]:
+    with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text = answer.read().decode()
+    return {
+        (sample.name, *(v for k, v in sample.labels.items() if k != "job_name")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def wait_for(port: int, name: str, value: float) -> dict[tuple[str, ...], float]:
+    """A poll is counted only after its rows have their status."""
+    deadline = time.monotonic() + 20
+    while (found := served(port))[name,] < value:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    return found
+
+
+def test_log_metrics_trace_and_status(postgres: Place, kafka: Topics, tmp_path: Path) -> None:
+    make_log(postgres)
+    add_rows(postgres, 1)
+    add_rows(postgres, 101, kind=99)
+    job = write_job(tmp_path / "people.toml", postgres, kafka, kafka.make())
+    port = free_port()
+    job.write_text(job.read_text() + f'\n[metrics]\nport = {port}\ntextfile = "people.prom"\n')
+    words = ["publish", "--follow", "--log", "json", "--trace", "3", "-c", str(job)]
+    command = [sys.executable, "-m", "publisher.cli", *words]
+    log = tmp_path / "stderr"
+    with log.open("w") as stderr:  # a pipe that nobody reads would stop it
+        process = subprocess.Popen(command, cwd=ROOT, stderr=stderr, text=True)
+    try:
+        wait_until_read(postgres, process)
+        first = wait_for(port, "xds_publisher_documents_total", ROWS)
+        add_rows(postgres, 201)
+        wait_until_read(postgres, process)
+        second = wait_for(port, "xds_publisher_documents_total", 2 * ROWS)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+    assert first["xds_publisher_rejected_records_total", "event-type"] == ROWS
+    assert second["xds_publisher_changes_read_total", "event-log"] == 3 * ROWS
+    assert second["xds_publisher_operations_total", "add"] == 2 * ROWS
+    assert second["xds_publisher_statuses_written_total", "S"] == 2 * ROWS
+    assert second["xds_publisher_transactions_total",] >= 2
+    assert second["xds_publisher_epoch",] == 1
+    assert "xds_publisher_documents_total" in (tmp_path / "people.prom").read_text()
+    lines: list[dict[str, Any]] = [json.loads(line) for line in log.read_text().splitlines()]
+    polls = [line for line in lines if line["event"] == "poll"]
+    assert sum(line["read"] for line in polls) == 3 * ROWS
+    assert polls[0]["waiting"] == 2 * ROWS
+    assert 600 <= polls[0]["lag"] < 700
+    traced = [line["text"] for line in lines if line["event"] == "trace"]
+    assert sum("<add " in text for text in traced) == 2 * ROWS
+    assert sum("rejected (event-type)" in text for text in traced) == ROWS
+    standing = CliRunner().invoke(cli, ["status", "-c", str(job), "--json"])
+    assert standing.exit_code == 0, standing.output
+    found = json.loads(standing.stdout)
+    assert found["logs"][0]["waiting"] == 0
+    assert found["logs"][0]["statuses"] == {"E": ROWS, "S": 2 * ROWS}
+    assert (found["epoch"], found["unfinished"]) == (1, [])
+    assert found["sink"]["whole"] == found["last"]["run"] == polls[-1]["run"]
+    assert found["sink"]["tokens"]
