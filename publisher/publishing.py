@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -16,9 +16,11 @@ from publisher.acknowledge.letters import refused_of
 from publisher.acknowledge.rows import acknowledge
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
+from publisher.errors import PublisherError
 from publisher.journal.epoch import Epoch, next_epoch
 from publisher.journal.files import PublishedFiles
 from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.order import passed
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import Journals
 from publisher.run import SPLITS, Order, microseconds, planned_and_sent, sent, told
@@ -116,8 +118,11 @@ class Publishing:
 
         Nothing was sent of what is thrown away.  Gives what there is to say about it.
         """
-        self._epoch()
-        for run in self._journals.discard_unplanned():
+        with self._told_when_replaced():
+            return self._finished()
+
+    def _finished(self) -> list[str]:
+        for run in self._journals.discard_unplanned(self._epoch):
             if self._settings.sink.to == "files":
                 FileDispatcher(self._directory(run)).discard()
         notes = []
@@ -136,6 +141,10 @@ class Publishing:
         Raises:
             PublisherError: See ``errors``.
         """
+        with self._told_when_replaced():
+            return self._once(now, lanes)
+
+    def _once(self, now: datetime | None, lanes: int | None) -> RunReport | None:
         sources = tuple(self._new_files())
         if not any(source.snapshots or source.table for source in sources):
             return None  # no file is new
@@ -154,6 +163,7 @@ class Publishing:
             self._directory(run),
             still_mine=self._epoch,
             splits=lanes or SPLITS,
+            behind=self._journals.greatest(),
         )
         report = planned_and_sent(order, dispatcher, self._engine, self._progress)
         manifest = journal.manifest()
@@ -167,6 +177,15 @@ class Publishing:
         kept = self._settings.retention
         self._epoch()
         self._journals.expire(days=kept.retention_days, most=kept.retention_runs)
+
+    @contextmanager
+    def _told_when_replaced(self) -> Iterator[None]:
+        """A newer instance takes away what this one works on: then that is the error to tell."""
+        try:
+            yield
+        except (OSError, PublisherError):
+            self._epoch()
+            raise
 
     def _acknowledged(
         self, journal: Journal, manifest: Manifest, report: RunReport, dispatcher: Dispatcher
@@ -189,12 +208,31 @@ class Publishing:
                 )
                 statuses.update(done.changed)
         self._epoch()
+        report = with_notes(report, self._late(journal, manifest))
         journal.mark_sent()
         report = replace(report, statuses=dict(sorted(statuses.items())))
         live = any(entry.table is not None for entry in manifest.sources)
         if live and not self._settings.acknowledge.write_status:
             return with_notes(report, [STATUS_NOTE])
         return report
+
+    def _late(self, journal: Journal, manifest: Manifest) -> list[str]:
+        """Notes how far the run has read its live sources; says which records came late."""
+        found: dict[str, int] = {}
+        notes = []
+        for number, source in enumerate(manifest.sources):
+            if source.table is None:
+                continue
+            behind = manifest.behind.get(source.name, 0)
+            greatest, late = passed(journal.root, manifest.lanes, number, behind)
+            found[source.name] = greatest
+            if late:
+                notes.append(
+                    f"late: {late:,} published record(s) of {source.name} have a record_id below "
+                    f"{behind}, which an earlier run had read: committed late, held or retried"
+                )
+        self._journals.note_greatest(found)
+        return notes
 
     def _new_files(self) -> Iterator[SourceSettings]:
         """The sources, those of files with the files that no run has published yet."""

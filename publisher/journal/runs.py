@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice, zip_longest
@@ -16,6 +16,7 @@ from publisher.errors import UsageError
 from publisher.journal.durable import write_durably
 from publisher.journal.files import PublishedFiles
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
+from publisher.journal.order import read_greatest, write_greatest
 
 JOURNAL = "_journal"
 """Folder of a replay's journal inside its output directory."""
@@ -24,6 +25,7 @@ RUN = "run.json"
 _LAST = "last-run"
 _LANES = "lanes"
 _FILES = "published-files.json"
+_GREATEST = "greatest-ids.json"
 _SECONDS_A_DAY = 86_400
 
 
@@ -55,9 +57,15 @@ class Journals:
             write_durably(path, f"{wanted}\n")
         return max(wanted, used)
 
-    def discard_unplanned(self) -> list[str]:
-        """Removes the runs that are not planned wholly: nothing was sent from them."""
+    def discard_unplanned(self, still_mine: Callable[[], None] | None = None) -> list[str]:
+        """Removes the runs that are not planned wholly: nothing was sent from them.
+
+        ``still_mine`` raises where a newer instance of the job has begun.  It is called after they
+        were found and before they are removed: so none of them is a run of a newer one.
+        """
         unplanned = self.unplanned()
+        if still_mine is not None:
+            still_mine()
         for run in unplanned:
             shutil.rmtree(self.root / run)
         return unplanned
@@ -89,6 +97,17 @@ class Journals:
         """The files that runs have published, or planned to."""
         manifests = [manifest for _, manifest in self.planned()]
         return PublishedFiles.read(self.root / _FILES).with_runs(manifests)
+
+    def greatest(self) -> dict[str, int]:
+        """The greatest record id that was read of each live source, by its name."""
+        return read_greatest(self.root / _GREATEST)
+
+    def note_greatest(self, found: Mapping[str, int]) -> None:
+        """Keeps ids that are greater than those before."""
+        known = self.greatest()
+        more = {name: number for name, number in found.items() if number > known.get(name, 0)}
+        if more:
+            write_greatest(self.root / _GREATEST, known | more)
 
     def expire(self, *, days: float, most: int) -> list[str]:
         """Removes finished runs that ended more than ``days`` ago, and the oldest beyond ``most``."""

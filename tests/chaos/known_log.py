@@ -74,6 +74,11 @@ class KnownLog:
             question = f"SELECT status, count(*) FROM {self.table} GROUP BY 1"
             return {str(s): int(n) for s, n in connection.execute(question.encode()).fetchall()}
 
+    def execute(self, statement: str) -> None:
+        """Does something else to the database."""
+        with self._connected() as connection:
+            connection.execute(statement.encode())
+
     def _connected(self) -> psycopg.Connection:
         return psycopg.connect(self.url.replace("+psycopg", ""))
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -25,13 +26,15 @@ class Started:
         self, words: list[str], *, module: str = PROGRAM, marks: Path | None = None
     ) -> None:
         environment = {**os.environ, **({VARIABLE: str(marks)} if marks else {})}
+        # a pipe that nobody reads would halt it; it appends wherever we read
+        self._said = tempfile.TemporaryFile("a+")  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, *words],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=self._said,
             text=True,
             start_new_session=True,
         )
@@ -42,8 +45,7 @@ class Started:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        assert self.process.stderr is not None
-        self.process.stderr.close()
+        self._said.close()
 
     def members(self) -> set[int]:
         """All its processes that run."""
@@ -73,8 +75,12 @@ class Started:
 
     def ended(self, seconds: float = 120) -> tuple[int, str]:
         """Exit code and what it said, when it has ended by itself."""
-        _, said = self.process.communicate(timeout=seconds)
-        return self.process.returncode, said
+        return self.process.wait(seconds), self.said()
+
+    def said(self) -> str:
+        """What it has written to its standard error."""
+        self._said.seek(0)
+        return self._said.read()
 
     def _signal(self, number: int, processes: list[int] | set[int]) -> None:
         for process in dict.fromkeys(processes):

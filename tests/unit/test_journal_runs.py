@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from publisher.errors import UsageError
+from publisher.errors import FatalError, UsageError
+from publisher.journal.epoch import next_epoch
 from publisher.journal.manifest import MANIFEST
-from publisher.journal.runs import JOURNAL, RUN, first_documents, found_journal
+from publisher.journal.runs import JOURNAL, RUN, Journals, first_documents, found_journal
 
 
 def journal(root: Path) -> Path:
@@ -67,3 +68,15 @@ def test_first_documents_are_of_all_parts_in_turn(
         text = "".join(f"{document}\n" for document in documents)
         (tmp_path / f"part-{number:05d}.xds").write_text(text, "utf-8")
     assert "".join(first_documents(tmp_path, 3)) == shown
+
+
+def test_an_older_instance_throws_away_no_run_of_a_newer_one(tmp_path: Path) -> None:
+    older, journals = next_epoch(tmp_path), Journals(tmp_path, "job")
+    assert journals.discard_unplanned(older) == []
+    newer = next_epoch(tmp_path)
+    run = journals.next_run()
+    with pytest.raises(FatalError, match="a newer instance of the job"):
+        journals.discard_unplanned(older)
+    assert (tmp_path / run).is_dir()
+    assert journals.discard_unplanned(newer) == [run]
+    assert not (tmp_path / run).exists()

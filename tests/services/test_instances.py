@@ -1,0 +1,108 @@
+"""Two instances of a job: the newer one works, the older one stops, whatever it was doing."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.kills import job_file
+from tests.chaos.known_log import KnownLog, judged, texts
+from tests.chaos.marks import TRANSACTION, Marks
+from tests.chaos.process import LAUNCHER, PROGRAM, Started
+from tests.chaos.scenarios import SINK
+from tests.services.databases import Place
+from tests.services.topics import Topics
+
+NEWER = "a newer instance of the job works in"
+SECONDS = 120
+EVENTS = 3_000
+
+
+@dataclass
+class Scene:
+    """A job that follows a known log, and its topic."""
+
+    log: KnownLog
+    topics: Topics
+    topic: str
+    job: Path
+    marks: Marks
+    rng: random.Random
+
+    @contextmanager
+    def following(self, module: str = PROGRAM) -> Iterator[Started]:
+        words = ["publish", "--follow", "-c", str(self.job)]
+        with Started(words, module=module, marks=self.marks.path) as started:
+            yield started
+
+    def wait(self, reached: Callable[[], bool], *alive: Started) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not reached():
+            for started in alive:
+                assert started.process.poll() is None, started.ended()
+            assert time.monotonic() < deadline
+            self.marks.take(0.1)
+
+    def is_all_read(self) -> bool:
+        return not self.log.statuses().get("N")
+
+    def assert_right(self) -> None:
+        found = judged(texts(self.topics.read(self.topic)), self.log.counts)
+        assert found.is_right, found
+
+
+@pytest.fixture
+def scene(postgres: Place, kafka: Topics, tmp_path: Path) -> Iterator[Scene]:
+    log = KnownLog(postgres.url, "known_log")
+    topic = kafka.make(3)
+    sink = SINK.format(bootstrap=kafka.bootstrap, topic=topic)
+    job = job_file(tmp_path / "known.toml", log.source, f"{sink}\n[follow]\npolling_interval = 0\n")
+    with Marks(tmp_path / "marks") as marks:
+        yield Scene(log, kafka, topic, job, marks, random.Random(1))
+
+
+@pytest.mark.parametrize("phase", [TRANSACTION, "acknowledge", "plan"])
+def test_an_older_one_that_wakes_up_does_nothing(phase: str, scene: Scene) -> None:
+    scene.log.add(scene.rng, EVENTS)
+    with scene.following(LAUNCHER) as older:
+        scene.wait(lambda: scene.marks.is_open(phase), older)
+        older.pause()
+        with scene.following() as newer:
+            scene.log.add(scene.rng, EVENTS)
+            scene.wait(scene.is_all_read, newer)
+            newer.process.terminate()
+            assert newer.ended(SECONDS)[0] == 0
+        scene.assert_right()
+        scene.log.execute("UPDATE known_log SET status = 'N'")  # what it acknowledged would show
+        older.resume()
+        code, said = older.ended(SECONDS)
+    assert (code, NEWER in said) == (1, True), said
+    assert scene.log.statuses() == {"N": 2 * EVENTS}
+    scene.assert_right()
+
+
+def test_of_two_alive_the_older_one_stops(scene: Scene) -> None:
+    with ExitStack() as stack:
+        older = stack.enter_context(scene.following())
+        scene.log.add(scene.rng, EVENTS)
+        scene.wait(scene.is_all_read, older)
+        newer = stack.enter_context(scene.following())
+
+        def stopped() -> bool:
+            scene.log.add(scene.rng, 100)
+            return older.process.poll() is not None
+
+        scene.wait(stopped, newer)
+        code, said = older.ended(SECONDS)
+        assert (code, NEWER in said) == (1, True), said
+        scene.wait(scene.is_all_read, newer)
+        newer.process.terminate()
+        assert newer.ended(SECONDS)[0] == 0
+    assert set(scene.log.statuses()) == {"S"}
+    scene.assert_right()
