@@ -12,7 +12,7 @@ from publisher.dispatch.refusals import records
 from publisher.errors import FatalError, UsageError
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.reading import Decided, LaneReader, LookedUpRow, Published
-from publisher.journal.runs import found_journal
+from publisher.journal.runs import Journals, found_journal
 from publisher.keys import KeyProblem, canonical, format_key, integer_text, parse
 from publisher.lanes import lane_of
 from publisher.sources.contract import Source
@@ -49,6 +49,8 @@ class Story:
     """Where the document lies."""
     sent_to: tuple[str, ...] = ()
     """Sinks that the run went to besides."""
+    late: str | None = None
+    """Where it was published behind records of greater ids: how that came about."""
 
 
 MEANINGS: dict[Reason, str] = {
@@ -108,13 +110,12 @@ class _Reader:
 
     def __init__(self, journal: Journal, manifest: Manifest) -> None:
         self._manifest = manifest
+        self._journal = journal
         self._documents = journal.documents(manifest)
         sinks = list(records(journal.root))
         self._sinks = tuple(sink.target for sink in sinks)
         self._refused = {
-            (refusal.lane, refusal.document): refusal
-            for sink in sinks
-            for refusal in sink.refusals
+            (refusal.lane, refusal.document): refusal for sink in sinks for refusal in sink.refusals
         }
         self._lanes = [
             LaneReader(journal.root, self._documents, lane) for lane in range(manifest.lanes)
@@ -196,12 +197,49 @@ class _Reader:
             document=document,
             target=str(self._documents),
             sent_to=self._sinks,
+            late=self._late(decided),
         )
+
+    def _late(self, decided: Decided) -> str | None:
+        """Late is what no earlier run had read: records that were held or retried are none."""
+        entry = self._manifest.sources[decided.source]
+        behind = self._manifest.behind.get(entry.name, 0)
+        number = decided.position.high
+        if decided.outcome is not Outcome.PUBLISHED or decided.position.part or number >= behind:
+            return None
+        jobs = Journals(self._journal.root.absolute().parent, self._manifest.job)
+        first = None
+        for journal, manifest in jobs.planned():
+            if manifest.run == self._manifest.run:
+                break
+            first = first or manifest.run
+            seen = _outcome_in(journal, manifest, entry.name, decided.position)
+            if seen is not None:
+                return f"published again or at last: {seen} in run {manifest.run}"
+        gone = (
+            "" if first and first.endswith("-000001") else ", or one whose journal is gone had it"
+        )
+        return f"no earlier run had it, though one had read record {behind}: committed late{gone}"
 
     def _status(self, decided: Decided, by: Decided | None) -> str:
         """As ``_status``; F where the sink refuses the document."""
         last = by if by is not None and decided.outcome is Outcome.SUPERSEDED else decided
         return "F" if (last.lane, last.document) in self._refused else _status(decided, by)
+
+
+def _outcome_in(
+    journal: Journal, manifest: Manifest, source: str, position: Position
+) -> str | None:
+    """What became of a record of a live source in another run, ``None`` where it was not read."""
+    numbers = [number for number, one in enumerate(manifest.sources) if one.name == source]
+    for lane in range(manifest.lanes):
+        reader = LaneReader(journal.root, journal.documents(manifest), lane)
+        for number in numbers:
+            found = reader.by_position(number, position)
+            if found:
+                reason = found[-1].reason
+                return found[-1].outcome.name.lower() + (f" ({reason})" if reason else "")
+    return None
 
 
 def _position(source: Source, text: str) -> Position | None:

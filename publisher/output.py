@@ -90,6 +90,8 @@ def _story_lines(story: Story) -> Iterator[tuple[str, str]]:
         )
     reason = f" ({story.reason})" if story.reason else ""
     yield "outcome", f"{story.outcome}{reason}, status {story.status}"
+    if story.late is not None:
+        yield "late", story.late
     if story.meaning:
         yield "because", story.meaning
     if story.by is not None:

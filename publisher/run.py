@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,6 +41,8 @@ class Order:
     directory: Path
     window: Window | None = None
     still_mine: Callable[[], None] | None = None
+    behind: Mapping[str, int] = field(default_factory=dict)
+    """See ``Manifest``."""
     splits: int = SPLITS
 
 
@@ -185,6 +187,7 @@ def _manifest(
         results=tuple(results),
         documents=_relative(order.directory, order.journal.root),
         records_read=conserve(results, splits),
+        behind=dict(order.behind),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,8 @@ class Manifest:
     results: tuple[LaneResult, ...]
     documents: str
     records_read: int
+    behind: dict[str, int] = field(default_factory=dict)
+    """The greatest record id that earlier runs have read of each live source, by its name."""
     format: int = JOURNAL_FORMAT
     program: str = f"xds-publisher {__version__}"
 
