@@ -17,6 +17,7 @@ from typing import Any
 from publisher.dispatch.files import REJECTS, rejects, run_json
 from publisher.dispatch.kafka_admin import KafkaTopics
 from publisher.dispatch.kafka_client import KafkaClients, initialised
+from publisher.dispatch.kafka_dead_letters import LANE, DeadLetters
 from publisher.dispatch.kafka_lane import LaneSending, LaneSent
 from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.dispatch.kafka_records import LaneDocuments
@@ -102,7 +103,8 @@ class KafkaDispatcher:
         topics.require_tokens(self._place.topic, self.lanes)
         if self.options.exactly_once:
             with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
-                list(pool.map(self._fence, range(self.lanes)))
+                letters = [LANE] if self.options.dead_letter_topic else []
+                list(pool.map(self._fence, [*range(self.lanes), *letters]))
 
     def dispatched(self, run: str) -> bool:
         """Whether the sink has the run wholly, as its tokens say."""
@@ -121,7 +123,7 @@ class KafkaDispatcher:
         found = self._tokens(range(count))
         lanes = [key for lane in range(count) if (key := (lane, place.key(lane)))[1] in found]
         if found:
-            gone = dict.fromkeys([(0, place.key(WHOLE)), *lanes])
+            gone = dict.fromkeys([(0, place.key(WHOLE)), (0, place.key(LANE)), *lanes])
             write_tokens(self._clients, place.topic, gone)
 
     def discard(self) -> None:
@@ -138,7 +140,6 @@ class KafkaDispatcher:
         if not self.dispatched(manifest.run):
             self._sent(journal, manifest)
         refusals = self.refusals(journal)
-        _write_rejects(journal, manifest, refusals)
         write_durably(journal.root / RUN, run_json(manifest, joined(report, refusals)))
 
     def _sent(self, journal: Journal, manifest: Manifest) -> None:
@@ -157,10 +158,24 @@ class KafkaDispatcher:
         totals = {result.lane: result.documents for result in manifest.results}
         sendings = [self._sending(lane, totals[lane.lane], record) for lane in lanes]
         self.run_lanes([s for s in sendings if s.is_due(tokens.get(place.key(s.lane)))])
+        _write_rejects(journal, manifest, record.refusals)
+        self._send_rejects(topics, journal, record)
         if self.still_mine is not None:
             self.still_mine()
         whole = Token(manifest.run, plan, sum(totals.values()))
         write_tokens(clients, place.topic, {(0, place.key(WHOLE)): whole})
+
+    def _send_rejects(self, topics: KafkaTopics, journal: Journal, record: DispatchRecord) -> None:
+        """Rejected records go to the dead-letter topic, where there is one."""
+        name = self.options.dead_letter_topic
+        if name is None:
+            return
+        topics.require([name])
+        limit = min(limits_of(topics, {name})[name], record.document_bytes)
+        letters = DeadLetters(journal.root / REJECTS, name, limit)
+        count = letters.count()
+        if count:
+            self._sending(letters, count, record).send()
 
     def _survey(
         self, topics: KafkaTopics, lanes: Sequence[LaneDocuments], manifest: Manifest
@@ -194,7 +209,9 @@ class KafkaDispatcher:
             if result.documents
         ]
 
-    def _sending(self, lane: LaneDocuments, total: int, record: DispatchRecord) -> LaneSending:
+    def _sending(
+        self, lane: LaneDocuments | DeadLetters, total: int, record: DispatchRecord
+    ) -> LaneSending:
         return LaneSending(
             documents=lane,
             options=self.options,
@@ -202,7 +219,7 @@ class KafkaDispatcher:
             run=record.run,
             plan=record.plan,
             total=total,
-            refused=record.of_lane(lane.lane),
+            refused=record.of_lane(lane.lane) if isinstance(lane.lane, int) else frozenset(),
             limits=_limits(self.options, record),
             still_mine=self.still_mine,
         )
@@ -219,15 +236,15 @@ class KafkaDispatcher:
 
     def _known_topics(self) -> list[str]:
         """The topics that are known without documents."""
-        template = TopicTemplate(self.options.topic)
-        return [] if template.fields else [template.text]
+        template, letters = TopicTemplate(self.options.topic), self.options.dead_letter_topic
+        return ([] if template.fields else [template.text]) + ([letters] if letters else [])
 
     def _tokens(self, partitions: Iterable[int]) -> dict[bytes, Token]:
         there = KafkaTopics.of(self._clients).partitions.get(self._place.topic, 0)
         wanted = [number for number in partitions if number < there]
         return read_tokens(self._clients, self._place, wanted) if wanted else {}
 
-    def _fence(self, lane: int) -> None:
+    def _fence(self, lane: int | str) -> None:
         clients = self._clients
         producer = clients.producer({"transactional.id": self._place.transactional_id(lane)})
         with clients.errors(f"taking over lane {lane} of {self.owner}"):

@@ -19,6 +19,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from publisher.dispatch.kafka_client import FENCED, KafkaClients, initialised
+from publisher.dispatch.kafka_dead_letters import DeadLetters
 from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.dispatch.kafka_records import Batch, LaneDocuments
 from publisher.dispatch.kafka_tokens import Token, TokenPlace, read_tokens
@@ -35,7 +36,7 @@ _BACKOFF = 0.2
 class LaneSent:
     """What sending a lane reports: documents that this call sent, and how often it began anew."""
 
-    lane: int
+    lane: int | str
     documents: int
     transactions: int
     retries: int
@@ -50,7 +51,7 @@ class LaneSending:
     called before each transaction and raises when a newer instance of the job exists.
     """
 
-    documents: LaneDocuments
+    documents: LaneDocuments | DeadLetters
     options: KafkaOptions
     place: TokenPlace
     run: str
@@ -61,8 +62,8 @@ class LaneSending:
     still_mine: Callable[[], None] | None = None
 
     @property
-    def lane(self) -> int:
-        """The number of the lane."""
+    def lane(self) -> int | str:
+        """The number of the lane; dead letters have a name."""
         return self.documents.lane
 
     def send(self) -> LaneSent:
@@ -161,7 +162,7 @@ class _Sender:
 
     def _read(self) -> int:
         work = self._work
-        found = read_tokens(self._clients, work.place, [work.lane])
+        found = read_tokens(self._clients, work.place, [work.place.partition(work.lane)])
         return work.start(found.get(work.place.key(work.lane)))
 
     def _batches(self, start: int) -> Iterator[Batch]:

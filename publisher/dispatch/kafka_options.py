@@ -30,7 +30,7 @@ class KafkaOptions:
     """Topic of a document; may have the placeholders ``{schema}``, ``{table}`` and ``{source}``."""
     mode: Mode = "exactly-once"
     """What is promised: documents and progress in one transaction, or stable event ids only."""
-    transaction_size: Annotated[int, Ge(1_000), Le(10_000)] = 5_000
+    transaction_size: Annotated[int, Ge(1_000), Le(10_000)] = 10_000
     """Documents of one transaction, at most."""
     transaction_ms: Annotated[int, Ge(10), Le(10_000)] = 250
     """Milliseconds after which a transaction is committed with what it has."""
@@ -42,6 +42,8 @@ class KafkaOptions:
     """Copies of topics that are made, that of the tokens, too; by default what the brokers say."""
     token_topic: str = "xds-publisher.{job}"  # noqa: S105 - no secret
     """Compacted topic of the progress tokens; is made where it is missing."""
+    dead_letter_topic: Annotated[str, Len(1)] | None = None
+    """Topic for rejected records, raw, with reason and position as headers."""
     partitioner: Partitioner = "murmur2_random"
     """How a key chooses its partition; the default is that of Java clients."""
     timeout: Annotated[int, Ge(1), Le(3_600)] = 60
@@ -54,6 +56,7 @@ class KafkaOptions:
         for name, problem in (
             ("topic", template_problem(self.topic)),
             ("token_topic", template_problem(self.token_topic, frozenset({"job"}))),
+            ("dead_letter_topic", template_problem(self.dead_letter_topic or "x", frozenset())),
         ):
             if problem is not None:
                 raise ValueError(f"{name}: {problem}")

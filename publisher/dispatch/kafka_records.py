@@ -28,6 +28,8 @@ Header = tuple[str, str | bytes | None]
 """Always bytes; the type is the client's."""
 Record = tuple[bytes, bytes, list[Header]]
 """Key, value, headers."""
+DeadLetter = tuple[None, bytes, list[Header]]
+"""The same of a rejected record, which has no key."""
 
 _READ_AT_ONCE = 4 << 20
 _COLUMNS = [
@@ -45,7 +47,7 @@ class Batch:
     end: int
     topics: Sequence[str]
     """One for all documents, or one for each."""
-    records: list[Record]
+    records: Sequence[Record | DeadLetter]
 
 
 @dataclass(frozen=True, slots=True)

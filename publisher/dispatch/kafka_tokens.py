@@ -62,7 +62,7 @@ class TokenPlace:
         """The partition of it."""
         return lane if isinstance(lane, int) else 0
 
-    def transactional_id(self, lane: int) -> str:
+    def transactional_id(self, lane: int | str) -> str:
         """The name under which a lane's producers fence each other."""
         return f"xds-publisher/{self.owner}/{self.sink}/{lane}"
 

@@ -1,0 +1,83 @@
+"""Rejected records reach their own topic, each once, with what became of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from publisher.dispatch import kafka_dead_letters
+from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.dispatch.kafka_dead_letters import DeadLetters
+from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.report import report_of
+from tests.contract.test_dispatchers import planned
+from tests.services.topics import Record, Topics
+
+
+def send(sink: KafkaDispatcher, journal: Journal, manifest: Manifest) -> None:
+    sink.prepare(manifest.run)
+    report = report_of(
+        manifest, state="published", journal=str(journal.root), target="", seconds={}
+    )
+    sink.dispatch(journal, manifest, report)
+
+
+def headers(record: Record) -> dict[str, str]:
+    return {name: (value or b"").decode() for name, value in record.headers}
+
+
+@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
+def test_each_rejected_record_comes_once_with_reason_and_position(
+    mode: str, kafka: Topics, tmp_path: Path
+) -> None:
+    journal, manifest = planned(tmp_path / "planned")
+    journal.commit(manifest)
+    topic, letters = kafka.make(), kafka.make()
+    options = KafkaOptions(
+        bootstrap=kafka.bootstrap,
+        topic=topic,
+        mode=mode,  # type: ignore[arg-type]
+        dead_letter_topic=letters,
+    )
+    sink = KafkaDispatcher(options, job=topic, owner=topic, lanes=manifest.lanes)
+    send(sink, journal, manifest)
+    first, second = kafka.read(letters)
+    assert headers(first) | {"detail": ""} == {
+        "event-id": "log:51",
+        "source": "log",
+        "position": "51",
+        "reason": "event-type",
+        "detail": "",
+    }
+    assert "9" in headers(first)["detail"]
+    assert json.loads(first.value or b"")["event_type"] == "9"
+    assert headers(second)["reason"] == "table-key"
+    send(sink, journal, manifest)
+    again = replace(sink, owner=f"{topic}-again")
+    assert len(kafka.read(letters)) == 2
+    send(again, journal, manifest)
+    assert len(kafka.read(letters)) == 4
+
+
+def test_a_record_that_is_too_large_says_so_and_goes_without_its_text(tmp_path: Path) -> None:
+    entry = {
+        "source": "log",
+        "position": "7",
+        "reason": "value",
+        "detail": "no",
+        "raw": "x" * 5_000,
+    }
+    path = tmp_path / "rejects.jsonl"
+    path.write_text((json.dumps(entry) + "\n") * 3)
+    letters = DeadLetters(path, "letters", 4_000)
+    assert letters.count() == 3
+    first, second = letters.batches(1, 1)
+    assert [batch.end for batch in (first, second)] == [2, 3]
+    (_, value, found) = first.records[0]
+    assert value == b""
+    assert ("raw-bytes", b"5000") in found
+    assert tuple(name for name, _ in found)[:5] == kafka_dead_letters.HEADERS
