@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from publisher.change import Outcome
 from publisher.errors import FatalError
 from publisher.explain import explain
 from publisher.journal.order import passed, read_greatest
 from publisher.journal.report import RunReport
 from publisher.publishing import Publishing
-from tests.unit.journals import Outcome, record, write_decisions
+from tests.unit.journals import record, write_decisions
 from tests.unit.local_engine import LocalEngine
 from tests.unit.test_follow import TABLE, settings, write_rows
 
