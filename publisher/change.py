@@ -69,8 +69,11 @@ class Reason(StrEnum):
     ENDED_BY_DELETE = "ended-by-delete"
     ROW_GONE = "row-gone"
     NOTHING_TO_PUBLISH = "nothing-to-publish"
+    COMMIT = "commit"
+    EMPTY_TABLE = "empty-table"
     # held
     FUTURE = "future"
+    OPEN_TRANSACTION = "open-transaction"
     # rejected
     BROKEN_RECORD = "broken-record"
     RECORD_ID = "record-id"
@@ -84,6 +87,14 @@ class Reason(StrEnum):
     DOUBLE_RECORD = "double-record"
     NO_DATABASE = "no-database"
     DATABASE_REFUSED = "database-refused"
+    OPERATION_CODE = "operation-code"
+    CHANGE_SEQ = "change-seq"
+    CHANGE_OPERATION = "change-operation"
+    CHANGE_MASK = "change-mask"
+    TRUNCATE = "truncate"
+    BEFORE_IMAGE_ALONE = "before-image-alone"
+    KEY_CHANGE = "key-change"
+    UNMASKED_UPDATE = "unmasked-update"
 
 
 class Position(NamedTuple):

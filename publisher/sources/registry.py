@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
 from publisher.keys import IdentifierCase
-from publisher.sources import event_log
+from publisher.sources import event_log, linkexpress
+from publisher.sources.change_table import options as change_table_options
+from publisher.sources.change_table import source as change_table
 from publisher.sources.contract import Source
 from publisher.sources.snapshot_options import SnapshotOptions
 
-SourceFormat = Literal["event-log"]
+SourceFormat = Literal["event-log", "change-table", "linkexpress"]
 
 
 class SourceFormatOptions(Protocol):
@@ -23,20 +25,26 @@ class SourceFormatOptions(Protocol):
 
 SOURCES: Mapping[str, Callable[..., Source]] = {
     "event-log": event_log.SOURCE,
+    "change-table": change_table.SOURCE,
+    "linkexpress": linkexpress.SOURCE,
 }
 """What makes a source, by the name of its format; called with the options of its module."""
 
 OPTIONS: Mapping[SourceFormat, type] = {
     "event-log": event_log.Options,
+    "change-table": change_table_options.Options,
+    "linkexpress": linkexpress.Options,
 }
 """The options of a format, a frozen dataclass."""
 
 _OPTIONS: Mapping[str, Callable[..., object]] = {
     "event-log": event_log.options_of,
+    "change-table": change_table_options.options_of,
+    "linkexpress": linkexpress.options_of,
 }
 """What makes the options of a format from the plain values that a journal keeps."""
 
-READ_AS_SNAPSHOTS = frozenset({"event-log"})
+READ_AS_SNAPSHOTS = frozenset({"event-log", "change-table"})
 """Formats whose files are CSV, JSON lines or Parquet, read as ``SnapshotOptions`` say."""
 
 IN_POLLS = frozenset({"event-log"})

@@ -1,0 +1,1 @@
+"""Change tables (``…__ct``) of Qlik Replicate and Qlik Talend Data Integration."""

@@ -1,0 +1,217 @@
+"""Which columns a change table has, and which table it is of: from ``.dfm``, file or settings.
+
+Header columns: any subset of the documented eight may be there, in front of the data columns, their
+names with a prefix (manual, change tables).  A ``.dfm`` beside a data file describes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from publisher.errors import FatalError
+from publisher.sources import json_frames, snapshots
+from publisher.sources.change_table.options import Options
+from publisher.sources.event_log_names import split_name
+from publisher.sources.snapshot_options import Columns, SnapshotOptions
+
+HEADERS = (
+    "change_seq",
+    "change_oper",
+    "change_mask",
+    "stream_position",
+    "operation",
+    "transaction_id",
+    "timestamp",
+    "partition_name",
+)
+"""The documented header columns in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of one change table and the table it is of."""
+
+    names: tuple[str, ...]
+    """All columns in their order."""
+    headers: Mapping[str, str]
+    """Header columns that are there: documented name to name in the table."""
+    data: tuple[str, ...]
+    """The columns of the table itself, in their order."""
+    table: str
+    """The table, as ``table`` or ``schema.table``."""
+    key: tuple[str, ...] = ()
+    """Primary key by the ``.dfm``."""
+    reading: SnapshotOptions = field(default_factory=SnapshotOptions)
+    """How its file is to be read."""
+
+    def columns(self, wanted: Sequence[str] | None = None) -> Columns:
+        """The columns to ask the file for: all, or some where the file names them."""
+        names = self.names if wanted is None or self.reading.header == "no" else tuple(wanted)
+        return Columns(names, optional=frozenset(names), closed=wanted is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a ``.dfm`` says."""
+
+    names: tuple[str, ...]
+    key: tuple[str, ...]
+    table: str
+    delimiter: str | None
+    null_text: str | None
+
+
+def layout_of(path: Path, options: Options, reading: SnapshotOptions) -> Layout:
+    """The layout of one file.  Raises ``FatalError`` where it cannot be told."""
+    described = _described(path)
+    names, reading = _columns(path, described, options, reading)
+    table = options.source_table or (described.table if described else "") or named(path, options)
+    return arranged(names, table, options, str(path), described.key if described else (), reading)
+
+
+def arranged(
+    names: Sequence[str],
+    table: str,
+    options: Options,
+    where: str,
+    key: tuple[str, ...] = (),
+    reading: SnapshotOptions | None = None,
+) -> Layout:
+    """The layout with these columns.  Raises ``FatalError`` where the header columns do not do."""
+    known = {f"{options.prefix}{name}".casefold(): name for name in HEADERS}
+    headers = {known[name.casefold()]: name for name in names if name.casefold() in known}
+    data = tuple(name for name in names if name.casefold() not in known)
+    missing = [] if "change_seq" in headers else [f"{options.prefix}change_seq"]
+    if not headers.keys() & {"change_oper", "operation"}:
+        missing.append(f"{options.prefix}change_oper or {options.prefix}operation")
+    if missing or len(headers) + len(data) < len(names):
+        raise FatalError(
+            f"{where}: {f'no {missing[0]}' if missing else 'a header column stands twice'} among the"
+            f" columns {', '.join(names[:20])}; keep this header column in the task, or set prefix, or"
+            " columns where the file has no names"
+        )
+    if list(names[: len(headers)]) != list(headers.values()) and "change_mask" in headers:
+        raise FatalError(
+            f"{where}: data columns stand before header columns, so bits of the mask cannot be counted;"
+            " export the columns in the order of the change table"
+        )
+    wrong = [name for name in key if name not in data]
+    if wrong:
+        raise FatalError(
+            f"{where}: the .dfm has the key column {wrong[0]}, which is no data column"
+        )
+    return Layout(tuple(names), headers, data, table, key, reading or SnapshotOptions())
+
+
+def named(path: Path, options: Options) -> str:
+    """The table that the name of a folder or file speaks of: ``schema.table__ct``."""
+    stem = path.name
+    for suffix in reversed(path.suffixes):
+        if suffix.lower() in (*snapshots.SUFFIXES, ".gz"):
+            stem = stem.removesuffix(suffix)
+    for name in (path.parent.name, path.parent.parent.name, stem):
+        if options.suffix and name.endswith(options.suffix) and split_name(name) is not None:
+            return name.removesuffix(options.suffix)
+    raise FatalError(
+        f"{path}: neither a .dfm nor a name that ends with {options.suffix!r} says which table it is of;"
+        " set source_table"
+    )
+
+
+def dfm_of(path: Path) -> Path:
+    """Where the metadata of a data file lies: beside it, under the same base name."""
+    stem = path.name.removesuffix(path.suffix) if path.suffix.lower() == ".gz" else path.name
+    return path.with_name(Path(stem).stem + ".dfm")
+
+
+def _described(path: Path) -> Description | None:
+    dfm = dfm_of(path)
+    if not dfm.is_file():
+        return None
+    try:
+        content = json.loads(dfm.read_text("utf-8-sig"))
+        return _description(content, dfm)
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise FatalError(
+            f"{path}: its metadata {dfm.name} cannot be read ({type(problem).__name__}: {problem});"
+            " export it again, or move it away and set columns and key"
+        ) from None
+
+
+def _description(content: Mapping[str, Any], dfm: Path) -> Description:
+    if content.get("fileInfo", {}).get("content") == "data":
+        raise FatalError(
+            f"{dfm} describes a full load, which has no changes; name the files of the {'__ct'!r} folder"
+        )
+    info = content["dataInfo"]
+    columns = sorted(info["columns"], key=lambda column: int(column["ordinal"]))
+    keys = [column for column in columns if int(column.get("primaryKeyPos") or 0) > 0]
+    keys.sort(key=lambda column: int(column["primaryKeyPos"]))
+    parts = (info.get("sourceSchema"), info.get("sourceTable"))
+    format_ = content.get("formatInfo", {}).get("options", {})
+    return Description(
+        tuple(str(column["name"]) for column in columns),
+        tuple(str(column["name"]) for column in keys),
+        ".".join(f'"{part.replace(chr(34), chr(34) * 2)}"' for part in parts if part),
+        format_.get("fieldDelimiter") or None,
+        format_.get("nullValue") or None,
+    )
+
+
+def _columns(
+    path: Path, described: Description | None, options: Options, reading: SnapshotOptions
+) -> tuple[tuple[str, ...], SnapshotOptions]:
+    """Column names of a file, and how it is to be read then."""
+    kind = snapshots.kind_of(path)
+    told = options.columns or (described.names if described else ())
+    if described is not None and kind == "csv":
+        reading = _as_described(path, described, reading)
+    if kind == "jsonl":
+        return told or _keys_of(path, reading), reading
+    names = snapshots.column_names(str(path), reading)
+    if kind == "csv" and not _is_header(names, options, told):
+        if not told:
+            raise FatalError(
+                f"{path} begins with no {options.prefix}change_seq; export with column names or a .dfm,"
+                " set prefix where it differs, or set columns"
+            )
+        return told, replace(reading, header="no")
+    if told and set(told) != set(names):
+        odd = min(set(told) ^ set(names))
+        raise FatalError(
+            f"{path}: column {odd} is either not in the file or not in its description (.dfm, columns);"
+            " export both again"
+        )
+    return tuple(told or names), replace(reading, header="yes")
+
+
+def _is_header(names: Sequence[str], options: Options, told: Sequence[str]) -> bool:
+    looked_for = {f"{options.prefix}change_seq".casefold(), *(name.casefold() for name in told)}
+    return any(name.casefold() in looked_for for name in names)
+
+
+def _as_described(path: Path, described: Description, reading: SnapshotOptions) -> SnapshotOptions:
+    given = SnapshotOptions()
+    for name in ("delimiter", "null_text"):
+        said, theirs = getattr(reading, name), getattr(described, name)
+        if theirs is None or said == theirs:
+            continue
+        if said != getattr(given, name):
+            raise FatalError(
+                f"{path}: {name} is {said!r} in the settings and {theirs!r} in the .dfm; leave the"
+                " setting out"
+            )
+        reading = replace(reading, **{name: theirs})
+    return reading
+
+
+def _keys_of(path: Path, reading: SnapshotOptions) -> tuple[str, ...]:
+    """The keys of the first objects of a file: those of the fullest, then what others add."""
+    listed = sorted(
+        json_frames.first_keys(snapshots.beginning(path, reading)), key=len, reverse=True
+    )
+    return tuple(dict.fromkeys(key for keys in listed for key in keys))

@@ -1,0 +1,79 @@
+"""``change_seq``: 16 digits of time (YYYYMMDDHHmmSShh) and a change number of 19 digits.
+
+Fixed width, so that text order is the order of changes (manual, change_seq).  Kept as two integers of
+64 bits: one of 35 digits does not fit.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.change import Position
+from publisher.errors import UsageError
+from publisher.sources.columns import LARGEST
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+TIME_DIGITS = 16
+NUMBER_DIGITS = 19
+_SEQ = rf"^[0-9]{{{TIME_DIGITS}}}[0-9]{{{NUMBER_DIGITS}}}$"
+_LARGEST = f"{LARGEST:0{NUMBER_DIGITS}d}"
+_PARTS = (
+    (10_000_000_000, 100, 1, 12),
+    (100_000_000, 100, 1, 31),
+    (1_000_000, 100, 0, 23),
+    (10_000, 100, 0, 59),
+    (100, 100, 0, 60),
+)
+"""Month, day, hour, minute and second of the time part: divisor, modulus, least, greatest."""
+_NO_FILE = re.compile(r"[0-9]{35}").fullmatch
+
+WHAT = "a change_seq has 35 digits: YYYYMMDDHHmmSShh and a number of 19 digits below 2^63"
+
+
+def sequence(array: pa.Array) -> tuple[Integers, Integers, Flags]:
+    """Time part, change number, and which values of a text column are a ``change_seq`` at all."""
+    text = pc.utf8_trim_whitespace(array)
+    right = pc.fill_null(pc.match_substring_regex(text, _SEQ), False)
+    number = pc.utf8_slice_codeunits(text, TIME_DIGITS, TIME_DIGITS + NUMBER_DIGITS)
+    right = pc.and_(right, pc.fill_null(pc.less_equal(number, _LARGEST), False))
+    zero = pa.scalar("0")
+    time = pc.if_else(right, pc.utf8_slice_codeunits(text, 0, TIME_DIGITS), zero)
+    high = time.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    low = pc.if_else(right, number, zero).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    good = right.to_numpy(zero_copy_only=False)
+    for divisor, modulus, least, greatest in _PARTS:
+        part = high // divisor % modulus
+        good = good & (part >= least) & (part <= greatest)
+    return high, low, good
+
+
+def text_of(high: int, low: int) -> str:
+    """The 35 digits of the two parts."""
+    return f"{high:0{TIME_DIGITS}d}{low:0{NUMBER_DIGITS}d}"
+
+
+def position_text(position: Position) -> str:
+    """The change_seq, or FILE:NUMBER of a record that has none."""
+    if position.part:
+        return position.text()
+    return text_of(position.high, position.low)
+
+
+def position_of(text: str) -> Position:
+    """The position that ``position_text`` wrote.  Raises ``UsageError``."""
+    text = text.strip()
+    if _NO_FILE(text):
+        return Position("", int(text[:TIME_DIGITS]), int(text[TIME_DIGITS:]), 0)
+    part, _, number = text.rpartition(":")
+    if not part or not number.isascii() or not number.isdigit():
+        raise UsageError(
+            f"{text!r} is no position of a change table; write 35 digits or FILE:NUMBER"
+        )
+    return Position(part, int(number), 0, 0)

@@ -1,0 +1,212 @@
+"""Change tables as files: CSV (with or without ``.dfm``), JSON lines, Parquet.
+
+Splits are cut anywhere between records.  An UPDATE and its before image that fall into different
+splits are found by one pass over the header columns where splits are made (``survey``): the task of the
+UPDATE fetches that before image, the other task leaves it out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.change import Position
+from publisher.errors import FatalError
+from publisher.sources import snapshots
+from publisher.sources.change_table import seq, survey
+from publisher.sources.change_table.joining import Joined, Joiner, Strays
+from publisher.sources.change_table.layout import Layout, layout_of
+from publisher.sources.change_table.meaning import Meaning
+from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.rows import Rows, rows_of
+from publisher.sources.change_table.survey import Found
+from publisher.sources.change_table.values import Columns, key_of
+from publisher.sources.contract import Context
+from publisher.sources.event_log_names import Names
+from publisher.sources.frames import Frame
+from publisher.sources.record_batches import Place, as_json, broken, tally
+from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.sources.snapshots import Split
+
+_HEADERS_SURVEYED = ("change_seq", "change_oper", "operation", "change_mask")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTable:
+    """The source: change tables in files."""
+
+    options: Options = field(default_factory=Options)
+    snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
+    format: str = "change-table"
+
+    def files(
+        self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
+    ) -> list[Path]:
+        """The data files, of the kinds that are known by their names."""
+        return snapshots.files(paths, may_be_none=may_be_none)
+
+    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
+        """The parts that tasks read, with what was found out about all of them."""
+        found = self.files(paths)
+        size = max(1, sum(path.stat().st_size for path in found))
+        splits, layouts = [], []
+        for path in found:
+            layout = layout_of(path, self.options, self.snapshot)
+            share = max(1, wanted * path.stat().st_size // size)
+            cut = snapshots.splits([path], layout.reading, layout.columns(), share)
+            splits += cut
+            layouts += [layout] * len(cut)
+
+        def headers_of(number: int) -> Iterator[Rows]:
+            layout = layouts[number]
+            names = [layout.headers[n] for n in _HEADERS_SURVEYED if n in layout.headers]
+            for frame in snapshots.frames(splits[number], layout.reading, layout.columns(names)):
+                yield rows_of(frame, layout)
+
+        def all_of(number: int) -> Iterator[Rows]:
+            layout = layouts[number]
+            for frame in snapshots.frames(splits[number], layout.reading, layout.columns()):
+                yield rows_of(frame, layout)
+
+        return survey.surveyed(splits, layouts, self.options, headers_of, all_of)
+
+    def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        """Batches of ``RECORD_SCHEMA``, the tally last."""
+        layout = self._layout(split)
+        found = Found.of(split.found)
+        place = Place(ctx.source, number, split.path, ctx.lanes)
+        reader = Reader(place, layout, found, ctx, self.options)
+        strays = self._strays(found, reader)
+        frames = snapshots.frames(split, layout.reading, layout.columns())
+        return reader.batches(frames, strays)
+
+    def position_text(self, position: Position) -> str:
+        """The change_seq."""
+        return seq.position_text(position)
+
+    def parse_position(self, text: str) -> Position:
+        """The position that a user wrote."""
+        return seq.position_of(text)
+
+    def raw(self, split: Split, row: int) -> str | None:
+        """One record as JSON text, read again."""
+        layout = self._layout(split)
+        for frame in self._from(split, row, layout):
+            for piece in frame.broken:
+                if piece.row == row:
+                    return as_json(piece.raw)
+            if len(frame.rows) and frame.rows[0] > row:
+                return None
+            hits = np.flatnonzero(frame.rows == row)
+            if len(hits):
+                one = Frame(frame.batch.slice(int(hits[0]), 1), frame.rows[hits[:1]])
+                return as_json(rows_of(one, layout).batch.to_pylist()[0])
+        return None
+
+    def _layout(self, split: Split) -> Layout:
+        return layout_of(Path(split.path), self.options, self.snapshot)
+
+    def _from(self, split: Split, row: int, layout: Layout) -> Iterator[Frame]:
+        rest = snapshots.narrowed(split, row, layout.reading)
+        return snapshots.frames(rest, layout.reading, layout.columns())
+
+    def _strays(self, found: Found, reader: Reader) -> Strays | None:
+        if not found.given and not found.taking:
+            return None
+        given = np.array(found.given, np.int64)
+        fetched: dict[tuple[int, int], pa.RecordBatch] = {}
+        for index, plain in enumerate(found.from_):
+            wanted = np.array([row for _, from_, row in found.taking if from_ == index])
+            split = Split(**plain)  # type: ignore[arg-type]
+            for row, one in self._fetched(split, wanted, reader):
+                fetched[index, row] = one
+        taking, batches = [], []
+        for update, from_, row in found.taking:
+            if (from_, row) not in fetched:
+                raise FatalError(
+                    f"{reader.place.file} has changed since the run began; start again"
+                )
+            taking.append(update)
+            batches.append(fetched[from_, row])
+        if not batches:
+            return Strays(given, np.zeros(0, np.int64), None)
+        whole = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+        return Strays(given, np.array(taking, np.int64), whole)
+
+    def _fetched(
+        self, split: Split, wanted: np.ndarray, reader: Reader
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Before images of another split, row by row, under the columns of the reader's."""
+        layout = self._layout(split)
+        last = int(wanted.max())
+        for frame in self._from(split, int(wanted.min()), layout):
+            hits = np.flatnonzero(np.isin(frame.rows, wanted))
+            if len(hits):
+                rows = rows_of(
+                    Frame(frame.batch.take(pa.array(hits)), frame.rows[hits]), layout, reader.text
+                )
+                aligned = _aligned(rows.batch, reader.layout)
+                for at, row in enumerate(frame.rows[hits].tolist()):
+                    yield row, aligned.slice(at, 1)
+            if len(frame.rows) and frame.rows[-1] >= last:
+                return
+
+
+class Reader:
+    """Reads the frames of one split of a change table."""
+
+    def __init__(
+        self, place: Place, layout: Layout, found: Found, ctx: Context, options: Options
+    ) -> None:
+        """Raises ``FatalError`` where the table or its key is not known."""
+        self.place = place
+        self.layout = layout
+        names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
+        columns = Columns(layout, names, options, place.file)
+        known = columns.target.known
+        key = key_of(layout, found.key, known.key if known else (), options, place.file)
+        self.text = columns.text
+        self._window = found.window
+        self._meaning = Meaning(place, layout, found.reading, key, columns, names, options)
+
+    def batches(
+        self, frames: Iterator[Frame], strays: Strays | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of ``RECORD_SCHEMA``, the tally last."""
+        joiner, framed = Joiner(self._window, strays), 0
+        for frame in frames:
+            framed += frame.batch.num_rows + len(frame.broken)
+            if frame.broken:
+                yield broken(frame, self.place)
+            rows = rows_of(frame, self.layout, self.text)
+            if rows.faults:
+                yield self._meaning.rejected(rows)
+                good = np.ones(len(rows), bool)
+                good[list(rows.faults)] = False
+                rows = rows.take(np.flatnonzero(good))
+            yield from self._records(joiner.add(rows))
+        yield from self._records(joiner.rest())
+        yield tally(self.place, framed)
+
+    def _records(self, operations: Iterator[Joined]) -> Iterator[pa.RecordBatch]:
+        for one in operations:
+            yield from self._meaning.records(one)
+
+
+def _aligned(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+    """The batch with the columns of a layout; those that it has not are NULL."""
+    have = set(batch.schema.names)
+    arrays = [
+        batch.column(name) if name in have else pa.nulls(batch.num_rows, pa.string())
+        for name in layout.names
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=list(layout.names))
+
+
+SOURCE = ChangeTable
+"""What the registry makes a source of this format from."""

@@ -1,0 +1,325 @@
+"""One pass over the header columns before anything is read: how masks are read, which pairs are apart.
+
+It runs where splits are made, so that every task reads the same way, and holds no more than
+``join_rows`` UPDATEs and ``join_strays`` before images, whatever the length of the input.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.errors import FatalError
+from publisher.sources.change_table.calibration import (
+    Evidence,
+    Reading,
+    columns_of,
+    decided,
+    possible,
+    readings,
+    refuse,
+)
+from publisher.sources.change_table.joining import partners
+from publisher.sources.change_table.layout import Layout
+from publisher.sources.change_table.mask import MaskProblem
+from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.rows import Operation, Rows
+from publisher.sources.change_table.seq import Flags, Integers
+from publisher.sources.snapshots import Split
+
+PAIRS_COMPARED = 2_000
+ROWS_COMPARED = 100_000
+"""Before images compared with their UPDATE, and rows read for that, at most."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What the task of a split has to know; goes through JSON."""
+
+    order: str | None = None
+    headers: int = 0
+    """How masks are read; without an order there are none."""
+    key: list[str] = field(default_factory=list)
+    """Key columns that the masks of deletes show."""
+    window: int = 0
+    """Distance in row numbers of an UPDATE and its before image."""
+    given: list[int] = field(default_factory=list)
+    """Rows of before images whose UPDATE lies in another split, or too far away."""
+    taking: list[tuple[int, int, int]] = field(default_factory=list)
+    """UPDATE row, index in ``from_``, row there of its before image."""
+    from_: list[dict[str, object]] = field(default_factory=list)
+    """The splits to fetch before images from."""
+
+    @property
+    def reading(self) -> Reading | None:
+        """How masks are read, ``None`` where there are none."""
+        return None if self.order is None else Reading(self.order, self.headers)  # type: ignore[arg-type]
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def of(cls, text: str) -> Found:
+        """From JSON; what was found out of nothing where there is no text."""
+        plain = json.loads(text) if text else {}
+        plain["taking"] = [tuple(one) for one in plain.get("taking", [])]
+        return cls(**plain)
+
+
+@dataclass(slots=True)
+class _Open:
+    """Rows without partner so far: sequence, split and row, and their place in the whole input."""
+
+    high: Integers
+    low: Integers
+    split: Integers
+    row: Integers
+    place: Integers
+    before: Flags
+
+    @classmethod
+    def none(cls) -> _Open:
+        empty = np.zeros(0, np.int64)
+        return cls(empty, empty, empty, empty, empty, empty.astype(bool))
+
+    def __add__(self, other: _Open) -> _Open:
+        return _Open(
+            np.concatenate([self.high, other.high]),
+            np.concatenate([self.low, other.low]),
+            np.concatenate([self.split, other.split]),
+            np.concatenate([self.row, other.row]),
+            np.concatenate([self.place, other.place]),
+            np.concatenate([self.before, other.before]),
+        )
+
+    def take(self, which: Integers | Flags) -> _Open:
+        return _Open(
+            self.high[which],
+            self.low[which],
+            self.split[which],
+            self.row[which],
+            self.place[which],
+            self.before[which],
+        )
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+
+class Pairs:
+    """Finds the pairs that a split cannot join by itself, and the window of those that it can."""
+
+    def __init__(self, options: Options) -> None:
+        self._most = options.join_rows
+        self._limit = options.join_strays
+        self._open = _Open.none()
+        self._place = 0
+        self._dropped = False
+        self.window = 0
+        self.any_before = False
+        self.strays: list[tuple[int, int, int, int]] = []
+        """Split and row of the UPDATE, split and row of its before image."""
+
+    def add(self, split: int, rows: Rows) -> None:
+        """Takes the next rows of the input."""
+        which = np.flatnonzero(
+            rows.placed & np.isin(rows.operations, (Operation.UPDATE, Operation.BEFORE_IMAGE))
+        )
+        before = rows.operations[which] == Operation.BEFORE_IMAGE
+        self.any_before = self.any_before or bool(before.any())
+        new = _Open(
+            rows.high[which],
+            rows.low[which],
+            np.full(len(which), split),
+            rows.numbers[which],
+            self._place + which,
+            before,
+        )
+        self._place += len(rows)
+        self._open = self._matched(self._open + new)
+        old = ~self._open.before & (self._open.place < self._place - self._most)
+        if old.any():
+            self._dropped = True
+            self._open = self._open.take(~old)
+        self._check()
+
+    def lone(self) -> bool:
+        """Whether there are before images whose UPDATE may have been passed by."""
+        if self._dropped and self._open.before.any():
+            self._open = self._open.take(self._open.before)
+            return True
+        return False
+
+    def again(self, split: int, rows: Rows) -> None:
+        """Looks for the UPDATEs of before images that are still alone."""
+        lone = self._open
+        which = np.flatnonzero(
+            rows.placed & (rows.operations == Operation.UPDATE) & np.isin(rows.high, lone.high)
+        )
+        new = _Open(
+            rows.high[which],
+            rows.low[which],
+            np.full(len(which), split),
+            rows.numbers[which],
+            np.full(len(which), -1),
+            np.zeros(len(which), bool),
+        )
+        left = self._matched(lone + new)
+        self._open = left.take(left.before)
+        self._check()
+
+    def _matched(self, rows: _Open) -> _Open:
+        found = partners(rows.before, rows.high, rows.low)
+        updates = np.flatnonzero((found >= 0) & ~rows.before)
+        befores = found[updates]
+        distance = np.abs(rows.row[updates] - rows.row[befores])
+        near = (rows.split[updates] == rows.split[befores]) & (distance <= self._most)
+        if near.any():
+            self.window = max(self.window, int(distance[near].max()))
+        u, b = updates[~near], befores[~near]
+        columns = (rows.split[u], rows.row[u], rows.split[b], rows.row[b])
+        self.strays += zip(*(column.tolist() for column in columns), strict=True)
+        return rows.take(found < 0)
+
+    def _check(self) -> None:
+        if len(self.strays) + int(self._open.before.sum()) > self._limit:
+            raise FatalError(
+                f"more than {self._limit:,} before images lie far from their UPDATE; sort the input by"
+                " change_seq, or raise join_strays (32 bytes of memory each) or join_rows"
+            )
+
+
+HeaderRows = Callable[[int], Iterable[Rows]]
+"""The header columns of a split, by its number."""
+FullRows = Callable[[int], Iterable[Rows]]
+"""All columns of a split."""
+
+
+def surveyed(
+    splits: list[Split],
+    layouts: list[Layout],
+    options: Options,
+    headers_of: HeaderRows,
+    all_of: FullRows,
+) -> list[Split]:
+    """The splits with what was found out; ``layouts`` has the layout of each.
+
+    Raises ``FatalError`` where masks cannot be read, or pairs are too far apart.
+    """
+    pairs = Pairs(options)
+    evidence: dict[tuple[str, ...], Evidence] = {}
+    keys = [layout.names for layout in layouts]  # files with the same columns read masks alike
+    for number in range(len(splits)):
+        known = evidence.setdefault(keys[number], Evidence())
+        for rows in headers_of(number):
+            pairs.add(number, rows)
+            known.add(_masks(rows, layouts[number]))
+    if pairs.lone():
+        for number in range(len(splits)):
+            for rows in headers_of(number):
+                pairs.again(number, rows)
+    found: dict[tuple[str, ...], Found] = {}
+    for number, names in enumerate(keys):
+        if names not in found:
+            same = [other for other, key in enumerate(keys) if key == names]
+            where, layout = splits[number].path, layouts[number]
+            found[names] = _calibrated(evidence[names], layout, same, options, all_of, where)
+    return _told(splits, [found[key] for key in keys], pairs)
+
+
+def _masks(rows: Rows, layout: Layout) -> Iterator[tuple[tuple[int, str], int]]:
+    """Masks with their operation, and how often they are there."""
+    name = layout.headers.get("change_mask")
+    if name is None:
+        return
+    masks = pc.utf8_trim_whitespace(rows.batch.column(name)).fill_null("")
+    for operation in (Operation.INSERT, Operation.UPDATE, Operation.DELETE):
+        counts = pc.value_counts(masks.filter(pa.array(rows.operations == operation)))
+        for item in counts.to_pylist():
+            if item["values"].strip("0xX\\"):
+                yield (int(operation), item["values"]), item["counts"]
+
+
+def _calibrated(
+    evidence: Evidence,
+    layout: Layout,
+    splits: list[int],
+    options: Options,
+    all_of: FullRows,
+    where: str,
+) -> Found:
+    if not evidence.any:
+        return Found()
+    width = len(layout.data)
+    choices = readings(options, len(layout.headers), "partition_name" in layout.headers)
+    reading = decided(evidence, choices, width, where)
+    if reading is None:
+        evidence.differences = _differences(splits, layout, all_of)
+        reading = decided(evidence, choices, width, where)
+    if reading is None:
+        raise refuse(possible(evidence, choices, width), where)
+    return Found(reading.order, reading.headers, _key_of(evidence, reading, layout.data))
+
+
+def _key_of(evidence: Evidence, reading: Reading, data: tuple[str, ...]) -> list[str]:
+    """The columns that the masks of most deletes set."""
+    seen: Counter[int] = Counter()
+    for (operation, mask), count in evidence.masks.items():
+        if operation == Operation.DELETE:
+            try:
+                seen[columns_of(mask, reading, len(data))] += count
+            except MaskProblem:
+                continue
+    if not seen:
+        return []
+    ((bits, _),) = seen.most_common(1)
+    return [name for place, name in enumerate(data) if bits >> place & 1]
+
+
+def _differences(splits: list[int], layout: Layout, all_of: FullRows) -> Counter[tuple[str, int]]:
+    """Masks of UPDATEs with the columns in which their before image differs."""
+    seen: Counter[tuple[str, int]] = Counter()
+    read = 0
+    for number in splits:
+        for rows in all_of(number):
+            read += len(rows)
+            seen.update(_compared(rows, layout))
+            if seen.total() >= PAIRS_COMPARED or read >= ROWS_COMPARED:
+                return seen
+    return seen
+
+
+def _compared(rows: Rows, layout: Layout) -> Iterator[tuple[str, int]]:
+    found = partners(rows.operations == Operation.BEFORE_IMAGE, rows.high, rows.low)
+    found = np.where(rows.placed, found, -1)
+    updates = np.flatnonzero((found >= 0) & (rows.operations == Operation.UPDATE))[:PAIRS_COMPARED]
+    if not len(updates):
+        return
+    pairs = updates[rows.operations[found[updates]] == Operation.BEFORE_IMAGE]
+    after = rows.batch.take(pa.array(pairs)).select(list(layout.data)).to_pylist()
+    before = rows.batch.take(pa.array(found[pairs])).select(list(layout.data)).to_pylist()
+    masks = rows.batch.column(layout.headers["change_mask"]).take(pa.array(pairs)).to_pylist()
+    for mask, new, old in zip(masks, after, before, strict=True):
+        differing = sum(1 << i for i, name in enumerate(layout.data) if new[name] != old[name])
+        if mask and differing:
+            yield mask.strip(), differing
+
+
+def _told(splits: list[Split], shared: list[Found], pairs: Pairs) -> list[Split]:
+    """The splits, each with what its task has to know."""
+    window = pairs.window if pairs.any_before else 0
+    own = [replace(found, window=window, given=[], taking=[], from_=[]) for found in shared]
+    for u_split, u_row, b_split, b_row in sorted(pairs.strays):
+        own[b_split].given.append(b_row)
+        plain = {k: v for k, v in asdict(splits[b_split]).items() if k != "found"}
+        if plain not in own[u_split].from_:
+            own[u_split].from_.append(plain)
+        own[u_split].taking.append((u_row, own[u_split].from_.index(plain), b_row))
+    return [replace(split, found=found.text()) for split, found in zip(splits, own, strict=True)]
