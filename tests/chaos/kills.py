@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from publisher.errors import UnreachableError
 from tests.chaos.marks import PHASES, TRANSACTION, Marks
 from tests.chaos.process import LAUNCHER, Started
 
@@ -55,6 +56,23 @@ class Killer:
         if code:
             raise RuntimeError(f"{words} ended with {code}: {said}")
         return None
+
+    def run_beside(self, words: list[str], kill: Callable[[], None]) -> int:
+        """One start, in the course of which ``kill`` does it to somebody else; the exit code.
+
+        Raises:
+            RuntimeError: It ended with an error that waiting does not mend.
+        """
+        self.starts += 1
+        self.marks.clear()
+        with Started(words, module=LAUNCHER, marks=self.marks.path) as started:
+            if self._wait(started, self._choice()):
+                self._counted()
+                kill()
+            code, said = started.ended(_PATIENCE)
+        if code not in (0, UnreachableError.exit_code):
+            raise RuntimeError(f"{words} ended with {code}: {said}")
+        return code
 
     def _choice(self) -> str:
         """The phase with the fewest kills, now and then any."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from publisher.errors import UnreachableError
 from tests.chaos.kills import BETWEEN, Killer, job_file
 from tests.chaos.known_log import KnownLog, judged, texts
 from tests.chaos.marks import PHASES, TRANSACTION, Marks
+from tests.services.kafka import KafkaCluster
 from tests.services.topics import Topics
 
 EVENTS = 6_000
@@ -25,6 +28,14 @@ transaction_size = 1500
 
 [dispatch.kafka]
 "linger.ms" = "0"
+"""
+FILES = """
+[dispatch]
+to = "files"
+path = "{path}"
+
+[run]
+lanes = 3
 """
 _MORE = 20
 """Kills beyond those that were asked for, until every phase has one."""
@@ -52,8 +63,10 @@ class Verdict:
             if not kills[name] and name != BETWEEN:
                 self.problems.append(f"no kill hit {name}: more kills, or another seed")
 
-    def topic(self, topics: Topics, topic: str, counts: Counter[int]) -> None:
-        """Takes what a topic holds."""
+    def topic(
+        self, topics: Topics, topic: str, counts: Counter[int], *, blind: bool = True
+    ) -> None:
+        """Takes what a topic holds; without aborted records the test is ``blind``."""
         committed = topics.read(topic)
         aborted = len(topics.read(topic, "read_uncommitted")) - len(committed)
         found = judged(texts(committed), counts)
@@ -67,8 +80,27 @@ class Verdict:
         }
         if not found.is_right:
             self.problems.append(f"the topic is not right: {found}")
-        if not aborted:
+        if blind and not aborted:
             self.problems.append("blind: no aborted record was seen")
+
+    def directories(self, killed: Path, whole: Path, counts: Counter[int]) -> None:
+        """Takes the directories of runs, beside those of undisturbed ones: the same bytes."""
+        runs, undisturbed = _published(killed), _published(whole)
+        lines = [(0, line) for parts in runs for part in parts for line in part.splitlines()]
+        found = judged(lines, counts)
+        self.figures |= {
+            "runs": len(runs),
+            "documents": len(lines),
+            "values logged": sum(counts.values()),
+            "lost": found.lost,
+            "duplicated": found.duplicated,
+            "out of order": found.out_of_order,
+            "bytes equal": runs == undisturbed,
+        }
+        if not found.is_right:
+            self.problems.append(f"the files are not right: {found}")
+        if runs != undisturbed:
+            self.problems.append("the bytes are not those of an undisturbed run")
 
     def statuses(self, log: KnownLog) -> None:
         """Takes the rows of the log: all must be S."""
@@ -120,12 +152,119 @@ class KillsToKafka:
         return len(self.topics.read(topic, "read_uncommitted")) - len(seen)
 
 
+def _published(runs: Path) -> list[list[bytes]]:
+    """What runs with documents published, oldest first.
+
+    Numbers of runs that never came to be, and runs that found nothing to read, are not compared.
+    """
+    found = [
+        [path.read_bytes() for path in (*sorted(run.glob("part-*.xds")), run / "rejects.jsonl")]
+        for run in sorted(runs.iterdir())
+        if (run / "run.json").exists()
+    ]
+    return [parts for parts in found if any(parts)]
+
+
 @contextmanager
-def killer(rng: random.Random, work: Path) -> Iterator[Killer]:
+def killer(
+    rng: random.Random, work: Path, wanted: Sequence[str] = (*PHASES, TRANSACTION)
+) -> Iterator[Killer]:
     """A killer with a pipe of its own."""
     with Marks(work / f"marks-{rng.randrange(1 << 30)}") as marks:
-        yield Killer(rng, marks)
+        yield Killer(rng, marks, wanted)
 
 
 def _words(job: Path, rng: random.Random) -> list[str]:
     return ["publish", "-c", str(job), "--lanes", str(rng.randint(1, 4))]
+
+
+@dataclass
+class KillsToFiles:
+    """The publisher is killed while it publishes to files, one portion of the log after the other."""
+
+    url: str
+    work: Path
+    seed: int
+    events: int = EVENTS
+    say: Say = silent
+
+    def run(self, kills: int) -> Verdict:
+        """At least so many kills, then until all is done; the same undisturbed beside it."""
+        rng, portions = random.Random(self.seed), random.Random(self.seed)
+        killed, whole = (self._job(name) for name in ("killed", "whole"))
+        count = 0
+        with killer(rng, self.work, PHASES) as killing:
+            while killing.count < kills or (killing.missing() and killing.count < kills + _MORE):
+                if not killed.log.statuses().get("N"):
+                    killed.log.add(portions, self.events)
+                    count += 1
+                self.say(f"{killing.run(killed.words, kill=True)} {killed.log.statuses()}")
+            while killed.log.statuses().get("N"):
+                killing.run(killed.words, kill=False)
+            killing.run(killed.words, kill=False)  # a run may be acknowledged and not finished
+            again = random.Random(self.seed)
+            for _ in range(count):
+                whole.log.add(again, self.events)
+                killing.run(whole.words, kill=False)
+        verdict = Verdict("publisher killed, to files")
+        verdict.kills(killing.kills)
+        verdict.statuses(killed.log)
+        verdict.directories(killed.runs, whole.runs, killed.log.counts)
+        return verdict
+
+    def _job(self, name: str) -> _FilesJob:
+        log = KnownLog(self.url, f"{name}_log")
+        path = self.work / name
+        job = job_file(self.work / f"{name}.toml", log.source, FILES.format(path=path))
+        return _FilesJob(log, ["publish", "-c", str(job)], path / "runs")
+
+
+@dataclass(frozen=True)
+class _FilesJob:
+    log: KnownLog
+    words: list[str]
+    runs: Path
+
+
+@dataclass
+class BrokerKills:
+    """The broker is killed, and started again, while the publisher publishes to it."""
+
+    url: str
+    brokers: KafkaCluster
+    work: Path
+    seed: int
+    events: int = EVENTS
+    say: Say = silent
+
+    def run(self, kills: int) -> Verdict:
+        """So many kills; the publisher is started again where it gave up."""
+        rng = random.Random(self.seed)
+        log = KnownLog(self.url, "broker_log")
+        topic = self.brokers.topics.make(3)
+        sink = SINK.format(bootstrap=self.brokers.bootstrap, topic=topic)
+        job = job_file(self.work / f"{topic}.toml", log.source, sink)
+        gave_up = 0
+        with killer(rng, self.work, ("dispatch", TRANSACTION)) as killing:
+            while killing.count < kills:
+                if not log.statuses().get("N"):
+                    log.add(rng, 2 * self.events)
+                code = killing.run_beside(_words(job, rng), lambda: self._outage(rng))
+                gave_up += code == UnreachableError.exit_code
+                self.say(f"broker killed, exit code {code}, {log.statuses()}")
+            while log.statuses().get("N"):
+                killing.run(_words(job, rng), kill=False)
+        verdict = Verdict("broker killed")
+        verdict.figures |= {
+            "kills": killing.count,
+            "kills in an open transaction": killing.kills[TRANSACTION],
+            "publishers that gave up": gave_up,
+        }
+        verdict.topic(self.brokers.topics, topic, log.counts, blind=False)
+        verdict.statuses(log)
+        return verdict
+
+    def _outage(self, rng: random.Random) -> None:
+        self.brokers.kill()
+        time.sleep(rng.uniform(0, 2))
+        self.brokers.start()
