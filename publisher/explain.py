@@ -65,6 +65,7 @@ MEANINGS: dict[Reason, str] = {
     Reason.ROW_GONE: "the row does not exist any more",
     Reason.NOTHING_TO_PUBLISH: "neither an old nor a new value: the modify would be empty",
     Reason.FUTURE: "its event time lies after the run's clock",
+    Reason.COMMIT: "it ends a transaction and says nothing of a row",
 }
 
 EVENT_NAMES: Mapping[EventType, str] = {

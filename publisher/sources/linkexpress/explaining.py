@@ -1,0 +1,134 @@
+"""Rejected records in words: which item and byte, and which setting would explain it."""
+
+from __future__ import annotations
+
+from publisher.change import Reason
+from publisher.sources.linkexpress.cells import Bytes, TableLayout
+from publisher.sources.linkexpress.framing import UNKNOWN, Heads
+from publisher.sources.linkexpress.layout import COMMIT, DELETE, EMPTY, FULL, INSERT, UPDATE
+from publisher.sources.linkexpress.options import Options
+from publisher.sources.linkexpress.types import Item
+
+CODES = {
+    FULL: "0000 full extract",
+    INSERT: "0001 insert",
+    UPDATE: "0002 update",
+    DELETE: "0003 delete",
+    EMPTY: "FFFF no rows",
+    COMMIT: "8000 commit",
+}
+_SHOWN = 32
+
+
+def header_fault(
+    heads: Heads, place: int, table: TableLayout, options: Options
+) -> tuple[Reason, str]:
+    """Why a record whose length is right cannot stand there."""
+    code, count = int(heads.code[place]), int(heads.count[place])
+    form = table.form
+    if code not in form.codes:
+        legal = ", ".join(CODES[each] for each in sorted(form.codes))
+        return Reason.OPERATION_CODE, (
+            f"operation code {code:04X} may not stand in this file ({legal});"
+            " set extract and unit as the file was extracted"
+        )
+    if heads.flag[place]:
+        return Reason.BROKEN_RECORD, (
+            f"the NULL area of the operation code is {int(heads.flag[place]):04X}, always 0000;"
+            " the file is damaged or nulls is wrong"
+        )
+    if int(heads.table[place]) == UNKNOWN:
+        xid = int(heads.xid[place])
+        wanted = "0, as in every full extract" if options.extract == "all" else "one of the tables'"
+        return Reason.TABLE_NAME, (
+            f"extraction identifier {xid} is not {wanted}; add a table with xid = {xid}"
+        )
+    expected = len(table.items) + form.extra
+    if form.extra and count != expected:
+        return Reason.BROKEN_RECORD, (
+            f"CNT is {count}, the settings have {expected} ({len(table.items)} items and"
+            f" {form.extra}); compare the items with the extraction definition"
+        )
+    return Reason.BROKEN_RECORD, (
+        f"LEN is {int(heads.length[place])}, by the settings it is {table.least} to"
+        f" {table.greatest}; {lengths_explained(int(heads.length[place]), table, options)}"
+    )
+
+
+def lengths_explained(length: int, table: TableLayout, options: Options) -> str:
+    """Which setting would explain a length that every record has."""
+    fixed = table.greatest
+    off = length - fixed
+    said = []
+    flags = 2 * len(table.items)
+    numerics = sum(item.type == "NUMERIC" for item in table.items)
+    blobs = sum(item.type == "BLOB" for item in table.items)
+    if off == (-flags if options.nulls else flags):
+        said.append(f"nulls = {str(not options.nulls).lower()}")
+    if numerics and off == -numerics:
+        said.append('numeric_sign = "overpunched"')
+    if blobs and abs(off) == 4 * blobs:
+        said.append(f"blob_head = {8 if off > 0 else 4}")
+    if off == -2 and table.form.extra == 2:
+        said.append("a group whose records have no XID, which is not read")
+    if not said:
+        return "compare the items and LOGTYPE with the extraction definition"
+    return f"if all records differ by {off:+d} bytes, {' or '.join(said)} explains it"
+
+
+def item_crosses(table: TableLayout, number: int, length: int, options: Options) -> str:
+    """An item that does not lie inside its record."""
+    item = table.items[number]
+    return (
+        f"item {number + 1}, {item.text}, does not end inside the record of {length} bytes;"
+        f" {_variable_hint(options)}"
+    )
+
+
+def items_differ(table: TableLayout, used: int, length: int, options: Options) -> str:
+    """Items that end before or behind the end of their record."""
+    last = table.items[-1]
+    return (
+        f"the last item, {last.text}, ends at byte {used} of the record, LEN is {length}"
+        f" ({length - used:+d}); {_variable_hint(options)}"
+    )
+
+
+def _variable_hint(options: Options) -> str:
+    other = "absent" if options.little_null == "length word" else "length word"
+    return (
+        "if many records say so, look at logtype, blob_head, national_length and"
+        f' little_null (try "{other}") of the settings'
+    )
+
+
+def item_wrong(item: Item, number: int, area: Bytes, at: int, flag: int | None) -> str:
+    """An item whose bytes are no value of its type.  ``at`` counts bytes in the record from 0."""
+    name = f"item {number + 1}, {item.text}, at byte {at} of the record"
+    if flag is not None and flag not in (0, 0xFFFF):
+        return (
+            f"{name}: its NULL area is {flag:04X}, neither 0000 nor FFFF; mend nulls or the items,"
+            ' or set null_flags = "lenient"'
+        )
+    shown = area[:_SHOWN].tobytes().hex(" ").upper() + (" ..." if len(area) > _SHOWN else "")
+    return f"{name}: {shown} is no such value; {_ADVICE.get(item.type, _CHARSET)}"
+
+
+_CHARSET = "look at charset and national_charset, and at the items before it"
+_ORDER = "look at byte_order, and at the items before it"
+_ADVICE = {
+    "DECIMAL": "digits in half bytes and a sign A to F are expected, look at the items before it",
+    "NUMERIC": "a sign and digits are expected, look at numeric_sign and at the items before it",
+    "DATE": _ORDER,
+    "TIME": "hour, minute and second are expected, look at the items before it",
+    "TIMESTAMP": _ORDER,
+    "INTERVAL": "a sign + or - is expected first, look at interval_leading and the items before it",
+    "REAL": f"it is no finite number, {_ORDER}",
+    "DOUBLE PRECISION": f"it is no finite number, {_ORDER}",
+    "CHARACTER VARYING": "its length word or its characters are wrong, look at charset, byte_order",
+    "NATIONAL CHARACTER VARYING": (
+        "its length word or its characters are wrong, look at national_charset, national_length,"
+        " byte_order"
+    ),
+    "BLOB": "its length is wrong, look at blob_head and byte_order",
+}

@@ -1,0 +1,252 @@
+"""What must be known of a file before its first record goes out: byte order, length of its records.
+
+A wrong setting gives wrong rows in silence where nothing is looked at as a whole: so a file of records
+of one length must be a multiple of it, and the headers of its first records must be possible ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from publisher.errors import FatalError
+from publisher.sources.linkexpress.cells import Bytes, Offsets, TableLayout, numbers_at
+from publisher.sources.linkexpress.framing import Framer
+from publisher.sources.linkexpress.layout import form_of, item_layout, numpy_type
+from publisher.sources.linkexpress.options import ByteOrder, LogType, Options
+from publisher.sources.linkexpress.types import Item
+
+SAMPLE = 1000
+"""Records that are looked at."""
+_SAMPLE_BYTES = 1 << 20
+NO_ROWS_FILE = b"\xff\xff"
+"""A full extract of zero rows where records have no LEN: all of the file (reference, section 2) [D]."""
+
+State = Literal["whole", "held", "no-rows"]
+_ORDERS: tuple[ByteOrder, ...] = ("big", "little")
+
+
+@dataclass(frozen=True, slots=True)
+class FileForm:
+    """What is known of a file, or of a part of it, beside the settings."""
+
+    order: ByteOrder
+    logtype: LogType | None = None
+    """How items of variable length lie where it is found by looking; else as the tables say."""
+    state: State = "whole"
+    """``held``: behind the last commit record; ``no-rows``: a full extract of zero rows."""
+
+    @property
+    def text(self) -> str:
+        """As a split keeps it."""
+        return f"{self.order} {self.logtype or 'declared'} {self.state}"
+
+
+def file_form(text: str) -> FileForm:
+    """What a split keeps."""
+    order, logtype, state = text.split()
+    return FileForm(order, None if logtype == "declared" else logtype, state)  # type: ignore[arg-type]
+
+
+def framer(options: Options, data: Bytes, known: FileForm, stop: int) -> Framer:
+    """What finds the records of a file."""
+    form = form_of(options)
+    layouts = []
+    for table in options.tables:
+        used = replace(table, logtype=known.logtype) if known.logtype else table
+        layouts.append(TableLayout(used.parsed(), item_layout(options, used, known.order), form))
+    xids = {0: 0}
+    if "xid" in form.words and options.extract == "diff":
+        xids = {table.xid or 0: number for number, table in enumerate(options.tables)}
+    return Framer(data, form, tuple(layouts), xids, known.order, stop)
+
+
+def recognised(options: Options, data: Bytes, path: str) -> FileForm:
+    """The form of a file.  Raises ``FatalError`` where it cannot be what the settings say."""
+    form = form_of(options)
+    if not len(data):
+        return FileForm("big")
+    if not form.has_length:
+        if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:
+            return FileForm("big", state="no-rows")
+        return _of_one_length(options, data, path)
+    found = {order: _fitting(options, data, FileForm(order)) for order in _orders(options)}
+    order = max(found, key=lambda each: found[each])
+    if not found[order]:
+        raise FatalError(
+            f"{path}: no record fits the settings ({_settings(options)}); {_advice(options, data)}"
+        )
+    if len(found) > 1 and min(found.values()) * 10 > found[order]:
+        raise FatalError(
+            f"{path}: its records can be read in either byte order; set byte_order to the order of"
+            " the machine that extracted it (Windows, Linux: little; Solaris: big), or by BYTESWAP"
+        )
+    known = FileForm(order, _logtype(options, data, order))
+    first = framer(options, data, known, len(data)).heads(np.zeros(1, np.int64))
+    return replace(known, state="no-rows") if int(first.table[0]) == -3 else known
+
+
+def _orders(options: Options) -> tuple[ByteOrder, ...]:
+    return _ORDERS if options.byte_order == "auto" else (options.byte_order,)
+
+
+def _fitting(options: Options, data: Bytes, known: FileForm) -> int:
+    """Good records among the first of a file whose records have lengths."""
+    sample = data[:_SAMPLE_BYTES]
+    found = 0
+    for block in framer(options, sample, known, len(sample)).blocks(0):
+        found += int(block.heads.good.sum()) if block.broken is None else 0
+        if found >= SAMPLE:
+            break
+    return found
+
+
+def _logtype(options: Options, data: Bytes, order: ByteOrder) -> LogType | None:
+    """Of a JNL file whether its items follow LITTLE; no page says that they do."""
+    if options.difftype != "JNL" or options.extract != "diff" or not options.tables[0].varies:
+        return None
+    kinds: tuple[LogType, ...] = ("LITTLE", "NORMAL")
+    used = {kind: _whole(options, data, FileForm(order, kind)) for kind in kinds}
+    return max(kinds, key=lambda kind: used[kind])
+
+
+def _whole(options: Options, data: Bytes, known: FileForm) -> int:
+    """Records at the begin of a file whose items use them up."""
+    sample = data[:_SAMPLE_BYTES]
+    finder = framer(options, sample, known, len(sample))
+    for block in finder.blocks(0):
+        return len(block.offsets) if block.broken is None and block.heads.good.all() else 0
+    return 0
+
+
+def _of_one_length(options: Options, data: Bytes, path: str) -> FileForm:
+    length = framer(options, data, FileForm("big"), len(data)).tables[0].greatest
+    rest = len(data) % length
+    if rest:
+        raise FatalError(
+            f"{path}: {len(data)} bytes are no multiple of the record length {length} by the settings"
+            f" ({_settings(options)}), {rest} are left over; {_advice(options, data)}"
+        )
+    order = _order_of_one_length(options, data, path)
+    legal = _legal(options, data, order)
+    if legal * 2 < min(SAMPLE, len(data) // length):
+        raise FatalError(
+            f"{path}: only {legal} of the first {min(SAMPLE, len(data) // length)} records of"
+            f" {length} bytes have an operation code that may stand there; {_advice(options, data)}"
+        )
+    return FileForm(order)
+
+
+def _sampled(options: Options, data: Bytes, order: ByteOrder) -> tuple[Framer, Offsets]:
+    finder = framer(options, data, FileForm(order), len(data))
+    length = finder.tables[0].greatest
+    return finder, np.arange(min(SAMPLE, len(data) // length), dtype=np.int64) * length
+
+
+def _legal(options: Options, data: Bytes, order: ByteOrder) -> int:
+    finder, at = _sampled(options, data, order)
+    return int(finder.heads(at).good.sum())
+
+
+def _order_of_one_length(options: Options, data: Bytes, path: str) -> ByteOrder:
+    if options.byte_order != "auto":
+        return options.byte_order
+    legal = {order: _legal(options, data, order) for order in _ORDERS}
+    if legal["big"] != legal["little"]:
+        return max(_ORDERS, key=lambda order: legal[order])
+    misfits = {order: _impossible(options, data, order) for order in _ORDERS}
+    if misfits["big"] != misfits["little"]:
+        return min(_ORDERS, key=lambda order: misfits[order])
+    if not any(_is_ordered(item) for item in options.tables[0].parsed()):
+        return "big"  # nothing in the file depends on it
+    raise FatalError(
+        f"{path}: its byte order cannot be told; set byte_order to the order of the machine that"
+        " extracted it (Windows, Linux: little; Solaris: big), or by BYTESWAP"
+    )
+
+
+def _is_ordered(item: Item) -> bool:
+    return item.type not in ("NUMERIC", "DECIMAL", "CHARACTER", "NATIONAL CHARACTER", "TIME")
+
+
+def _impossible(options: Options, data: Bytes, order: ByteOrder) -> int:
+    """Lengths and years of the first records that cannot be, read in this order."""
+    finder, records = _sampled(options, data, order)
+    table = finder.tables[0]
+    cells = table.cells(data, records, records + table.greatest)
+    misfits = 0
+    for number, item in enumerate(table.items):
+        at = cells.starts[number]
+        if cells.flags:
+            at = at[cells.flags[number] == 0]
+        if item.type in ("DATE", "TIMESTAMP"):
+            years = numbers_at(data, at, numpy_type(table.layout.word("uint16")))
+            misfits += int(((years < 1) | (years > 9999)).sum())
+        elif item.type.endswith("VARYING") or item.type == "BLOB":
+            sizes = table.layout
+            misfits += int((table.sizes(data, at, item) > sizes.capacity(item)).sum())
+    return misfits
+
+
+def _settings(options: Options) -> str:
+    said = [f"unit = {options.unit}", f"extract = {options.extract}"]
+    if options.difftype:
+        said.append(f"difftype = {options.difftype}")
+    nulls = str(options.nulls).lower()
+    return ", ".join([*said, f"nulls = {nulls}", f"byte_order = {options.byte_order}"])
+
+
+def _advice(options: Options, data: Bytes) -> str:
+    """Which other setting would explain the file."""
+    fitting = [said for said, other in _others(options) if _explains(other, data)]
+    if fitting:
+        return f"it fits with {' or '.join(fitting)}: look into the extraction definition"
+    return "compare items, NULLIND, DIFFTYPE, LOGTYPE and BYTESWAP with the extraction definition"
+
+
+def _others(options: Options) -> Iterator[tuple[str, Options]]:
+    """The settings with one changed."""
+    flipped: ByteOrder = "little" if options.byte_order == "big" else "big"
+    changes: list[tuple[str, dict[str, object]]] = [
+        (f"nulls = {str(not options.nulls).lower()}", {"nulls": not options.nulls}),
+        ('difftype = "JNL"', {"difftype": "JNL"}),
+        ('difftype = "OPEN"', {"difftype": "OPEN"}),
+        ('extract = "all"', {"extract": "all"}),
+        ('extract = "diff"', {"extract": "diff"}),
+        ('numeric_sign = "overpunched"', {"numeric_sign": "overpunched"}),
+        ('unit = "group", extract = "all"', {"unit": "group", "extract": "all", "difftype": None}),
+    ]
+    if options.byte_order != "auto":
+        changes.append((f'byte_order = "{flipped}"', {"byte_order": flipped}))
+    if len(options.tables) == 1:
+        logtype: LogType = "LITTLE" if options.tables[0].logtype == "NORMAL" else "NORMAL"
+        tables = (replace(options.tables[0], logtype=logtype),)
+        changes.append((f'logtype = "{logtype}"', {"tables": tables, "blob_head": 8}))
+    for said, change in changes:
+        try:
+            other = replace(options, **change)  # type: ignore[arg-type]
+        except ValueError:
+            continue
+        if other != options:
+            yield said, other
+
+
+def _explains(options: Options, data: Bytes) -> bool:
+    form = form_of(options)
+    for order in _orders(options):
+        if form.has_length:
+            sample = data[:_SAMPLE_BYTES]
+            if _whole(options, sample, FileForm(order)):
+                return True
+            continue
+        if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:
+            return True
+        length = framer(options, data, FileForm(order), len(data)).tables[0].greatest
+        if len(data) % length == 0:
+            legal = _legal(options, data, order)
+            if legal and legal == min(SAMPLE, len(data) // length):
+                return True
+    return False

@@ -1,0 +1,287 @@
+"""Finding the records of a file.
+
+OPEN NORMAL records have one length: they are found by multiplication.  All others say how long they
+are; the reader goes from one to the next and believes a length only where the header is one that may
+stand there and the items use up the record.  Where that fails it looks for whose fault it is, one
+record at a time: a wrong length, a wrong header or a wrong item costs that record and no other.
+Behind damage of any size it goes on at the next place where a whole record can stand.
+
+What is found at an offset depends on the bytes from there on only, so that a record can be read again
+by itself and every cut at the begin of a record gives the same records.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from publisher.sources.linkexpress.cells import Bytes, Mask, Offsets, TableLayout, numbers_at
+from publisher.sources.linkexpress.layout import (
+    COMMIT,
+    EMPTY,
+    Form,
+    word_offsets,
+    word_type,
+)
+from publisher.sources.linkexpress.options import ByteOrder
+
+RECORDS = 8192
+"""Records of a block, at most."""
+BYTES = 4 << 20
+"""Bytes of a block, about."""
+_WINDOW = 1 << 18
+_FEW = 16
+
+UNKNOWN, MARK, NO_ROWS = -1, -2, -3
+"""In place of the number of a table: none that the settings name, a commit record, a record that says
+that a full extract has no rows."""
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """What the headers at some offsets say."""
+
+    length: Numbers
+    count: Numbers
+    xid: Numbers
+    flag: Numbers
+    code: Numbers
+    table: Numbers
+    """Number of the table, or one of ``UNKNOWN``, ``MARK``, ``NO_ROWS``."""
+    good: Mask
+    """Whether such a header may stand there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some records in a row."""
+
+    offsets: Offsets
+    lengths: Numbers
+    heads: Heads
+    broken: str | None = None
+    """Why the one piece of this block is no record; ``None`` where these are records."""
+
+
+@dataclass(frozen=True)
+class Framer:
+    """Finds the records of one file, or of a part of it that ends at ``stop``."""
+
+    data: Bytes
+    form: Form
+    tables: tuple[TableLayout, ...]
+    xids: Mapping[int, int]
+    """Number of a table by its extraction identifier."""
+    order: ByteOrder
+    stop: int
+    _words: dict[str, np.dtype[Any]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        words = {word: word_type(word, self.order) for word in self.form.words}
+        object.__setattr__(self, "_words", words)
+
+    def blocks(self, start: int) -> Iterator[Block]:
+        """The records from ``start`` on, every byte in exactly one."""
+        if not self.form.has_length:
+            yield from self._by_multiplication(start)
+            return
+        at, size = start, RECORDS
+        while at < self.stop:
+            offsets, lengths, heads = self._chain(at, size)
+            if len(offsets):
+                block = Block(offsets, lengths, heads)
+                size = min(size * 4, RECORDS) if len(offsets) == size else _FEW
+            else:
+                block = self.one(at)
+                size = _FEW
+            yield block
+            at = int(block.offsets[-1] + block.lengths[-1])
+
+    def _by_multiplication(self, start: int) -> Iterator[Block]:
+        size = self.tables[0].greatest
+        step = size * max(1, min(RECORDS, BYTES // size))
+        for at in range(start, self.stop, step):
+            offsets = np.arange(at, min(at + step, self.stop), size, dtype=np.int64)
+            lengths = np.full(len(offsets), size, np.int64)
+            yield Block(offsets, lengths, self.heads(offsets))
+
+    def heads(self, at: Offsets) -> Heads:
+        """What the headers at offsets say; one that does not lie inside is not good."""
+        places, marks = word_offsets(self.form.words), word_offsets(self.form.mark_words)
+        mark_size = self.form.mark_size
+        inside = at + mark_size <= self.stop
+        safe = np.where(inside, at, 0)
+        if self.stop < self.form.size:  # too little to look at
+            nothing = np.zeros(len(at), np.int64)
+            none = np.full(len(at), UNKNOWN, np.int64)
+            return Heads(nothing, nothing, nothing, nothing, nothing, none, inside & False)
+        zeros = np.zeros(len(at), np.int64)
+        found = dict.fromkeys(("length", "count", "xid", "flag", "operation"), zeros)
+        for word in ("length", "count"):
+            if word in places:
+                found[word] = self._read(word, safe + places[word])
+        is_mark = (found["count"] == 1) if COMMIT in self.form.codes else inside & False
+        whole = inside & (is_mark | (at + self.form.size <= self.stop))
+        safe = np.where(whole, at, 0)
+        for word in ("xid", "flag", "operation"):
+            if word in places:
+                place = np.where(is_mark & whole, marks.get(word, 0), places[word])
+                found[word] = self._read(word, safe + place)
+        return self._judged(at, found, is_mark & whole, whole)
+
+    def _read(self, word: str, at: Offsets) -> Numbers:
+        return numbers_at(self.data, at, self._words[word]).astype(np.int64)
+
+    def _judged(self, at: Offsets, found: dict[str, Numbers], is_mark: Mask, whole: Mask) -> Heads:
+        """Which table a header speaks of, and whether it is one that may stand there."""
+        length, count, code = found["length"], found["count"], found["operation"]
+        no_rows = ~is_mark & (code == EMPTY)
+        table = np.full(len(at), UNKNOWN, np.int64)
+        for xid, number in self.xids.items():
+            table[found["xid"] == xid] = number
+        least, greatest = self._limits(table)
+        items = np.array([len(each.items) for each in self.tables] or [0])[table]
+        counted = np.full(len(at), self.form.extra > 0)
+        right_count = ~counted | (count == items + self.form.extra)
+        if self.form.has_length:
+            right_length = (length >= least) & (length <= greatest)
+        else:
+            length = np.full(len(at), self.tables[0].greatest, np.int64)
+            right_length = whole
+        data = right_count & right_length & (table != UNKNOWN) & (code != COMMIT)
+        mark = (length == self.form.mark_size) & (code == COMMIT)
+        empty = (length == self.form.size) & (~counted | (count == self.form.extra) | right_count)
+        if not self.form.has_length:
+            empty = whole & False  # a file of its own, never a record among others
+        legal = np.isin(code, list(self.form.codes)) & (found["flag"] == 0) & whole
+        good = legal & np.where(is_mark, mark, np.where(no_rows, empty, data))
+        table = np.where(is_mark, MARK, np.where(no_rows & empty, NO_ROWS, table))
+        if self.form.has_length:
+            good &= at + length <= self.stop
+        return Heads(length, count, found["xid"], found["flag"], code, table, good)
+
+    def _limits(self, table: Numbers) -> tuple[Numbers, Numbers]:
+        least = np.array([each.least for each in self.tables])[table]
+        return least, np.array([each.greatest for each in self.tables])[table]
+
+    def _chain(self, at: int, most: int) -> tuple[Offsets, Numbers, Heads]:
+        """The records that follow each other from an offset, as long as nothing speaks against them."""
+        offsets, lengths = self._lengths(at, most)
+        heads = self.heads(offsets)
+        wrong = ~(heads.good & (self._used(offsets, heads) == lengths))
+        stop = int(np.argmax(wrong)) if wrong.any() else len(offsets)
+        return offsets[:stop], lengths[:stop], _first(heads, stop)
+
+    def _lengths(self, at: int, most: int) -> tuple[Offsets, Numbers]:
+        """Offsets and lengths as the length words say, up to the first that cannot be."""
+        one = self.tables[0].fixed if len(self.tables) == 1 and self.form.extra < 2 else None
+        if one is not None:
+            many = min(most, (self.stop - at) // one, max(1, BYTES // one))
+            offsets = at + np.arange(many, dtype=np.int64) * one
+            return offsets, np.full(many, one, np.int64)
+        read = struct.Struct(f"{self._words['length'].byteorder}i").unpack_from
+        least, end = self.form.mark_size, min(self.stop, at + BYTES)
+        data, last = memoryview(self.data.data), self.stop - least
+        found: list[int] = []
+        after = at
+        while after <= last and after < end and len(found) < most:
+            (length,) = read(data, after)
+            if length < least or after + length > self.stop:
+                break
+            found.append(length)
+            after += length
+        lengths = np.array(found, np.int64)
+        offsets = at + np.concatenate([[0], np.cumsum(lengths)[:-1]]) if found else lengths
+        return offsets.astype(np.int64), lengths
+
+    def _used(self, offsets: Offsets, heads: Heads) -> Numbers:
+        """Bytes that the items of good records use up with their headers; -1 where they do not fit."""
+        used = np.where(heads.table < UNKNOWN, heads.length, -1)
+        for number, table in enumerate(self.tables):
+            chosen = np.flatnonzero(heads.good & (heads.table == number))
+            if not len(chosen):
+                continue
+            if table.fixed is not None:
+                used[chosen] = table.fixed
+                continue
+            at = offsets[chosen]
+            cells = table.cells(self.data, at, np.full(len(at), self.stop, np.int64))
+            used[chosen] = np.where(cells.fault < 0, cells.ends - at, -1)
+        return used
+
+    def one(self, at: int) -> Block:
+        """The record at an offset, or the piece that is none, judged by all that can be known of it."""
+        here = np.array([at], np.int64)
+        heads = self.heads(here)
+        if not self.form.has_length:
+            return Block(here, heads.length, heads)
+        length, used = int(heads.length[0]), self._by_items(here, heads)
+        if used and used != length and self._may_follow(at + used):
+            why = f"LEN says {length} bytes, the record has {used}; the file is damaged, extract again"
+            return self._broken(here, used, heads, why)
+        fits = self.form.mark_size <= length <= self.stop - at
+        if (fits and self._may_follow(at + length)) or (heads.good[0] and used == length):
+            return Block(here, heads.length, heads)
+        size = self._next_record(at + 1) - at
+        why = f"no record begins here nor in the {size} bytes from here (LEN would be {length})"
+        if at + size == self.stop and length > size:
+            why = f"LEN says {length} bytes, {size} are left; the file was cut or damaged"
+        return self._broken(here, size, heads, f"{why}, extract again")
+
+    def _by_items(self, here: Offsets, heads: Heads) -> int:
+        """Bytes of the record by its items, whatever its length word says; 0 where they do not fit."""
+        number = int(heads.table[0])
+        if number < 0:
+            return self.form.mark_size if number == MARK else 0
+        table = self.tables[number]
+        if int(here[0]) + table.least > self.stop:
+            return 0
+        if table.fixed is not None:
+            return table.fixed
+        cells = table.cells(self.data, here, np.array([self.stop], np.int64))
+        return int(cells.ends[0] - here[0]) if cells.fault[0] < 0 else 0
+
+    def _may_follow(self, at: int) -> bool:
+        """Whether a record may end here."""
+        if at >= self.stop:
+            return at == self.stop
+        return bool(self.heads(np.array([at], np.int64)).good[0])
+
+    def _broken(self, here: Offsets, size: int, heads: Heads, why: str) -> Block:
+        return Block(here, np.array([size], np.int64), heads, why)
+
+    def _next_record(self, start: int) -> int:
+        """Offset of the next whole record from ``start`` on, the end where there is none."""
+        for first in range(start, self.stop, _WINDOW):
+            at = np.arange(first, min(first + _WINDOW, self.stop), dtype=np.int64)
+            heads = self.heads(at)
+            candidates = np.flatnonzero(heads.good)
+            used = self._used(at[candidates], _picked(heads, candidates))
+            for place, size in zip(candidates.tolist(), used.tolist(), strict=True):
+                length = int(heads.length[place])
+                if size == length or self._may_follow(int(at[place]) + length):
+                    return int(at[place])
+        return self.stop
+
+
+def _first(heads: Heads, count: int) -> Heads:
+    return _picked(heads, slice(0, count))
+
+
+def _picked(heads: Heads, chosen: Any) -> Heads:
+    return Heads(
+        heads.length[chosen],
+        heads.count[chosen],
+        heads.xid[chosen],
+        heads.flag[chosen],
+        heads.code[chosen],
+        heads.table[chosen],
+        heads.good[chosen],
+    )

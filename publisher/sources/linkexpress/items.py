@@ -1,0 +1,326 @@
+"""Items to text, by the column: the text form that event logs have, which documents are made of.
+
+Types, sizes and content by the reference, section 1; character codes by its section 1.4.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.sources.linkexpress.cells import Bytes, Cells, Mask, Offsets, areas_at, numbers_at
+from publisher.sources.linkexpress.layout import ItemLayout, numpy_type
+from publisher.sources.linkexpress.options import Options
+from publisher.sources.linkexpress.types import NATIONAL, VARIABLE, Item
+
+_ZERO, _MINUS, _PLUS, _POINT, _BLANK = b"0-+. "
+_NEGATIVE = (0xB, 0xD)
+_DAYS = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+_NUMBERS = {
+    "SMALLINT": "int16",
+    "INTEGER": "int32",
+    "REAL": "single",
+    "DOUBLE PRECISION": "double",
+}
+_IDENTICAL = bytes(range(128)).decode("ascii")
+
+
+class Column(NamedTuple):
+    """An item of some records: texts, null where the item is NULL or wrong, and which are wrong."""
+
+    texts: pa.Array
+    wrong: Mask
+
+
+def strings(chars: Bytes, keep: Mask | None = None) -> pa.Array:
+    """Texts of rows of ASCII characters, of those that ``keep`` marks."""
+    count, width = chars.shape
+    offsets = np.zeros(count + 1, np.int32)
+    if keep is None:
+        offsets[:] = np.arange(count + 1) * width
+        flat = np.ascontiguousarray(chars)
+    else:
+        np.cumsum(keep.sum(axis=1), out=offsets[1:])
+        flat = chars[keep]
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(flat))
+
+
+def blanked(texts: pa.Array, mask: Mask) -> pa.Array:
+    """The texts, null where ``mask`` says so."""
+    if not mask.any():
+        return texts
+    return pc.if_else(pa.array(~mask), texts, pa.scalar(None, texts.type))
+
+
+@dataclass(frozen=True, slots=True)
+class ItemReader:
+    """Reads the items of one table in one file."""
+
+    layout: ItemLayout
+    options: Options
+
+    def column(self, data: Bytes, cells: Cells, number: int, item: Item) -> Column:
+        """An item of the records of ``cells``, all of which lie inside their records."""
+        at = cells.starts[number]
+        null = np.zeros(len(at), bool)
+        wrong = np.zeros(len(at), bool)
+        if cells.flags:
+            flags = cells.flags[number]
+            null = flags != 0
+            if self.options.null_flags == "strict":
+                wrong = null & (flags != 0xFFFF)
+        present = ~null
+        if present.all():
+            texts, bad = self._texts(data, at, item)
+            return Column(blanked(texts, bad), bad)
+        chosen = np.flatnonzero(present)
+        texts, bad = self._texts(data, at[chosen], item)
+        wrong[chosen] = bad
+        places = np.full(len(at), -1, np.int64)
+        places[chosen] = np.arange(len(chosen))
+        places[wrong] = -1
+        return Column(texts.take(pa.array(places, mask=places < 0)), wrong)
+
+    def _texts(self, data: Bytes, at: Offsets, item: Item) -> Column:
+        if item.type in _NUMBERS:
+            values = numbers_at(data, at, numpy_type(self.layout.word(_NUMBERS[item.type])))
+            return _floats(values) if values.dtype.kind == "f" else _integers(values)
+        if item.type in VARIABLE:
+            return self._varying(data, at, item)
+        areas = areas_at(data, at, self.layout.width(item))
+        match item.type:
+            case "DECIMAL":
+                return packed(areas, item.length, item.scale)
+            case "NUMERIC":
+                return zoned(areas, item.scale, self.options.numeric_sign)
+            case "CHARACTER" | "NATIONAL CHARACTER":
+                return self._characters(areas, item)
+        return self._interval(areas, item) if item.fields else self._moment(areas, item)
+
+    def _characters(self, areas: Bytes, item: Item) -> Column:
+        codec = self.options.national_codec if item.type in NATIONAL else self.options.codec
+        plain = _plain_in(codec) and not bool((areas > 0x7F).any())
+        if plain:
+            texts, wrong = strings(areas), np.zeros(len(areas), bool)
+        else:
+            width, flat = areas.shape[1], areas.tobytes()
+            texts, wrong = decoded(
+                (flat[at : at + width] for at in range(0, len(flat), max(width, 1))), codec
+            )
+        return Column(self._trimmed(texts, item), wrong)
+
+    def _trimmed(self, texts: pa.Array, item: Item) -> pa.Array:
+        if item.type == "CHARACTER" and self.options.trim_padding:
+            return pc.ascii_rtrim(texts, characters=" ")
+        if item.type == "NATIONAL CHARACTER" and self.options.trim_national:
+            return pc.utf8_rtrim(texts, characters="\u3000")
+        return texts
+
+    def _varying(self, data: Bytes, at: Offsets, item: Item) -> Column:
+        word = numpy_type(self.layout.word("uint32" if item.type == "BLOB" else "uint16"))
+        head = self.layout.head(item)
+        sizes = numbers_at(data, at + head - word.itemsize, word).astype(np.int64)
+        sizes *= self.layout.unit(item)
+        wrong = sizes > self.layout.capacity(item)
+        if item.type == "BLOB" and head == 8:  # the reserved word is 00000000
+            wrong |= numbers_at(data, at, np.dtype("<u4")) != 0
+        ends = at + head + np.where(wrong, 0, sizes)
+        view = memoryview(data.data)
+        values = (
+            bytes(view[a:b]) for a, b in zip((at + head).tolist(), ends.tolist(), strict=True)
+        )
+        if item.type == "BLOB":
+            texts = pa.array(
+                [base64.b64encode(value).decode("ascii") for value in values], pa.string()
+            )
+            return Column(texts, wrong)
+        codec = self.options.national_codec if item.type in NATIONAL else self.options.codec
+        texts, bad = decoded(values, codec)
+        return Column(texts, wrong | bad)
+
+    def _moment(self, areas: Bytes, item: Item) -> Column:
+        """DATE, TIME, TIMESTAMP as ``yyyy-mm-dd hh:mm:ss``."""
+        parts: list[Bytes] = []
+        wrong = np.zeros(len(areas), bool)
+        if item.type != "TIME":
+            chars, bad = self._date(areas[:, :4])
+            parts.append(chars)
+            wrong |= bad
+        if item.type == "TIMESTAMP":
+            parts.append(np.full((len(areas), 1), _BLANK, np.uint8))
+        if item.type != "DATE":
+            chars, bad = _clock(areas[:, -3:])
+            parts.append(chars)
+            wrong |= bad
+        return Column(strings(np.concatenate(parts, axis=1)), wrong)
+
+    def _date(self, areas: Bytes) -> tuple[Bytes, Mask]:
+        high, low = (0, 1) if self.layout.order == "big" else (1, 0)
+        year = areas[:, high].astype(np.int64) * 256 + areas[:, low]
+        month, day = areas[:, 2].astype(np.int64), areas[:, 3].astype(np.int64)
+        wrong = (year < 1) | (year > 9999) | (month < 1) | (month > 12) | (day < 1)
+        leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+        last = _DAYS[np.where(wrong, 0, month)] - ((month == 2) & ~leap)
+        wrong |= day > last
+        fields = (np.where(wrong, 0, each) for each in (year, month, day))
+        return _joined(fields, (4, 2, 2), "-"), wrong
+
+    def _interval(self, areas: Bytes, item: Item) -> Column:
+        """As SQL writes it between the quotes: ``12-03``, ``-1 02:03:04``."""
+        sizes = self.layout.interval_sizes(item)
+        number = self.layout.number
+        ends = np.cumsum([1, *sizes]).tolist()
+        texts, wrong = [], np.zeros(len(areas), bool)
+        for place, row in enumerate(areas):
+            raw = row.tobytes()
+            fields = [
+                int(number(size).parse(raw[end : end + size]))
+                for end, size in zip(ends, sizes, strict=False)
+            ]
+            wrong[place] = raw[:1] not in (b"+", b"-")
+            texts.append(("-" if raw[:1] == b"-" else "") + interval_text(item, fields))
+        return Column(pa.array(texts, pa.string()), wrong)
+
+
+def interval_text(item: Item, fields: list[int]) -> str:
+    """The fields of an interval, without sign."""
+    text = str(fields[0])
+    for name, value in zip(item.fields[1:], fields[1:], strict=True):
+        between = {"MONTH": "-", "HOUR": " "}.get(name, ":")
+        text += f"{between}{value:02d}"
+    return text
+
+
+def packed(areas: Bytes, digits: int, scale: int) -> Column:
+    """DECIMAL: digits in half bytes, the last half the sign; one more in front where p is even."""
+    nibbles = np.empty((len(areas), areas.shape[1] * 2), np.uint8)
+    nibbles[:, 0::2] = areas >> 4
+    nibbles[:, 1::2] = areas & 15
+    sign = nibbles[:, -1]
+    wrong = sign < 10
+    wrong |= (nibbles[:, :-1] > 9).any(axis=1)
+    if digits % 2 == 0:
+        wrong |= nibbles[:, 0] != 0
+    negative = (sign == _NEGATIVE[0]) | (sign == _NEGATIVE[1])
+    return Column(_decimals(nibbles[:, -1 - digits : -1], negative, scale), wrong)
+
+
+def zoned(areas: Bytes, scale: int, sign: str) -> Column:
+    """NUMERIC: digit characters, and a sign character before or after them or in the last one."""
+    if sign == "overpunched":
+        last = areas[:, -1]
+        values = _OVERPUNCHED[0][last]
+        negative, right = _OVERPUNCHED[1][last], _OVERPUNCHED[2][last]
+        numbers = np.concatenate([areas[:, :-1] - _ZERO, values[:, None]], axis=1)
+    else:
+        place = 0 if sign == "leading" else -1
+        signs = areas[:, place]
+        negative, right = signs == _MINUS, (signs == _MINUS) | (signs == _PLUS)
+        numbers = (areas[:, 1:] if sign == "leading" else areas[:, :-1]) - _ZERO
+    wrong: Mask = ~right | (numbers > 9).any(axis=1)
+    return Column(_decimals(np.where(wrong[:, None], 0, numbers), negative, scale), wrong)
+
+
+def _overpunched() -> tuple[npt.NDArray[np.uint8], Mask, Mask]:
+    """Digit, sign and whether it is one, of the last character: ``{A-I``, ``}J-R``, or a digit."""
+    values = np.zeros(256, np.uint8)
+    negative, right = np.zeros(256, bool), np.zeros(256, bool)
+    for text, minus in ((b"{ABCDEFGHI", False), (b"}JKLMNOPQR", True), (b"0123456789", False)):
+        for digit, char in enumerate(text):
+            values[char], negative[char], right[char] = digit, minus, True
+    return values, negative, right
+
+
+_OVERPUNCHED = _overpunched()
+
+
+def _decimals(digits: Bytes, negative: Mask, scale: int) -> pa.Array:
+    """Digits as decimal text: one before the point at least, ``scale`` behind it, no sign of zero."""
+    count, width = digits.shape
+    whole = width - scale
+    first = max(whole, 1)
+    chars = np.empty((count, 1 + first + (scale > 0) + scale), np.uint8)
+    keep = np.ones(chars.shape, bool)
+    chars[:, 0] = _MINUS
+    chars[:, first] = _ZERO
+    chars[:, 1 + first - whole : 1 + first] = digits[:, :whole] + _ZERO
+    if scale:
+        chars[:, 1 + first] = _POINT
+        chars[:, 2 + first :] = digits[:, whole:] + _ZERO
+    keep[:, 0] = negative & digits.any(axis=1)
+    if whole > 1:
+        seen = digits[:, 0] != 0
+        for place in range(whole - 1):
+            if place:
+                seen = seen | (digits[:, place] != 0)
+            keep[:, 1 + place] = seen
+    return strings(chars, keep)
+
+
+def _clock(areas: Bytes) -> tuple[Bytes, Mask]:
+    wrong: Mask = np.any(areas > np.array([23, 59, 59], np.uint8), axis=1)
+    fields = (np.where(wrong, 0, areas[:, place].astype(np.int64)) for place in range(3))
+    return _joined(fields, (2, 2, 2), ":"), wrong
+
+
+def _joined(fields: Iterator[npt.NDArray[Any]], widths: tuple[int, ...], between: str) -> Bytes:
+    """Numbers of some digits each, with a character between them."""
+    parts: list[Bytes] = []
+    for values, width in zip(fields, widths, strict=True):
+        if parts:
+            parts.append(np.full((len(values), 1), ord(between), np.uint8))
+        powers = 10 ** np.arange(width - 1, -1, -1)
+        parts.append((values[:, None] // powers % 10 + _ZERO).astype(np.uint8))
+    return np.concatenate(parts, axis=1)
+
+
+def _integers(values: npt.NDArray[Any]) -> Column:
+    native = values.astype(values.dtype.newbyteorder("="))
+    return Column(pa.array(native).cast(pa.string()), np.zeros(len(values), bool))
+
+
+def _floats(values: npt.NDArray[Any]) -> Column:
+    """IEEE numbers as their shortest text; what is no number SQL does not have."""
+    finite = np.isfinite(values)
+    native = np.where(finite, values, 0).astype(values.dtype.newbyteorder("="))
+    texts = [repr(float(str(value))) for value in native]
+    return Column(pa.array(texts, pa.string()), ~finite)
+
+
+def decoded(values: Iterator[bytes], codec: str) -> Column:
+    """The texts of bytes in a character code, and which are none in it."""
+    texts: list[str | None] = []
+    wrong: list[int] = []
+    for place, value in enumerate(values):
+        try:
+            texts.append(_encodable(value.decode(codec)))
+        except UnicodeError:
+            texts.append(None)
+            wrong.append(place)
+    mask = np.zeros(len(texts), bool)
+    mask[wrong] = True
+    return Column(pa.array(texts, pa.string()), mask)
+
+
+def _encodable(text: str) -> str:
+    """Raises ``UnicodeError`` for what is half a character."""
+    text.encode()
+    return text
+
+
+def _plain_in(codec: str) -> bool:
+    """Whether bytes below 0x80 are the ASCII characters in this code."""
+    known = _PLAIN.get(codec)
+    if known is None:
+        known = _PLAIN[codec] = bytes(range(128)).decode(codec, "replace") == _IDENTICAL
+    return known
+
+
+_PLAIN: dict[str, bool] = {}

@@ -1,0 +1,295 @@
+"""The records, declared: the headers of the manual's page (reference, section 2, all [D]) and the
+areas of the items (reference, section 1, with its marks).
+
+::
+
+    table, OPEN, NORMAL    OP  items
+    table, OPEN, LITTLE    LEN OP  items
+    table, JNL             LEN CNT N OP  items          CNT = items + 1
+    group, NULL areas      LEN CNT XID N OP  items      CNT = items + 2
+    group, none            LEN CNT XID OP  items
+    commit of a group      LEN CNT [N] OP               CNT = 1, OP = 8000
+
+An item is ``[N] D``: with NULL areas each has its own, immediately before it.  ``LEN`` counts the
+whole record, itself too.  The declarations read and build single records; what reads in bulk takes
+sizes, offsets and byte orders from the same declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import construct as c
+import numpy as np
+
+from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable, LogType, Options
+from publisher.sources.linkexpress.types import VARIABLE, Item
+
+FULL, INSERT, UPDATE, DELETE = 0x0000, 0x0001, 0x0002, 0x0003
+EMPTY, COMMIT = 0xFFFF, 0x8000
+NOT_NULL, NULL = 0x0000, 0xFFFF
+FLAG = 2
+"""Bytes of a NULL area (reference 1.1) [D]."""
+
+_WORDS = {
+    "length": {"big": c.Int32sb, "little": c.Int32sl},  # reference 2: 4-byte signed INTEGER
+    "count": {"big": c.Int16ub, "little": c.Int16ul},
+    "xid": {"big": c.Int16ub, "little": c.Int16ul},
+    "flag": {"big": c.Int16ub, "little": c.Int16ul},
+    "operation": {"big": c.Int16ub, "little": c.Int16ul},
+}
+"""The words of a header by name and byte order (reference 2; the order 1.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Which words a header has, and what else follows from the settings for a whole file."""
+
+    words: tuple[str, ...]
+    """Those of a data record, in their order."""
+    extra: int
+    """What CNT counts beside the items; 0 where there is no CNT."""
+    nulls: bool
+    codes: frozenset[int]
+    """The operation codes that may stand in the file."""
+
+    @property
+    def has_length(self) -> bool:
+        """Whether each record says how long it is."""
+        return "length" in self.words
+
+    @property
+    def mark_words(self) -> tuple[str, ...]:
+        """The words of a commit record."""
+        return tuple(word for word in self.words if word != "xid")
+
+    @property
+    def size(self) -> int:
+        """Bytes of the header of a data record."""
+        return sum(_WORDS[word]["big"].sizeof() for word in self.words)
+
+    @property
+    def mark_size(self) -> int:
+        """Bytes of a commit record; of a header where there is no such record."""
+        return self.size - (2 if "xid" in self.words else 0)
+
+
+def form_of(options: Options) -> Form:
+    """The form of the records of a file."""
+    codes = {FULL, EMPTY} if options.extract == "all" else {INSERT, UPDATE, DELETE}
+    if options.unit == "group":
+        flag = ("flag",) if options.nulls else ()
+        words = ("length", "count", "xid", *flag, "operation")
+        return Form(words, 2, options.nulls, frozenset(codes | {COMMIT}))
+    if options.difftype == "JNL" and options.extract == "diff":
+        words = ("length", "count", "flag", "operation")
+        return Form(words, 1, True, frozenset(codes))
+    # a full extract of a JNL definition has the table's form, with NULL areas
+    words = ("length", "operation") if options.tables[0].logtype == "LITTLE" else ("operation",)
+    return Form(words, 0, options.nulls, frozenset(codes))
+
+
+@cache
+def header(words: tuple[str, ...], order: ByteOrder) -> Any:
+    """The declaration of a header."""
+    return c.Struct(*(word / _WORDS[word][order] for word in words))
+
+
+def numpy_type(declared: Any) -> np.dtype[Any]:
+    """The same number as NumPy reads it."""
+    # the letters of struct and NumPy differ (l), so by order, kind and size
+    order, letter = declared.fmtstr
+    kind = "f" if letter in "efd" else "i" if letter.islower() else "u"
+    return np.dtype(f"{order}{kind}{declared.sizeof()}")
+
+
+def word_type(word: str, order: ByteOrder) -> np.dtype[Any]:
+    """A header word as NumPy reads it."""
+    return numpy_type(_WORDS[word][order])
+
+
+def word_offsets(words: Sequence[str]) -> dict[str, int]:
+    """Where each word of a header stands."""
+    offsets, at = {}, 0
+    for word in words:
+        offsets[word] = at
+        at += _WORDS[word]["big"].sizeof()
+    return offsets
+
+
+@dataclass(frozen=True, slots=True)
+class ItemLayout:
+    """How the items of one table lie in the records of one file."""
+
+    order: ByteOrder
+    logtype: LogType
+    nulls: bool
+    blob_head: int
+    national_width: int
+    national_in_bytes: bool
+    numeric_sign: str
+    interval_leading: int | None
+    little_null: str
+
+    def number(self, size: int, *, signed: bool = False) -> Any:
+        """A whole number of the file's byte order."""
+        return c.BytesInteger(size, signed=signed, swapped=self.order == "little")
+
+    def word(self, name: str) -> Any:
+        """A number that NumPy knows, of the file's byte order."""
+        return _NUMBERS[name][self.order]
+
+    def area(self, item: Item) -> Any:
+        """The declaration of an item's data, without its NULL area."""
+        made = _AREAS.get(item.type)
+        return self._variable(item) if made is None else made(self, item)
+
+    def _variable(self, item: Item) -> Any:
+        """CHARACTER VARYING, NATIONAL CHARACTER VARYING, BLOB: head, then data.
+
+        NORMAL: the area is that of the defined length, what is behind the data means nothing [D, I];
+        LITTLE: the area ends with the data [D]."""
+        unit = self.unit(item)
+        length = "length" / self.word("uint32" if item.type == "BLOB" else "uint16")
+        reserved = [c.Padding(self.head(item) - length.sizeof())]  # of a BLOB: 00000000, then LEN
+        area = c.Struct(*reserved, length, "data" / c.Bytes(lambda this: this.length * unit))
+        if self.logtype == "LITTLE":
+            return area
+        return c.FixedSized(self.head(item) + self.capacity(item), area)
+
+    def head(self, item: Item) -> int:
+        """Bytes before the data of an item of variable length: 2, of a BLOB 8 [D*]; 4 or 8 where the
+        log is LITTLE [?]."""
+        if item.type != "BLOB":
+            return 2
+        return self.blob_head if self.logtype == "LITTLE" else 8
+
+    def unit(self, item: Item) -> int:
+        """Bytes that the length word of a variable item counts as one: bytes [D], of national ones
+        characters [D*]."""
+        national = item.type == "NATIONAL CHARACTER VARYING" and not self.national_in_bytes
+        return self.national_width if national else 1
+
+    def capacity(self, item: Item) -> int:
+        """Bytes of the defined length of a variable item."""
+        national = item.type == "NATIONAL CHARACTER VARYING"
+        return item.length * (self.national_width if national else 1)
+
+    def interval_sizes(self, item: Item) -> tuple[int, ...]:
+        """Bytes of each field: 1, the leading one by its precision (1-2: 1, 3-4: 2, 5-9: 4) [I]."""
+        by_precision = 1 if item.length <= 2 else 2 if item.length <= 4 else 4
+        return (self.interval_leading or by_precision, *(1 for _ in item.fields[1:]))
+
+    def is_variable(self, item: Item) -> bool:
+        """Whether its area is as long as its value."""
+        return self.logtype == "LITTLE" and item.type in VARIABLE
+
+    def width(self, item: Item) -> int:
+        """Bytes of an item's area; of a variable one those of its head."""
+        return self.head(item) if self.is_variable(item) else int(self.area(item).sizeof())
+
+    def greatest(self, item: Item) -> int:
+        """Bytes of an item's area at the most."""
+        return self.width(item) + (self.capacity(item) if self.is_variable(item) else 0)
+
+    def least(self, item: Item) -> int:
+        """Bytes of an item's area at the least."""
+        absent = self.nulls and self.is_variable(item) and self.little_null == "absent"
+        return 0 if absent else self.width(item)
+
+    def item(self, item: Item) -> Any:
+        """The declaration of an item: its NULL area where there is one, its data."""
+        area = self.area(item)
+        if not self.nulls:
+            return c.Struct("value" / area)
+        if not self.is_variable(item):
+            nothing = c.Bytes(self.width(item))  # kept, never decoded: its content is undefined
+        else:
+            nothing = c.Bytes(0 if self.little_null == "absent" else self.width(item))
+        return c.Struct(
+            "null" / self.word("uint16"),
+            "value" / c.IfThenElse(lambda this: this.null == NOT_NULL, area, nothing),
+        )
+
+    def items(self, items: Sequence[Item]) -> Any:
+        """The declaration of all items of a record."""
+        return c.Struct(*(f"item{number}" / self.item(item) for number, item in enumerate(items)))
+
+
+def _date(layout: ItemLayout, _item: Item) -> Any:
+    return c.Struct("year" / layout.word("uint16"), "month" / c.Int8ub, "day" / c.Int8ub)
+
+
+def _time(_layout: ItemLayout, _item: Item) -> Any:
+    return c.Struct("hour" / c.Int8ub, "minute" / c.Int8ub, "second" / c.Int8ub)
+
+
+def _interval(layout: ItemLayout, item: Item) -> Any:
+    fields = zip(item.fields, layout.interval_sizes(item), strict=True)
+    return c.Struct("sign" / c.Bytes(1), *(name / layout.number(size) for name, size in fields))
+
+
+_AREAS: dict[str, Callable[[ItemLayout, Item], Any]] = {
+    # 2 and 4 bytes, two's complement [sizes D*, form D/I]
+    "SMALLINT": lambda layout, _: layout.word("int16"),
+    "INTEGER": lambda layout, _: layout.word("int32"),
+    # 4 and 8 bytes, IEEE [sizes D*, form I]
+    "REAL": lambda layout, _: layout.word("single"),
+    "DOUBLE PRECISION": lambda layout, _: layout.word("double"),
+    # a sign character and p digits [D*; that the sign is first I]
+    "NUMERIC": lambda layout, item: c.Bytes(item.length + (layout.numeric_sign != "overpunched")),
+    # packed, floor(p/2)+1 bytes [D*]
+    "DECIMAL": lambda _, item: c.Bytes(item.length // 2 + 1),
+    # n bytes, blanks on the right [n D*, padding I]
+    "CHARACTER": lambda _, item: c.Bytes(item.length),
+    # 2 bytes for each character [D*]
+    "NATIONAL CHARACTER": lambda layout, item: c.Bytes(item.length * layout.national_width),
+    # year in 2 bytes, month, day [D*]
+    "DATE": _date,
+    # hour, minute, second [D*]
+    "TIME": _time,
+    # DATE and TIME, no fraction [D*]
+    "TIMESTAMP": lambda layout, item: c.Struct(
+        "date" / _date(layout, item), "time" / _time(layout, item)
+    ),
+    # a sign character, then each field in binary [D*; widths other than of YEAR(4) TO MONTH I]
+    "INTERVAL": _interval,
+}
+"""The areas of items of fixed width (reference, section 1)."""
+
+_NUMBERS: dict[str, dict[str, Any]] = {
+    "int16": {"big": c.Int16sb, "little": c.Int16sl},
+    "int32": {"big": c.Int32sb, "little": c.Int32sl},
+    "uint16": {"big": c.Int16ub, "little": c.Int16ul},
+    "uint32": {"big": c.Int32ub, "little": c.Int32ul},
+    "single": {"big": c.Float32b, "little": c.Float32l},
+    "double": {"big": c.Float64b, "little": c.Float64l},
+}
+
+
+def item_layout(options: Options, table: ExtractedTable, order: ByteOrder) -> ItemLayout:
+    """How the items of a table lie, by the settings."""
+    return ItemLayout(
+        order=order,
+        logtype=table.logtype,
+        nulls=form_of(options).nulls,
+        blob_head=options.blob_head or 8,
+        national_width=options.bytes_of_national,
+        national_in_bytes=options.national_length == "bytes",
+        numeric_sign=options.numeric_sign,
+        interval_leading=options.interval_leading,
+        little_null=options.little_null,
+    )
+
+
+def record(form: Form, layout: ItemLayout, items: Sequence[Item]) -> Any:
+    """The declaration of a data record: header and items."""
+    return c.Struct("header" / header(form.words, layout.order), "items" / layout.items(items))
+
+
+def mark(form: Form, order: ByteOrder) -> Any:
+    """The declaration of a commit record of a group."""
+    return header(form.mark_words, order)

@@ -1,0 +1,376 @@
+"""Records to changes, in bulk.
+
+==== ============================ ==========================================
+0000 row of a full extract        event type 1, transaction ``snapshot``
+0001 insert                       event type 1
+0002 update (one image: the new)  event type 3, all items outside the key
+0003 delete                       event type 4, only the key is looked at
+FFFF full extract without rows    ignored (``empty-table``)
+8000 commit of a group            ignored (``commit``)
+==== ============================ ==========================================
+
+An update never changes its key: that is recorded as a delete and an insert (reference, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.change import Outcome, Reason
+from publisher.sources.linkexpress.cells import FITS, Cells, Mask, Offsets
+from publisher.sources.linkexpress.explaining import (
+    header_fault,
+    item_crosses,
+    item_wrong,
+    items_differ,
+)
+from publisher.sources.linkexpress.framing import MARK, NO_ROWS, Block, Framer
+from publisher.sources.linkexpress.items import Column, ItemReader
+from publisher.sources.linkexpress.layout import DELETE, UPDATE
+from publisher.sources.linkexpress.names import TableNames
+from publisher.sources.linkexpress.options import Options
+from publisher.sources.record_batches import Place, as_json, batch, record_lanes, tally
+
+SNAPSHOT = "snapshot"
+"""Transaction of the rows of full extracts."""
+_RAW_BYTES = 1 << 20
+
+
+class Fault(NamedTuple):
+    """Why a record is rejected."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(slots=True)
+class Rows:
+    """The data records of one table in a block, on their way."""
+
+    number: int
+    offsets: Offsets
+    lengths: Offsets
+    codes: Offsets
+    transactions: pa.Array
+    cells: Cells
+    live: Mask
+    faults: dict[int, Fault] = field(default_factory=dict)
+
+    def fault(self, wrong: Mask, reason: Reason, say: object) -> None:
+        """Reject the live records that ``wrong`` marks; ``say`` gives the detail of each, or is it."""
+        for row in np.flatnonzero(wrong & self.live).tolist():
+            self.faults[row] = Fault(reason, say(row) if callable(say) else str(say))
+        self.live &= ~wrong
+
+
+@dataclass(slots=True)
+class Meaning:
+    """Turns the records of one split into batches of ``RECORD_SCHEMA``."""
+
+    place: Place
+    options: Options
+    framer: Framer
+    names: tuple[TableNames, ...]
+    base: int
+    """What is added to an offset to give its rank."""
+    held: bool = False
+    """Whether the records stand behind the last commit of a group."""
+    no_rows: bool = False
+    """Whether the file begins with the record that says that there are none."""
+    _since: int = 0
+    """Offset of the first record of the transaction."""
+
+    def batches(self, blocks: Iterable[Block], start: int) -> Iterator[pa.RecordBatch]:
+        """One or some for each block, and the tally of the split."""
+        self._since = start
+        framed = 0
+        for block in blocks:
+            framed += len(block.offsets)
+            yield from self._block(block)
+        yield tally(self.place, framed)
+
+    def _block(self, block: Block) -> Iterator[pa.RecordBatch]:
+        if block.broken is not None:
+            yield self._rejects(
+                block.offsets, block.lengths, [Fault(Reason.BROKEN_RECORD, block.broken)]
+            )
+            return
+        transactions = self._transactions(block)
+        table, good = block.heads.table, block.heads.good
+        alone = ~np.zeros(len(good), bool)
+        if self.options.extract == "all":
+            alone = self._alone(block)
+            good = good & alone
+        for kind in (MARK, NO_ROWS):
+            chosen = np.flatnonzero(good & (table == kind))
+            if len(chosen):
+                yield self._ignored(block.offsets[chosen], kind)
+        for number in range(len(self.framer.tables)):
+            chosen = np.flatnonzero(good & (table == number))
+            if len(chosen):
+                yield from self._data(block, chosen, number, transactions)
+        wrong = np.flatnonzero(~good)
+        if len(wrong):
+            faults = [self._header_fault(block, row, bool(alone[row])) for row in wrong.tolist()]
+            yield self._rejects(block.offsets[wrong], block.lengths[wrong], faults)
+
+    def _alone(self, block: Block) -> Mask:
+        """Which records may stand there beside FFFF: it is the only one of its file."""
+        alone: Mask = np.equal(block.offsets, 0)
+        alone |= (block.heads.table == MARK) if self.no_rows else (block.heads.table != NO_ROWS)
+        return alone
+
+    def _header_fault(self, block: Block, row: int, alone: bool) -> Fault:
+        if not alone:
+            return Fault(
+                Reason.OPERATION_CODE,
+                "the record FFFF (no rows) stands alone in a file, here is more; extract again",
+            )
+        number = max(int(block.heads.table[row]), 0)
+        table = self.framer.tables[number]
+        return Fault(*header_fault(block.heads, row, table, self.options))
+
+    def _transactions(self, block: Block) -> pa.Array:
+        """What each record belongs to: of a group's differences the offset of the first record."""
+        count = len(block.offsets)
+        if self.options.extract == "all":
+            return pa.repeat(pa.scalar(SNAPSHOT), count)
+        if self.options.unit == "table":
+            return pa.nulls(count, pa.string())
+        marks = np.flatnonzero((block.heads.table == MARK) & block.heads.good)
+        begins = np.concatenate([[self._since], block.offsets[marks] + block.lengths[marks]])
+        self._since = int(begins[-1])
+        texts = pa.array([f"{self.place.name}:{begin}" for begin in begins.tolist()], pa.string())
+        return texts.take(pa.array(np.searchsorted(marks, np.arange(count), side="left")))
+
+    def _ignored(self, offsets: Offsets, kind: int) -> pa.RecordBatch:
+        detail = None
+        reason = Reason.COMMIT
+        if kind == NO_ROWS:
+            reason = Reason.EMPTY_TABLE
+            detail = f"table {self.names[0].table} is empty: a full extract of zero rows"
+        return self._records(
+            offsets,
+            lane=record_lanes(self.place, offsets),
+            outcome=Outcome.IGNORED.value,
+            reason=str(reason),
+            detail=detail,
+        )
+
+    def _rejects(
+        self, offsets: Offsets, lengths: Offsets, faults: list[Fault], **known: object
+    ) -> pa.RecordBatch:
+        raws = [
+            raw_text(self.framer, at, size)
+            for at, size in zip(offsets.tolist(), lengths.tolist(), strict=True)
+        ]
+        return self._records(
+            offsets,
+            **({"lane": record_lanes(self.place, offsets)} | known),
+            outcome=Outcome.REJECTED.value,
+            reason=pa.array([str(fault.reason) for fault in faults]),
+            detail=pa.array([fault.detail for fault in faults]),
+            raw=pa.array(raws),
+        )
+
+    def _records(self, offsets: Offsets, **columns: object) -> pa.RecordBatch:
+        return batch(
+            len(offsets),
+            source=self.place.source,
+            part=self.place.name,
+            rank=offsets + self.base + 1,
+            high=offsets,
+            low=0,
+            ordinal=0,
+            split=self.place.split,
+            row=offsets,
+            records=1,
+            **columns,
+        )
+
+    def _data(
+        self, block: Block, chosen: Offsets, number: int, transactions: pa.Array
+    ) -> Iterator[pa.RecordBatch]:
+        rows = self._rows(block, chosen, number, transactions)
+        columns = self._columns(rows)
+        keys, lanes = self._keys(rows, columns)
+        live = np.flatnonzero(rows.live)
+        if len(live):
+            yield self._changes(rows, columns, live, keys, lanes)
+        bad = np.array(sorted(rows.faults), np.int64)
+        if len(bad):
+            faults = [rows.faults[row] for row in bad.tolist()]
+            yield self._rejects(rows.offsets[bad], rows.lengths[bad], faults)
+
+    def _rows(self, block: Block, chosen: Offsets, number: int, transactions: pa.Array) -> Rows:
+        table = self.framer.tables[number]
+        offsets, lengths = block.offsets[chosen], block.lengths[chosen]
+        ends = offsets + lengths
+        cells = table.cells(self.framer.data, offsets, ends)
+        rows = Rows(
+            number,
+            offsets,
+            lengths,
+            block.heads.code[chosen],
+            transactions
+            if len(chosen) == len(transactions)
+            else transactions.take(pa.array(chosen)),
+            cells,
+            np.ones(len(offsets), bool),
+        )
+        rows.fault(
+            cells.fault != FITS,
+            Reason.BROKEN_RECORD,
+            lambda row: item_crosses(table, int(cells.fault[row]), int(lengths[row]), self.options),
+        )
+        rows.fault(
+            cells.ends != ends,
+            Reason.BROKEN_RECORD,
+            lambda row: items_differ(
+                table, int(cells.ends[row] - offsets[row]), int(lengths[row]), self.options
+            ),
+        )
+        return rows
+
+    def _columns(self, rows: Rows) -> list[Column]:
+        """The items of all rows; those that did not fit are read at their first byte, for nothing."""
+        table = self.framer.tables[rows.number]
+        reader = ItemReader(table.layout, self.options)
+        names = self.names[rows.number]
+        deletes = rows.codes == DELETE
+        whole = bool(rows.live.all())
+        columns: list[Column] = []
+        cells = rows.cells if whole else _taken(rows.cells, np.flatnonzero(rows.live))
+        live = np.flatnonzero(rows.live)
+        for number, item in enumerate(table.items):
+            column = reader.column(self.framer.data, cells, number, item)
+            if not whole:
+                column = _spread(column, live, len(rows.live))
+            wrong = column.wrong if number in names.key else column.wrong & ~deletes
+            if wrong.any():
+                rows.fault(wrong, Reason.VALUE, self._item_fault(rows, number))
+            columns.append(column)
+        return columns
+
+    def _item_fault(self, rows: Rows, number: int) -> object:
+        table = self.framer.tables[rows.number]
+        item = table.items[number]
+
+        def say(row: int) -> str:
+            at = int(rows.cells.starts[number][row])
+            end = min(at + table.layout.width(item), int(rows.offsets[row] + rows.lengths[row]))
+            flag = int(rows.cells.flags[number][row]) if rows.cells.flags else None
+            area = self.framer.data[at:end]
+            return item_wrong(item, number, area, at - int(rows.offsets[row]), flag)
+
+        return say
+
+    def _keys(self, rows: Rows, columns: list[Column]) -> tuple[pa.Array, pa.Array]:
+        """Keys and lanes of the live rows; rows without a key are rejected."""
+        names = self.names[rows.number]
+        items = self.framer.tables[rows.number].items
+        for number in names.key:
+            null = columns[number].texts.is_null().to_numpy(zero_copy_only=False)
+            rows.fault(
+                null,
+                Reason.TABLE_KEY,
+                f"the key's item {items[number].name} is NULL; mend the key of the table's settings",
+            )
+        live = np.flatnonzero(rows.live)
+        texts = [columns[number].texts.take(pa.array(live)) for number in names.key]
+        keys, problems = names.keys(items, texts)
+        if problems:
+            wrong = np.zeros(len(rows.live), bool)
+            wrong[live[list(problems)]] = True
+            said = {int(live[row]): text for row, text in problems.items()}
+            rows.fault(wrong, Reason.TABLE_KEY, lambda row: said[row])
+            keys = keys.drop_null()
+        return keys, names.lanes(keys, self.place.lanes)
+
+    def _changes(
+        self,
+        rows: Rows,
+        columns: list[Column],
+        live: Offsets,
+        keys: pa.Array,
+        lanes: pa.Array,
+    ) -> pa.RecordBatch:
+        names = self.names[rows.number]
+        codes = rows.codes[live]
+        types = np.where(codes == DELETE, 4, np.where(codes == UPDATE, 3, 1)).astype(np.int32)
+        said, new = _images(names, [columns[n].texts for n in names.others], live, codes)
+        taken = rows.transactions.take(pa.array(live))
+        held: dict[str, object] = {}
+        if self.held:
+            held = {
+                "outcome": Outcome.HELD.value,
+                "reason": str(Reason.OPEN_TRANSACTION),
+                "detail": "no commit record follows; it is complete in a later file, or the file was cut",
+            }
+        return self._records(
+            rows.offsets[live],
+            lane=lanes,
+            schema=pa.repeat(pa.scalar(names.schema, pa.string()), len(live)),
+            table=names.table,
+            key=keys,
+            event_type=types,
+            columns=said,
+            new=new,
+            transaction=taken,
+            **held,
+        )
+
+
+def _images(
+    names: TableNames, texts: list[pa.Array], live: Offsets, codes: Offsets
+) -> tuple[pa.Array, pa.Array]:
+    """Names and new values of the items outside the key; none of deletes."""
+    columns = [names.columns[number] for number in names.others]
+    deletes = codes == DELETE
+    if not columns:  # an insert says something of one column at least, as event logs do
+        columns = [names.columns[names.key[0]]]
+        texts = [pa.nulls(int(live[-1]) + 1, pa.string())]
+        deletes = codes != 1
+        deletes &= codes != 0
+    width, total = len(columns), len(texts[0])
+    filled = np.flatnonzero(~deletes)
+    offsets = np.zeros(len(live) + 1, np.int32)
+    np.cumsum(np.where(deletes, 0, width), out=offsets[1:])
+    places = live[filled][:, None] + np.arange(width, dtype=np.int64) * total
+    values = pa.concat_arrays(texts).take(pa.array(places.ravel()))
+    spelled = pa.array(columns, pa.string()).take(pa.array(np.tile(np.arange(width), len(filled))))
+    said = pa.ListArray.from_arrays(pa.array(offsets), spelled)
+    mask = codes == DELETE
+    new = pa.ListArray.from_arrays(
+        pa.array(offsets), values, mask=pa.array(mask) if mask.any() else None
+    )
+    return said, new
+
+
+def _taken(cells: Cells, chosen: Offsets) -> Cells:
+    return Cells(
+        tuple(starts[chosen] for starts in cells.starts),
+        tuple(flags[chosen] for flags in cells.flags),
+        cells.ends[chosen],
+        cells.fault[chosen],
+    )
+
+
+def _spread(column: Column, places: Offsets, count: int) -> Column:
+    """A column of some rows among all; null in the others."""
+    where = np.full(count, -1, np.int64)
+    where[places] = np.arange(len(places))
+    wrong = np.zeros(count, bool)
+    wrong[places] = column.wrong
+    return Column(column.texts.take(pa.array(where, mask=where < 0)), wrong)
+
+
+def raw_text(framer: Framer, at: int, size: int) -> str:
+    """A record, or a piece that is none, as JSON text with its bytes in hex (1 MiB of them at most)."""
+    shown = framer.data[at : at + min(size, _RAW_BYTES)].tobytes().hex()
+    return as_json({"offset": at, "length": size, "hex": shown})

@@ -1,0 +1,215 @@
+"""How an extraction data file is to be read.
+
+What the manuals print is followed; what they leave open is a setting: with the likely value as its
+default where there is one, without any where a guess could give wrong rows in silence.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from annotated_types import Ge, Le, Len
+
+from publisher.catalogue import Table
+from publisher.keys import IdentifierCase
+from publisher.sources.linkexpress.types import NATIONAL, TEXT, VARIABLE, Item, item_of
+
+LogType = Literal["NORMAL", "LITTLE"]
+ByteOrder = Literal["big", "little"]
+
+_UCS2 = {"ucs-2": "utf-16-be", "ucs-2be": "utf-16-be", "ucs-2le": "utf-16-le"}
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedTable:
+    """One table of the file: ``[[sources.tables]]``."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    name: Annotated[str, Len(1)]
+    """Name of the table in keys and documents."""
+    items: Annotated[tuple[str, ...], Len(1)]
+    """The items in the order of the extraction definition, each ``NAME TYPE``."""
+    key: Annotated[tuple[str, ...], Len(1)]
+    """The items of the primary key, in its order.  The file does not mark them."""
+    schema: str | None = None
+    """Schema of the table."""
+    logtype: LogType = "NORMAL"
+    """LOGTYPE of the extraction definition: variable items at their defined or effective length."""
+    xid: Annotated[int, Ge(1), Le(32767)] | None = None
+    """Extraction identifier of the table in difference files of a group."""
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` where items or key are wrong."""
+        names = [item.name for item in self.parsed()]
+        double = sorted({name for name in names if names.count(name) > 1})
+        if double:
+            raise ValueError(f"items: {', '.join(double)} stands twice; an item has one name")
+        absent = [name for name in self.key if name not in names]
+        if absent or len(set(self.key)) < len(self.key):
+            raise ValueError(
+                f"key: {', '.join(absent) or 'an item'} is not among the items or stands twice;"
+                " name items of the primary key"
+            )
+
+    def parsed(self) -> tuple[Item, ...]:
+        """The items."""
+        try:
+            return tuple(item_of(text) for text in self.items)
+        except ValueError as error:
+            raise ValueError(f"items: {error}") from None
+
+    @property
+    def varies(self) -> bool:
+        """Whether its records differ in length."""
+        return self.logtype == "LITTLE" and any(item.type in VARIABLE for item in self.parsed())
+
+    def known(self) -> Table:
+        """What the definition says of the table."""
+        kinds = {item.name: item.kind for item in self.parsed()}
+        return Table(self.schema, self.name, self.key, kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the files of a Linkexpress source are to be read."""
+
+    unit: Literal["table", "group"]
+    """What was extracted: a table (``lxextdb -r``), or a group of tables (``lxextdb -g``)."""
+    extract: Literal["all", "diff"]
+    """A full extract (``lxextdb -m all``) or the differences (``-m diff``)."""
+    nulls: bool
+    """Whether there are NULL areas: NULLIND of the definition, of the group's where it is a group."""
+    tables: Annotated[tuple[ExtractedTable, ...], Len(1)]
+    """The tables of the file: one, or those of a group whose differences are read."""
+    difftype: Literal["OPEN", "JNL"] | None = None
+    """DIFFTYPE of a table's definition; a group has none here."""
+    byte_order: Literal["auto", "big", "little"] = "auto"
+    """Order of the bytes of numbers and lengths; ``auto`` looks at each file and asks where it cannot
+    tell."""
+    charset: str | None = None
+    """Character code of CHARACTER items, OUTCODE of the definition: EUC-JP, CP932, UTF-8 ..."""
+    national_charset: str | None = None
+    """Character code of NATIONAL CHARACTER items: EUC-JP, CP932, UCS-2, UCS-2LE, UTF-8 ..."""
+    national_width: Annotated[int, Ge(1), Le(4)] | None = None
+    """Bytes of one national character; 2 except in UTF-8, where no manual says it."""
+    national_length: Literal["characters", "bytes"] = "characters"
+    """What the length word of NATIONAL CHARACTER VARYING counts."""
+    trim_national: bool = False
+    """Take the wide blanks (U+3000) off the end of NATIONAL CHARACTER values."""
+    trim_padding: bool = True
+    """Take the blanks off the end of CHARACTER values."""
+    numeric_sign: Literal["leading", "trailing", "overpunched"] = "leading"
+    """Where NUMERIC has its sign: a character before or after the digits, or in the last digit."""
+    interval_leading: Literal[1, 2, 4] | None = None
+    """Bytes of the leading field of INTERVAL items; by its precision where not set."""
+    blob_head: Literal[4, 8] | None = None
+    """Bytes before the data of a BLOB in a LITTLE log; no manual says which."""
+    little_null: Literal["length word", "absent"] = "length word"
+    """What stands for a NULL of variable length in a LITTLE log: its length word, or nothing."""
+    null_flags: Literal["strict", "lenient"] = "strict"
+    """Whether NULL areas hold 0000 and FFFF only; lenient takes all but 0000 as NULL."""
+    identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN
+    """Case of table, schema and column names in keys and documents."""
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` for what cannot be, or is not known and must be said."""
+        for problem in (*self._layout_problems(), *self._item_problems()):
+            raise ValueError(problem)
+
+    def _layout_problems(self) -> Iterator[str]:
+        diff_of_group = self.unit == "group" and self.extract == "diff"
+        if self.unit == "table" and self.difftype is None:
+            yield 'difftype: is required for a table, write "OPEN" or "JNL" as its definition does'
+        if self.unit == "group" and self.difftype is not None:
+            yield "difftype: the records of a group have one form whatever it is; leave it out"
+        if self.difftype == "JNL" and not self.nulls:
+            yield "nulls: no manual describes JNL without NULL areas; write true, or extract as OPEN"
+        if not diff_of_group and len(self.tables) > 1:
+            yield "tables: such a file holds one table; make a source for each"
+        if diff_of_group:
+            xids = [table.xid for table in self.tables]
+            if None in xids or len(set(xids)) < len(xids):
+                yield "tables: each table of a group needs an xid of its own; it is not in the file"
+
+    def _item_problems(self) -> Iterator[str]:
+        items = [(table, item) for table in self.tables for item in table.parsed()]
+        kinds = {item.type for _, item in items}
+        if kinds & TEXT and self.charset is None:
+            yield 'charset: is required, the code of CHARACTER items, as "EUC-JP" or "CP932"'
+        if kinds & NATIONAL and self.national_charset is None:
+            yield 'national_charset: is required, the code of NATIONAL CHARACTER items, as "UCS-2"'
+        for name, written in (
+            ("charset", self.charset),
+            ("national_charset", self.national_charset),
+        ):
+            try:
+                codec = "utf-8" if written is None else codec_of(written)
+            except ValueError as error:
+                yield f"{name}: {error}"
+            else:
+                if (
+                    name == "charset"
+                    and bytes(range(0x20, 0x7F)).decode(codec, "replace") != _ASCII
+                ):
+                    yield (
+                        f"charset: {written} does not hold ASCII, and with it the form of NUMERIC"
+                        " changes in ways no manual shows; extract with another OUTCODE"
+                    )
+                elif codec == "utf-8" and written and name != "charset" and not self.national_width:
+                    yield "national_width: is required with UTF-8, the bytes of one character"
+        for table, item in items:
+            if item.type == "BLOB" and table.logtype == "LITTLE" and not self.blob_head:
+                yield f"blob_head: is required for {item.name} in a LITTLE log, write 8 or 4"
+
+    @property
+    def codec(self) -> str:
+        """Python's name of ``charset``."""
+        return codec_of(self.charset or "utf-8")
+
+    @property
+    def national_codec(self) -> str:
+        """Python's name of ``national_charset``."""
+        return codec_of(self.national_charset or "ucs-2")
+
+    @property
+    def bytes_of_national(self) -> int:
+        """Bytes of one national character."""
+        return self.national_width or 2
+
+
+_ASCII = bytes(range(0x20, 0x7F)).decode("ascii")
+
+
+def codec_of(charset: str) -> str:
+    """Python's name of a character code.  Raises ``ValueError`` where Python has none for it."""
+    name = _UCS2.get(charset.lower().replace("_", "-").replace("ucs2", "ucs-2"), charset)
+    try:
+        codec = codecs.lookup(name)
+        b"".decode(name)  # what is no code of characters is refused here
+    except LookupError:
+        raise ValueError(
+            f"no codec is known for {charset!r}; extract with OUTCODE of EUC, Shift-JIS or Unicode,"
+            " and write EUC-JP, CP932, UTF-8 or UCS-2"
+        ) from None
+    if codec.name in ("utf-16", "utf-32"):
+        raise ValueError(f"{charset} names no byte order; write UCS-2 (big-endian) or UCS-2LE")
+    return codec.name
+
+
+def options_of(**plain: Any) -> Options:
+    """The options from their plain values, as a journal keeps them."""
+    tables = tuple(
+        ExtractedTable(
+            **table | {"items": tuple(table["items"]), "key": tuple(table["key"])},
+        )
+        for table in plain["tables"]
+    )
+    case = IdentifierCase(plain["identifier_case"])
+    return Options(**plain | {"tables": tables, "identifier_case": case})
+
+
+__all__ = ["ByteOrder", "ExtractedTable", "LogType", "Options", "codec_of", "options_of"]

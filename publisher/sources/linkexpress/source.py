@@ -1,0 +1,180 @@
+"""The source: extraction data files (抽出データ格納ファイル) of Linkexpress' lxextdb."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.catalogue import Table
+from publisher.change import Position
+from publisher.errors import FatalError, UsageError
+from publisher.sources import snapshots
+from publisher.sources.contract import Context
+from publisher.sources.linkexpress.cells import Bytes
+from publisher.sources.linkexpress.file_form import FileForm, file_form, framer, recognised
+from publisher.sources.linkexpress.framing import MARK
+from publisher.sources.linkexpress.layout import form_of
+from publisher.sources.linkexpress.meaning import Meaning, raw_text
+from publisher.sources.linkexpress.names import names_of
+from publisher.sources.linkexpress.no_rows import no_rows, no_rows_raw
+from publisher.sources.linkexpress.options import Options
+from publisher.sources.record_batches import Place
+from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.sources.snapshots import Split
+
+
+class _Part(NamedTuple):
+    """A part of a file: first byte, byte after the last, what is known of it."""
+
+    start: int
+    stop: int
+    known: FileForm
+
+
+@dataclass(frozen=True, slots=True)
+class Linkexpress:
+    """Files of one extraction: a table, a full extract of a group's table, differences of a group.
+
+    Positions are ``FILE:OFFSET``, the byte at which a record begins.  Several files are read in the
+    order of their names.
+    """
+
+    options: Options
+    snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
+    """Says nothing of these files."""
+    format: str = "linkexpress"
+
+    def tables(self) -> tuple[Table, ...]:
+        """What the extraction definitions say of the tables."""
+        return tuple(table.known() for table in self.options.tables)
+
+    def files(
+        self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
+    ) -> list[Path]:
+        """The files that paths name, whatever their names; no two of one name."""
+        return snapshots.every_file(paths, may_be_none=may_be_none)
+
+    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
+        """The parts that tasks read.  Raises ``FatalError`` where a file as a whole does not fit."""
+        found = sorted(self.files(paths), key=lambda path: path.name)
+        sizes = {path: path.stat().st_size for path in found}
+        target = max(1, sum(sizes.values()) // max(1, wanted))
+        made, before = [], 0
+        for path in found:
+            size = sizes[path]
+            data = _mapped(str(path), size)
+            for start, stop, known in self._parts(data, str(path), target):
+                first = before + start + 1
+                made.append(Split(str(path), known.text, start, stop, first, stop - start, size))
+            before += size + 1
+        return made
+
+    def _parts(self, data: Bytes, path: str, target: int) -> Iterator[_Part]:
+        known, size = recognised(self.options, data, path), len(data)
+        form = form_of(self.options)
+        if not size or (not form.has_length and known.state == "no-rows"):
+            yield _Part(0, size, known)
+        elif not form.has_length:
+            length = framer(self.options, data, known, size).tables[0].greatest
+            step = max(1, -(-target // length)) * length
+            for start in range(0, size, step):
+                yield _Part(start, min(start + step, size), known)
+        else:
+            yield from self._indexed(data, known, target)
+
+    def _indexed(self, data: Bytes, known: FileForm, target: int) -> Iterator[_Part]:
+        """Parts that begin at records, of a group's differences at transactions; what stands behind
+        the last commit is a part of its own."""
+        in_transactions = self.options.unit == "group" and self.options.extract == "diff"
+        size, start, committed = len(data), 0, 0
+        if not in_transactions and target >= size:
+            yield _Part(0, size, known)
+            return
+        for block in framer(self.options, data, known, size).blocks(0):
+            good = block.heads.good if block.broken is None else block.heads.good & False
+            places = block.offsets[good]
+            if in_transactions:
+                is_mark = good & (block.heads.table == MARK)
+                places = block.offsets[is_mark] + block.lengths[is_mark]
+                committed = int(places[-1]) if len(places) else committed
+            while len(at := places[places >= start + target]):
+                if int(at[0]) >= size:
+                    break
+                yield _Part(start, int(at[0]), known)
+                start = int(at[0])
+        if not in_transactions:
+            yield _Part(start, size, known)
+            return
+        if committed > start:
+            yield _Part(start, committed, known)
+        if committed < size:
+            yield _Part(committed, size, FileForm(known.order, known.logtype, "held"))
+
+    def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        """Batches of ``RECORD_SCHEMA``, the tally last."""
+        data = _mapped(split.path, split.length)
+        known = file_form(split.kind)
+        place = Place(ctx.source, number, split.path, ctx.lanes)
+        base = split.first - split.start - 1
+        case = self.options.identifier_case
+        names = tuple(names_of(table, ctx.catalogue, case) for table in self.options.tables)
+        if known.state == "no-rows" and not form_of(self.options).has_length:
+            yield from no_rows(place, base + 1, names[0].table)
+            return
+        finder = framer(self.options, data, known, split.stop)
+        if split.start and finder.form.has_length:
+            head = finder.heads(np.array([split.start], np.int64))
+            if known.state != "held" and not head.good[0]:
+                raise FatalError(
+                    f"{split.path} has no record at byte {split.start}, where one was; it has changed"
+                    " since the run began: start again"
+                )
+        meaning = Meaning(
+            place,
+            self.options,
+            finder,
+            names,
+            base,
+            held=known.state == "held",
+            no_rows=known.state == "no-rows",
+        )
+        yield from meaning.batches(finder.blocks(split.start), split.start)
+
+    def position_text(self, position: Position) -> str:
+        """``FILE:OFFSET``."""
+        return position.text()
+
+    def parse_position(self, text: str) -> Position:
+        """The position that a user wrote.  Raises ``UsageError``."""
+        part, _, offset = text.strip().rpartition(":")
+        if not part or not offset.isascii() or not offset.isdigit():
+            raise UsageError(f"{text!r} is no position of an extract file; write FILE:OFFSET")
+        return Position(part, int(offset), 0, 0)
+
+    def raw(self, split: Split, row: int) -> str | None:
+        """The record at an offset as JSON text with its bytes in hex."""
+        if not split.start <= row < split.stop:
+            return None
+        data = _mapped(split.path, split.length)
+        known = file_form(split.kind)
+        if known.state == "no-rows" and not form_of(self.options).has_length:
+            return no_rows_raw()
+        finder = framer(self.options, data, known, split.stop)
+        block = finder.one(row)
+        return raw_text(finder, row, int(block.lengths[0]))
+
+
+def _mapped(path: str, length: int) -> Bytes:
+    """The bytes of a file, read where they are looked at.  Raises ``FatalError`` where it has another
+    length than it had."""
+    if Path(path).stat().st_size != length:
+        raise FatalError(f"{path} has changed since the run began; start again")
+    if not length:
+        return np.zeros(0, np.uint8)
+    return np.asarray(np.memmap(path, np.uint8, mode="r", shape=(length,)))

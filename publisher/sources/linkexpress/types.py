@@ -1,0 +1,146 @@
+"""The types of items and how wide each is, as a definition writes them: ``DECIMAL(9,2)``.
+
+Sizes are those of the reference, section 1 (item encodings); its marks D, D* and I stand beside what
+is not wholly documented.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from publisher.catalogue import Kind
+
+KINDS = {
+    "SMALLINT": Kind.INT,
+    "INTEGER": Kind.INT,
+    "NUMERIC": Kind.DECIMAL,
+    "DECIMAL": Kind.DECIMAL,
+    "REAL": Kind.STRING,
+    "DOUBLE PRECISION": Kind.STRING,
+    "CHARACTER": Kind.STRING,
+    "CHARACTER VARYING": Kind.STRING,
+    "NATIONAL CHARACTER": Kind.STRING,
+    "NATIONAL CHARACTER VARYING": Kind.STRING,
+    "DATE": Kind.DATE,
+    "TIME": Kind.TIME,
+    "TIMESTAMP": Kind.TIMESTAMP,
+    "INTERVAL": Kind.STRING,
+    "BLOB": Kind.OCTET,
+}
+"""The types by their full names, and what they are in a document."""
+
+_SHORT = {
+    "INT": "INTEGER",
+    "DEC": "DECIMAL",
+    "DOUBLE": "DOUBLE PRECISION",
+    "CHAR": "CHARACTER",
+    "CHAR VARYING": "CHARACTER VARYING",
+    "VARCHAR": "CHARACTER VARYING",
+    "NCHAR": "NATIONAL CHARACTER",
+    "NATIONAL CHAR": "NATIONAL CHARACTER",
+    "NCHAR VARYING": "NATIONAL CHARACTER VARYING",
+    "NATIONAL CHAR VARYING": "NATIONAL CHARACTER VARYING",
+    "BINARY LARGE OBJECT": "BLOB",
+}
+_WITH_LENGTH = frozenset(
+    {
+        "CHARACTER",
+        "CHARACTER VARYING",
+        "NATIONAL CHARACTER",
+        "NATIONAL CHARACTER VARYING",
+        "BLOB",
+    }
+)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+
+_ITEM = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s"]+))\s+(.+?)\s*')
+_TYPE = re.compile(
+    r"([A-Z]+(?: [A-Z]+)*) ?(?:\( ?([0-9]{1,9}) ?([KMG]?) ?(?:, ?([0-9]{1,3}) ?)?\))?"
+)
+_INTERVAL = re.compile(
+    r"INTERVAL ([A-Z]+) ?(?:\( ?([0-9]) ?\))?(?: TO ([A-Z]+) ?(?:\( ?[0-9] ?\))?)?"
+)
+
+VARIABLE = frozenset({"CHARACTER VARYING", "NATIONAL CHARACTER VARYING", "BLOB"})
+"""Types whose area is as long as the value where the log is LITTLE (reference 1.3) [D]."""
+TEXT = frozenset({"CHARACTER", "CHARACTER VARYING"})
+NATIONAL = frozenset({"NATIONAL CHARACTER", "NATIONAL CHARACTER VARYING"})
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a record, as the extraction definition has it."""
+
+    name: str
+    type: str
+    """Full name, one of ``KINDS``."""
+    length: int = 0
+    """Characters, bytes of a BLOB, digits of a number; 0 where the type has none."""
+    scale: int = 0
+    """Digits after the decimal point."""
+    fields: tuple[str, ...] = ()
+    """Fields of an INTERVAL, the greatest first."""
+
+    @property
+    def kind(self) -> Kind:
+        """What it is in a document."""
+        return KINDS[self.type]
+
+    @property
+    def text(self) -> str:
+        """As messages name it."""
+        if self.type == "INTERVAL":
+            return f"{self.name} INTERVAL {' TO '.join(dict.fromkeys((self.fields[0], self.fields[-1])))}"
+        if self.type in ("NUMERIC", "DECIMAL"):
+            return f"{self.name} {self.type}({self.length},{self.scale})"
+        return (
+            f"{self.name} {self.type}({self.length})" if self.length else f"{self.name} {self.type}"
+        )
+
+
+def item_of(text: str) -> Item:
+    """The item that a setting writes as ``NAME TYPE``.  Raises ``ValueError``, saying what to write."""
+    match = _ITEM.fullmatch(text)
+    if match is None:
+        raise ValueError(f'{text!r} is no item, write "NAME TYPE" as "pay DECIMAL(9,2)"')
+    name = match[1].replace('""', '"') if match[1] else match[2]
+    written = " ".join(match[3].upper().split())
+    if written.startswith("INTERVAL"):
+        return _interval(name, written)
+    found = _TYPE.fullmatch(written)
+    kind = _SHORT.get(found[1], found[1]) if found else ""
+    if found is None or kind not in {*KINDS, "FLOAT"} or kind == "INTERVAL":
+        hint = " (its form is not documented)" if kind == "BYTEA" else ""
+        raise ValueError(f"{name}: {match[3]!r} is no type{hint}, use one of {', '.join(KINDS)}")
+    length = int(found[2] or 0) * _UNITS[found[3] or ""]
+    return _checked(name, kind, length, None if found[4] is None else int(found[4]))
+
+
+def _checked(name: str, kind: str, length: int, scale: int | None) -> Item:
+    if kind == "FLOAT":  # 1 to 23 binary digits are REAL, 24 to 52 DOUBLE PRECISION
+        if not 1 <= length <= 52:
+            raise ValueError(f"{name}: write FLOAT(1) to FLOAT(52)")
+        return Item(name, "REAL" if length < 24 else "DOUBLE PRECISION")
+    if kind in ("NUMERIC", "DECIMAL"):
+        if not 1 <= length <= 38 or (scale or 0) > length:
+            raise ValueError(f"{name}: write {kind}(p,q) with p from 1 to 38, q at most p")
+        return Item(name, kind, length, scale or 0)
+    if scale is not None or (length and kind not in _WITH_LENGTH):
+        raise ValueError(f"{name}: {kind} has no such length, leave it out")
+    if kind in _WITH_LENGTH and not length:
+        if kind not in {"CHARACTER", "NATIONAL CHARACTER"}:
+            raise ValueError(f"{name}: {kind} needs its defined length, write {kind}(n)")
+        length = 1
+    return Item(name, kind, length)
+
+
+def _interval(name: str, written: str) -> Item:
+    match = _INTERVAL.fullmatch(written)
+    if match is None or match[1] not in _FIELDS or (match[3] or match[1]) not in _FIELDS:
+        raise ValueError(f"{name}: write INTERVAL YEAR(4) TO MONTH, INTERVAL DAY(2) TO SECOND ...")
+    first, last = _FIELDS.index(match[1]), _FIELDS.index(match[3] or match[1])
+    if last < first or (first < 2) != (last < 2):
+        raise ValueError(f"{name}: no interval goes from {match[1]} to {match[3]}")
+    return Item(name, "INTERVAL", int(match[2] or 2), 0, _FIELDS[first : last + 1])
