@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Message
 
 from publisher.dispatch.kafka_client import KafkaClients
 from publisher.dispatch.kafka_options import KafkaOptions
-from publisher.dispatch.kafka_records import LaneDocuments, Record
+from publisher.dispatch.kafka_records import DeadLetter, LaneDocuments, Record
 
 BATCH = 1_000
 """Records between two looks at the answers."""
@@ -58,7 +58,7 @@ def _work(lanes: Sequence[LaneDocuments], options: KafkaOptions, barrier: Barrie
         raise
 
 
-def _send(records: Sequence[Record], options: KafkaOptions) -> None:
+def _send(records: Sequence[Record | DeadLetter], options: KafkaOptions) -> None:
     failed: list[KafkaError] = []
 
     def told(error: KafkaError | None, _: Message) -> None:
