@@ -17,12 +17,25 @@ from publisher.sources.change_table.options import Options as ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context, Source
 from publisher.sources.event_log import EventLog
+from publisher.sources.linkexpress import Linkexpress
+from publisher.sources.linkexpress import Options as LinkexpressOptions
 from publisher.sources.registry import SOURCES
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.snapshots import Split
-from tests.unit.change_table_files import HEADERS, csv_of, record
+from tests.unit.change_table_files import HEADERS, csv_of
+from tests.unit.change_table_files import record as change
 from tests.unit.change_table_files import write as write_changes
 from tests.unit.event_log_files import Row, Tables, csv_text, event, write
+from tests.unit.linkexpress_files import (
+    GROUP,
+    JNL,
+    NULL,
+    OPEN,
+    jack,
+    little,
+    mark,
+)
+from tests.unit.linkexpress_files import record as extract_record
 
 EVENTS = [
     event(1, perpetrator="app", event_type=1),
@@ -105,16 +118,16 @@ COLUMNS = (*HEADERS, "idu", "fname", "lname", "photo")
 CHANGES = [
     {name: row.get(name) for name in COLUMNS}
     for row in (
-        record(1, "I", [0, 1, 2, 3], idu="1", fname="Ann", lname='a "b",\nc', photo="bbbb"),
-        record(2, "U", [1], idu="1", fname="Eve"),
-        record(3, "I", [0, 1, 2, 3], idu="2"),
-        record(2, "B", idu="1", fname="Ann"),
-        record(4, "U", [0, 1], idu="4", fname="Eve"),
-        record(5, "U", [0], idu="9"),
-        record(6, "L", idu="9"),
-        record(4, "B", idu="1", fname="Eve"),
-        record(7, "D", [0], idu="2") | {"header__change_seq": "7"},
-        record(8, "D", [0], idu="2"),
+        change(1, "I", [0, 1, 2, 3], idu="1", fname="Ann", lname='a "b",\nc', photo="bbbb"),
+        change(2, "U", [1], idu="1", fname="Eve"),
+        change(3, "I", [0, 1, 2, 3], idu="2"),
+        change(2, "B", idu="1", fname="Ann"),
+        change(4, "U", [0, 1], idu="4", fname="Eve"),
+        change(5, "U", [0], idu="9"),
+        change(6, "L", idu="9"),
+        change(4, "B", idu="1", fname="Eve"),
+        change(7, "D", [0], idu="2") | {"header__change_seq": "7"},
+        change(8, "D", [0], idu="2"),
     )
 ]
 CHANGE_TABLE = ChangeTableOptions(
@@ -149,6 +162,62 @@ SAMPLES.append(
         NO_USER,
     )
 )
+
+
+def count_lengths(data: bytes) -> int:
+    """Records that begin in the data, by their length words."""
+    count = at = 0
+    while at < len(data):
+        at += int.from_bytes(data[at : at + 4], "big") if at + 4 <= len(data) else len(data)
+        count += 1
+    return count
+
+
+def extracted(*parts: bytes) -> Callable[[Path], Path]:
+    def make(path: Path) -> Path:
+        path.write_bytes(b"".join(parts))
+        return path
+
+    return make
+
+
+def differences(options: LinkexpressOptions) -> list[bytes]:
+    """Some records of a table, one of them with a code that may not stand there."""
+    records = [jack(1), jack(2, 2), jack(2, 3), jack(3, 0), (0, 1, [4, NULL, NULL, NULL])]
+    return [extract_record(options, *each) for each in records]
+
+
+NO_TIME = frozenset({"event_time", "perpetrator", "old"})
+"""What an extraction file does not say, and one image of a row only."""
+SAMPLES += [
+    Sample("open.dat", Linkexpress(OPEN), extracted(*differences(OPEN)), 5, None, NO_TIME | UNUSED),
+    Sample(
+        "little.dat",
+        Linkexpress(little(OPEN)),
+        extracted(*differences(little(OPEN))),
+        5,
+        count_lengths,
+        NO_TIME | UNUSED,
+    ),
+    Sample(
+        "jnl.dat",
+        Linkexpress(JNL),
+        extracted(*differences(JNL)),
+        5,
+        count_lengths,
+        NO_TIME | UNUSED,
+    ),
+    Sample(
+        "group.dat",
+        Linkexpress(GROUP),
+        extracted(
+            *differences(GROUP), mark(GROUP), *differences(GROUP), mark(GROUP), *differences(GROUP)
+        ),
+        17,
+        count_lengths,
+        NO_TIME,
+    ),
+]
 
 
 def test_every_format_has_a_sample() -> None:

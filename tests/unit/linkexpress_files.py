@@ -78,8 +78,7 @@ def record(
     declaration = declared.record(form, layout, table.parsed())
     built: bytes = declaration.build({"header": head, "items": items})
     head["length"] = len(built)
-    built = declaration.build({"header": head, "items": items})
-    return built
+    return bytes(declaration.build({"header": head, "items": items}))
 
 
 def mark(options: Options, order: ByteOrder = "big") -> bytes:

@@ -227,7 +227,7 @@ class Framer:
             why = f"LEN says {length} bytes, the record has {used}; the file is damaged, extract again"
             return self._broken(here, used, heads, why)
         fits = self.form.mark_size <= length <= self.stop - at
-        if (fits and self._may_follow(at + length)) or (heads.good[0] and used == length):
+        if fits and (used == length or self._may_follow(at + length)):
             return Block(here, heads.length, heads)
         size = self._next_record(at + 1) - at
         why = f"no record begins here nor in the {size} bytes from here (LEN would be {length})"
