@@ -108,12 +108,15 @@ class Jvm:
         """Ends the JVM, which removes its temporary files; does nothing where it has ended."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        shutil.rmtree(self.answer.parent, ignore_errors=True)
+        if self.gateway is None:
+            # nobody spoke with it yet: it has nothing to put away, and while it starts it does not hear
+            self.process.kill()
         try:
             self.process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        shutil.rmtree(self.answer.parent, ignore_errors=True)
 
 
 def start_jvm(options: SparkOptions) -> Jvm | None:

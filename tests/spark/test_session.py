@@ -118,6 +118,16 @@ def test_a_broken_archive_of_classes_is_started_without(tmp_path: Path) -> None:
     assert started.process.returncode is not None
 
 
+def test_a_jvm_that_is_still_starting_is_stopped_at_once() -> None:
+    started = jvm.launch(conf_of(SparkOptions(master="local[1]")), archive=None)
+    folder = started.answer.parent
+    began = time.monotonic()
+    started.stop()
+    assert time.monotonic() - began < 10
+    assert started.process.returncode is not None
+    assert not folder.exists()
+
+
 def test_the_archive_of_classes_that_set_up_made_is_found_only_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
