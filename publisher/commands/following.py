@@ -9,6 +9,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from publisher.errors import PublisherError
+
 if TYPE_CHECKING:
     from publisher.settings import Settings
 
@@ -25,4 +27,8 @@ def follow_until_told(settings: Settings, *, as_json: bool, trace: int) -> None:
     with watched(
         sys.stderr, settings.name, journals, settings.metrics, as_json=as_json, trace=trace
     ) as observer:
-        follow(settings, observer, stop)
+        try:
+            follow(settings, observer, stop)
+        except PublisherError as error:
+            observer.ended(error.message)  # so that the log has it in its own form
+            raise

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
 from typing import Self, TypeVar
 
 from prometheus_client import (
@@ -129,7 +130,15 @@ class Metrics:
             self._serve(self._options.port)
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Counts the error that ends the publisher."""
+        if isinstance(error, PublisherError):
+            self._failed(error)
         self._stack.close()
 
     def begun(self, job: str, target: str, notes: Sequence[str]) -> None:  # noqa: ARG002
@@ -171,11 +180,14 @@ class Metrics:
 
     def failed(self, error: PublisherError, again_in: float) -> None:  # noqa: ARG002
         """See ``Observer``."""
-        self.series.of(self.series.failures, str(error.exit_code)).inc()
-        self._write()
+        self._failed(error)
 
     def ended(self, reason: str) -> None:  # noqa: ARG002
         """See ``Observer``."""
+        self._write()
+
+    def _failed(self, error: PublisherError) -> None:
+        self.series.of(self.series.failures, str(error.exit_code)).inc()
         self._write()
 
     def _looked(self, waiting: int | None, oldest: float | None) -> None:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
 from publisher.cli import cli
-from tests.services.databases import Place
+from tests.services.databases import Place, sqlite_place
 from tests.services.test_follow import ROOT, wait_until_read, write_job
 from tests.services.topics import Topics
 
@@ -112,3 +112,25 @@ def test_log_metrics_trace_and_status(postgres: Place, kafka: Topics, tmp_path: 
     assert (found["epoch"], found["unfinished"]) == (1, [])
     assert found["sink"]["whole"] == found["last"]["run"] == polls[-1]["run"]
     assert found["sink"]["tokens"]
+
+
+def test_the_error_that_ends_it_is_in_the_log_and_counted(tmp_path: Path) -> None:
+    place = sqlite_place(tmp_path / "hr.db")
+    job = tmp_path / "people.toml"
+    job.write_text(
+        f'[source]\ntable = "event_log"\n[database]\nurl = "{place.url}"\n'
+        '[dispatch]\npath = "out"\n[metrics]\ntextfile = "people.prom"\n'
+        '[spark]\nmaster = "local[2]"\n'
+    )
+    words = ["publish", "--follow", "--log", "json", "-c", str(job)]
+    command = [sys.executable, "-m", "publisher.cli", *words]
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1, ended.stderr
+    *lines, last = ended.stderr.splitlines()
+    assert json.loads(lines[-1])["event"] == "ended"
+    assert "no table or view event_log" in json.loads(lines[-1])["reason"]
+    assert last.startswith("error: ")
+    told = (tmp_path / "people.prom").read_text()
+    assert 'xds_publisher_failures_total{exit_code="1",job_name="people"} 1.0' in told

@@ -146,6 +146,13 @@ def test_a_file_that_can_no_more_be_written_stops_nothing(tmp_path: Path) -> Non
         assert told(path)["documents_total",] == 1200
 
 
+def test_the_error_that_ends_it_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "people.prom"
+    with pytest.raises(FatalError), Metrics(MetricsOptions(textfile=path), "people"):
+        raise FatalError("a newer instance of the job works")
+    assert told(path)["failures_total", "1"] == 1
+
+
 def test_readers_see_whole_files_only(tmp_path: Path) -> None:
     path = tmp_path / "people.prom"
     stop = threading.Event()
