@@ -87,7 +87,7 @@ def decided(evidence: Evidence, choices: list[Reading], width: int, where: str) 
                 " columns of the change table"
             )
     left = _told(evidence, left, width) or left
-    return left[0] if len(left) == 1 or _alike(evidence, left, width) else None
+    return left[0] if len(left) == 1 or alike(evidence, left, width) else None
 
 
 def refuse(left: list[Reading], where: str) -> FatalError:
@@ -139,7 +139,7 @@ def _told(evidence: Evidence, choices: list[Reading], width: int) -> list[Readin
     return [reading for reading in choices if most and votes[reading] == most]
 
 
-def _alike(evidence: Evidence, choices: list[Reading], width: int) -> bool:
+def alike(evidence: Evidence, choices: list[Reading], width: int) -> bool:
     """Whether it makes no difference which reading is taken."""
     return (
         all(

@@ -32,6 +32,13 @@ class Joined(NamedTuple):
     before: pa.RecordBatch
     """Row by row the before image, all NULL where there is none."""
     has_before: Flags
+    apart: bool = True
+    """Whether before images are records of their own."""
+
+    @property
+    def records(self) -> Integers:
+        """How many records each operation stands for."""
+        return 1 + self.has_before if self.apart else np.ones(len(self.after), np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.change import Outcome, Reason
-from publisher.keys import quote
 from publisher.sources.change_table.calibration import Reading, columns_of
 from publisher.sources.change_table.joining import ALONE, Joined
+from publisher.sources.change_table.keys import Keys
 from publisher.sources.change_table.layout import Layout
 from publisher.sources.change_table.mask import MaskProblem
 from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.rows import Operation, Rows
+from publisher.sources.change_table.rows import RAW, Operation, Rows
 from publisher.sources.change_table.seq import Flags, Integers
 from publisher.sources.change_table.values import Columns
 from publisher.sources.columns import times
@@ -41,8 +41,6 @@ Matrix = npt.NDArray[np.bool_]
 """By row and data column."""
 
 _DAY = 86_400_000_000
-_QUOTED = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
-_NO_KEY = Key("", 0)
 
 NO_OLD_KEY = Fault(
     Reason.KEY_CHANGE,
@@ -97,28 +95,27 @@ class Meaning:
         self._key = key
         self._key_places = [layout.data.index(name) for name in key]
         self._columns = columns
-        self._names = names
+        self._keys = Keys(key, columns, names)
         self._options = options
         self._spelled = pa.array([columns.name(name) for name in layout.data], pa.string())
-        self._texts = [quote(columns.name(name)) + "=" for name in key]
 
     def records(self, joined: Joined) -> Iterator[pa.RecordBatch]:
         """Changes, then rejects."""
         step = self._step(joined)
         rows = joined.after
         times_ = self._moments(rows)
-        new_keys = self._keys(rows, rows.batch, joined.before)
+        new_keys = self._keys.of(rows, rows.batch, joined.before)
         live = np.ones(len(rows), bool)
         live[list(rows.faults)] = False
         old_keys = None
         if (step.moved & live).any():
-            old_keys = self._keys(rows, joined.before, None, which=step.moved & live)
+            old_keys = self._keys.of(rows, joined.before, None, which=step.moved & live)
             live[list(rows.faults)] = False
             self._stay(step, new_keys, old_keys)
         if live.any():
             yield from self._changes(step, np.flatnonzero(live), new_keys, old_keys, times_)
         if rows.faults:
-            yield self.rejected(rows, 1 + joined.has_before)
+            yield self.rejected(rows, joined.records)
 
     def rejected(self, rows: Rows, records: Integers | None = None) -> pa.RecordBatch:
         """The rows with a fault as rejects; ``records`` is how many records each stands for."""
@@ -126,7 +123,6 @@ class Meaning:
         faults = [rows.faults[row] for row in which.tolist()]
         placed, numbers = rows.placed[which], rows.numbers[which]
         high = np.where(placed, rows.high[which], numbers)
-        raws = rows.batch.take(pa.array(which)).to_pylist()
         return batch(
             len(which),
             source=self._place.source,
@@ -144,7 +140,7 @@ class Meaning:
             outcome=Outcome.REJECTED.value,
             reason=pa.array([str(fault.reason) for fault in faults]),
             detail=pa.array([fault.detail for fault in faults]),
-            raw=pa.array([as_json(raw) for raw in raws]),
+            raw=_raw(rows.batch.take(pa.array(which))),
         )
 
     def _step(self, joined: Joined) -> _Step:
@@ -221,9 +217,9 @@ class Meaning:
             ours = rows.batch.column(name)
             open_ = pc.and_(pa.array(moved & ~known[:, place]), ours.is_null())
             arrays.append(pc.if_else(open_, step.joined.before.column(name), ours))
-        headers = {name: rows.batch.column(name) for name in self._layout.headers.values()}
-        by_name = headers | dict(zip(self._layout.data, arrays, strict=True))
         names = rows.batch.schema.names
+        by_name = {name: rows.batch.column(name) for name in names}
+        by_name |= dict(zip(self._layout.data, arrays, strict=True))
         rows.batch = pa.RecordBatch.from_arrays([by_name[name] for name in names], names=names)
 
     def _stay(self, step: _Step, new_keys: list[Key], old_keys: list[Key]) -> None:
@@ -285,47 +281,6 @@ class Meaning:
         unknown = ~known | ((moments >= 0) & (moments < _DAY))
         return np.where(unknown, -1, moments)
 
-    def _keys(
-        self,
-        rows: Rows,
-        batch_: pa.RecordBatch,
-        otherwise: pa.RecordBatch | None,
-        which: Flags | None = None,
-    ) -> list[Key]:
-        """The object key of each row; a row without is rejected.  ``otherwise`` has the values of a
-        before image, for key columns that an UPDATE does not supply."""
-        parts = []
-        absent = np.zeros(len(rows), bool)
-        for name, start in zip(self._key, self._texts, strict=True):
-            values = batch_.column(name)
-            if otherwise is not None and values.null_count:
-                values = pc.coalesce(values, otherwise.column(name))
-            absent |= values.is_null().to_numpy(zero_copy_only=False)
-            parts.append(pc.binary_join_element_wise(start, _quoted(values), ""))
-        asked = np.ones(len(rows), bool) if which is None else which
-        rows.fault(
-            asked & absent,
-            Fault(
-                Reason.TABLE_KEY,
-                f"a key column ({', '.join(self._key)}) is NULL; mend the key, or the source's logging",
-            ),
-        )
-        whole = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "+")
-        asked = asked & ~absent
-        asked[list(rows.faults)] = False
-        encoded = pc.dictionary_encode(whole.filter(pa.array(asked)))
-        target = self._columns.target
-        known = [self._names.key(target, text) for text in encoded.dictionary.to_pylist()]
-        keys = [_NO_KEY] * len(rows)
-        codes = encoded.indices.to_pylist()
-        for row, code in zip(np.flatnonzero(asked).tolist(), codes, strict=True):
-            found = known[code]
-            if isinstance(found, Fault):
-                rows.faults[row] = found
-            else:
-                keys[row] = found
-        return keys
-
     def _changes(
         self,
         step: _Step,
@@ -345,7 +300,7 @@ class Meaning:
             [new_keys[row] for row in live.tolist()],
             moments,
             ordinal=moved.astype(np.int32),
-            records=np.where(moved, 1, 1 + step.joined.has_before[live]).astype(np.int32),
+            records=np.where(moved, 1, step.joined.records[live]).astype(np.int32),
             event_type=kinds.astype(np.int32),
             columns=self._lists(None, chosen, live, np.ones(len(live), bool)),
             old=self._lists(step.joined.before, chosen, live, old),
@@ -356,7 +311,14 @@ class Meaning:
             keys = [old_keys[row] for row in gone.tolist()]
             empty = pa.array([[]] * len(gone), pa.list_(pa.string()))
             yield self._batch(
-                rows, gone, keys, moments, ordinal=0, records=1, event_type=4, columns=empty
+                rows,
+                gone,
+                keys,
+                moments,
+                ordinal=0,
+                records=int(step.joined.apart),
+                event_type=4,
+                columns=empty,
             )
 
     def _batch(
@@ -405,17 +367,16 @@ class Meaning:
         return pa.ListArray.from_arrays(pa.array(offsets), values, mask=absent)
 
 
+def _raw(records: pa.RecordBatch) -> pa.Array:
+    """The records as JSON text."""
+    if RAW in records.schema.names:
+        return records.column(RAW)
+    return pa.array([as_json(record) for record in records.to_pylist()], pa.string())
+
+
 def _differ(one: pa.Array, other: pa.Array) -> Flags:
     """Where two columns hold different values; NULL differs from every value."""
     same = pc.fill_null(pc.equal(one, other), False)
     same = pc.or_(same, pc.and_(one.is_null(), other.is_null()))
     found: Flags = ~same.to_numpy(zero_copy_only=False)
     return found
-
-
-def _quoted(values: pa.Array) -> pa.Array:
-    """Values as the grammar of keys writes them."""
-    doubtful = pc.fill_null(pc.match_substring_regex(values, _QUOTED), False)
-    if not pc.any(doubtful).as_py():
-        return values
-    return pa.array([None if v is None else quote(v) for v in values.to_pylist()], pa.string())

@@ -31,7 +31,10 @@ class Operation(IntEnum):
 
 _LETTERS = {"I": 1, "U": 2, "D": 3, "B": 4}
 _WORDS = {"INSERT": 1, "UPDATE": 2, "DELETE": 3, "BEFOREIMAGE": 4, "TRUNCATE": 5}
-_FAULTY = -1
+FAULTY = -1
+
+RAW = "\0raw"
+"""Column with the record as it was read, where the other columns were made of it."""
 
 TextForm = Callable[[str, pa.Array], tuple[pa.Array, Flags]]
 """Text of a data column, by its name, and which of its values have one."""
@@ -136,20 +139,18 @@ def _operations(batch: pa.RecordBatch, layout: Layout) -> Integers:
         if name in layout.headers
     ]
     if len(by) == 1:
-        return np.where(by[0] == 0, _FAULTY, by[0])
+        return np.where(by[0] == 0, FAULTY, by[0])
     letter, word = by
     truncate = (word == Operation.TRUNCATE) & (letter <= 0)
     same = (letter == word) | (letter == 0) | (word == 0)
-    found = np.where(
-        truncate, Operation.TRUNCATE, np.where(same, np.maximum(letter, word), _FAULTY)
-    )
-    return np.where(found == 0, _FAULTY, found)
+    found = np.where(truncate, Operation.TRUNCATE, np.where(same, np.maximum(letter, word), FAULTY))
+    return np.where(found == 0, FAULTY, found)
 
 
 def _codes(column: pa.Array, known: dict[str, int]) -> Integers:
     """Code of each value, 0 for NULL and blank, -1 for what is not known."""
     encoded = pc.dictionary_encode(pc.utf8_trim_whitespace(column).fill_null(""))
-    codes = [known.get(value, _FAULTY) if value else 0 for value in encoded.dictionary.to_pylist()]
+    codes = [known.get(value, FAULTY) if value else 0 for value in encoded.dictionary.to_pylist()]
     if not codes:
         return np.zeros(0, np.int64)
     found: Integers = np.array(codes, np.int64)[encoded.indices.to_numpy()]
@@ -171,7 +172,7 @@ def _check(rows: Rows, layout: Layout) -> None:
         ),
     )
     rows.fault(
-        rows.operations == _FAULTY,
+        rows.operations == FAULTY,
         lambda row: Fault(
             Reason.CHANGE_OPERATION,
             f"{said(row)}: not known, or the two disagree; known are I INSERT, U UPDATE, D DELETE,"

@@ -18,7 +18,7 @@ import pyarrow as pa
 from publisher.change import Position
 from publisher.errors import FatalError
 from publisher.sources import snapshots
-from publisher.sources.change_table import seq, survey
+from publisher.sources.change_table import message_splits, seq, survey
 from publisher.sources.change_table.joining import Joined, Joiner, Strays
 from publisher.sources.change_table.layout import Layout, layout_of
 from publisher.sources.change_table.meaning import Meaning
@@ -53,6 +53,8 @@ class ChangeTable:
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
         """The parts that tasks read, with what was found out about all of them."""
         found = self.files(paths)
+        if self.options.layout == "messages":
+            return message_splits.splits(found, self.options, self.snapshot, wanted)
         size = max(1, sum(path.stat().st_size for path in found))
         splits, layouts = [], []
         for path in found:
@@ -77,9 +79,11 @@ class ChangeTable:
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""
+        place = Place(ctx.source, number, split.path, ctx.lanes)
+        if self.options.layout == "messages":
+            return message_splits.read(split, place, ctx, self.options, self.snapshot)
         layout = self._layout(split)
         found = Found.of(split.found)
-        place = Place(ctx.source, number, split.path, ctx.lanes)
         reader = Reader(place, layout, found, ctx, self.options)
         strays = self._strays(found, reader)
         frames = snapshots.frames(split, layout.reading, layout.columns())
@@ -95,6 +99,8 @@ class ChangeTable:
 
     def raw(self, split: Split, row: int) -> str | None:
         """One record as JSON text, read again."""
+        if self.options.layout == "messages":
+            return message_splits.raw(split, row, self.snapshot)
         layout = self._layout(split)
         for frame in self._from(split, row, layout):
             for piece in frame.broken:

@@ -1,0 +1,147 @@
+"""Files of JSON messages: splits, batches, and one message read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.errors import FatalError
+from publisher.sources import snapshots
+from publisher.sources.change_table import messages
+from publisher.sources.change_table.calibration import Reading
+from publisher.sources.change_table.layout import named
+from publisher.sources.change_table.meaning import Meaning
+from publisher.sources.change_table.messages import Message, Shape
+from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.survey import Found
+from publisher.sources.change_table.values import Columns, key_of
+from publisher.sources.contract import Context
+from publisher.sources.event_log_names import Names
+from publisher.sources.frames import Broken, Frame
+from publisher.sources.json_frames import LineProblem, lines
+from publisher.sources.record_batches import Place, as_json, broken, tally
+from publisher.sources.snapshot_options import Columns as Wanted
+from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.sources.snapshots import Split
+from publisher.sources.text_blocks import readable
+
+AT_ONCE = 4_096
+WITNESSES = 10_000
+"""Messages whose masks are looked at to tell the order of bytes."""
+_NO_ROWS = pa.RecordBatch.from_arrays([], names=[])
+
+
+def splits(
+    paths: list[Path], options: Options, snapshot: SnapshotOptions, wanted: int
+) -> list[Split]:
+    """The parts that tasks read, with the order of the masks.  Raises ``FatalError``."""
+    found: list[Split] = []
+    size = max(1, sum(path.stat().st_size for path in paths))
+    for path in paths:
+        if snapshots.kind_of(path) != "jsonl":
+            raise FatalError(
+                f'{path}: messages are JSON lines; name it .jsonl, or set layout = "rows" for tables'
+            )
+        share = max(1, wanted * path.stat().st_size // size)
+        found += snapshots.splits([path], snapshot, Wanted(()), share)
+
+    def witnesses() -> Iterator[Message]:
+        for split in found:
+            for _, item, _ in _read(split, snapshot):
+                if isinstance(item, Message):
+                    yield item
+
+    where = str(paths[0])
+    reading = messages.calibrated(islice(witnesses(), WITNESSES), "", options, where)
+    told = Found() if reading is None else Found(reading.order, reading.headers)
+    return [replace(split, found=told.text()) for split in found]
+
+
+def read(
+    split: Split, place: Place, ctx: Context, options: Options, snapshot: SnapshotOptions
+) -> Iterator[pa.RecordBatch]:
+    """Batches of ``RECORD_SCHEMA``, the tally last."""
+    reader = _Reader(place, ctx, options, Found.of(split.found).reading, split.path)
+    framed = 0
+    items = _read(split, snapshot)
+    while portion := list(islice(items, AT_ONCE)):
+        framed += len(portion)
+        pieces = tuple(
+            Broken(number, item, raw) for number, item, raw in portion if isinstance(item, str)
+        )
+        if pieces:
+            yield broken(Frame(_NO_ROWS, np.zeros(0, np.int64), pieces), place)
+        yield from reader.records([item for _, item, _ in portion if isinstance(item, Message)])
+    yield tally(place, framed)
+
+
+def raw(split: Split, row: int, snapshot: SnapshotOptions) -> str | None:
+    """One message as it is, a line that is none as JSON text."""
+    for number, item, text in _read(snapshots.narrowed(split, row, snapshot), snapshot):
+        if number == row:
+            return item.raw if isinstance(item, Message) else as_json(text)
+    return None
+
+
+def _read(split: Split, snapshot: SnapshotOptions) -> Iterator[tuple[int, Message | str, str]]:
+    """Number, message or what is wrong, and text of each line that is not blank."""
+    if Path(split.path).stat().st_size != split.length:
+        raise FatalError(f"{split.path} has changed since the run began; start again")
+    blocks = snapshots.blocks(split, snapshot)
+    for number, line, why in lines(blocks, split.first, snapshot.max_record):
+        if why is None and not line.strip():
+            continue
+        try:
+            if why is not None:
+                raise LineProblem(why)
+            message = messages.message_of(number, line)
+        except LineProblem as problem:
+            yield number, str(problem), readable(line)
+        else:
+            yield number, message, ""
+
+
+class _Reader:
+    """Makes records of messages, shape by shape."""
+
+    def __init__(
+        self, place: Place, ctx: Context, options: Options, reading: Reading | None, path: str
+    ) -> None:
+        self._place = place
+        self._options = options
+        self._reading = reading
+        self._path = path
+        self._names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
+        self._meanings: dict[Shape, Meaning] = {}
+
+    def records(self, portion: list[Message]) -> Iterator[pa.RecordBatch]:
+        table = self._options.source_table
+        if table is None and any(message.table is None for message in portion):
+            table = named(Path(self._path), self._options)
+        for shape, same in messages.by_shape(portion, table):
+            yield from self._of_shape(shape, same)
+
+    def _of_shape(self, shape: Shape, same: list[Message]) -> Iterator[pa.RecordBatch]:
+        layout = messages.layout_of(shape, self._path)
+        meaning = self._meanings.get(shape)
+        if meaning is None:
+            columns = Columns(layout, self._names, self._options, self._path)
+            known = columns.target.known
+            key = key_of(layout, [], known.key if known else (), self._options, self._path)
+            meaning = Meaning(
+                self._place,
+                layout,
+                self._reading if shape.masked else None,
+                key,
+                columns,
+                self._names,
+                self._options,
+            )
+            self._meanings[shape] = meaning
+        joined = messages.joined_of(same, layout)
+        yield from meaning.records(joined)

@@ -1,0 +1,263 @@
+"""The JSON messages that the same product sends to Kafka, one on a line (reference, §6).
+
+``{"data": {...}, "beforeData": {...} or null, "headers": {...}}``, alone or as ``message`` of an
+envelope.  The before image is inside the UPDATE; masks count data columns only, ordinal 1 is bit 0;
+``columnMask`` says which columns are there at all: null outside it is no value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.change import Reason
+from publisher.errors import FatalError
+from publisher.sources.change_table import seq
+from publisher.sources.change_table.calibration import (
+    Evidence,
+    Reading,
+    alike,
+    possible,
+    readings,
+    refuse,
+)
+from publisher.sources.change_table.joining import Joined
+from publisher.sources.change_table.layout import Layout
+from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.rows import FAULTY, RAW, Operation, Rows
+from publisher.sources.event_log_names import Fault
+from publisher.sources.json_frames import LineProblem, parse_object
+
+OPERATIONS = {"INSERT": 1, "UPDATE": 2, "DELETE": 3}
+_HEADERS = ("change_seq", "change_mask", "transaction_id", "timestamp")
+_NAMES = {name: f"\0{name}" for name in _HEADERS}
+"""Columns made of the headers; no data column can have such a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as it was read."""
+
+    number: int
+    """Number of its line."""
+    raw: str
+    table: str | None
+    operation: int
+    data: Mapping[str, str | None]
+    before: Mapping[str, str | None] | None
+    change_seq: str | None
+    change_mask: str | None
+    column_mask: str | None
+    transaction_id: str | None
+    timestamp: str | None
+    fault: Fault | None
+
+    @property
+    def mask(self) -> str | None:
+        """The mask that counts for its operation."""
+        return self.column_mask if self.operation == Operation.INSERT else self.change_mask
+
+
+class Shape(NamedTuple):
+    """What messages must have in common to be read together."""
+
+    table: str
+    columns: tuple[str, ...]
+    masked: bool
+
+
+def message_of(number: int, line: bytes) -> Message:
+    """The message on a line.  Raises ``LineProblem`` where it is none."""
+    whole = _plain(parse_object(line))
+    found = whole.get("message", whole)
+    if isinstance(found, dict) and isinstance(found.get("message"), dict):
+        found = found["message"]
+    headers = found.get("headers") if isinstance(found, dict) else None
+    if not isinstance(headers, dict):
+        raise LineProblem("no headers in the message; export data, beforeData and headers")
+    operation = str(headers.get("operation") or "").strip()
+    data, before = (
+        _values(found.get("data"), "data"),
+        _values(found.get("beforeData"), "beforeData"),
+    )
+    code = OPERATIONS.get(operation, FAULTY)
+    if data is None or (code == Operation.DELETE and not any(data.values())):
+        data, before = before, None
+    if data is None:
+        raise LineProblem("neither data nor beforeData in the message; export both")
+    text = {name: None if value is None else str(value) for name, value in headers.items()}
+    parts = (
+        text.get("schema") or text.get("schemaName"),
+        text.get("table") or text.get("tableName"),
+    )
+    return Message(
+        number=number,
+        raw=line.decode().strip(),
+        table=".".join(part for part in parts if part) if parts[1] else None,
+        operation=code,
+        data=data,
+        before=before if code == Operation.UPDATE else None,
+        change_seq=text.get("changeSequence"),
+        change_mask=text.get("changeMask"),
+        column_mask=text.get("columnMask"),
+        transaction_id=text.get("transactionId"),
+        timestamp=text.get("timestamp"),
+        fault=_fault(operation, code),
+    )
+
+
+def _fault(operation: str, code: int) -> Fault | None:
+    if code != FAULTY:
+        return None
+    advice = (
+        "a row of a full load, which is no change and has no place among them; leave it out"
+        if operation == "REFRESH"
+        else f"operation {operation[:60]!r} is not known; known are INSERT, UPDATE, DELETE"
+    )
+    return Fault(Reason.CHANGE_OPERATION, advice)
+
+
+def _plain(pairs: object) -> dict[str, Any]:
+    """Nested objects as dictionaries; numbers stay the text that they are written with."""
+    assert isinstance(pairs, tuple)
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise LineProblem("a key is there twice in an object; leave one of them")
+    return {key: _plain(v) if isinstance(v, tuple) else v for key, v in pairs}
+
+
+def _values(image: object, where: str) -> dict[str, str | None] | None:
+    if image is None:
+        return None
+    if not isinstance(image, dict):
+        raise LineProblem(f"{where} is no object; export it as one")
+    found: dict[str, str | None] = {}
+    for name, value in image.items():
+        found[name] = text = _text(value)
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError:
+            raise LineProblem(f"{name} holds half of a surrogate pair; mend it") from None
+    return found
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    return None if value is None else str(value)
+
+
+def shape_of(message: Message, table: str | None) -> Shape:
+    """The shape of a message; ``table`` holds where the message names none."""
+    columns = tuple(dict.fromkeys((*message.data, *(message.before or ()))))
+    masked = message.operation == Operation.DELETE or message.mask is not None
+    return Shape(message.table or table or "", columns, masked)
+
+
+def layout_of(shape: Shape, where: str) -> Layout:
+    """The layout that messages of one shape are read with.  Raises ``FatalError``."""
+    if not shape.table:
+        raise FatalError(f"{where}: its messages name no table; set source_table")
+    names = (*_NAMES.values(), *shape.columns)
+    return Layout(names, _NAMES, shape.columns, shape.table)
+
+
+def joined_of(messages: list[Message], layout: Layout) -> Joined:
+    """Messages of one shape as operations with what was there before."""
+    texts = {
+        name: [getattr(m, name) for m in messages] for name in _HEADERS if name != "change_mask"
+    }
+    texts["change_mask"] = [m.mask for m in messages]
+    texts["change_seq"] = [None if v is None else v.strip() for v in texts["change_seq"]]
+    arrays = [pa.array(texts[name], pa.string()) for name in _HEADERS]
+    arrays += [pa.array([m.data.get(n) for m in messages], pa.string()) for n in layout.data]
+    arrays.append(pa.array([m.raw for m in messages], pa.string()))
+    names = [*layout.names, RAW]
+    batch = pa.RecordBatch.from_arrays(arrays, names=names)
+    befores = [m.before or {} for m in messages]
+    old = [pa.nulls(len(messages), pa.string()) for _ in _HEADERS]
+    old += [pa.array([b.get(name) for b in befores], pa.string()) for name in layout.data]
+    before = pa.RecordBatch.from_arrays([*old, arrays[-1]], names=names)
+    high, low, placed = seq.sequence(arrays[0])
+    rows = Rows(
+        batch,
+        np.array([m.number for m in messages], np.int64),
+        np.array([m.operation for m in messages], np.int64),
+        high,
+        low,
+        placed,
+    )
+    for at, message in enumerate(messages):
+        if message.fault is not None:
+            rows.faults[at] = message.fault
+    rows.fault(~placed, Fault(Reason.CHANGE_SEQ, f"changeSequence is none: {seq.WHAT}"))
+    return Joined(
+        rows, before, np.array([m.before is not None for m in messages], bool), apart=False
+    )
+
+
+def calibrated(
+    messages: Iterable[Message], table: str | None, options: Options, where: str
+) -> Reading | None:
+    """How the masks of messages are read; ``table`` as for ``shape_of``.
+
+    Raises ``FatalError`` where the messages do not tell.
+    """
+    evidence: dict[int, Evidence] = {}
+    for message in messages:
+        if message.operation == FAULTY:
+            continue
+        columns = shape_of(message, table).columns
+        known = evidence.setdefault(len(columns), Evidence())
+        # the bits of a columnMask are as good a witness as those of an INSERT
+        for operation, mask in (
+            (message.operation, message.change_mask),
+            (Operation.INSERT, message.column_mask),
+        ):
+            if mask and mask.strip("0xX"):
+                known.add([((int(operation), mask.strip()), 1)])
+        if message.before is not None and message.change_mask:
+            bits = sum(
+                1 << place
+                for place, name in enumerate(columns)
+                if message.data.get(name) != message.before.get(name)
+            )
+            if bits:
+                known.differences[message.change_mask.strip(), bits] += 1
+    return _agreed(evidence, options, where)
+
+
+def _agreed(evidence: dict[int, Evidence], options: Options, where: str) -> Reading | None:
+    """The reading that messages of all widths allow."""
+    known = {width: one for width, one in sorted(evidence.items()) if one.any}
+    if not known:
+        return None
+    choices = list(
+        dict.fromkeys(r._replace(headers=0) for r in readings(options, 0, partition=False))
+    )
+    left = choices
+    for width, one in known.items():
+        left = [reading for reading in left if reading in possible(one, choices, width)]
+    if not left:
+        raise FatalError(
+            f"{where}: masks set bits beyond the last column in both orders; mend them"
+        )
+    if len(left) > 1 and not all(alike(one, left, width) for width, one in known.items()):
+        raise refuse(left, where)
+    return left[0]
+
+
+def by_shape(
+    messages: Iterable[Message], table: str | None
+) -> Iterator[tuple[Shape, list[Message]]]:
+    """Messages of each shape, in their order."""
+    shapes: dict[Shape, list[Message]] = {}
+    for message in messages:
+        shapes.setdefault(shape_of(message, table), []).append(message)
+    yield from shapes.items()
