@@ -19,12 +19,14 @@ from publisher.database.connection import Database, LostError
 
 class Bounds(NamedTuple):
     """Which rows: those with ``order`` in [low, high) (NULL belongs to the first), and those where a
-    column has a value."""
+    column has a value; sorted by the column ``sort``, and then only those after a value of it."""
 
     order: str | None
     low: int | None
     high: int | None
     where: tuple[str, str] | None
+    sort: str | None = None
+    after: str | None = None
 
 
 def serves(database: Database) -> bool:
@@ -160,10 +162,15 @@ def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
             else sql.SQL("({0} < {1} OR {0} IS NULL)")
         )
         conditions.append(below.format(column_, sql.Literal(bounds.high)))
-    table = sql.Composed([sql.Identifier(*place)])
-    if not conditions:
-        return table
-    return sql.SQL("{} WHERE {}").format(table, sql.SQL(" AND ").join(conditions))
+    if bounds.sort is not None and bounds.after is not None:
+        later = sql.SQL("({0} > {1} OR {0} IS NULL)")
+        conditions.append(later.format(sql.Identifier(bounds.sort), sql.Literal(bounds.after)))
+    found = sql.Composed([sql.Identifier(*place)])
+    if conditions:
+        found = sql.SQL("{} WHERE {}").format(found, sql.SQL(" AND ").join(conditions))
+    if bounds.sort is not None:
+        found = sql.SQL("{} ORDER BY {}").format(found, sql.Identifier(bounds.sort))
+    return found
 
 
 def _words(connection: Connection, statement: sql.Composable) -> str:

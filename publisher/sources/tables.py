@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import Connection, column, quoted_name, types
+from sqlalchemy import ColumnClause, Connection, column, quoted_name, types
 from sqlalchemy.exc import DBAPIError
 
 from publisher.database import Database, Relation, copy
@@ -41,6 +41,10 @@ class LiveTable:
     """An integer column to cut the table by (record_id); without one it is read by one task."""
     where: tuple[str, str] | None = None
     """A column and its value: only such rows are read, by the database's own comparison."""
+    sorted_by: str | None = None
+    """A column to read the rows in the order of."""
+    after: str | None = None
+    """Only rows with a greater value in that column, and those without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class TableSplit:
     snapshot: str | None = None
     low: int | None = None
     high: int | None = None
+    found: str = ""
+    """What the format found out about the table as a whole, as JSON text."""
 
 
 def describe(database: Database, table: LiveTable) -> tuple[str, ...]:
@@ -114,13 +120,14 @@ def read(
     relation = relation_of(database, table)
     where = _where(relation, table, database)
     order = None if table.order is None else column_of(relation, table.order, database)
-    bounds = copy.Bounds(order, split.low, split.high, where)
+    sort = None if table.sorted_by is None else column_of(relation, table.sorted_by, database)
+    bounds = copy.Bounds(order, split.low, split.high, where, sort, table.after)
 
     def batches(connection: Connection) -> Iterator[pa.RecordBatch]:
         if copy.serves(database):
             return copy.batches(connection, relation, bounds, split.snapshot, batch_bytes)
         names = tuple(relation.types)
-        portions = _portions(connection, relation, where)
+        portions = _portions(connection, relation, bounds)
         return _gathered((_batch(rows, names, text_of) for rows in portions), batch_bytes)
 
     done = 0
@@ -169,12 +176,18 @@ def _where(relation: Relation, table: LiveTable, database: Database) -> tuple[st
 
 
 def _portions(
-    connection: Connection, relation: Relation, where: tuple[str, str] | None
+    connection: Connection, relation: Relation, bounds: copy.Bounds
 ) -> Iterator[Sequence[Sequence[Any]]]:
     """The rows of one statement, a few at a time."""
     statement = selected(relation)
-    if where is not None:
-        statement = statement.where(column(quoted_name(where[0], quote=True)) == where[1])
+    if bounds.where is not None:
+        name, value = bounds.where
+        statement = statement.where(column(quoted_name(name, quote=True)) == value)
+    if bounds.sort is not None:
+        sort: ColumnClause[Any] = column(quoted_name(bounds.sort, quote=True))
+        if bounds.after is not None:
+            statement = statement.where((sort > bounds.after) | sort.is_(None))
+        statement = statement.order_by(sort)
     if connection.dialect.name in ("mysql", "mariadb"):
         # the server waits for us while rows are worked on; its own limit is a minute
         connection.exec_driver_sql("SET SESSION net_write_timeout = 3600")

@@ -234,6 +234,20 @@ def surveyed(
     return _told(splits, [found[key] for key in keys], pairs)
 
 
+def surveyed_table(
+    layout: Layout, options: Options, first: FullRows, where: str, window: int
+) -> Found:
+    """What the first rows of a table say, which is read in the order of change_seq.
+
+    Raises ``FatalError`` where masks cannot be read.
+    """
+    evidence = Evidence()
+    for rows in first(0):
+        evidence.add(_masks(rows, layout))
+    found = _calibrated(evidence, layout, [0], options, first, where)
+    return replace(found, window=window)
+
+
 def _masks(rows: Rows, layout: Layout) -> Iterator[tuple[tuple[int, str], int]]:
     """Masks with their operation, and how often they are there."""
     name = layout.headers.get("change_mask")
