@@ -73,6 +73,8 @@ _TAKE_LONG_LISTS = ("sqlite", "mysql", "mariadb")
 
 
 _LOCK_TIMEOUT = "30s"
+_IDLE_TIMEOUT = "15s"
+"""An instance that is halted in a transaction lets its rows go to the one that takes over."""
 
 
 class Listed(NamedTuple):
@@ -222,6 +224,8 @@ class StatusWriter:
             if dialect == "postgresql":
                 # as the others do; while we wait, others wait for us
                 connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'"))
+                idle = "idle_in_transaction_session_timeout"
+                connection.execute(text(f"SET LOCAL {idle} = '{_IDLE_TIMEOUT}'"))
             yield
 
     def _change(self, connection: Connection, letter: str, where: ColumnElement[bool]) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from publisher.errors import UnreachableError
-from tests.chaos.marks import PHASES, TRANSACTION, Marks
+from tests.chaos.marks import PARTS, PHASES, TRANSACTION, Marks
 from tests.chaos.process import LAUNCHER, Started
 
 BETWEEN = "between"
@@ -33,7 +33,7 @@ class Killer:
     @property
     def count(self) -> int:
         """Kills, whatever they hit."""
-        return sum(number for name, number in self.kills.items() if name != TRANSACTION)
+        return sum(number for name, number in self.kills.items() if name not in PARTS)
 
     def missing(self) -> list[str]:
         """Phases that no kill has hit."""
@@ -97,9 +97,9 @@ class Killer:
     def _counted(self) -> str:
         self.marks.drain()
         last = self.marks.last
-        if last == TRANSACTION:
-            self.kills[TRANSACTION] += 1
-            last = "dispatch"
+        if last in PARTS:
+            self.kills[last] += 1
+            last = PARTS[last]
         self.kills[last or BETWEEN] += 1
         return last or BETWEEN
 

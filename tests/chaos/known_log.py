@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import psycopg
 
@@ -70,9 +71,13 @@ class KnownLog:
 
     def statuses(self) -> dict[str, int]:
         """Rows by status."""
+        rows = self.ask(f"SELECT status, count(*) FROM {self.table} GROUP BY 1")
+        return {str(status): int(count) for status, count in rows}
+
+    def ask(self, question: str) -> list[tuple[Any, ...]]:
+        """The rows that answer it."""
         with self._connected() as connection:
-            question = f"SELECT status, count(*) FROM {self.table} GROUP BY 1"
-            return {str(s): int(n) for s, n in connection.execute(question.encode()).fetchall()}
+            return connection.execute(question.encode()).fetchall()
 
     def execute(self, statement: str) -> None:
         """Does something else to the database."""

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from publisher import cli, publishing
+from publisher.database.statuses import StatusWriter
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka import KafkaDispatcher
 from publisher.journal.manifest import Journal
-from tests.chaos.marks import during
+from tests.chaos.marks import WRITTEN, during, phase
 
 DISK_SECONDS = 0.005
+DATABASE_SECONDS = 0.05
 
 
 def late(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,6 +29,18 @@ def late(function: Callable[..., Any]) -> Callable[..., Any]:
     def done(*words: Any) -> Any:
         time.sleep(DISK_SECONDS)
         return function(*words)
+
+    return done
+
+
+def seen(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, with a moment after it that can be hit."""
+
+    def done(*words: Any) -> Any:
+        result = function(*words)
+        with phase(WRITTEN):
+            time.sleep(DATABASE_SECONDS)
+        return result
 
     return done
 
@@ -40,8 +54,10 @@ def main() -> None:
         (KafkaDispatcher, "dispatch", "dispatch"),
         (publishing.Publishing, "_acknowledged", "acknowledge"),
     ]
-    for owner, function, phase in named:
-        setattr(owner, function, during(phase, getattr(owner, function)))
+    for owner, function, name in named:
+        setattr(owner, function, during(name, getattr(owner, function)))
+    writer: Any = StatusWriter
+    writer._change = seen(writer._change)
     os.fsync = late(os.fsync)
     Path.replace = late(Path.replace)  # type: ignore[method-assign]
     cli.main()

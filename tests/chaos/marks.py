@@ -18,6 +18,10 @@ from typing import Any, Self
 PHASES = ("read", "plan", "commit", "rename", "dispatch", "acknowledge")
 TRANSACTION = "transaction"
 """A part of dispatch: documents of a transaction are handed over and it is not committed."""
+WRITTEN = "written"
+"""A part of acknowledge: rows are changed and the change is not committed."""
+PARTS = {TRANSACTION: "dispatch", WRITTEN: "acknowledge"}
+"""Parts of phases, and the phase of each."""
 VARIABLE = "CHAOS_MARKS"
 """Environment variable with the path of the pipe."""
 

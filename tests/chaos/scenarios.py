@@ -260,6 +260,8 @@ class BrokerKills:
             "kills in an open transaction": killing.kills[TRANSACTION],
             "publishers that gave up": gave_up,
         }
+        if not killing.kills[TRANSACTION]:
+            verdict.problems.append("blind: no kill hit an open transaction")
         verdict.topic(self.brokers.topics, topic, log.counts, blind=False)
         verdict.statuses(log)
         return verdict

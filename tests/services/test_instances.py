@@ -13,7 +13,7 @@ import pytest
 
 from tests.chaos.kills import job_file
 from tests.chaos.known_log import KnownLog, judged, texts
-from tests.chaos.marks import TRANSACTION, Marks
+from tests.chaos.marks import TRANSACTION, WRITTEN, Marks
 from tests.chaos.process import LAUNCHER, PROGRAM, Started
 from tests.chaos.scenarios import SINK
 from tests.services.databases import Place
@@ -52,6 +52,11 @@ class Scene:
     def is_all_read(self) -> bool:
         return not self.log.statuses().get("N")
 
+    def halted(self) -> int:
+        """Connections of the program that are in a transaction and do nothing."""
+        question = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
+        return int(self.log.ask(question)[0][0])
+
     def assert_right(self) -> None:
         found = judged(texts(self.topics.read(self.topic)), self.log.counts)
         assert found.is_right, found
@@ -67,12 +72,14 @@ def scene(postgres: Place, kafka: Topics, tmp_path: Path) -> Iterator[Scene]:
         yield Scene(log, kafka, topic, job, marks, random.Random(1))
 
 
-@pytest.mark.parametrize("phase", [TRANSACTION, "acknowledge", "plan"])
+@pytest.mark.parametrize("phase", ["plan", TRANSACTION, "acknowledge", WRITTEN])
 def test_an_older_one_that_wakes_up_does_nothing(phase: str, scene: Scene) -> None:
     scene.log.add(scene.rng, EVENTS)
     with scene.following(LAUNCHER) as older:
         scene.wait(lambda: scene.marks.is_open(phase), older)
         older.pause()
+        if phase == WRITTEN:
+            assert scene.halted() == 1  # it holds its rows
         with scene.following() as newer:
             scene.log.add(scene.rng, EVENTS)
             scene.wait(scene.is_all_read, newer)
