@@ -12,11 +12,12 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from tests.chaos.replays import KillsOfReplays
 from tests.chaos.scenarios import BrokerKills, KillsToFiles, KillsToKafka, Verdict
 from tests.services.kafka import cluster
 from tests.services.servers import postgresql
 
-KINDS = ("kafka", "files", "broker")
+KINDS = ("kafka", "files", "replay", "broker")
 
 
 @click.command(help="Kills the publisher, and the broker, at random moments; proves what is left.")
@@ -42,6 +43,8 @@ def _verdicts(kills: int, seed: int, kinds: tuple[str, ...]) -> Iterator[Verdict
             yield KillsToKafka(server.url, brokers.topics, work, seed, say=_say).run(kills)
         if "files" in kinds:
             yield KillsToFiles(server.url, work, seed, say=_say).run(kills)
+        if "replay" in kinds:
+            yield KillsOfReplays(work, seed, say=_say).run(kills)
         if "broker" in kinds:
             yield BrokerKills(server.url, brokers, work, seed, say=_say).run(kills)
 

@@ -62,11 +62,7 @@ class KnownLog:
             connection.cursor() as cursor,
             cursor.copy(text.encode()) as copying,
         ):
-            for _ in range(events):
-                number = rng.randrange(OBJECTS)
-                old = self.counts[number] or None
-                self.counts[number] += 1
-                new = str(self.counts[number])
+            for number, old, new in random_events(rng, self.counts, events):
                 copying.write_row((f"idu={number}", 2, "usr", "fname", old, new))
 
     def statuses(self) -> dict[str, int]:
@@ -86,6 +82,17 @@ class KnownLog:
 
     def _connected(self) -> psycopg.Connection:
         return psycopg.connect(self.url.replace("+psycopg", ""))
+
+
+def random_events(
+    rng: random.Random, counts: Counter[int], events: int
+) -> Iterator[tuple[int, int | None, int]]:
+    """Object, old and new value of further events; ``counts`` goes on."""
+    for _ in range(events):
+        number = rng.randrange(OBJECTS)
+        old = counts[number] or None
+        counts[number] += 1
+        yield number, old, counts[number]
 
 
 @dataclass

@@ -37,7 +37,7 @@ path = "{path}"
 [run]
 lanes = 3
 """
-_MORE = 20
+MORE = 20
 """Kills beyond those that were asked for, until every phase has one."""
 
 Say = Callable[[str], None]
@@ -55,10 +55,10 @@ class Verdict:
     figures: dict[str, object] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
-    def kills(self, kills: Counter[str]) -> None:
+    def kills(self, kills: Counter[str], phases: Sequence[str] = PHASES) -> None:
         """Takes kills by phase; one without any is a problem."""
-        self.figures["kills"] = sum(kills[name] for name in (*PHASES, BETWEEN))
-        for name in (*PHASES, BETWEEN):
+        self.figures["kills"] = sum(kills[name] for name in (*phases, BETWEEN))
+        for name in (*phases, BETWEEN):
             self.figures[f"kills in {name}"] = kills[name]
             if not kills[name] and name != BETWEEN:
                 self.problems.append(f"no kill hit {name}: more kills, or another seed")
@@ -145,7 +145,7 @@ class KillsToKafka:
         if killing.count < kills:
             return True
         blind = killing.missing() or not self._aborted(topic)
-        return bool(blind) and killing.count < kills + _MORE
+        return bool(blind) and killing.count < kills + MORE
 
     def _aborted(self, topic: str) -> int:
         seen = self.topics.read(topic, "read_committed", wait=False)
@@ -194,7 +194,7 @@ class KillsToFiles:
         killed, whole = (self._job(name) for name in ("killed", "whole"))
         count = 0
         with killer(rng, self.work, PHASES) as killing:
-            while killing.count < kills or (killing.missing() and killing.count < kills + _MORE):
+            while killing.count < kills or (killing.missing() and killing.count < kills + MORE):
                 if not killed.log.statuses().get("N"):
                     killed.log.add(portions, self.events)
                     count += 1
