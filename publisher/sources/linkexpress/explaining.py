@@ -32,6 +32,11 @@ def header_fault(
             f"operation code {code:04X} may not stand in this file ({legal});"
             " set extract and unit as the file was extracted"
         )
+    if code in (COMMIT, EMPTY):
+        return Reason.OPERATION_CODE, (
+            f"operation code {CODES[code]} may not stand in a record with items (CNT {count}, LEN"
+            f" {int(heads.length[place])}); the file is damaged, extract again"
+        )
     if heads.flag[place]:
         return Reason.BROKEN_RECORD, (
             f"the NULL area of the operation code is {int(heads.flag[place]):04X}, always 0000;"

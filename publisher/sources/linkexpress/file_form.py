@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from publisher.sources.linkexpress.types import Item
 SAMPLE = 1000
 """Records that are looked at."""
 _SAMPLE_BYTES = 1 << 20
+_BLOCKS = 10
 NO_ROWS_FILE = b"\xff\xff"
 """A full extract of zero rows where records have no LEN: all of the file (reference, section 2) [D]."""
 
@@ -73,20 +75,36 @@ def recognised(options: Options, data: Bytes, path: str) -> FileForm:
         if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:
             return FileForm("big", state="no-rows")
         return _of_one_length(options, data, path)
-    found = {order: _fitting(options, data, FileForm(order)) for order in _orders(options)}
-    order = max(found, key=lambda each: found[each])
-    if not found[order]:
-        raise FatalError(
-            f"{path}: no record fits the settings ({_settings(options)}); {_advice(options, data)}"
-        )
-    if len(found) > 1 and min(found.values()) * 10 > found[order]:
-        raise FatalError(
-            f"{path}: its records can be read in either byte order; set byte_order to the order of"
-            " the machine that extracted it (Windows, Linux: little; Solaris: big), or by BYTESWAP"
-        )
+    order = _order_of_lengths(options, data, path)
     known = FileForm(order, _logtype(options, data, order))
     first = framer(options, data, known, len(data)).heads(np.zeros(1, np.int64))
     return replace(known, state="no-rows") if int(first.table[0]) == -3 else known
+
+
+def _order_of_lengths(options: Options, data: Bytes, path: str) -> ByteOrder:
+    """The order in which headers and lengths make sense."""
+    orders = _orders(options)
+    found = {order: _fitting(options, data, FileForm(order)) for order in orders}
+    best = max(orders, key=lambda order: found[order])
+    if not found[best]:
+        raise FatalError(
+            f"{path}: no record fits the settings ({_settings(options)}); {_advice(options, data)}"
+        )
+    if len(orders) == 1 or min(found.values()) * 10 <= found[best]:
+        return best
+    begins = [order for order in orders if _begins(options, data, order)]
+    if len(begins) == 1:
+        return begins[0]
+    raise FatalError(
+        f"{path}: its records can be read in either byte order; set byte_order to the order of the"
+        " machine that extracted it (Windows, Linux: little; Solaris: big), or by BYTESWAP"
+    )
+
+
+def _begins(options: Options, data: Bytes, order: ByteOrder) -> bool:
+    """Whether the file begins with a whole record."""
+    finder = framer(options, data, FileForm(order), len(data))
+    return finder.exact(finder.one(0)) == 1
 
 
 def _orders(options: Options) -> tuple[ByteOrder, ...]:
@@ -114,12 +132,10 @@ def _logtype(options: Options, data: Bytes, order: ByteOrder) -> LogType | None:
 
 
 def _whole(options: Options, data: Bytes, known: FileForm) -> int:
-    """Records at the begin of a file whose items use them up."""
+    """Records at the begin of a file that are used up by their items."""
     sample = data[:_SAMPLE_BYTES]
     finder = framer(options, sample, known, len(sample))
-    for block in finder.blocks(0):
-        return len(block.offsets) if block.broken is None and block.heads.good.all() else 0
-    return 0
+    return max((finder.exact(block) for block in islice(finder.blocks(0), _BLOCKS)), default=0)
 
 
 def _of_one_length(options: Options, data: Bytes, path: str) -> FileForm:

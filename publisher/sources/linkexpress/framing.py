@@ -118,7 +118,7 @@ class Framer:
         mark_size = self.form.mark_size
         inside = at + mark_size <= self.stop
         safe = np.where(inside, at, 0)
-        if self.stop < self.form.size:  # too little to look at
+        if self.stop < mark_size:  # too little to look at
             nothing = np.zeros(len(at), np.int64)
             none = np.full(len(at), UNKNOWN, np.int64)
             return Heads(nothing, nothing, nothing, nothing, nothing, none, inside & False)
@@ -137,7 +137,10 @@ class Framer:
         return self._judged(at, found, is_mark & whole, whole)
 
     def _read(self, word: str, at: Offsets) -> Numbers:
-        return numbers_at(self.data, at, self._words[word]).astype(np.int64)
+        kind = self._words[word]
+        # a header that is cut is not good, whatever is found in its place
+        at = np.minimum(at, len(self.data) - kind.itemsize)
+        return numbers_at(self.data, at, kind).astype(np.int64)
 
     def _judged(self, at: Offsets, found: dict[str, Numbers], is_mark: Mask, whole: Mask) -> Heads:
         """Which table a header speaks of, and whether it is one that may stand there."""
@@ -200,6 +203,12 @@ class Framer:
         lengths = np.array(found, np.int64)
         offsets = at + np.concatenate([[0], np.cumsum(lengths)[:-1]]) if found else lengths
         return offsets.astype(np.int64), lengths
+
+    def exact(self, block: Block) -> int:
+        """How many records of a block use up their length."""
+        if block.broken is not None:
+            return 0
+        return int((self._used(block.offsets, block.heads) == block.lengths).sum())
 
     def _used(self, offsets: Offsets, heads: Heads) -> Numbers:
         """Bytes that the items of good records use up with their headers; -1 where they do not fit."""
