@@ -1,0 +1,84 @@
+"""Change files to documents through source and planner, against goldens typed from the rules.
+
+``change_table/story.csv`` (with its ``.dfm``) was written by hand from the reference; the documents in
+``change_table/story.xds`` follow the table of event types.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from lxml import etree
+
+from publisher.change import TALLY, Decision, Document
+from publisher.filters import Filter, FilterOptions
+from publisher.plan import Planner
+from publisher.records import changes_of
+from publisher.renderer import Naming, Renderer
+from publisher.sources.change_table.source import ChangeTable
+from publisher.sources.contract import Context
+from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
+from publisher.xds.values import ValueOptions, Values
+from tests.unit.event_log_files import OPEN
+
+HERE = Path(__file__).parent / "change_table"
+SOURCE = ChangeTable()
+
+
+def changes() -> pa.RecordBatch:
+    """The changes of the story in the order of a lane; none of its records is rejected."""
+    batches = []
+    for number, split in enumerate(SOURCE.splits([HERE / "story.csv"], 1)):
+        batches += list(SOURCE.read(split, number, Context(0, 1, OPEN)))
+    table = pa.Table.from_batches(batches)
+    table = table.filter(pa.compute.fill_null(pa.compute.not_equal(table["outcome"], TALLY), True))
+    assert table["outcome"].null_count == table.num_rows
+    keys = [(name, "ascending") for name in ("high", "low", "ordinal")]
+    return table.sort_by(keys).combine_chunks().to_batches()[0]
+
+
+def planned() -> tuple[list[Document], list[Decision]]:
+    filter_ = Filter(FilterOptions())
+    renderer = Renderer(
+        Naming("change-table", SOURCE.position_text),
+        DocumentOptions(),
+        Envelope(EnvelopeOptions()),
+        Values(ValueOptions()),
+        filter_,
+        OPEN,
+    )
+    planner = Planner(renderer, filter_)
+    batch = changes()
+    done = [planner.add(changes_of(batch, range(batch.num_rows))), planner.finish()]
+    documents = [document for part in done for group in part.documents for document in group]
+    return documents, [decision for part in done for decision in part.decisions]
+
+
+def operations(lines: list[str]) -> list[bytes]:
+    elements = [etree.fromstring(line) for line in lines]
+    return [
+        etree.tostring(operation, method="c14n")
+        for element in elements
+        for operation in element.findall("input/*") or [element]
+    ]
+
+
+def test_the_story_gives_its_documents() -> None:
+    documents, decisions = planned()
+    assert decisions == []
+    expected = (HERE / "story.xds").read_text("utf-8").splitlines()
+    assert operations([document.text for document in documents]) == operations(expected)
+
+
+def test_documents_are_named_by_change_seq() -> None:
+    documents, _ = planned()
+    assert [document.event_id.removeprefix("change-table:") for document in documents] == [
+        "20240318104726580000000000000000001",
+        "20240318104726580000000000000000003",
+        "20240318104726580000000000000000005",
+        "20240318104727000000000000000000006",
+        "20240318104727000000000000000000008",
+        "20240318104727000000000000000000008.1",
+        "20240318104727000000000000000000009",
+    ]

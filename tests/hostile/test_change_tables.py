@@ -1,0 +1,125 @@
+"""Change files that somebody will feed to the program some day, and what must come of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from publisher.change import Outcome
+from publisher.errors import FatalError
+from publisher.sources.snapshot_options import SnapshotOptions
+from tests.unit.change_table_files import csv_of, options, read, record, seq
+from tests.unit.event_log_files import Row
+
+ALL = range(10)
+GOOD: list[Row] = [
+    record(1, "I", ALL, idu="1", fname="Ann"),
+    record(2, "B", idu="1", fname="Ann"),
+    record(2, "U", [1], idu="1", fname="Eve"),
+    record(3, "D", [0], idu="1"),
+]
+MASK, SEQ, OPER = "header__change_mask", "header__change_seq", "header__change_oper"
+
+
+class Case(NamedTuple):
+    """A file: what it holds, and records and rejects that come of it, or why it is refused."""
+
+    name: str
+    content: str | bytes
+    records: int = 0
+    rejected: dict[str, int] = {}  # noqa: RUF012 - never changed
+    refused: str = ""
+
+
+def changed(*rows: Row, **values: str | None) -> str:
+    return csv_of([*GOOD, *(row | values for row in rows)])
+
+
+def every(name: str, value: str) -> str:
+    return csv_of([row | {name: value} for row in GOOD])
+
+
+ONE = record(4, "U", [1], idu="1", fname="x")
+CASES = [
+    Case("empty", "", refused="change_seq"),
+    Case("header only", csv_of(GOOD).splitlines()[0] + "\n"),
+    Case("one record", csv_of(GOOD[:1]), 1),
+    Case("no final line end", csv_of(GOOD)[:-1], 4),
+    Case("cut in a record", csv_of(GOOD)[:-30], 4, {"broken-record": 1}),
+    Case("byte order mark, CRLF", ("\ufeff" + csv_of(GOOD)).replace("\n", "\r\n"), 4),
+    Case("a field too many", csv_of(GOOD) + '"' + '","' * 17 + '"\n', 5, {"broken-record": 1}),
+    Case(
+        "no UTF-8",
+        csv_of(GOOD).encode().replace(b"Eve", b"\xe9ve"),
+        4,
+        {"broken-record": 1, "before-image-alone": 1},
+    ),
+    Case("unknown operation", changed(ONE, **{OPER: "X"}), 5, {"change-operation": 1}),
+    Case("letter against word", changed(ONE, **{OPER: "D"}), 5, {"change-operation": 1}),
+    Case(
+        "no operation at all",
+        changed(ONE, **{OPER: None, "header__operation": None}),
+        5,
+        {"change-operation": 1},
+    ),
+    Case("sequence as a float", changed(ONE, **{SEQ: "2.0240318104726E+34"}), 5, {"change-seq": 1}),
+    Case("sequence one short", changed(ONE, **{SEQ: seq(4)[1:]}), 5, {"change-seq": 1}),
+    Case("sequence one long", changed(ONE, **{SEQ: "0" + seq(4)}), 5, {"change-seq": 1}),
+    Case("sequences all NULL", every(SEQ, ""), 4, {"change-seq": 4}),
+    Case("mask beyond the table", changed(ONE, **{MASK: "FF" * 200}), 5, {"change-mask": 1}),
+    Case("huge mask", changed(ONE, **{MASK: "0" * 100_000 + "0100"}), 5),
+    Case("mask of a header column", changed(ONE, **{MASK: "0101"}), 5, {"change-mask": 1}),
+    Case("mask that is no hex", changed(ONE, **{MASK: "b'\\x01'"}), 5, {"change-mask": 1}),
+    Case("masks all of header columns", every(MASK, "01"), refused="header_columns"),
+    Case("masks all beyond", every(MASK, "FF" * 200), refused="header_columns"),
+    Case("key NULL", changed(ONE, idu=None), 5, {"table-key": 1}),
+    Case("no time", changed(ONE, header__timestamp="yesterday"), 5, {"event-time": 1}),
+    Case("year 0", changed(ONE, header__timestamp="0000-00-00 00:00:00"), 5, {"event-time": 1}),
+    Case("header twice", csv_of(GOOD).replace("header__operation", SEQ, 1), refused="twice"),
+    Case("other prefix", csv_of(GOOD).replace("header__", "hdr_"), refused="prefix"),
+    Case("before images only", csv_of([GOOD[1]]), 1, {"before-image-alone": 1}),
+    Case("the same update twice", changed(GOOD[2]), 5),
+    Case("the same before image twice", changed(GOOD[1]), 5, {"before-image-alone": 1}),
+]
+
+
+@pytest.mark.parametrize("block_size", [64, 1 << 20])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_hostile_input_gives_what_its_case_says(
+    tmp_path: Path, case: Case, block_size: int
+) -> None:
+    path = tmp_path / "usr__ct.csv"
+    content = case.content.encode() if isinstance(case.content, str) else case.content
+    path.write_bytes(content)
+    snapshot = SnapshotOptions(block_size=block_size)
+    if case.refused:
+        with pytest.raises(FatalError, match=case.refused) as refusal:
+            read(path, options(), snapshot)
+        assert str(path) in refusal.value.message
+        return
+    found = read(path, options(header_columns=7), snapshot)
+    assert sum(int(str(one["records"])) for one in found) == case.records
+    reasons = Counter(str(one["reason"]) for one in found if one["outcome"] == Outcome.REJECTED)
+    assert dict(reasons) == case.rejected
+
+
+def test_the_wrong_order_rejects_and_never_guesses(tmp_path: Path) -> None:
+    path = tmp_path / "usr__ct.csv"
+    path.write_text(csv_of(GOOD))
+    found = read(path, options(mask_order="lsb", header_columns=7, key_from_deletes=False))
+    assert [one["reason"] for one in found if one["outcome"]] == ["change-mask", "change-mask"]
+
+
+BROKEN_DFM = ["", "{", "[]", "{}", '{"dataInfo": {"columns": 3}}', '{"dataInfo": {"columns": [1]}}']
+
+
+@pytest.mark.parametrize("content", BROKEN_DFM)
+def test_metadata_that_cannot_be_read_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "usr__ct.csv"
+    path.write_text(csv_of(GOOD))
+    path.with_suffix(".dfm").write_text(content)
+    with pytest.raises(FatalError, match=r"usr__ct\.dfm"):
+        read(path)
