@@ -84,6 +84,8 @@ class Planner:
         self._waiting: list[Waiting] = []
         self._bytes_waiting = 0
         self._outbox = Outbox()
+        self._same: list[Change] = []
+        """Without polls: changes of one position, which is a record that stands there again."""
         self._held_before = (0, 0)
         """Documents and bytes that were held when the first of ``_waiting`` came: those that an open
         poll holds back, which no look-up sets free."""
@@ -94,7 +96,9 @@ class Planner:
             changes = self._filtered(changes)
         if self._polls is None:
             for change in changes:
-                self._close(ObjectPoll(change.rank, change.object, [change]))
+                if self._same and change.position != self._same[0].position:
+                    self._close_same()
+                self._same.append(change)
         else:
             for change in changes:
                 for poll in self._polls.add(change):
@@ -125,8 +129,20 @@ class Planner:
         if self._polls is not None:
             for poll in self._polls.rest():
                 self._close(poll)
+        self._close_same()
         self._ask()
         return self._take()
+
+    def _close_same(self) -> None:
+        same, self._same = self._same, []
+        if len(same) == 1:
+            self._close(ObjectPoll(same[0].rank, same[0].object, same))
+            return
+        objects: dict[Object, list[Change]] = {}
+        for change in same:
+            objects.setdefault(change.object, []).append(change)
+        for obj, changes in objects.items():
+            self._close(ObjectPoll(changes[0].rank, obj, changes))
 
     def _filtered(self, changes: Iterable[Change]) -> Iterator[Change]:
         for change in changes:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 from lxml import etree
 
-from publisher.change import TALLY, Decision, Document
+from publisher.change import TALLY, Decision, Document, Reason
 from publisher.filters import Filter, FilterOptions
 from publisher.plan import Planner
 from publisher.records import changes_of
@@ -26,10 +26,10 @@ HERE = Path(__file__).parent / "change_table"
 SOURCE = ChangeTable()
 
 
-def changes() -> pa.RecordBatch:
-    """The changes of the story in the order of a lane; none of its records is rejected."""
+def changes(*paths: Path) -> pa.RecordBatch:
+    """The changes of files in the order of a lane; none of their records is rejected."""
     batches = []
-    for number, split in enumerate(SOURCE.splits([HERE / "story.csv"], 1)):
+    for number, split in enumerate(SOURCE.splits(paths, 1)):
         batches += list(SOURCE.read(split, number, Context(0, 1, OPEN)))
     table = pa.Table.from_batches(batches)
     table = table.filter(pa.compute.fill_null(pa.compute.not_equal(table["outcome"], TALLY), True))
@@ -38,7 +38,7 @@ def changes() -> pa.RecordBatch:
     return table.sort_by(keys).combine_chunks().to_batches()[0]
 
 
-def planned() -> tuple[list[Document], list[Decision]]:
+def planned(*paths: Path) -> tuple[list[Document], list[Decision]]:
     filter_ = Filter(FilterOptions())
     renderer = Renderer(
         Naming("change-table", SOURCE.position_text),
@@ -49,7 +49,7 @@ def planned() -> tuple[list[Document], list[Decision]]:
         OPEN,
     )
     planner = Planner(renderer, filter_)
-    batch = changes()
+    batch = changes(*(paths or [HERE / "story.csv"]))
     done = [planner.add(changes_of(batch, range(batch.num_rows))), planner.finish()]
     documents = [document for part in done for group in part.documents for document in group]
     return documents, [decision for part in done for decision in part.decisions]
@@ -82,3 +82,15 @@ def test_documents_are_named_by_change_seq() -> None:
         "20240318104727000000000000000000008.1",
         "20240318104727000000000000000000009",
     ]
+
+
+def test_a_second_export_that_overlaps_publishes_nothing_twice(tmp_path: Path) -> None:
+    folder = tmp_path / "hr.people__ct"
+    folder.mkdir()
+    for name in ("1", "2"):
+        for suffix in (".csv", ".dfm"):
+            copied = (HERE / "story.csv").with_suffix(suffix).read_text("utf-8")
+            (folder / f"{name}{suffix}").write_text(copied, "utf-8")
+    documents, decisions = planned(folder)
+    assert [document.text for document in documents] == [one.text for one in planned()[0]]
+    assert [decision.reason for decision in decisions] == [Reason.DUPLICATE] * 7
