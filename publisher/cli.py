@@ -132,7 +132,12 @@ _database = click.option(
 _schema = click.option(
     "--schema", metavar="NAME", help="Schema of tables that the source names without one."
 )
-_format = click.option("--format", "format_", metavar="FORMAT", help="Source format: event-log.")
+_format = click.option(
+    "--format",
+    "format_",
+    metavar="FORMAT",
+    help="Source format: event-log, change-table, linkexpress.",
+)
 _status = click.option(
     "--status", metavar="N|any", help="Records to read: new ones (N), or all (any)."
 )

@@ -27,7 +27,7 @@ from publisher.polls import PollOptions
 from publisher.query_back import NO_DATABASE, Lookup, Refused, Row
 from publisher.records import changes_of, plain_values
 from publisher.renderer import Naming, Renderer
-from publisher.sources.contract import Context, Source
+from publisher.sources.contract import Context, DescribesTables, Source
 from publisher.sources.event_log_table import EventLogTable
 from publisher.sources.snapshots import Split
 from publisher.sources.tables import TableSplit
@@ -275,13 +275,16 @@ def planners_of(work: Work, number: int, resources: Resources) -> tuple[Planner,
     source = work.sources[number]
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
     filter_ = Filter(source.filters, held_after=held_after)
+    catalogue = resources.catalogue
+    if isinstance(source.source, DescribesTables):
+        catalogue = LayeredCatalogue(catalogue, JobCatalogue(source.source.tables()))
     renderer = Renderer(
         Naming(source.name, source.source.position_text, source.identifier_case),
         work.rules.documents,
         Envelope(work.rules.envelope),
         Values(work.rules.values),
         filter_,
-        resources.catalogue,
+        catalogue,
     )
     planner = Planner(
         renderer, filter_, polls=source.polls, lookup=resources.lookup, window=source.window

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from publisher.catalogue import Catalogue
+from publisher.catalogue import Catalogue, Table
 from publisher.change import Position
 from publisher.sources.snapshots import Split
 
@@ -62,3 +62,11 @@ class Source(Protocol):
 
     def raw(self, split: Split, row: int) -> str | None:
         """One record of a split as JSON text, read again; ``None`` where there is none."""
+
+
+@runtime_checkable
+class DescribesTables(Protocol):
+    """What a source is besides where its own settings say which columns tables have."""
+
+    def tables(self) -> tuple[Table, ...]:
+        """The tables.  Job file and database know better, where they say anything."""

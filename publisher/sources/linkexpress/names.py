@@ -90,13 +90,14 @@ class TableNames:
         return pa.array(np.array(found, np.int32))
 
 
-def names_of(table: ExtractedTable, catalogue: Catalogue, case: IdentifierCase) -> TableNames:
+def names_of(
+    table: ExtractedTable, schema: str | None, catalogue: Catalogue, case: IdentifierCase
+) -> TableNames:
     """The names of a table; the catalogue's spelling and kinds, else those of its definition."""
-    known = LayeredCatalogue(catalogue, JobCatalogue([table.known()])).table(
-        table.schema, table.name
-    )
+    own = table.known(schema)
+    known = LayeredCatalogue(catalogue, JobCatalogue([own])).table(own.schema, own.name)
     assert known is not None  # the definition knows it
-    schema = table.schema or known.schema
+    schema = own.schema or known.schema
     spelled = case.apply(table.name, known.name)
     if schema is not None:
         schema = case.apply(schema, known.schema)

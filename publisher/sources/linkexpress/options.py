@@ -67,10 +67,10 @@ class ExtractedTable:
         """Whether its records differ in length."""
         return self.logtype == "LITTLE" and any(item.type in VARIABLE for item in self.parsed())
 
-    def known(self) -> Table:
-        """What the definition says of the table."""
+    def known(self, schema: str | None = None) -> Table:
+        """What the definition says of the table; ``schema`` where it names none itself."""
         kinds = {item.name: item.kind for item in self.parsed()}
-        return Table(self.schema, self.name, self.key, kinds)
+        return Table(self.schema or schema, self.name, self.key, kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,8 @@ class Options:
     """What stands for a NULL of variable length in a LITTLE log: its length word, or nothing."""
     null_flags: Literal["strict", "lenient"] = "strict"
     """Whether NULL areas hold 0000 and FFFF only; lenient takes all but 0000 as NULL."""
+    schema: str | None = None
+    """Schema of tables that name none."""
     identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN
     """Case of table, schema and column names in keys and documents."""
 

@@ -52,7 +52,7 @@ class Linkexpress:
 
     def tables(self) -> tuple[Table, ...]:
         """What the extraction definitions say of the tables."""
-        return tuple(table.known() for table in self.options.tables)
+        return tuple(table.known(self.options.schema) for table in self.options.tables)
 
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
@@ -122,8 +122,8 @@ class Linkexpress:
         known = file_form(split.kind)
         place = Place(ctx.source, number, split.path, ctx.lanes)
         base = split.first - split.start - 1
-        case = self.options.identifier_case
-        names = tuple(names_of(table, ctx.catalogue, case) for table in self.options.tables)
+        case, schema = self.options.identifier_case, self.options.schema
+        names = tuple(names_of(t, schema, ctx.catalogue, case) for t in self.options.tables)
         if known.state == "no-rows" and not form_of(self.options).has_length:
             yield from no_rows(place, base + 1, names[0].table)
             return
