@@ -75,7 +75,8 @@ class KafkaClients:
     def producer(self, own: Mapping[str, Any]) -> Producer:
         """A producer; ``own`` are settings that win."""
         options = self.options
-        defaults: dict[str, Any] = {"queue.buffering.max.kbytes": 65_536}
+        # whoever waits for documents flushes: until then batches may fill
+        defaults: dict[str, Any] = {"queue.buffering.max.kbytes": 65_536, "linger.ms": 100}
         fixed = {
             "enable.idempotence": True,
             "acks": "all",
