@@ -14,9 +14,12 @@ from publisher.errors import SettingsError, UsageError
 from publisher.job_file import SECTIONS, Overrides, defaults, load
 from publisher.keys import IdentifierCase
 from publisher.settings import Settings
+from publisher.sources.registry import SOURCES
 
 Job = Callable[..., Settings]
 SECRET = "Tr0ub4dor"
+*_FIRST, _LAST = (f"'{name}'" for name in SOURCES)
+FORMATS = f"{', '.join(_FIRST)} or {_LAST}"
 
 
 @pytest.fixture
@@ -167,7 +170,7 @@ columns.idu = "number"
         ),
         (
             '[source]\nformat = "csv"',
-            "[source] format: should be 'event-log', not \"csv\" (line 2)",
+            f'[source] format: should be {FORMATS}, not "csv" (line 2)',
         ),
         (
             '[[tables]]\nname = "x"',
@@ -306,7 +309,7 @@ class TestCommandLine:
             "--status: should be 'N' or 'any', not \"S\"",
             "--lanes: should be greater than or equal to 1, not 0",
         ]
-        with pytest.raises(SettingsError, match=r"^--format: should be 'event-log', not \"csv\"$"):
+        with pytest.raises(SettingsError, match=f'^--format: should be {FORMATS}, not "csv"$'):
             defaults(Overrides(format="csv"))
 
     def test_a_replay_takes_the_one_source_that_fits(self, job: Job) -> None:
