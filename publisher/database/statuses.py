@@ -73,7 +73,7 @@ _TAKE_LONG_LISTS = ("sqlite", "mysql", "mariadb")
 
 
 _LOCK_TIMEOUT = "30s"
-_IDLE_TIMEOUT = "15s"
+_IDLE_SECONDS = 15
 """An instance that is halted in a transaction lets its rows go to the one that takes over."""
 
 
@@ -221,11 +221,8 @@ class StatusWriter:
             # MariaDB locks gaps above this level, where others insert
             connection.execution_options(isolation_level="READ COMMITTED")
         with connection.begin():
-            if dialect == "postgresql":
-                # as the others do; while we wait, others wait for us
-                connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'"))
-                idle = "idle_in_transaction_session_timeout"
-                connection.execute(text(f"SET LOCAL {idle} = '{_IDLE_TIMEOUT}'"))
+            for setting in _limits(connection):
+                connection.execute(text(setting))
             yield
 
     def _change(self, connection: Connection, letter: str, where: ColumnElement[bool]) -> int:
@@ -294,6 +291,17 @@ class StatusWriter:
         except DBAPIError as error:
             name = self._log.relation.table.name
             raise fatal(self._database, error, f"Writing the status into table {name}") from error
+
+
+def _limits(connection: Connection) -> Iterator[str]:
+    """How long a transaction waits for others, and others for one that is halted."""
+    if connection.dialect.name == "postgresql":
+        # as the others do; while we wait, others wait for us
+        yield f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'"
+        yield f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'"
+    elif getattr(connection.dialect, "is_mariadb", False):
+        # MySQL has no such setting
+        yield f"SET SESSION idle_write_transaction_timeout = {_IDLE_SECONDS}"
 
 
 def _quoted(letter: str) -> ColumnElement[str]:

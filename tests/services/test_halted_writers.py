@@ -1,0 +1,59 @@
+"""Whoever is halted while it writes statuses lets the rows go; its own try is repeated and told."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from sqlalchemy import Connection
+
+from publisher.acknowledge.rows import log_table
+from publisher.database import Database, statuses
+from publisher.errors import FatalError
+from publisher.sources.event_log import Options
+from tests.services.databases import Place
+
+IDS = np.arange(1, 4)
+LETTERS = np.full(3, ord("S"), np.uint8)
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+def test_rows_of_a_halted_writer_are_free_again(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place: Place = request.getfixturevalue("postgres" if kind == "postgresql" else "mariadb")
+    monkeypatch.setattr(statuses, "_IDLE_SECONDS", 1)
+    place.execute(
+        "CREATE TABLE log (record_id INTEGER PRIMARY KEY, status CHAR(1))",
+        "INSERT INTO log VALUES (1, 'N'), (2, 'N'), (3, 'N')",
+    )
+    change = statuses.StatusWriter._change
+    begun: list[int] = []
+
+    def halted(
+        writer: statuses.StatusWriter, connection: Connection, letter: str, where: object
+    ) -> int:
+        changed = change(writer, connection, letter, where)  # type: ignore[arg-type]
+        if not begun:
+            begun.append(changed)
+            time.sleep(2)  # its transaction is gone when it wakes up
+            with Database(place.database().options, writing=True) as newer:
+                assert written(newer) == {"S": 3}
+        return changed
+
+    def still_mine() -> None:
+        if begun:
+            raise FatalError("a newer one has begun")
+
+    monkeypatch.setattr(statuses.StatusWriter, "_change", halted)
+    with Database(place.database().options, writing=True) as database:
+        log = log_table(database, "log", Options())
+        with pytest.raises(FatalError, match="a newer one has begun"):
+            statuses.StatusWriter(database, log, still_mine).write(IDS, LETTERS)
+    assert begun == [3]
+
+
+def written(database: Database) -> dict[str, int]:
+    log = log_table(database, "log", Options())
+    return dict(statuses.StatusWriter(database, log, lambda: None).write(IDS, LETTERS))
