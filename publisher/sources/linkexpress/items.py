@@ -29,6 +29,8 @@ _NUMBERS = {
     "REAL": "single",
     "DOUBLE PRECISION": "double",
 }
+_SHORT = 256
+"""Bytes of an area of variable items that is looked at whole."""
 _IDENTICAL = bytes(range(128)).decode("ascii")
 
 
@@ -131,7 +133,11 @@ class ItemReader:
         wrong = sizes > self.layout.capacity(item)
         if item.type == "BLOB" and head == 8:  # the reserved word is 00000000
             wrong |= numbers_at(data, at, np.dtype("<u4")) != 0
-        ends = at + head + np.where(wrong, 0, sizes)
+        sizes[wrong] = 0
+        plain = self._plain_texts(data, at + head, sizes, item)
+        if plain is not None:
+            return Column(plain, wrong)
+        ends = at + head + sizes
         view = memoryview(data.data)
         values = (
             bytes(view[a:b]) for a, b in zip((at + head).tolist(), ends.tolist(), strict=True)
@@ -144,6 +150,19 @@ class ItemReader:
         codec = self.options.national_codec if item.type in NATIONAL else self.options.codec
         texts, bad = decoded(values, codec)
         return Column(texts, wrong | bad)
+
+    def _plain_texts(self, data: Bytes, at: Offsets, sizes: Offsets, item: Item) -> pa.Array | None:
+        """The values of a variable item where all of them are ASCII and short, else ``None``."""
+        width = self.layout.capacity(item)
+        if item.type != "CHARACTER VARYING" or width > _SHORT or not _plain_in(self.options.codec):
+            return None
+        if not len(at) or int(at.max()) + width > len(data):
+            return None
+        areas = areas_at(data, at, width)
+        keep = np.arange(width) < sizes[:, None]
+        if bool((areas[keep] > 0x7F).any()):
+            return None
+        return strings(areas, keep)
 
     def _moment(self, areas: Bytes, item: Item) -> Column:
         """DATE, TIME, TIMESTAMP as ``yyyy-mm-dd hh:mm:ss``."""
