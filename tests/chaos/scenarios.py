@@ -13,7 +13,7 @@ from pathlib import Path
 from publisher.errors import UnreachableError
 from tests.chaos.kills import BETWEEN, Killer, job_file
 from tests.chaos.known_log import KnownLog, judged, texts
-from tests.chaos.marks import PHASES, TRANSACTION, Marks
+from tests.chaos.marks import PHASES, TRANSACTION, WRITTEN, Marks
 from tests.services.kafka import KafkaCluster
 from tests.services.topics import Topics
 
@@ -137,6 +137,7 @@ class KillsToKafka:
         verdict = Verdict("publisher killed, to Kafka")
         verdict.kills(killing.kills)
         verdict.figures["kills in an open transaction"] = killing.kills[TRANSACTION]
+        verdict.figures["kills with rows half acknowledged"] = killing.kills[WRITTEN]
         verdict.topic(self.topics, topic, log.counts)
         verdict.statuses(log)
         return verdict
