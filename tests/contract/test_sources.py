@@ -24,6 +24,7 @@ from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.snapshots import Split
 from tests.unit.change_table_files import HEADERS, csv_of
 from tests.unit.change_table_files import record as change
+from tests.unit.change_table_files import seq as change_seq
 from tests.unit.change_table_files import write as write_changes
 from tests.unit.event_log_files import Row, Tables, csv_text, event, write
 from tests.unit.linkexpress_files import (
@@ -134,6 +135,7 @@ CHANGE_TABLE = ChangeTableOptions(
     source_table="indirect.usr", binary_text="hex", mask_order="msb", header_columns=7
 )
 NO_USER = frozenset({"perpetrator"})
+SMALL_BLOCKS = SnapshotOptions(block_size=64)
 
 
 def changes_in_lines(path: Path) -> Path:
@@ -218,6 +220,45 @@ SAMPLES += [
         NO_TIME,
     ),
 ]
+
+IMAGE = {"idu": 1, "fname": "Ann", "lname": None, "photo": None}
+MESSAGES = [
+    ("INSERT", 1, IMAGE, None, {}),
+    ("UPDATE", 2, IMAGE | {"fname": "Eve"}, IMAGE, {"changeMask": "02"}),
+    ("UPDATE", 3, IMAGE | {"idu": 2}, IMAGE, {"changeMask": "01"}),
+    ("UPDATE", 4, IMAGE, None, {"changeMask": "80"}),
+    ("REFRESH", None, IMAGE, None, {}),
+    ("DELETE", 5, None, IMAGE | {"idu": 2}, {}),
+]
+
+
+def messages(path: Path) -> Path:
+    lines = []
+    for operation, number, data, before, masks in MESSAGES:
+        headers = {
+            "operation": operation,
+            "changeSequence": None if number is None else change_seq(number),
+            "timestamp": "2023-03-21T21:34:19.511",
+            "transactionId": "0A",
+            "schema": "indirect",
+            "table": "usr",
+            **masks,
+        }
+        lines.append(json.dumps({"data": data, "beforeData": before, "headers": headers}) + "\n")
+    path.write_text("".join(lines))
+    return path
+
+
+SAMPLES.append(
+    Sample(
+        "messages.jsonl",
+        ChangeTable(ChangeTableOptions(layout="messages", mask_order="msb"), SMALL_BLOCKS),
+        messages,
+        6,
+        count_json,
+        NO_USER,
+    )
+)
 
 
 def test_every_format_has_a_sample() -> None:

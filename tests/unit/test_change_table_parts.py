@@ -218,3 +218,26 @@ def test_a_file_read_twice_gives_each_change_twice(tmp_path: Path) -> None:
 def test_headers_and_sequences_of_the_builder_are_the_documented_ones() -> None:
     assert len(seq_text(1)) == 35
     assert len(HEADERS) == 7
+
+
+ANY_SEQ = st.tuples(
+    st.one_of(GOOD_SEQ.map(lambda part: part[0]), st.just(2024031810472600)),
+    st.one_of(st.integers(0, (1 << 63) - 1), st.integers(10**15, 10**15 + 1000)),
+)
+
+
+@given(st.lists(ANY_SEQ, min_size=1))
+def test_ranks_keep_the_order_of_sequences(parts: list[tuple[int, int]]) -> None:
+    high, low = (np.array(column, np.int64) for column in zip(*sorted(parts), strict=True))
+    for ranking in (seq.Ranking(), seq.Ranking.of(int(low.min()), int(low.max()))):
+        ranks = ranking.ranks(high, low)
+        assert (np.diff(ranks) >= 0).all()
+        assert (ranks >= 0).all()
+
+
+def test_the_changes_of_one_moment_have_ranks_of_their_own() -> None:
+    low = np.arange(10**18, 10**18 + 200_000)
+    ranks = seq.Ranking.of(int(low[0]), int(low[-1])).ranks(
+        np.full(len(low), 2024031810472600), low
+    )
+    assert (np.diff(ranks) == 1).all()

@@ -77,7 +77,7 @@ def decided(evidence: Evidence, choices: list[Reading], width: int, where: str) 
     """
     if not evidence.any or len(choices) == 1:
         return choices[0]
-    left = _possible(evidence, choices, width)
+    left = _possible(evidence, choices, width) or _told(evidence, choices, width)
     if not left:
         left = _told(evidence, [*_wider(choices)], width)
         if len(left) != 1:
@@ -104,8 +104,8 @@ def refuse(left: list[Reading], where: str) -> FatalError:
 
 def possible(evidence: Evidence, choices: list[Reading], width: int) -> list[Reading]:
     """The readings that nothing speaks against."""
-    left = _possible(evidence, choices, width)
-    return _told(evidence, left, width) or left
+    left = _possible(evidence, choices, width) or choices
+    return _told(evidence, left, width) or _possible(evidence, choices, width)
 
 
 def _possible(evidence: Evidence, choices: list[Reading], width: int) -> list[Reading]:

@@ -31,7 +31,7 @@ from publisher.sources.change_table.layout import Layout
 from publisher.sources.change_table.mask import MaskProblem
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.rows import RAW, Operation, Rows
-from publisher.sources.change_table.seq import Flags, Integers
+from publisher.sources.change_table.seq import Flags, Integers, Ranking
 from publisher.sources.change_table.values import Columns
 from publisher.sources.columns import times
 from publisher.sources.event_log_names import Fault, Key, Names
@@ -88,6 +88,7 @@ class Meaning:
         columns: Columns,
         names: Names,
         options: Options,
+        ranking: Ranking,
     ) -> None:
         self._place = place
         self._layout = layout
@@ -97,6 +98,7 @@ class Meaning:
         self._columns = columns
         self._keys = Keys(key, columns, names)
         self._options = options
+        self._ranking = ranking
         self._spelled = pa.array([columns.name(name) for name in layout.data], pa.string())
 
     def records(self, joined: Joined) -> Iterator[pa.RecordBatch]:
@@ -128,7 +130,7 @@ class Meaning:
             source=self._place.source,
             lane=record_lanes(self._place, numbers),
             part=pa.array(np.where(placed, "", self._place.name), pa.string()),
-            rank=high,
+            rank=np.where(placed, self._ranking.ranks(high, rows.low[which]), numbers),
             high=high,
             low=np.where(placed, rows.low[which], 0),
             ordinal=0,
@@ -334,7 +336,7 @@ class Meaning:
             source=self._place.source,
             lane=pa.array([key.lane for key in keys], pa.int32()),
             part="",
-            rank=rows.high[which],
+            rank=self._ranking.ranks(rows.high[which], rows.low[which]),
             high=rows.high[which],
             low=rows.low[which],
             split=self._place.split,

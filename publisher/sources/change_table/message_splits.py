@@ -18,6 +18,7 @@ from publisher.sources.change_table.layout import named
 from publisher.sources.change_table.meaning import Meaning
 from publisher.sources.change_table.messages import Message, Shape
 from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.seq import Ranking
 from publisher.sources.change_table.survey import Found
 from publisher.sources.change_table.values import Columns, key_of
 from publisher.sources.contract import Context
@@ -141,6 +142,7 @@ class _Reader:
                 columns,
                 self._names,
                 self._options,
+                Ranking(),
             )
             self._meanings[shape] = meaning
         joined = messages.joined_of(same, layout)

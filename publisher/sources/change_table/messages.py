@@ -242,6 +242,8 @@ def _agreed(evidence: dict[int, Evidence], options: Options, where: str) -> Read
         dict.fromkeys(r._replace(headers=0) for r in readings(options, 0, partition=False))
     )
     left = choices
+    if len(choices) == 1:
+        return choices[0]
     for width, one in known.items():
         left = [reading for reading in left if reading in possible(one, choices, width)]
     if not left:

@@ -178,7 +178,9 @@ class Reader:
         key = key_of(layout, found.key, known.key if known else (), options, place.file)
         self.text = columns.text
         self._window = found.window
-        self._meaning = Meaning(place, layout, found.reading, key, columns, names, options)
+        self._meaning = Meaning(
+            place, layout, found.reading, key, columns, names, options, found.ranking
+        )
 
     def batches(
         self, frames: Iterator[Frame], strays: Strays | None = None

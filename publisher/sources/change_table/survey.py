@@ -30,7 +30,8 @@ from publisher.sources.change_table.layout import Layout
 from publisher.sources.change_table.mask import MaskProblem
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.rows import Operation, Rows
-from publisher.sources.change_table.seq import Flags, Integers
+from publisher.sources.change_table.seq import Flags, Integers, Ranking
+from publisher.sources.columns import LARGEST
 from publisher.sources.snapshots import Split
 
 PAIRS_COMPARED = 2_000
@@ -47,6 +48,9 @@ class Found:
     """How masks are read; without an order there are none."""
     key: list[str] = field(default_factory=list)
     """Key columns that the masks of deletes show."""
+    least: int = 0
+    shift: int = Ranking().shift
+    """How change numbers go into ranks."""
     window: int = 0
     """Distance in row numbers of an UPDATE and its before image."""
     given: list[int] = field(default_factory=list)
@@ -60,6 +64,11 @@ class Found:
     def reading(self) -> Reading | None:
         """How masks are read, ``None`` where there are none."""
         return None if self.order is None else Reading(self.order, self.headers)  # type: ignore[arg-type]
+
+    @property
+    def ranking(self) -> Ranking:
+        """How change numbers go into ranks."""
+        return Ranking(self.least, self.shift)
 
     def text(self) -> str:
         """As JSON."""
@@ -124,6 +133,8 @@ class Pairs:
         self._dropped = False
         self.window = 0
         self.any_before = False
+        self.least, self.greatest = LARGEST, 0
+        """Of the change numbers."""
         self.strays: list[tuple[int, int, int, int]] = []
         """Split and row of the UPDATE, split and row of its before image."""
 
@@ -132,6 +143,10 @@ class Pairs:
         which = np.flatnonzero(
             rows.placed & np.isin(rows.operations, (Operation.UPDATE, Operation.BEFORE_IMAGE))
         )
+        numbers = rows.low[rows.placed]
+        if len(numbers):
+            self.least = min(self.least, int(numbers.min()))
+            self.greatest = max(self.greatest, int(numbers.max()))
         before = rows.operations[which] == Operation.BEFORE_IMAGE
         self.any_before = self.any_before or bool(before.any())
         new = _Open(
@@ -329,7 +344,11 @@ def _compared(rows: Rows, layout: Layout) -> Iterator[tuple[str, int]]:
 def _told(splits: list[Split], shared: list[Found], pairs: Pairs) -> list[Split]:
     """The splits, each with what its task has to know."""
     window = pairs.window if pairs.any_before else 0
-    own = [replace(found, window=window, given=[], taking=[], from_=[]) for found in shared]
+    ranking = Ranking.of(pairs.least, max(pairs.least, pairs.greatest))
+    own = [
+        replace(found, **ranking._asdict(), window=window, given=[], taking=[], from_=[])
+        for found in shared
+    ]
     for u_split, u_row, b_split, b_row in sorted(pairs.strays):
         own[b_split].given.append(b_row)
         plain = {k: v for k, v in asdict(splits[b_split]).items() if k != "found"}
