@@ -17,7 +17,7 @@ from publisher.bulk import Bulk
 from publisher.bulk.rows import Numbers
 from publisher.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.change import TALLY, Decision, Outcome, Reason
-from publisher.database import Database, DatabaseOptions
+from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.database.lookup import DatabaseLookup
 from publisher.filters import Filter, FilterOptions, Window
 from publisher.journal.lane import LaneFiles, LaneResult
@@ -92,7 +92,7 @@ class Resources:
         self.catalogue: Catalogue = job
         self.lookup: Lookup = NO_DATABASE
         if self._database is not None:
-            self.catalogue = LayeredCatalogue(job, self._database.catalogue())
+            self.catalogue = LayeredCatalogue(job, catalogue_of(self._database))
             self.lookup = DatabaseLookup(self._database, text_of)
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 ``lookup`` (rows by key) is imported by itself: it stands above ``publisher.query_back``.
 """
 
-from publisher.database.catalogue import DatabaseCatalogue, Relation
+from publisher.database.catalogue import DatabaseCatalogue, Relation, catalogue_of
 from publisher.database.connection import Database, DatabaseOptions
 
-__all__ = ["Database", "DatabaseCatalogue", "DatabaseOptions", "Relation"]
+__all__ = ["Database", "DatabaseCatalogue", "DatabaseOptions", "Relation", "catalogue_of"]

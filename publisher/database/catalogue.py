@@ -146,6 +146,17 @@ class DatabaseCatalogue:
         return self._folds
 
 
+_KEPT = "catalogue"
+
+
+def catalogue_of(database: Database) -> DatabaseCatalogue:
+    """What is known of a database's tables, read once for each table."""
+    found: DatabaseCatalogue | None = database.kept.get(_KEPT)
+    if found is None:
+        found = database.kept[_KEPT] = DatabaseCatalogue(database)
+    return found
+
+
 def _place(inspector: Inspector, schema: str | None, folds: bool) -> str | None:
     """The schema as the database has it."""
     if inspector.dialect.name == "sqlite":

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 from urllib.parse import quote
 
 from annotated_types import Ge, Le
@@ -19,9 +19,6 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 
 from publisher.database import failures, urls
 from publisher.errors import FatalError, SettingsError, UnreachableError
-
-if TYPE_CHECKING:
-    from publisher.database.catalogue import DatabaseCatalogue
 
 T = TypeVar("T")
 
@@ -62,13 +59,14 @@ class Database:
         self.writing = writing
         self.url: URL = urls.complete(options.url, options.url_env)
         self._engine: Engine | None = None
-        self._catalogue: DatabaseCatalogue | None = None
+        self.kept: dict[str, Any] = {}
+        """What others keep for as long as this object lives; never sent to tasks."""
 
     def __repr__(self) -> str:
         return f"Database({self.name})"
 
     def __getstate__(self) -> dict[str, Any]:
-        made_late = {"_engine": None, "_catalogue": None}
+        made_late: dict[str, Any] = {"_engine": None, "kept": {}}
         return {"options": self.options, "url": self.url, "writing": self.writing, **made_late}
 
     @property
@@ -84,14 +82,6 @@ class Database:
             # where nobody closes us
             weakref.finalize(self, self._engine.dispose)
         return self._engine
-
-    def catalogue(self) -> DatabaseCatalogue:
-        """What is known of the database's tables, read once for each table."""
-        from publisher.database.catalogue import DatabaseCatalogue  # noqa: PLC0415 - it knows us
-
-        if self._catalogue is None:
-            self._catalogue = DatabaseCatalogue(self)
-        return self._catalogue
 
     def run(self, work: Callable[[Connection], T]) -> T:
         """What ``work`` gives on a connection; done again from its start when that is lost.

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from publisher import keys
 from publisher.change import Object, Reason
-from publisher.database import failures, statements
+from publisher.database import catalogue_of, failures, statements
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, fatal
 from publisher.database.statements import Query, Values
@@ -87,7 +87,7 @@ class DatabaseLookup:
             raise _RefusedError(Reason.DATABASE_REFUSED, detail) from None
 
     def _query(self, schema: str | None, name: str, columns: tuple[str, ...]) -> Query | Refused:
-        relation = self._database.catalogue().relation(schema, name)
+        relation = catalogue_of(self._database).relation(schema, name)
         if relation is None:
             where = f" in schema {schema!r}" if schema is not None else ""
             return Refused(

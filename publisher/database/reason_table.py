@@ -35,6 +35,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 
+from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database, fatal
 from publisher.errors import FatalError
 
@@ -89,7 +90,7 @@ class ReasonTable:
         return self._made
 
     def _found(self) -> Table | None:
-        catalogue = self._database.catalogue()
+        catalogue = catalogue_of(self._database)
         found = catalogue.relation(None, self._name)
         schema, _, name = self._name.rpartition(".")
         if found is None and schema:

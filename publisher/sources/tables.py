@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlalchemy import ColumnClause, Connection, column, quoted_name, types
 from sqlalchemy.exc import DBAPIError
 
-from publisher.database import Database, Relation, copy
+from publisher.database import Database, Relation, catalogue_of, copy
 from publisher.database.connection import fatal
 from publisher.database.statements import selected
 from publisher.errors import FatalError
@@ -144,7 +144,7 @@ def read(
 
 def relation_of(database: Database, table: LiveTable) -> Relation:
     """The table as statements need it.  Raises ``FatalError`` where there is none."""
-    catalogue = database.catalogue()
+    catalogue = catalogue_of(database)
     found = catalogue.relation(table.schema, table.name)
     if found is None and table.schema is None and "." in table.name:
         schema, _, name = table.name.partition(".")

@@ -39,6 +39,10 @@ _MESSAGES = (
 """What only Spark notices, and what to do about it."""
 
 
+class EngineError(Exception):
+    """An error of Spark that nobody has foreseen, as text."""
+
+
 class TaskError(Exception):
     """An error of the program in the form that survives the way to the driver."""
 
@@ -59,9 +63,12 @@ def decoded() -> Iterator[None]:
         yield
     except Exception as error:
         meant = decode(error)
-        if meant is None:
-            raise
-        raise meant from error
+        if meant is not None:
+            raise meant from error
+        if "Py4J" in type(error).__name__:
+            # its text is asked of the JVM, which may be gone when somebody wants to read it
+            raise EngineError(str(error)) from None
+        raise
 
 
 def encode(error: BaseException) -> TaskError:

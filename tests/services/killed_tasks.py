@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.dispatch.kafka_dead_letters import DeadLetters
 from publisher.dispatch.kafka_lane import LaneSending, LaneSent
 from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.dispatch.kafka_records import Batch, LaneDocuments
@@ -65,8 +66,9 @@ def main() -> None:
         sink.dispatch(journal, manifest, report(journal, manifest))
 
 
-def killed(made: LaneDocuments) -> Killed:
+def killed(made: LaneDocuments | DeadLetters) -> Killed:
     """The same documents, but not for the first attempt."""
+    assert isinstance(made, LaneDocuments)
     return Killed(made.lane, made.root, made.documents, made.sources, made.template)
 
 

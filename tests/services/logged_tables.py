@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from publisher.catalogue import Kind
 from publisher.change import TALLY, Change, Object
-from publisher.database import Database
+from publisher.database import Database, catalogue_of
 from publisher.database.lookup import DatabaseLookup
 from publisher.database.triggers import Refs, Style, TableRef, install, plan
 from publisher.keys import format_key
@@ -218,7 +218,7 @@ def read_log(database: Database, after: int = 0, table: str = LOG) -> list[Chang
     changes: list[Change] = []
     with source.opened(1) as splits:
         for split in splits:
-            for batch in source.read(split, 0, Context(0, 1, database.catalogue())):
+            for batch in source.read(split, 0, Context(0, 1, catalogue_of(database))):
                 outcomes = set(batch.column("outcome").to_pylist())
                 if outcomes != {TALLY}:
                     assert outcomes <= {None}, batch.column("detail").to_pylist()
@@ -279,7 +279,7 @@ class Model:
 
     def check(self, logged: Logged) -> None:
         """Every row of the table is known as it is, and no other."""
-        table = self._database.catalogue().table(None, logged.table)
+        table = catalogue_of(self._database).table(None, logged.table)
         assert table is not None
         values = Values(ValueOptions(time_syntax=2))
         shown: dict[str, Callable[[str], object]] = {

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from publisher.catalogue import Kind
 from publisher.change import Object, Reason
-from publisher.database import Database
+from publisher.database import Database, catalogue_of
 from publisher.database.lookup import DatabaseLookup
 from publisher.database.statements import InListQuery, JoinQuery
 from publisher.errors import FatalError
@@ -85,7 +85,7 @@ def test_key_beyond_the_type_is_refused_alone_or_found_absent(place: Place) -> N
 def test_views_are_read_by_the_columns_that_the_key_names(place: Place) -> None:
     usr(place)
     database = place.database()
-    view = database.catalogue().table(None, "view_usr")
+    view = catalogue_of(database).table(None, "view_usr")
     assert view is not None
     assert view.key == ()
     assert list(view.columns) == ["pk_idu", "fname"]
@@ -104,7 +104,7 @@ def test_several_rows_of_a_key_are_refused(place: Place) -> None:
 
 def test_catalogue_tells_kinds_and_key(place: Place) -> None:
     usr(place)
-    table = place.database().catalogue().table(None, "usr")
+    table = catalogue_of(place.database()).table(None, "usr")
     assert table is not None
     assert table.key == ("idu",)
     assert table.complete
@@ -117,7 +117,7 @@ def test_catalogue_tells_kinds_and_key(place: Place) -> None:
 def test_unknown_tables_and_columns_are_refused(place: Place) -> None:
     usr(place)
     database = place.database()
-    assert database.catalogue().table(None, "nothing") is None
+    assert catalogue_of(database).table(None, "nothing") is None
     (no_table,) = ask(database, "nothing", "idu=1")
     no_column, no_key = ask(database, "usr", "idx=1", "idu")
     assert isinstance(no_table, Refused)
@@ -129,7 +129,7 @@ def test_unknown_tables_and_columns_are_refused(place: Place) -> None:
 
 def test_names_are_found_in_any_case_where_the_database_folds_them(place: Place) -> None:
     usr(place)
-    table = place.database().catalogue().table(None, "USR")
+    table = catalogue_of(place.database()).table(None, "USR")
     if place.kind == "mariadb":
         assert table is None
     else:
@@ -144,7 +144,7 @@ def test_compound_keys_in_any_order(place: Place) -> None:
         "INSERT INTO part VALUES (1, 'x', 'one'), (1, 'y', 'two'), (2, 'x', 'three')",
     )
     database = place.database()
-    table = database.catalogue().table(None, "part")
+    table = catalogue_of(database).table(None, "part")
     assert table is not None
     assert table.key == ("a", "b")
     answers = ask(database, "part", "a=1+b=y", "b=x+a=02", "a=2+b=y", "a=1+b=x")
@@ -205,7 +205,7 @@ def test_one_statement_for_each_table_and_lot(place: Place) -> None:
 def test_tables_are_described_once(place: Place) -> None:
     usr(place)
     database = place.database()
-    catalogue = database.catalogue()
+    catalogue = catalogue_of(database)
     first = catalogue.table(None, "usr")
     place.execute("DROP VIEW view_usr", "DROP TABLE usr")
     assert catalogue.table(None, "usr") is first
@@ -293,7 +293,7 @@ def test_domains_and_padding_of_postgresql(postgres: Place) -> None:
         "INSERT INTO t VALUES ('ab', 'x', '{1,2}')",
     )
     database = postgres.database()
-    table = database.catalogue().table(None, "t")
+    table = catalogue_of(database).table(None, "t")
     assert table is not None
     assert table.padded == {"k", "c"}
     assert values(ask(database, "t", "k=ab")[0]) == ("ab  ", "x  ", "{1,2}")
@@ -309,13 +309,13 @@ def test_schemas_of_postgresql(postgres: Place) -> None:
     )
     database = postgres.database(schema="indirect")
     for catalogue, schema in (
-        (database.catalogue(), None),
-        (postgres.database().catalogue(), "INDIRECT"),
+        (catalogue_of(database), None),
+        (catalogue_of(postgres.database()), "INDIRECT"),
     ):
         table = catalogue.table(schema, "usr")
         assert table is not None
         assert table.schema == "indirect"
-    assert postgres.database().catalogue().table(None, "usr") is None
+    assert catalogue_of(postgres.database()).table(None, "usr") is None
     assert values(ask(database, "usr", "idu=1")[0]) == ("1",)
     postgres.execute("DROP SCHEMA indirect CASCADE")
 
@@ -385,7 +385,7 @@ def test_server_made_text_is_that_of_the_plain_way(postgres: Place) -> None:
         " (3, 'b', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
     )
     database = postgres.database()
-    relation = database.catalogue().relation(None, "t")
+    relation = catalogue_of(database).relation(None, "t")
     assert relation is not None
     queries = [
         way(database.engine.dialect, relation, columns, text_of)

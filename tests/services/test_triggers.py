@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from publisher.database import catalogue_of
 from publisher.database.triggers import Plan, Refs, Statement, Style, TableRef, install, plan
 from publisher.errors import FatalError, UsageError
 from publisher.keys import quote
@@ -221,7 +222,7 @@ def test_a_failure_in_the_middle_leaves_nothing_or_says_what(place: Place) -> No
     words = kept if place.kind == "mariadb" else "nothing was changed"
     with pytest.raises(FatalError, match=f"trigger z failed on .*; {words}.*start the same"):
         install(database, wrong)
-    there = place.database().catalogue().table(None, "event_log")
+    there = catalogue_of(place.database()).table(None, "event_log")
     assert (there is not None) == (place.kind == "mariadb")
     install(database, made)
     place.execute("INSERT INTO usr (idu) VALUES (1)")

@@ -18,7 +18,7 @@ from publisher.errors import (
     SettingsError,
     UnreachableError,
 )
-from publisher.spark.task_errors import decode, decoded, encode, encoded
+from publisher.spark.task_errors import EngineError, decode, decoded, encode, encoded
 
 KINDS = [FatalError, InternalError, UnreachableError]
 
@@ -91,3 +91,10 @@ def test_a_killed_worker_says_what_to_do(spark: SparkSession) -> None:
 
     with pytest.raises(FatalError, match="Python worker was killed"), decoded():
         spark.range(0, 1, 1, 1).mapInArrow(task, "id bigint").collect()
+
+
+def test_an_error_of_the_jvm_can_be_read_when_the_jvm_is_gone(spark: SparkSession) -> None:
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    with pytest.raises(EngineError, match="NumberFormatException"), decoded():
+        jvm.java.lang.Integer.parseInt("no number")

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import mysql, postgresql
 
 from publisher.catalogue import Catalogue, Kind
 from publisher.change import Object, Reason
-from publisher.database import Database, DatabaseOptions
+from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.database.catalogue import kind_of
 from publisher.database.key_values import KeyValueError, key_column
 from publisher.database.lookup import DatabaseLookup
@@ -114,14 +114,14 @@ def test_file_that_is_no_database_is_an_error_of_the_run(path: Path) -> None:
     database = Database(DatabaseOptions(url=f"sqlite:///{path.with_name('x')}"))
     database.url = database.url.set(database=str(path))
     with pytest.raises(FatalError, match="file is not a database"):
-        database.catalogue().table(None, "t")
+        catalogue_of(database).table(None, "t")
     with pytest.raises(FatalError, match="file is not a database"):
         database.reachable()
 
 
 def test_parts_fit_the_protocols(path: Path) -> None:
     database = made(path, "CREATE TABLE t (k INTEGER PRIMARY KEY)")
-    catalogue: Catalogue = database.catalogue()
+    catalogue: Catalogue = catalogue_of(database)
     lookup: Lookup = DatabaseLookup(database, text_of)
     assert catalogue.closed
     assert catalogue.table(None, "none") is None
@@ -158,7 +158,7 @@ def test_kind_follows_the_sql_type(type_: types.TypeEngine[object], kind: Kind) 
 
 
 def test_schema_of_sqlite_is_a_name_for_associations_only(path: Path) -> None:
-    catalogue = made(path, "CREATE TABLE usr (idu INTEGER PRIMARY KEY)").catalogue()
+    catalogue = catalogue_of(made(path, "CREATE TABLE usr (idu INTEGER PRIMARY KEY)"))
     with_schema, without = catalogue.table("indirect", "usr"), catalogue.table(None, "usr")
     assert with_schema is not None
     assert without is not None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from publisher.database.catalogue import Relation
+from publisher.database.catalogue import Relation, catalogue_of
 from publisher.database.connection import Database, LostError
 from publisher.database.triggers import mariadb, postgresql, sqlite
 from publisher.database.triggers.model import (
@@ -124,7 +124,7 @@ def _default_schema(database: Database) -> str | None:
 
 
 def _logged(database: Database, ref: TableRef, default: str | None) -> LoggedTable:
-    relation = database.catalogue().relation(ref.schema, ref.name)
+    relation = catalogue_of(database).relation(ref.schema, ref.name)
     if relation is None:
         where = f" in schema {ref.schema}" if ref.schema else ""
         raise FatalError(
@@ -151,7 +151,7 @@ def _check(table: LoggedTable, style: Style) -> None:
 
 def _check_log(database: Database, ref: TableRef) -> None:
     """A table of the log's name must be an event log."""
-    found: Relation | None = database.catalogue().relation(ref.schema, ref.name)
+    found: Relation | None = catalogue_of(database).relation(ref.schema, ref.name)
     if found is None:
         return
     missing = [name for name in LOG_COLUMNS if found.column(name) is None]
