@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from publisher.errors import FatalError
-from publisher.sources.linkexpress import Options
+from publisher.catalogue import JobCatalogue
+from publisher.errors import FatalError, UsageError
+from publisher.sources.contract import Context
+from publisher.sources.linkexpress import Linkexpress, Options
 from publisher.sources.linkexpress.options import ExtractedTable
 from tests.unit.linkexpress_files import little, read, short
 
@@ -175,3 +177,61 @@ def test_years_tell_the_byte_order_of_a_full_extract(tmp_path: Path) -> None:
     options = replace(BARE, extract="all", tables=(table,), charset=None)
     (record,), _ = read(options, bytes.fromhex("0000 01000000 D507 0C1F"), tmp_path)
     assert short(record) == "1 idu=1 born=2005-12-31"
+
+
+def test_several_files_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for name, code in (("b.dat", 2), ("a.dat", 1), ("c.dat", 3)):
+        (tmp_path / name).write_bytes(bytes.fromhex(f"000{code} {ROW} 00") * 2)
+    source = Linkexpress(BARE)
+    ranks = []
+    for number, split in enumerate(source.splits([tmp_path], 4)):
+        for batch in source.read(split, number, Context(0, 1, JobCatalogue(()))):
+            rows = [row for row in batch.to_pylist() if row["key"] is not None]
+            ranks += [(row["part"], row["high"], row["rank"]) for row in rows]
+    assert [rank[:2] for rank in ranks] == [
+        (name, at) for name in ("a.dat", "b.dat", "c.dat") for at in (0, 15)
+    ]
+    assert [rank for *_, rank in ranks] == sorted({rank for *_, rank in ranks})
+
+
+def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "usr.dat").write_bytes(b"")
+    with pytest.raises(UsageError, match="same name"):
+        Linkexpress(BARE).splits([tmp_path], 1)
+
+
+def test_a_file_that_grew_since_the_run_began_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "usr.dat"
+    path.write_bytes(bytes.fromhex(f"0001 {ROW} 00"))
+    source = Linkexpress(BARE)
+    (split,) = source.splits([path], 1)
+    path.write_bytes(bytes.fromhex(f"0001 {ROW} 00") * 2)
+    with pytest.raises(FatalError, match="has changed"):
+        list(source.read(split, 0, Context(0, 1, JobCatalogue(()))))
+
+
+@pytest.mark.parametrize(
+    ("items", "said"),
+    [
+        (USR.items[:2], "CNT is 4, the settings have 3"),
+        (
+            ("idu INTEGER", "pay DECIMAL(7,2)", "note VARCHAR(4)"),
+            "LEN is 29, by the settings it is 30",
+        ),
+    ],
+)
+def test_items_that_do_not_fit_any_record(items: tuple, said: str, tmp_path: Path) -> None:
+    options = replace(JNL, tables=(replace(USR, items=items),))
+    with pytest.raises(FatalError, match=said):
+        read(options, bytes.fromhex(CASES["jnl"][1]) * 3, tmp_path)
+
+
+def test_a_difference_that_each_numeric_explains(tmp_path: Path) -> None:
+    options = replace(JNL, tables=(replace(USR, items=("idu INTEGER", "n NUMERIC(3)")),))
+    typed = "00000017 0003 0000 0001 0000 00000064 0000 30314B"
+    body = bytes.fromhex(typed)
+    body = len(body).to_bytes(4, "big") + body[4:]
+    with pytest.raises(FatalError, match='numeric_sign = "overpunched"'):
+        read(options, body, tmp_path)

@@ -15,6 +15,7 @@ import numpy as np
 
 from publisher.errors import FatalError
 from publisher.sources.linkexpress.cells import Bytes, Offsets, TableLayout, numbers_at
+from publisher.sources.linkexpress.explaining import header_fault
 from publisher.sources.linkexpress.framing import Framer
 from publisher.sources.linkexpress.layout import form_of, item_layout, numpy_type
 from publisher.sources.linkexpress.options import ByteOrder, LogType, Options
@@ -88,7 +89,8 @@ def _order_of_lengths(options: Options, data: Bytes, path: str) -> ByteOrder:
     best = max(orders, key=lambda order: found[order])
     if not found[best]:
         raise FatalError(
-            f"{path}: no record fits the settings ({_settings(options)}); {_advice(options, data)}"
+            f"{path}: no record fits the settings ({_settings(options)});"
+            f" {_advice(options, data, _first(options, data))}"
         )
     if len(orders) == 1 or min(found.values()) * 10 <= found[best]:
         return best
@@ -99,6 +101,18 @@ def _order_of_lengths(options: Options, data: Bytes, path: str) -> ByteOrder:
         f"{path}: its records can be read in either byte order; set byte_order to the order of the"
         " machine that extracted it (Windows, Linux: little; Solaris: big), or by BYTESWAP"
     )
+
+
+def _first(options: Options, data: Bytes) -> str:
+    """What is wrong with the first record, read in the order in which its length is the likelier."""
+    finders = [framer(options, data, FileForm(order), len(data)) for order in _orders(options)]
+    heads = [(finder, finder.heads(np.zeros(1, np.int64))) for finder in finders]
+    finder, head = min(heads, key=lambda each: int(each[1].length[0]) % (1 << 32))
+    if head.good[0] or not head.length[0]:
+        return ""
+    table = finder.tables[max(int(head.table[0]), 0)]
+    _, detail = header_fault(head, 0, table, options)
+    return f"of the first one: {detail}"
 
 
 def _begins(options: Options, data: Bytes, order: ByteOrder) -> bool:
@@ -215,12 +229,15 @@ def _settings(options: Options) -> str:
     return ", ".join([*said, f"nulls = {nulls}", f"byte_order = {options.byte_order}"])
 
 
-def _advice(options: Options, data: Bytes) -> str:
-    """Which other setting would explain the file."""
+def _advice(options: Options, data: Bytes, otherwise: str = "") -> str:
+    """Which other setting would explain the file; ``otherwise`` what is to be said if none does."""
     fitting = [said for said, other in _others(options) if _explains(other, data)]
     if fitting:
         return f"it fits with {' or '.join(fitting)}: look into the extraction definition"
-    return "compare items, NULLIND, DIFFTYPE, LOGTYPE and BYTESWAP with the extraction definition"
+    return (
+        otherwise
+        or "compare items, NULLIND, DIFFTYPE, LOGTYPE and BYTESWAP with the extraction definition"
+    )
 
 
 def _others(options: Options) -> Iterator[tuple[str, Options]]:

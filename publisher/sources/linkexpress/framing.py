@@ -34,7 +34,8 @@ RECORDS = 8192
 """Records of a block, at most."""
 BYTES = 4 << 20
 """Bytes of a block, about."""
-_WINDOW = 1 << 18
+_FIRST_WINDOW, _WINDOW = 1 << 10, 1 << 18
+"""Bytes that are searched at once for a record."""
 _FEW = 16
 
 UNKNOWN, MARK, NO_ROWS = -1, -2, -3
@@ -82,10 +83,14 @@ class Framer:
     order: ByteOrder
     stop: int
     _words: dict[str, np.dtype[Any]] = field(init=False, repr=False)
+    _limits: npt.NDArray[np.int64] = field(init=False, repr=False)
+    """Bytes at the least and at the most, items; by table."""
 
     def __post_init__(self) -> None:
         words = {word: word_type(word, self.order) for word in self.form.words}
+        limits = [(each.least, each.greatest, len(each.items)) for each in self.tables]
         object.__setattr__(self, "_words", words)
+        object.__setattr__(self, "_limits", np.array(limits, np.int64).T)
 
     def blocks(self, start: int) -> Iterator[Block]:
         """The records from ``start`` on, every byte in exactly one."""
@@ -149,8 +154,7 @@ class Framer:
         table = np.full(len(at), UNKNOWN, np.int64)
         for xid, number in self.xids.items():
             table[found["xid"] == xid] = number
-        least, greatest = self._limits(table)
-        items = np.array([len(each.items) for each in self.tables] or [0])[table]
+        least, greatest, items = self._limits[:, table]
         counted = np.full(len(at), self.form.extra > 0)
         right_count = ~counted | (count == items + self.form.extra)
         if self.form.has_length:
@@ -169,10 +173,6 @@ class Framer:
         if self.form.has_length:
             good &= at + length <= self.stop
         return Heads(length, count, found["xid"], found["flag"], code, table, good)
-
-    def _limits(self, table: Numbers) -> tuple[Numbers, Numbers]:
-        least = np.array([each.least for each in self.tables])[table]
-        return least, np.array([each.greatest for each in self.tables])[table]
 
     def _chain(self, at: int, most: int) -> tuple[Offsets, Numbers, Heads]:
         """The records that follow each other from an offset, as long as nothing speaks against them."""
@@ -268,8 +268,10 @@ class Framer:
 
     def _next_record(self, start: int) -> int:
         """Offset of the next whole record from ``start`` on, the end where there is none."""
-        for first in range(start, self.stop, _WINDOW):
-            at = np.arange(first, min(first + _WINDOW, self.stop), dtype=np.int64)
+        first, window = start, _FIRST_WINDOW
+        while first < self.stop:
+            at = np.arange(first, min(first + window, self.stop), dtype=np.int64)
+            first, window = first + window, min(window * 4, _WINDOW)
             heads = self.heads(at)
             candidates = np.flatnonzero(heads.good)
             used = self._used(at[candidates], _picked(heads, candidates))

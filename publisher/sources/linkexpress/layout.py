@@ -17,9 +17,10 @@ sizes, offsets and byte orders from the same declarations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import construct as c
@@ -69,12 +70,17 @@ class Form:
     @property
     def size(self) -> int:
         """Bytes of the header of a data record."""
-        return sum(_WORDS[word]["big"].sizeof() for word in self.words)
+        return _size(self.words)
 
     @property
     def mark_size(self) -> int:
         """Bytes of a commit record; of a header where there is no such record."""
         return self.size - (2 if "xid" in self.words else 0)
+
+
+@cache
+def _size(words: tuple[str, ...]) -> int:
+    return sum(_WORDS[word]["big"].sizeof() for word in words)
 
 
 def form_of(options: Options) -> Form:
@@ -111,13 +117,14 @@ def word_type(word: str, order: ByteOrder) -> np.dtype[Any]:
     return numpy_type(_WORDS[word][order])
 
 
-def word_offsets(words: Sequence[str]) -> dict[str, int]:
+@cache
+def word_offsets(words: tuple[str, ...]) -> Mapping[str, int]:
     """Where each word of a header stands."""
     offsets, at = {}, 0
     for word in words:
         offsets[word] = at
         at += _WORDS[word]["big"].sizeof()
-    return offsets
+    return MappingProxyType(offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +196,7 @@ class ItemLayout:
 
     def width(self, item: Item) -> int:
         """Bytes of an item's area; of a variable one those of its head."""
-        return self.head(item) if self.is_variable(item) else int(self.area(item).sizeof())
+        return _width(self, item)
 
     def greatest(self, item: Item) -> int:
         """Bytes of an item's area at the most."""
@@ -217,6 +224,11 @@ class ItemLayout:
     def items(self, items: Sequence[Item]) -> Any:
         """The declaration of all items of a record."""
         return c.Struct(*(f"item{number}" / self.item(item) for number, item in enumerate(items)))
+
+
+@lru_cache(1 << 14)
+def _width(layout: ItemLayout, item: Item) -> int:
+    return layout.head(item) if layout.is_variable(item) else int(layout.area(item).sizeof())
 
 
 def _date(layout: ItemLayout, _item: Item) -> Any:
