@@ -31,6 +31,10 @@ HEADERS = (
 """The documented header columns in their order."""
 
 
+LOOKED_AT = 1 << 20
+"""Bytes of a JSON file in which keys are looked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The columns of one change table and the table it is of."""
@@ -211,7 +215,10 @@ def _as_described(path: Path, described: Description, reading: SnapshotOptions) 
 
 def _keys_of(path: Path, reading: SnapshotOptions) -> tuple[str, ...]:
     """The keys of the first objects of a file: those of the fullest, then what others add."""
-    listed = sorted(
-        json_frames.first_keys(snapshots.beginning(path, reading)), key=len, reverse=True
-    )
+    listed = sorted(json_frames.first_keys(_start(path, reading)), key=len, reverse=True)
     return tuple(dict.fromkeys(key for keys in listed for key in keys))
+
+
+def _start(path: Path, reading: SnapshotOptions) -> bytes:
+    """The first bytes of a text file, the same whatever the settings of speed."""
+    return snapshots.beginning(path, replace(reading, block_size=LOOKED_AT))
