@@ -65,7 +65,7 @@ def decoded() -> Iterator[None]:
         meant = decode(error)
         if meant is not None:
             raise meant from error
-        if "Py4J" in type(error).__name__:
+        if isinstance(error, PySparkException) or "Py4J" in type(error).__name__:
             # its text is asked of the JVM, which may be gone when somebody wants to read it
             raise EngineError(str(error)) from None
         raise
