@@ -1,0 +1,120 @@
+"""What lies beside and inside the files of change tables: ``.dfm``, gzip, typed Parquet, JSON keys."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from publisher.errors import FatalError
+from publisher.sources.change_table.layout import dfm_of
+from publisher.sources.change_table.options import Options
+from tests.unit.change_table_files import DATA, HEADERS, csv_of, options, read, record, told, write
+from tests.unit.event_log_files import USR, Tables
+
+ROWS = [record(1, "I", range(10), idu="1", fname="Ann"), record(2, "D", [0], idu="1")]
+
+
+def describe(path: Path, *, content: str = "changes", **format_: str) -> None:
+    columns = [
+        {"ordinal": at, "name": name, "primaryKeyPos": int(name == "idu")}
+        for at, name in enumerate((*HEADERS, *DATA), 1)
+    ]
+    dfm = {
+        "fileInfo": {"content": content},
+        "formatInfo": {"options": format_},
+        "dataInfo": {"sourceSchema": "hr", "sourceTable": "people.x", "columns": columns[::-1]},
+    }
+    dfm_of(path).write_text(json.dumps(dfm))
+
+
+def test_metadata_says_columns_key_table_delimiter_and_null(tmp_path: Path) -> None:
+    path = tmp_path / "20211008-131231320.csv.gz"
+    text = (
+        csv_of(ROWS, header=False)
+        .replace(",", ";")
+        .replace("Ann", "NULL")
+        .replace('"NULL"', "NULL")
+    )
+    path.write_bytes(gzip.compress(text.encode()))
+    describe(path, fieldDelimiter=";", nullValue="NULL")
+    found = read(path, Options())
+    assert [(one["schema"], one["table"], one["event_type"]) for one in found] == [
+        ("hr", "people.x", 1),
+        ("hr", "people.x", 4),
+    ]
+    assert ("fname", None) in told(found[0])
+
+
+def test_a_full_load_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "LOAD00000001.csv", ROWS)
+    describe(path, content="data")
+    with pytest.raises(FatalError, match="full load"):
+        read(path)
+
+
+def test_metadata_of_other_columns_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", [row | {"more": "x"} for row in ROWS])
+    describe(path)
+    with pytest.raises(FatalError, match="column more"):
+        read(path)
+
+
+def test_typed_parquet_is_read_as_the_text_of_its_values(tmp_path: Path) -> None:
+    path = tmp_path / "usr__ct.parquet"
+    names = (
+        "header__change_seq",
+        "header__change_oper",
+        "header__change_mask",
+        "header__timestamp",
+    )
+    row = {name: ROWS[0][name] for name in names} | {
+        "header__change_mask": bytes.fromhex("03F0"),
+        "header__timestamp": dt.datetime(2024, 3, 18, 10, 47, 26, tzinfo=dt.UTC),
+        "idu": 7,
+        "pay": Decimal("1.50"),
+        "on": True,
+        "since": dt.date(2024, 1, 2),
+        "at": dt.datetime(2024, 1, 2, 3, 4, 5),  # noqa: DTZ001 - as columns without zone are
+        "photo": b"\xbb\xbb",
+    }
+    pq.write_table(pa.Table.from_pylist([row]), path)
+    (found,) = read(path)
+    assert found["event_time"] == 1_710_758_846_000_000
+    assert told(found) == (
+        1,
+        "idu=7",
+        ("idu", "7"),
+        ("pay", "1.50"),
+        ("on", "true"),
+        ("since", "2024-01-02"),
+        ("at", "2024-01-02 03:04:05.000000"),
+        ("photo", "u7s="),
+    )
+
+
+def test_how_text_writes_binary_columns_is_asked_for(tmp_path: Path) -> None:
+    row = {name: ROWS[0][name] for name in HEADERS} | {"idu": "1", "photo": "BBbb"}
+    path = write(tmp_path / "usr__ct.csv", [row | {"header__change_mask": "0180"}])
+    with pytest.raises(FatalError, match="binary_text"):
+        read(path, tables=Tables())
+    for form, text in (("hex", "u7s="), ("base64", "BBbb")):
+        (found,) = read(path, options(binary_text=form), tables=Tables())
+        assert ("photo", text) in told(found)
+    assert USR.columns["photo"] == "octet"
+
+
+def test_objects_may_leave_out_keys_and_not_add_new_ones(tmp_path: Path) -> None:
+    path = tmp_path / "usr__ct.jsonl"
+    sparse = {name: value for name, value in ROWS[1].items() if value is not None}
+    path.write_text("\n".join(json.dumps(row) for row in (sparse, ROWS[0])))
+    assert [told(one)[:2] for one in read(path)] == [(1, "idu=1"), (4, "idu=1")]
+    told_columns = options(columns=tuple(ROWS[0]))
+    path.write_text(json.dumps(ROWS[0] | {"more": 1}))
+    assert [told(one) for one in read(path, told_columns)] == [("broken-record",)]
