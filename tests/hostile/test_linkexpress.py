@@ -156,6 +156,7 @@ def test_the_wrong_charset_is_rejected_by_item(tmp_path: Path) -> None:
     records, _ = read(replace(JNL, charset="UTF-8"), b"".join(pieces(JNL)), tmp_path)
     (found,) = rejects(records)
     assert found["reason"] == "value"
+    assert (found["table"], found["key"]) == ("usr", "idu=5")
     assert "item 2, fname CHARACTER(8), at byte 18" in found["detail"]
     assert "charset" in found["detail"]
 
@@ -233,3 +234,12 @@ def test_noise_is_read_or_refused_in_words(name: str, tmp_path: Path) -> None:
             assert "usr.dat" in error.message  # noqa: PT017
         else:
             assert framed == len(records)
+
+
+def test_a_null_of_another_form_names_the_setting(tmp_path: Path) -> None:
+    options = little(JNL)
+    row = record(replace(options, little_null="absent"), 0, 1, [6, NULL, NULL, NULL])
+    records, framed = read(options, b"".join([*pieces(options), row]), tmp_path)
+    assert framed == len(RECORDS) + 1
+    (found,) = rejects(records)
+    assert 'little_null (try "absent")' in found["detail"]

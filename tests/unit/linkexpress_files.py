@@ -121,7 +121,7 @@ def read(
 
 def short(found: Record) -> str:
     """A record in short: ``3 idu=1 fname=Jack note=NULL`` or ``rejected value``."""
-    if found["outcome"] is not None and found["key"] is None:
+    if found["outcome"] is not None and found["columns"] is None:
         return {3: "ignored", 4: "held", 5: "rejected"}[found["outcome"]] + f" {found['reason']}"
     held = "held " if found["outcome"] is not None else ""
     said = zip(found["columns"], found["new"] or (), strict=True)

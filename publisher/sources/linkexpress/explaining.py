@@ -62,8 +62,9 @@ def header_fault(
 
 def lengths_explained(length: int, table: TableLayout, options: Options) -> str:
     """Which setting would explain a length that every record has."""
-    fixed = table.greatest
-    off = length - fixed
+    if table.fixed is None:
+        return _variable_hint(options)
+    off = length - table.fixed
     said = []
     flags = 2 * len(table.items)
     numerics = sum(item.type == "NUMERIC" for item in table.items)

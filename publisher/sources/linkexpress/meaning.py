@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.change import Outcome, Reason
+from publisher.lanes import key_lane
 from publisher.sources.linkexpress.cells import FITS, Cells, Mask, Offsets
 from publisher.sources.linkexpress.explaining import (
     header_fault,
@@ -205,7 +206,28 @@ class Meaning:
         bad = np.array(sorted(rows.faults), np.int64)
         if len(bad):
             faults = [rows.faults[row] for row in bad.tolist()]
-            yield self._rejects(rows.offsets[bad], rows.lengths[bad], faults)
+            known = self._known(rows, columns, bad)
+            yield self._rejects(rows.offsets[bad], rows.lengths[bad], faults, **known)
+
+    def _known(self, rows: Rows, columns: list[Column], bad: Offsets) -> dict[str, object]:
+        """Objects and lanes of rejected rows, as far as their keys can be read."""
+        names, items = self.names[rows.number], self.framer.tables[rows.number].items
+        texts = [columns[number].texts.take(pa.array(bad)) for number in names.key]
+        valid = [text.is_valid().to_numpy(zero_copy_only=False) for text in texts]
+        whole = np.flatnonzero(np.all(valid, axis=0))
+        keys: list[str | None] = [None] * len(bad)
+        lanes = record_lanes(self.place, rows.offsets[bad]).tolist()
+        found, _ = names.keys(items, [text.take(pa.array(whole)) for text in texts])
+        for place, key in zip(whole.tolist(), found.to_pylist(), strict=True):
+            if key is not None:
+                keys[place] = key
+                lanes[place] = key_lane(names.hash, key, self.place.lanes)
+        return {
+            "lane": pa.array(lanes, pa.int32()),
+            "schema": pa.array([key and names.schema for key in keys], pa.string()),
+            "table": pa.array([key and names.table for key in keys], pa.string()),
+            "key": pa.array(keys, pa.string()),
+        }
 
     def _rows(self, block: Block, chosen: Offsets, number: int, transactions: pa.Array) -> Rows:
         table = self.framer.tables[number]
