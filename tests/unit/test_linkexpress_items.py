@@ -126,6 +126,7 @@ def test_a_vector_of_the_reference(
         ("CHAR(5)", {"trim_padding": False}, "ABC  ", "4142432020"),
         ("CHAR(6)", {"charset": "UTF-8"}, "日本", "E697A5E69CAC"),
         ("CHAR(4)", {"charset": "EUC-JP"}, "日本", "C6FCCBDC"),
+        ("CHAR(5)", {"charset": "cp500"}, "ABC", "C1C2C34040"),
         ("NUMERIC(3)", {"numeric_sign": "trailing"}, "-12", "3031322D"),
         ("NUMERIC(3)", {"numeric_sign": "overpunched"}, "-12", "30314B"),
         ("NUMERIC(3)", {"numeric_sign": "overpunched"}, "12", "303142"),

@@ -76,7 +76,10 @@ def test_what_is_no_setting_of_a_source_is_that_of_event_logs() -> None:
         ({"extract": None}, "extract: is required"),
         ({"charset": None}, "charset: is required"),
         ({"charset": "JEF-EBCDIC-KANA"}, "no codec is known for 'JEF-EBCDIC-KANA'"),
-        ({"charset": "cp500"}, "does not hold ASCII"),
+        (
+            {"charset": "cp500", "items": ["idu INTEGER", "n NUMERIC(3)"]},
+            "the form of NUMERIC changes",
+        ),
         ({"national_charset": "utf-16"}, "names no byte order"),
         ({"national_charset": "UTF-8"}, "national_width: is required"),
         ({"unit": "group"}, "difftype: the records of a group have one form"),

@@ -144,28 +144,26 @@ class Options:
             yield 'charset: is required, the code of CHARACTER items, as "EUC-JP" or "CP932"'
         if kinds & NATIONAL and self.national_charset is None:
             yield 'national_charset: is required, the code of NATIONAL CHARACTER items, as "UCS-2"'
-        for name, written in (
-            ("charset", self.charset),
-            ("national_charset", self.national_charset),
-        ):
-            try:
-                codec = "utf-8" if written is None else codec_of(written)
-            except ValueError as error:
-                yield f"{name}: {error}"
-            else:
-                if (
-                    name == "charset"
-                    and bytes(range(0x20, 0x7F)).decode(codec, "replace") != _ASCII
-                ):
-                    yield (
-                        f"charset: {written} does not hold ASCII, and with it the form of NUMERIC"
-                        " changes in ways no manual shows; extract with another OUTCODE"
-                    )
-                elif codec == "utf-8" and written and name != "charset" and not self.national_width:
-                    yield "national_width: is required with UTF-8, the bytes of one character"
+        yield from self._charset_problems(kinds)
         for table, item in items:
             if item.type == "BLOB" and table.logtype == "LITTLE" and not self.blob_head:
                 yield f"blob_head: is required for {item.name} in a LITTLE log, write 8 or 4"
+
+    def _charset_problems(self, kinds: set[str]) -> Iterator[str]:
+        for name in ("charset", "national_charset"):
+            try:
+                codec_of(getattr(self, name) or "utf-8")
+            except ValueError as error:
+                yield f"{name}: {error}"
+                return
+        if self.national_charset and self.national_codec == "utf-8" and not self.national_width:
+            yield "national_width: is required with UTF-8, the bytes of one character"
+        coded = sorted(kinds & _FORMED_BY_CODE)
+        if coded and bytes(range(0x20, 0x7F)).decode(self.codec, "replace") != _ASCII:
+            yield (
+                f"charset: {self.charset} does not hold ASCII, and with it the form of"
+                f" {', '.join(coded)} changes in ways no manual shows; extract with another OUTCODE"
+            )
 
     @property
     def codec(self) -> str:
@@ -183,6 +181,9 @@ class Options:
         return self.national_width or 2
 
 
+_FORMED_BY_CODE = frozenset({"NUMERIC", "INTERVAL", "REAL", "DOUBLE PRECISION"})
+"""Types whose form depends on OUTCODE (reference 1, 1.4): signs and digits are characters of it, floats
+are other ones on mainframes."""
 _ASCII = bytes(range(0x20, 0x7F)).decode("ascii")
 
 
