@@ -141,15 +141,16 @@ class Database:
             if failures.is_refusal(error):  # asking again would only lock the account
                 raise self.unreachable(self.scrubbed(error)) from error
             raise LostError(self.scrubbed(error)) from error
-        with connection:
-            try:
-                yield connection
-            except DBAPIError as error:
-                if not failures.is_lost(error):
-                    raise
-                connection.invalidate()  # where it is alive, it is closed
-                self.engine.dispose()  # the other connections are as old as this one
-                raise LostError(self.scrubbed(error)) from error
+        try:
+            yield connection
+        except DBAPIError as error:
+            if not failures.is_lost(error):
+                raise
+            connection.invalidate()  # where it is alive, it is closed
+            self.engine.dispose()  # the other connections are as old as this one
+            raise LostError(self.scrubbed(error)) from error
+        finally:
+            _give_back(connection)
 
     def unreachable(self, why: str) -> UnreachableError:
         """The error that says so."""
@@ -186,6 +187,17 @@ class Database:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _give_back(connection: Connection) -> None:
+    """Ends the connection's transaction; where the server is gone, it has done so itself."""
+    try:
+        connection.close()
+    except DBAPIError as error:
+        if not failures.is_lost(error):
+            raise
+        connection.invalidate()
+        connection.close()
 
 
 def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from publisher.change import Object
 from publisher.database import Database, DatabaseOptions
+from publisher.database.copy import shared_snapshot
 from publisher.database.lookup import DatabaseLookup
 from publisher.errors import UnreachableError
 from publisher.query_back import Row
@@ -112,3 +113,12 @@ def test_database_that_is_not_there_is_said_at_once(postgres: Place) -> None:
             DatabaseOptions(url=url.render_as_string(hide_password=False), backoff=30)
         ).reachable()
     assert time.monotonic() - began < 20
+
+
+def test_a_connection_that_died_unnoticed_is_given_back_in_silence(postgres: Place) -> None:
+    """What its transaction would take back, the server has taken back when it ended it."""
+    database = postgres.database()
+    with shared_snapshot(database) as (connection, _):
+        own = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+        postgres.execute(f"SELECT pg_terminate_backend({own})")
+    database.reachable()
