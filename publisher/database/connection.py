@@ -196,8 +196,7 @@ def _give_back(connection: Connection) -> None:
     except DBAPIError as error:
         if not failures.is_lost(error):
             raise
-        connection.invalidate()
-        connection.close()
+        connection.engine.dispose()  # the others are as dead
 
 
 def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
