@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from sqlalchemy import make_url
 
@@ -116,7 +116,12 @@ def _records(admin: AdminClient, topic: str, partitions: int) -> int:
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     wanted = {TopicPartition(topic, number): latest for number in range(partitions)}
     answers = admin.list_offsets(wanted, request_timeout=30)
-    return sum(answer.result(30).offset for answer in answers.values())
+    try:
+        return sum(answer.result(30).offset for answer in answers.values())
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION:
+            return 0  # the topic was just made
+        raise
 
 
 def _properties(path: Path, values: Mapping[str, str]) -> Path:
