@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from publisher.keys import IdentifierCase
 from publisher.sources import event_log, linkexpress
@@ -16,7 +16,9 @@ SourceFormat = Literal["event-log", "change-table", "linkexpress"]
 
 
 class SourceFormatOptions(Protocol):
-    """What the options of every format have."""
+    """What the options of every format have; they are dataclasses."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def identifier_case(self) -> IdentifierCase:

@@ -88,9 +88,10 @@ def test_values_arrive_as_typed_frozen_objects(job: Job, tmp_path: Path) -> None
     assert settings.allowed_rejects(0) is None
     assert source.snapshots == (tmp_path / "a.csv", Path("/data/b"))
     assert source.reading.delimiter == ";"
-    assert source.options.columns == {"nr": "record_id"}
+    assert source.event_log.columns == {"nr": "record_id"}
     assert source.options.identifier_case is IdentifierCase.LOWER
     assert source.filters.include == ("usr",)
+    assert source.polls is not None
     assert source.polls.poll_size == 5
     table = settings.tables[0]
     assert (table.schema, table.name, table.key) == (None, "usr", ("idu",))
@@ -295,8 +296,8 @@ class TestCommandLine:
             lanes=5,
             journal=Path("there"),
         )
-        assert settings.sources[0].options.schema == "b"
-        assert settings.sources[0].options.status == "any"
+        assert settings.sources[0].event_log.schema == "b"
+        assert settings.sources[0].event_log.status == "any"
         assert settings.database is not None
         assert settings.database.schema == "b"
         assert settings.run.lanes == 5
