@@ -65,13 +65,18 @@ IN_SYNC = (
 )
 
 
+_CHANCE = random.SystemRandom()  # whatever a test seeds, it does not bring the same port twice
+_GIVEN: set[int] = set()
+
+
 def quiet_port() -> int:
     """A free port that no outgoing connection gets by chance while its server is down."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
-        port = random.randrange(10_000, first)
+        port = _CHANCE.randrange(10_000, first)
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)):
+            if port not in _GIVEN and probe.connect_ex(("127.0.0.1", port)):
+                _GIVEN.add(port)
                 return port
 
 
