@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import joined
@@ -66,9 +67,9 @@ def sent(
     """Sends what the sink does not have yet of a planned run."""
     seconds = {} if seconds is None else seconds
     with _timed(seconds, "dispatch"):
-        dispatcher.dispatch(
-            journal, manifest, told(manifest, journal, "published", dispatcher, seconds)
-        )
+        # without what the sink refuses: it may be asked only now, and adds it
+        planned = _planned(manifest, journal, "published", dispatcher, seconds)
+        dispatcher.dispatch(journal, manifest, planned)
     return told(manifest, journal, "published", dispatcher, seconds)
 
 
@@ -77,17 +78,27 @@ def told(
     journal: Journal,
     state: str,
     dispatcher: Dispatcher,
-    seconds: dict[str, float] | None = None,
+    seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> RunReport:
     """What is to be said of a run, with what the sink has refused of it."""
-    report = report_of(
+    planned = _planned(manifest, journal, state, dispatcher, seconds)
+    return joined(planned, dispatcher.refusals(journal))
+
+
+def _planned(
+    manifest: Manifest,
+    journal: Journal,
+    state: str,
+    dispatcher: Dispatcher,
+    seconds: Mapping[str, float],
+) -> RunReport:
+    return report_of(
         manifest,
         state=state,
         journal=str(journal.root),
         target=dispatcher.target,
-        seconds=dict(seconds or {}),
+        seconds=dict(seconds),
     )
-    return joined(report, dispatcher.refusals(journal))
 
 
 def microseconds(moment: datetime | None) -> int:

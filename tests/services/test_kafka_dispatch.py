@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from publisher import run
 from publisher.checks import CheckFinding, check
 from publisher.dispatch.kafka import KafkaDispatcher
 from publisher.dispatch.kafka_lane import LaneSending, LaneSent
@@ -296,6 +297,21 @@ def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) 
     sink.forget()
     sent(sink, journal, manifest)
     assert len(kafka.read(topic)) == 1_999 + 2_000
+
+
+def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_path: Path) -> None:
+    topic = kafka.make(max_message_bytes=20_000)
+    made = documents(2_000)
+    made[1_500] = replace(made[1_500], text="x" * 20_000)
+    journal, manifest = committed(tmp_path / "journal", [made])
+    sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
+    with pytest.raises(FatalError, match="stop here"):
+        run.sent(journal, manifest, replace(sink, still_mine=Stop(2)))
+    told = run.sent(journal, manifest, sink)
+    kept = json.loads((journal.root / "run.json").read_text())
+    assert told.outcomes["rejected"] == 1
+    assert kept["outcomes"] == told.outcomes
+    assert kept["reasons"] == told.reasons == {"rejected": {"too-large": 1}}
 
 
 def test_a_login_that_fails_shows_no_password(
