@@ -20,7 +20,7 @@ from publisher.filters import Window
 from publisher.journal.lock import locked
 from publisher.journal.manifest import Journal
 from publisher.journal.report import RunReport
-from publisher.journal.runs import JOURNAL, first_documents, found_journal
+from publisher.journal.runs import JOURNAL, Journals, first_documents, found_journal
 from publisher.run import Order, microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.identity import digest_of_files
@@ -115,7 +115,9 @@ def rehearse(
         run = f"{settings.name}-rehearsal"
         dispatcher = FileDispatcher(directory)
         dispatcher.prepare(run)
-        order = Order(run, settings, microseconds(now), journal, directory)
+        journals = Journals((settings.journal / settings.name).absolute(), settings.name)
+        state = journals.states_of(source.name for source in settings.sources)
+        order = Order(run, settings, microseconds(now), journal, directory, state=state)
         report = planned_and_sent(order, dispatcher, engine, progress)
         samples = tuple(first_documents(directory, SAMPLES))
     return replace(

@@ -164,6 +164,7 @@ class Publishing:
             still_mine=self._epoch,
             splits=lanes or SPLITS,
             behind=self._journals.greatest(),
+            state=self._journals.states_of(source.name for source in sources),
         )
         report = planned_and_sent(order, dispatcher, self._engine, self._progress)
         manifest = journal.manifest()

@@ -19,8 +19,10 @@ from publisher.journal.lane import LaneResult
 from publisher.journal.manifest import DOCUMENT_STAGING, FileEntry, Journal, Manifest, SourceEntry
 from publisher.journal.report import RunReport, conserve, report_of
 from publisher.settings import Settings, SourceSettings
+from publisher.sources.contract import KeepsState, Kept, Source
 from publisher.sources.event_log_table import EventLogTable
 from publisher.sources.registry import reader_of
+from publisher.sources.snapshots import Split
 from publisher.spark.engine import Engine, Progress
 from publisher.tasks import AnySource, AnySplit, Rules, SourceWork, Work
 from publisher.xds.values import text_of
@@ -45,6 +47,15 @@ class Order:
     behind: Mapping[str, int] = field(default_factory=dict)
     """See ``Manifest``."""
     splits: int = SPLITS
+    state: Mapping[str, Path] | None = None
+    """Folders of what the run before has left, by the names of the sources that have such; ``None``
+    where sources keep nothing from run to run, as of a replay."""
+
+    def kept(self, source: str) -> Kept | None:
+        """What a source goes on with, and where it keeps what the next run is to go on with."""
+        if self.state is None:
+            return None
+        return Kept(self.state.get(source), self.journal.new_state(source))
 
 
 def planned_and_sent(
@@ -115,8 +126,8 @@ def plan(
     engine.warm_up()
     with ExitStack() as stack:
         read = {source.name: _files_of(source) for source in order.settings.sources}
-        work = _work(order, stack)
         order.journal.begin(order.directory)
+        work = _work(order, stack)
         results = engine.plan(
             work,
             staging=order.journal.staging,
@@ -168,12 +179,20 @@ def _opened(
     for source in order.settings.sources:
         if source.table is None:
             reader = reader_of(source.format, source.options, source.reading)
-            splits = reader.splits(source.snapshots, order.splits) if source.snapshots else ()
-            yield source, reader, tuple(splits)
+            yield source, reader, _splits_of(order, source, reader)
         else:
             assert source.database is not None  # for_publish has seen to it
             live = EventLogTable(source.event_log, source.database, source.table, text_of)
             yield source, live, stack.enter_context(live.opened(order.splits))
+
+
+def _splits_of(order: Order, source: SourceSettings, reader: Source) -> tuple[Split, ...]:
+    if not source.snapshots:
+        return ()
+    kept = order.kept(source.name)
+    if kept is None or not isinstance(reader, KeepsState):
+        return tuple(reader.splits(source.snapshots, order.splits))
+    return tuple(reader.continued(source.snapshots, order.splits, kept))
 
 
 def _files_of(source: SourceSettings) -> tuple[FileEntry, ...]:
@@ -199,6 +218,9 @@ def _manifest(
         documents=_relative(order.directory, order.journal.root),
         records_read=conserve(results, splits),
         behind=dict(order.behind),
+        states=tuple(
+            source.name for source in work.sources if order.journal.new_state(source.name).is_dir()
+        ),
     )
 
 

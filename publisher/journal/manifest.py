@@ -18,6 +18,7 @@ from publisher import __version__
 from publisher.errors import FatalError
 from publisher.journal.durable import sync_folder, write_durably
 from publisher.journal.lane import LaneNames, LaneResult
+from publisher.journal.state import STATE, folder_of, secure
 
 JOURNAL_FORMAT = 1
 MANIFEST = "manifest.json"
@@ -69,6 +70,8 @@ class Manifest:
     records_read: int
     behind: dict[str, int] = field(default_factory=dict)
     """The greatest record id that earlier runs have read of each live source, by its name."""
+    states: tuple[str, ...] = ()
+    """The sources whose state this run replaces (``journal.state``)."""
     format: int = JOURNAL_FORMAT
     program: str = f"xds-publisher {__version__}"
 
@@ -102,7 +105,9 @@ class Manifest:
     def _loaded(cls, loaded: dict[str, Any]) -> Manifest:
         sources = [_source(entry) for entry in loaded["sources"]]
         results = [LaneResult.from_json(json.dumps(result)) for result in loaded["results"]]
-        return cls(**loaded | {"sources": tuple(sources), "results": tuple(results)})
+        states = tuple(loaded.get("states", ()))
+        made = {"sources": tuple(sources), "results": tuple(results), "states": states}
+        return cls(**loaded | made)
 
 
 def _source(entry: dict[str, Any]) -> SourceEntry:
@@ -120,6 +125,18 @@ class Journal:
     def staging(self) -> Path:
         """Where tasks stage the journal's own files."""
         return self.root / STAGING
+
+    def new_state(self, source: str) -> Path:
+        """Where the state that this run leaves of a source is written while it plans."""
+        return self.staging / STATE / folder_of(source)
+
+    def state(self, source: str) -> Path | None:
+        """The state that this run has left of a source; ``None`` where it left it as it was, or is
+        not committed."""
+        if not (self.root / MANIFEST).exists():
+            return None
+        places = (self.root / STATE / folder_of(source), self.new_state(source))
+        return next((path for path in places if path.is_dir()), None)
 
     def manifest(self) -> Manifest | None:
         """The manifest, or ``None`` where nothing was committed.
@@ -166,12 +183,16 @@ class Journal:
 
     def commit(self, manifest: Manifest) -> None:
         """The commit point, then everything to its place."""
+        for source in manifest.states:
+            secure(self.new_state(source))
         write_durably(self.root / MANIFEST, manifest.to_json())
         self.complete(manifest)
 
     def complete(self, manifest: Manifest) -> None:
         """Renames what is still staged.  May be called any number of times."""
         documents = self.documents(manifest)
+        if manifest.states:
+            (self.root / STATE).mkdir(exist_ok=True, mode=0o700)
         for staged, final in self._renames(manifest, documents):
             if staged.exists():
                 staged.replace(final)
@@ -180,7 +201,8 @@ class Journal:
                     f"{final} of run {manifest.run} is missing, and so is {staged}: the journal was "
                     "damaged from outside; remove it and publish again"
                 )
-        for folder in (self.root, documents):
+        states = [self.root / STATE] if manifest.states else []
+        for folder in (*states, self.root, documents):
             sync_folder(folder)
         shutil.rmtree(self.staging, ignore_errors=True)
 
@@ -191,3 +213,5 @@ class Journal:
                 yield self.staging / result.staged / name, self.root / name
             staged = documents / DOCUMENT_STAGING / result.staged / names.part
             yield staged, documents / names.part
+        for source in manifest.states:
+            yield self.new_state(source), self.root / STATE / folder_of(source)

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice, zip_longest
@@ -17,6 +17,7 @@ from publisher.journal.durable import write_durably
 from publisher.journal.files import PublishedFiles
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.journal.order import read_greatest, write_greatest
+from publisher.journal.state import KeptStates, number_of
 
 JOURNAL = "_journal"
 """Folder of a replay's journal inside its output directory."""
@@ -98,6 +99,20 @@ class Journals:
         manifests = [manifest for _, manifest in self.planned()]
         return PublishedFiles.read(self.root / _FILES).with_runs(manifests)
 
+    def state_of(self, source: str) -> Path | None:
+        """The state that the last run has left of a source (``journal.state``), as a folder to read;
+        ``None`` where no run has left one."""
+        numbers = self._numbers() if self.root.exists() else []
+        found = ((n, self.journal(self._id(n)).state(source)) for n in reversed(numbers))
+        newest, state = next((one for one in found if one[1] is not None), (0, None))
+        kept = KeptStates(self.root).of(source)
+        return kept if kept is not None and number_of(kept) > newest else state
+
+    def states_of(self, sources: Iterable[str]) -> dict[str, Path]:
+        """The states of those sources that have one."""
+        found = {source: self.state_of(source) for source in sources}
+        return {source: state for source, state in found.items() if state is not None}
+
     def greatest(self) -> dict[str, int]:
         """The greatest record id that was read of each live source, by its name."""
         return read_greatest(self.root / _GREATEST)
@@ -123,10 +138,19 @@ class Journals:
         if any(source.files for _, manifest in gone for source in manifest.sources):
             published = PublishedFiles.read(self.root / _FILES)
             published.with_runs([manifest for _, manifest in gone]).write(self.root / _FILES)
+        self._keep_states(gone)
         for journal, _ in gone:
             journal.forget()  # first: without it, what a crash leaves is taken away at the next start
             shutil.rmtree(journal.root)
         return [manifest.run for _, manifest in gone]
+
+    def _keep_states(self, gone: Sequence[tuple[Journal, Manifest]]) -> None:
+        """Copies the states that are the newest of their sources out of journals that go."""
+        for journal, manifest in gone:
+            for source in manifest.states:
+                state = journal.state(source)
+                if state is not None and state == self.state_of(source):
+                    KeptStates(self.root).keep(source, manifest.run, state)
 
     def _journals(self) -> Iterator[Journal]:
         """All journals, oldest first."""

@@ -25,6 +25,17 @@ class Context:
     catalogue: Catalogue
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a source keeps from one run of a job to the next, as files of its own making."""
+
+    before: Path | None
+    """Folder of what the last run left, to be read only; ``None`` where none left anything."""
+    after: Path
+    """Folder to write what this run leaves into, while it plans; does not exist yet.  Where nobody
+    makes it, ``before`` stays; where it is empty, nothing is kept."""
+
+
 class Source(Protocol):
     """A source of changes read from files.
 
@@ -70,3 +81,14 @@ class DescribesTables(Protocol):
 
     def tables(self) -> tuple[Table, ...]:
         """The tables.  Job file and database know better, where they say anything."""
+
+
+@runtime_checkable
+class KeepsState(Protocol):
+    """What a source is besides where a run goes on with what the one before it has left."""
+
+    def continued(
+        self, paths: Sequence[str | os.PathLike[str]], wanted: int, kept: Kept
+    ) -> list[Split]:
+        """As ``Source.splits``; the splits may lie in ``kept.before``, what is to be kept is written to
+        ``kept.after``."""
