@@ -1,0 +1,166 @@
+"""From envelopes and records to elements of the queue: completion codes, owners, names, flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.sources.table_queue.calls import (
+    NO_RECORD,
+    SAMPLE_SCHEMA,
+    Block,
+    CallProblem,
+    Envelope,
+    Unusable,
+)
+from publisher.sources.table_queue.code_pages import Name, code_page_of
+from publisher.sources.table_queue.layout import columns_of, dirr_out
+from publisher.sources.table_queue.options import NORMAL, TableQueueOptions
+
+_REMEMBERED = 100_000
+
+
+class _Element(NamedTuple):
+    """The columns of a call that depend on its record or its completion code."""
+
+    completion: str | None = None
+    owner: int | None = None
+    table: str | None = None
+    updated: int | None = None
+    warning: str | None = None
+    problem: str | None = None
+    detail: str | None = None
+    raw: str | None = None
+
+
+class Decoder:
+    """Makes rows of the calls of a file."""
+
+    def __init__(self, options: TableQueueOptions) -> None:
+        self._options = options
+        self._numbers = options.numbers()
+        self._layout = columns_of(dirr_out(options))
+        self._completion = lru_cache(maxsize=1000)(self._completion_of)
+        self._name = lru_cache(maxsize=_REMEMBERED)(self._name_of)
+
+    @property
+    def record_bytes(self) -> int:
+        """Bytes of DIRR_OUT by the settings."""
+        return self._layout.itemsize
+
+    def batch(self, file: str, block: Block) -> pa.RecordBatch:
+        """A batch of ``SAMPLE_SCHEMA``: every call of the block, once, then what is no call."""
+        elements, unusable = self._elements(block), block.unusable
+        made = {
+            **_columns(_OF_ENVELOPES, block.envelopes),
+            **_columns(_Element._fields, elements),
+        }
+        others = {
+            **_columns(Unusable._fields, unusable),
+            "node": [""] * len(unusable),
+        }
+        nothing = [None] * len(unusable)
+        arrays = [pa.array([file] * (len(elements) + len(unusable)), pa.string())]
+        for field in list(SAMPLE_SCHEMA)[1:]:
+            values = [*made[field.name], *others.get(field.name, nothing)]
+            arrays.append(pa.array(values, field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=SAMPLE_SCHEMA)
+
+    def _elements(self, block: Block) -> list[_Element]:
+        fields: Iterable[tuple[int, bytes, int]] = repeat((0, b"", 0))
+        if block.records is not None and block.records.shape[1] >= self.record_bytes:
+            found = np.ascontiguousarray(block.records[:, : self.record_bytes])
+            records = found.view(self._layout)[:, 0]
+            names = map(bytes, np.ascontiguousarray(records["table"]))
+            fields = zip(records["owner"].tolist(), names, records["updated"].tolist(), strict=True)
+        calls = zip(block.envelopes, block.lengths, fields, strict=False)
+        return [
+            self._element(block, row, envelope, length, record)
+            for row, (envelope, length, record) in enumerate(calls)
+        ]
+
+    def _element(
+        self,
+        block: Block,
+        row: int,
+        envelope: Envelope,
+        length: int,
+        record: tuple[int, bytes, int],
+    ) -> _Element:
+        symbol, (owner, name, flag) = None, record
+        try:
+            symbol = self._completion(envelope.completion, envelope.code)
+            if symbol != NORMAL:
+                return _Element(symbol)
+            self._check_length(length)
+            table = self._name(name, envelope.code_page)
+        except CallProblem as problem:
+            raw = (
+                ""
+                if block.records is None
+                else block.records[row].tobytes()[: max(length, 0)].hex()
+            )
+            return _Element(symbol, problem=problem.problem, detail=str(problem), raw=raw)
+        warning = "cut" if table.cut else None
+        return _Element(symbol, owner, table.text, flag, "flag" if flag > 1 else warning)
+
+    def _completion_of(self, name: str | None, code: int | None) -> str:
+        known = self._numbers.get(code) if code is not None else None
+        symbol = name.strip().upper() if name and name.strip() else None
+        if symbol is None and known is None:
+            number = "missing" if code is None else f"{code}, which has no name here"
+            raise CallProblem(
+                "completion",
+                f"the completion code is {number}; record its name, or set normal, smallbufkor, eorr",
+            )
+        if symbol is not None and code is not None and known != symbol:
+            own = {what: number for number, what in self._numbers.items()}
+            if known is not None or symbol in own:
+                raise CallProblem(
+                    "completion",
+                    f"the completion code {code} is recorded as {symbol}, which the settings do not"
+                    f" say; mend normal, smallbufkor, eorr",
+                )
+        found = symbol or known
+        assert found is not None
+        return found
+
+    def _check_length(self, length: int) -> None:
+        if length == NO_RECORD:
+            raise CallProblem("record", "there is no record in a NORMAL call; record RowBuf")
+        if length != self.record_bytes:
+            raise CallProblem(
+                "length",
+                f"the record has {length} bytes, by the settings DIRR_OUT has {self.record_bytes};"
+                " set long_bytes and identifier_length",
+            )
+
+    def _name_of(self, field: bytes, page: str | None) -> Name:
+        page = page or self._options.code_page
+        if page is None:
+            raise CallProblem("code-page", "no code page is recorded; set code_page")
+        try:
+            codec = code_page_of(page, self._options.byte_order)
+        except ValueError as error:
+            raise CallProblem("code-page", str(error)) from None
+        try:
+            name = codec.name(field)
+        except ValueError as error:
+            raise CallProblem("name", f"{error}; set the right code_page") from None
+        if not name.text:
+            raise CallProblem("name", "the name is empty; record the element again")
+        return name
+
+
+_OF_ENVELOPES = ("row", "sweep", "time", "node", "ordinal", "_", "code", "system_error", "_page")
+"""Names of the columns that envelopes give; the completion code is looked at first."""
+
+
+def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return dict(zip(names, columns, strict=True))

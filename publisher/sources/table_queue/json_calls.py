@@ -1,0 +1,174 @@
+"""Samples as JSON lines: an object for each call, its record in hex."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from publisher.sources.json_frames import LineProblem, lines, parse_object
+from publisher.sources.table_queue.calls import (
+    LAST_ORDINAL,
+    NO_RECORD,
+    Block,
+    Call,
+    CallProblem,
+    Envelope,
+    Unusable,
+    micros,
+)
+from publisher.sources.text_blocks import Tail, readable
+
+_LINES = 16_384
+_LONGEST = 1000
+_SHOWN = 2000
+_INT32 = 2**31
+
+
+def json_line(call: Call) -> str:
+    """A call as a line of JSON, without its end."""
+    found: dict[str, Any] = {
+        "sweep": call.sweep,
+        "time": call.time.astimezone(UTC).isoformat(),
+        "node": call.node,
+        "ordinal": call.ordinal,
+        "completion": call.completion,
+        "code": call.code,
+        "system_error": call.system_error,
+        "code_page": call.code_page,
+        "record": None if call.record is None else call.record.hex(),
+    }
+    return json.dumps({name: value for name, value in found.items() if value is not None})
+
+
+def json_blocks(
+    blocks: Iterator[bytes | Tail], first: int, limit: int, record_bytes: int
+) -> Iterator[Block]:
+    """The calls of the lines of a split, the first of which has number ``first``."""
+    gathered = _Gathered(record_bytes)
+    for number, line, why in lines(blocks, first, limit):
+        if why is None and not line.strip():
+            continue
+        gathered.add(number, line, why)
+        if gathered.count >= _LINES:
+            yield gathered.block()
+            gathered = _Gathered(record_bytes)
+    yield gathered.block()
+
+
+class _Gathered:
+    """Calls until they are worth a block."""
+
+    def __init__(self, record_bytes: int) -> None:
+        self.count = 0
+        self._width = record_bytes
+        self._envelopes: list[Envelope] = []
+        self._lengths: list[int] = []
+        self._records: list[bytes] = []
+        self._unusable: list[Unusable] = []
+
+    def add(self, number: int, line: bytes, why: str | None) -> None:
+        self.count += 1
+        try:
+            if why is not None:
+                raise CallProblem("json", why)
+            envelope, record = _call(number, line)
+        except LineProblem as problem:
+            self._unusable.append(Unusable(number, "json", str(problem), readable(line, _SHOWN)))
+        except CallProblem as problem:
+            self._unusable.append(
+                Unusable(number, problem.problem, str(problem), readable(line, _SHOWN))
+            )
+        else:
+            self._envelopes.append(envelope)
+            self._lengths.append(NO_RECORD if record is None else len(record))
+            # one of another length is rejected by its length, whatever is in it
+            self._records.append((record or b"")[: self._width].ljust(self._width, b"\0"))
+
+    def block(self) -> Block:
+        records = np.frombuffer(b"".join(self._records), np.uint8).reshape(-1, self._width)
+        return Block(self._envelopes, self._lengths, records, tuple(self._unusable))
+
+
+def _call(number: int, line: bytes) -> tuple[Envelope, bytes | None]:
+    """The envelope of a call and its record."""
+    pairs = parse_object(line)
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise CallProblem("json", "a key is there twice in the object; leave one of them")
+    envelope = Envelope(
+        row=number,
+        sweep=_sweep(fields),
+        time=_time(fields),
+        node=_text(fields, "node") or "",
+        ordinal=_number(fields, "ordinal", 1, LAST_ORDINAL),
+        completion=_text(fields, "completion"),
+        code=_optional(fields, "code"),
+        system_error=_optional(fields, "system_error"),
+        code_page=_text(fields, "code_page"),
+    )
+    return envelope, _record(fields)
+
+
+def _sweep(fields: Mapping[str, object]) -> str:
+    text = _text(fields, "sweep")
+    if text is None or not text.strip():
+        raise CallProblem("sweep", "there is no sweep; record its number")
+    text = text.strip()
+    return str(int(text)) if text.isascii() and text.isdecimal() else text
+
+
+def _time(fields: Mapping[str, object]) -> int:
+    text = _text(fields, "time")
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        raise CallProblem(
+            "time", f"time: {text!r} is no time; record it as 2026-01-31T12:00:00.000Z"
+        ) from None
+    return micros(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _number(fields: Mapping[str, object], name: str, least: int, greatest: int) -> int:
+    value = fields.get(name)
+    try:
+        number = int(value) if isinstance(value, str) and len(value) <= 20 else None
+    except ValueError:
+        number = None
+    if number is None or not least <= number <= greatest:
+        raise CallProblem(name, f"{name}: is no number from {least} to {greatest}; record it so")
+    return number
+
+
+def _optional(fields: Mapping[str, object], name: str) -> int | None:
+    if fields.get(name) is None:
+        return None
+    return _number(fields, name, -_INT32, _INT32 - 1)
+
+
+def _text(fields: Mapping[str, object], name: str) -> str | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        raise CallProblem(name, f"{name}: is no text of {_LONGEST} characters at most; mend it")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise CallProblem(
+            name, f"{name}: holds half of a surrogate pair; mend the escape"
+        ) from None
+    return value
+
+
+def _record(fields: Mapping[str, object]) -> bytes | None:
+    value = fields.get("record")
+    if value is None:
+        return None
+    try:
+        return bytes.fromhex(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise CallProblem("hex", "record: is no hex; record each byte as two digits") from None

@@ -1,0 +1,65 @@
+"""How samples of the table queue are to be read.
+
+What the page of DIRR prints is followed.  What it leaves open is a setting: with the likely value as
+its default where there is one, without any where a guess could give wrong tables in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Le, Len
+
+from publisher.sources.table_queue.code_pages import ByteOrder, code_page_of
+
+NORMAL, SMALLBUFKOR, EORR = "NORMAL", "SMALLBUFKOR", "EORR"
+"""The completion codes of DIRR: an element, too small a buffer, no element with this ordinal."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableQueueOptions:
+    """``[table_queue]``: the form of DIRR_OUT, and what its numbers mean."""
+
+    long_bytes: Literal[4, 8] = 4
+    """Bytes of L_LONG, the type of Owner."""
+    identifier_length: Annotated[int, Ge(1), Le(1024)] = 66
+    """MAX_ID_LEN, the bytes of TblName."""
+    byte_order: ByteOrder = "little"
+    """Order of the bytes of Owner, UpdFlag and UCS2 names: that of the machine that recorded."""
+    code_page: Annotated[str, Len(1)] | None = None
+    """Code page of TblName where a sample names none: UTF-8, UCS2, CP866, CP1251, KOI8-R ..."""
+    normal: int = 0
+    """Number of the completion code NORMAL."""
+    smallbufkor: int | None = None
+    """Number of SMALLBUFKOR; needed only where samples have numbers without names."""
+    eorr: int | None = None
+    """Number of EORR; needed only where samples have numbers without names."""
+    recorded: Literal["all", "elements"] = "all"
+    """Which calls were recorded: ``all`` of a sweep up to its EORR, so that a sweep with a call missing
+    is found and left out, or those only that gave ``elements``."""
+    owners: Mapping[int, Annotated[str, Len(1)]] = field(default_factory=dict)
+    """Names of schemas by the number of the owner, as $$$USR has them."""
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` for what cannot be."""
+        if self.code_page is not None:
+            try:
+                code_page_of(self.code_page, self.byte_order)
+            except ValueError as error:
+                raise ValueError(f"code_page: {error}") from None
+        numbers = [n for n in (self.normal, self.smallbufkor, self.eorr) if n is not None]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError("eorr: two completion codes have the same number; give each its own")
+
+    def numbers(self) -> dict[int, str]:
+        """The completion codes whose numbers are known."""
+        known = {NORMAL: self.normal, SMALLBUFKOR: self.smallbufkor, EORR: self.eorr}
+        return {number: name for name, number in known.items() if number is not None}
+
+
+def options_of(**plain: Any) -> TableQueueOptions:
+    """The options from their plain values, as JSON keeps them."""
+    owners = {int(number): name for number, name in plain.get("owners", {}).items()}
+    return TableQueueOptions(**plain | {"owners": owners})

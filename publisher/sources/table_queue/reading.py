@@ -1,0 +1,136 @@
+"""Files of samples: which they are, how they are cut into splits, how those are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+
+from publisher.errors import FatalError, UsageError
+from publisher.sources import snapshots
+from publisher.sources.snapshot_options import Columns, SnapshotOptions
+from publisher.sources.snapshots import Split
+from publisher.sources.table_queue.bulk_calls import (
+    HEADER_BYTES,
+    bulk_blocks,
+    raw_blocks,
+    read_header,
+)
+from publisher.sources.table_queue.calls import Block
+from publisher.sources.table_queue.decoding import Decoder
+from publisher.sources.table_queue.json_calls import json_blocks
+from publisher.sources.table_queue.layout import dirr_out
+from publisher.sources.table_queue.options import TableQueueOptions
+
+Form = Literal["jsonl", "bulk", "raw"]
+
+SUFFIXES: dict[str, Form] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".dirr": "bulk",
+    ".raw": "raw",
+}
+"""Forms of files by the ending of their names; JSON lines may be packed (``.gz`` behind it)."""
+
+_TEXT = SnapshotOptions(max_record=1 << 20)
+_NO_COLUMNS = Columns(())
+
+
+def form_of(path: Path) -> Form | None:
+    """The form of a file by its name."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] == [".gz"]:
+        return "jsonl" if SUFFIXES.get("".join(suffixes[-2:-1])) == "jsonl" else None
+    return SUFFIXES.get("".join(suffixes[-1:]))
+
+
+def sample_files(
+    paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
+) -> list[Path]:
+    """The files that paths name: as given, those in directories in name order, each once.
+
+    Raises ``UsageError`` where there are none (unless there may be none yet), or a form is not known.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(each for each in path.rglob("*") if each.is_file())
+            found += [each for each in inside if form_of(each) and not _hidden(each, path)]
+        elif not path.is_file():
+            raise UsageError(f"{path} does not exist; name a file or a directory")
+        elif form_of(path) is None:
+            raise UsageError(
+                f"{path}: the form of the samples is not known by its name; use"
+                f" {', '.join(SUFFIXES)} (JSON lines also with .gz)"
+            )
+        else:
+            found.append(path)
+    if not found and not may_be_none:
+        raise UsageError(f"no samples in {', '.join(map(str, paths))}; use {', '.join(SUFFIXES)}")
+    return list(dict.fromkeys(found))
+
+
+def _hidden(path: Path, root: Path) -> bool:
+    return any(part[0] in "._" for part in path.relative_to(root).parts)
+
+
+def sample_splits(
+    files: Sequence[Path],
+    options: TableQueueOptions,
+    wanted: int,
+    reading: SnapshotOptions = _TEXT,
+) -> list[Split]:
+    """The parts that tasks read, about ``wanted`` of them or more, in the order of the files.
+
+    Raises ``FatalError`` where a file as a whole is not of its form.
+    """
+    target = max(1, sum(path.stat().st_size for path in files) // max(1, wanted))
+    return [split for path in files for split in _cut(path, options, target, reading)]
+
+
+def _cut(
+    path: Path, options: TableQueueOptions, target: int, reading: SnapshotOptions
+) -> Iterator[Split]:
+    length, form = path.stat().st_size, form_of(path)
+    assert form is not None
+    if form == "jsonl":
+        yield from snapshots.splits([path], reading, _NO_COLUMNS, max(1, length // target))
+        return
+    if not length:
+        return
+    start = HEADER_BYTES if form == "bulk" else 0
+    stride = read_header(path).stride if form == "bulk" else dirr_out(options).sizeof()
+    step = -(-target // stride) * stride
+    for at in range(start, length, step):
+        stop = min(at + step, length)
+        yield Split(str(path), form, at, stop, at, stop - at, length)
+
+
+def read_samples(
+    split: Split, options: TableQueueOptions, reading: SnapshotOptions = _TEXT
+) -> Iterator[pa.RecordBatch]:
+    """Batches of ``SAMPLE_SCHEMA``: every call of the split, once.
+
+    Raises ``FatalError`` where the file is shorter than it was, or is not of its form any more.
+    """
+    if Path(split.path).stat().st_size < split.length:
+        raise FatalError(f"{split.path} has become shorter while it was read; start again")
+    decoder = Decoder(options)
+    for block in _blocks(split, decoder.record_bytes, reading):
+        batch = decoder.batch(split.path, block)
+        if batch.num_rows:
+            yield batch
+
+
+def _blocks(split: Split, record_bytes: int, reading: SnapshotOptions) -> Iterator[Block]:
+    path = Path(split.path)
+    if split.kind == "bulk":
+        return bulk_blocks(path, split.start, split.stop, read_header(path))
+    if split.kind == "raw":
+        return raw_blocks(path, split.start, split.stop, record_bytes)
+    texts = snapshots.blocks(split, reading)
+    return json_blocks(texts, split.first, reading.max_record, record_bytes)
