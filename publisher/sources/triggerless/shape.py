@@ -1,0 +1,263 @@
+"""What a table is like: its columns, its key, how its rows are turned into keys and texts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.catalogue import Catalogue, JobCatalogue, Kind, LayeredCatalogue, Table
+from publisher.change import Reason
+from publisher.errors import FatalError
+from publisher.keys import decimal_text, integer_text, quote
+from publisher.lanes import table_hash
+from publisher.sources.columns import plain, texts
+from publisher.sources.event_log_names import Fault, Names, split_name
+from publisher.sources.triggerless.hashing import Hashes, text_hashes
+from publisher.sources.triggerless.options import Options
+
+Mask = npt.NDArray[np.bool_]
+
+_PLAIN = {
+    Kind.INT: r"^(?:0|-?[1-9][0-9]*)$",
+    Kind.DECIMAL: r"^(?:0|-?[1-9][0-9]*(?:\.[0-9]*[1-9])?|-?0\.[0-9]*[1-9])$",
+}
+_NUMBERS: dict[Kind, Callable[[str], str | None]] = {
+    Kind.INT: integer_text,
+    Kind.DECIMAL: decimal_text,
+}
+_NEEDS_QUOTES = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """A column of the key: its name in documents, its name where it is read, how it is written."""
+
+    name: str
+    read: str
+    kind: Kind | None
+    padded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A table as it is compared."""
+
+    source_name: str
+    """As the source names it; the first part of positions."""
+    schema: str | None
+    table: str
+    read: tuple[str, ...]
+    """All columns where they are read, in their order."""
+    key: tuple[KeyPart, ...]
+    """By the code points of their names."""
+    columns: tuple[str, ...]
+    """Names in documents of the columns outside the key, in the table's order."""
+    others: tuple[str, ...]
+    """The same where they are read."""
+    octets: frozenset[str]
+    """Binary columns where they are read."""
+    known: bool
+    """Whether anything but the input says what the table is like."""
+
+    @property
+    def identity(self) -> tuple[str | None, str, tuple[str, ...]]:
+        """What a stored state must agree with."""
+        return self.schema, self.table, tuple(part.name for part in self.key)
+
+    @property
+    def hash(self) -> int:
+        """Hash of the table's name, see ``lanes``."""
+        return table_hash(self.schema, self.table)
+
+
+class Read(NamedTuple):
+    """Rows as they are compared, and what is wrong with the others."""
+
+    hashes: Hashes
+    """Of the keys."""
+    keys: pa.Array
+    values: list[pa.Array]
+    """Text of each column outside the key."""
+    faults: dict[int, Fault]
+    """By number in the batch; these rows are not among the others."""
+
+
+def shape_of(
+    table: str, found: Sequence[str], catalogue: Catalogue, options: Options, where: str
+) -> Shape:
+    """The shape of a table whose columns are ``found``.
+
+    Raises ``FatalError`` where its key is not known, or columns do not fit.
+    """
+    names = Names(_with_keys(catalogue, options), options.schema, options.identifier_case, 1)
+    target = names.target(table)
+    if isinstance(target, Fault):
+        raise FatalError(f"{where}: {target.detail}; or name it in tables")
+    known = target.known
+    if known is None or not known.key:
+        raise FatalError(
+            f"{where}: the primary key of {table} is not known; set key of the source, or of"
+            f" [tables.{target.table}]"
+        )
+    doubled = sorted({name for name in found if list(found).count(name) > 1})
+    if doubled:
+        raise FatalError(f"{where}: column {doubled[0]} is there twice; export it once")
+    spelled, octets = {}, set()
+    for name in found:
+        column = names.column(table, target, name)
+        if isinstance(column, Fault):
+            raise FatalError(f"{where}: {column.detail}; or leave the column out of the export")
+        spelled[name] = column.name
+        if column.octet:
+            octets.add(name)
+    key = [_key_part(name, known, spelled, where) for name in known.key]
+    inside = {part.read for part in key}
+    others = tuple(name for name in found if name not in inside)
+    return Shape(
+        source_name=table,
+        schema=target.schema,
+        table=target.table,
+        read=tuple(found),
+        key=tuple(sorted(key, key=lambda part: part.name)),
+        columns=tuple(spelled[name] for name in others),
+        others=others,
+        octets=frozenset(octets),
+        known=bool(known.columns),
+    )
+
+
+def _with_keys(catalogue: Catalogue, options: Options) -> Catalogue:
+    """The catalogue, and behind it the keys of the settings."""
+    said = []
+    for name, key in options.key.items():
+        parts = split_name(name)
+        if parts is not None:
+            said.append(Table(parts[0], parts[1], key))
+    if not said:
+        return catalogue
+    return LayeredCatalogue(JobCatalogue(said), catalogue)
+
+
+def _key_part(name: str, known: Table, spelled: dict[str, str], where: str) -> KeyPart:
+    own = known.column(name)
+    read = [read for read in spelled if read == name or read.casefold() == name.casefold()]
+    if len(read) != 1:
+        raise FatalError(
+            f"{where}: the key column {name} of {known.name} is {'missing' if not read else 'there twice'};"
+            " export it, or mend the key"
+        )
+    kind = known.columns.get(own) if own is not None else None
+    return KeyPart(spelled[read[0]], read[0], kind, own in known.padded)
+
+
+def read_rows(shape: Shape, batch: pa.RecordBatch, binary_text: str | None) -> Read:
+    """The rows of a batch that has the columns of ``shape.read``.
+
+    Raises ``FatalError`` where it is not known how text writes binary values.
+    """
+    faults: dict[int, Fault] = {}
+
+    def text(name: str) -> pa.Array:
+        found, right = _text(shape, name, batch.column(name), binary_text)
+        for row in np.flatnonzero(~right).tolist():
+            faults.setdefault(row, Fault(Reason.BROKEN_RECORD, f"{name} is no text; {_MEND}"))
+        return found
+
+    values = [text(name) for name in shape.others]
+    parts = []
+    for part in shape.key:
+        written = _written(part, text(part.read), faults)
+        parts.append(pc.binary_join_element_wise(f"{quote(part.name)}=", written, ""))
+    keys = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "+")
+    if faults:
+        good = np.ones(batch.num_rows, bool)
+        good[list(faults)] = False
+        kept = pa.array(good)
+        keys, values = keys.filter(kept), [column.filter(kept) for column in values]
+    return Read(text_hashes(keys), keys, values, faults)
+
+
+_MEND = "export it as UTF-8 text"
+
+
+def _written(part: KeyPart, values: pa.Array, faults: dict[int, Fault]) -> pa.Array:
+    """The values of a key column as the canonical key has them; null where there is none."""
+    for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
+        faults.setdefault(
+            row, Fault(Reason.TABLE_KEY, f"the key column {part.read} is NULL; mend the key")
+        )
+    if part.kind in _NUMBERS:
+        return _numbers(part, part.kind, values, faults)
+    if part.padded:
+        values = pc.utf8_rtrim(values, " ")
+    doubtful = pc.fill_null(pc.match_substring_regex(values, _NEEDS_QUOTES), False)
+    if not pc.any(doubtful).as_py():
+        return values
+    return pa.array([None if v is None else quote(v) for v in values.to_pylist()], pa.string())
+
+
+def _numbers(part: KeyPart, kind: Kind, values: pa.Array, faults: dict[int, Fault]) -> pa.Array:
+    right = pc.fill_null(pc.match_substring_regex(values, _PLAIN[kind]), True)
+    if pc.all(right).as_py():
+        return values
+    written: list[str | None] = []
+    for row, value in enumerate(values.to_pylist()):
+        number = None if value is None else _NUMBERS[kind](value)
+        if number is None and value is not None:
+            detail = f"{value[:40]!r} in the key column {part.read} is no number; mend it"
+            faults.setdefault(row, Fault(Reason.TABLE_KEY, detail))
+        written.append(number)
+    return pa.array(written, pa.string())
+
+
+def _text(
+    shape: Shape, name: str, array: pa.Array, binary_text: str | None
+) -> tuple[pa.Array, Mask]:
+    """Text of a column, binary values as Base64, and which values have one."""
+    array = plain(array)
+    octet = name in shape.octets
+    if pa.types.is_binary(array.type) and (octet or not shape.known):
+        return _mapped(array, _encoded)
+    found, right = texts(array)
+    if not octet or found.null_count == len(found):
+        return found, right
+    if binary_text is None:
+        raise FatalError(
+            f"column {name} of {shape.source_name} is binary, and how text writes it is not known; set"
+            ' binary_text = "hex" or "base64"'
+        )
+    again, good = _mapped(found, _of_hex if binary_text == "hex" else _of_base64)
+    return again, right & good
+
+
+def _mapped(array: pa.Array, form: Callable[..., str]) -> tuple[pa.Array, Mask]:
+    right = np.ones(len(array), bool)
+    values: list[str | None] = []
+    for row, value in enumerate(array.to_pylist()):
+        try:
+            values.append(None if value is None else form(value))
+        except (ValueError, binascii.Error):
+            values.append(None)
+            right[row] = False
+    return pa.array(values, pa.string()), right
+
+
+def _encoded(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+def _of_hex(value: str) -> str:
+    digits = value[2:] if value[:2] in ("0x", "0X", "\\x") else value
+    return _encoded(bytes.fromhex(digits))
+
+
+def _of_base64(value: str) -> str:
+    return _encoded(base64.b64decode("".join(value.split()), validate=True))
