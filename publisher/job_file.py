@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from publisher.acknowledge.options import AcknowledgeOptions
+from publisher.activity.options import ActivityOptions
 from publisher.catalogue import Table
 from publisher.database import DatabaseOptions, urls
 from publisher.dispatch.kafka_options import KafkaOptions, option_conflicts
@@ -38,6 +39,7 @@ from publisher.sources.registry import (
     SourceFormatOptions,
 )
 from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.spark.options import SparkOptions
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.times import time_zone
@@ -56,6 +58,8 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
     "acknowledge": (AcknowledgeOptions,),
     "follow": (FollowOptions,),
     "metrics": (MetricsOptions,),
+    "table_queue": (TableQueueOptions,),
+    "activity": (ActivityOptions,),
     "run": (RunOptions,),
     "spark": (SparkOptions,),
 }
@@ -152,6 +156,8 @@ class _Reader:
             acknowledge=self._whole("acknowledge", AcknowledgeOptions),
             follow=self._whole("follow", FollowOptions),
             metrics=self._metrics(),
+            table_queue=self._whole("table_queue", TableQueueOptions),
+            activity=self._whole("activity", ActivityOptions),
             run=self._whole("run", RunOptions, lanes=self._overrides.lanes),
             spark=self._spark(),
         )

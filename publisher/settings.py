@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, Len
 
 from publisher.acknowledge.options import AcknowledgeOptions
+from publisher.activity.options import ActivityOptions
 from publisher.catalogue import JobCatalogue, Table
 from publisher.database import DatabaseOptions, urls
 from publisher.dispatch.kafka_options import KafkaOptions
@@ -27,6 +28,7 @@ from publisher.schedule import FollowOptions
 from publisher.sources.event_log import Options as EventLogOptions
 from publisher.sources.registry import SourceFormat, SourceFormatOptions
 from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.spark.options import SparkOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
@@ -141,6 +143,9 @@ class Settings:
     acknowledge: AcknowledgeOptions
     follow: FollowOptions
     metrics: MetricsOptions
+    table_queue: TableQueueOptions
+    """How samples of the table queue are read, wherever they are."""
+    activity: ActivityOptions
     run: RunOptions
     spark: SparkOptions
 

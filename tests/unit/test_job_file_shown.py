@@ -12,6 +12,8 @@ import pytest
 from publisher.job_file import SECTIONS, defaults, load
 from publisher.sections import option_defaults
 
+OWN_FILE = frozenset({"table_queue", "activity"})
+"""Sections of samples, shown in conf/table-queue.toml."""
 SHOWN = Path(__file__).parents[2] / "conf" / "event-log.toml"
 _COMMENTED = re.compile(r"# (?=\[|[\w.\"]+ = )")
 
@@ -49,7 +51,7 @@ def test_it_loads_with_every_setting_in_force(
     assert settings.kafka.kafka["sasl.password"] == "a secret"
 
 
-@pytest.mark.parametrize("name", sorted(SECTIONS))
+@pytest.mark.parametrize("name", sorted(SECTIONS.keys() - OWN_FILE))
 def test_every_setting_is_shown(name: str) -> None:
     shown = {key for table in tables()[name] for key in table}
     known = {field.name for kind in SECTIONS[name] for field in fields(kind)}
@@ -59,7 +61,7 @@ def test_every_setting_is_shown(name: str) -> None:
     assert shown == known
 
 
-@pytest.mark.parametrize("name", sorted(SECTIONS))
+@pytest.mark.parametrize("name", sorted(SECTIONS.keys() - OWN_FILE))
 def test_the_values_shown_are_the_defaults(name: str) -> None:
     known = {key: value for kind in SECTIONS[name] for key, value in option_defaults(kind).items()}
     known["version"] = None  # the program's own, which changes
