@@ -57,6 +57,13 @@ class Order:
             return None
         return Kept(self.state.get(source), self.journal.new_state(source))
 
+    def was_held(self, source: str, split: AnySplit) -> bool:
+        """Whether a split has records that the run before has kept."""
+        before = (self.state or {}).get(source)
+        if before is None or not isinstance(split, Split):
+            return False
+        return Path(split.path).is_relative_to(before)
+
 
 def planned_and_sent(
     order: Order, dispatcher: Dispatcher, engine: Engine, progress: Progress | None
@@ -213,7 +220,7 @@ def _manifest(
         lanes=work.lanes,
         clock=_iso(work.clock),
         settings=json.loads(order.settings.meaning()),
-        sources=tuple(_entries(order.settings, work, read)),
+        sources=tuple(_entries(order, work, read, results)),
         results=tuple(results),
         documents=_relative(order.directory, order.journal.root),
         records_read=conserve(results, splits),
@@ -225,10 +232,19 @@ def _manifest(
 
 
 def _entries(
-    settings: Settings, work: Work, files: Mapping[str, tuple[FileEntry, ...]]
+    order: Order,
+    work: Work,
+    files: Mapping[str, tuple[FileEntry, ...]],
+    results: Sequence[LaneResult],
 ) -> Iterator[SourceEntry]:
     first = 0
-    for source, read in zip(work.sources, settings.sources, strict=True):
+    counted = {split: records for result in results for split, records in result.tallies}
+    for source, read in zip(work.sources, order.settings.sources, strict=True):
+        again = [
+            counted[first + number]
+            for number, split in enumerate(source.splits)
+            if order.was_held(source.name, split)
+        ]
         yield SourceEntry(
             name=source.name,
             format=source.source.format,
@@ -238,6 +254,7 @@ def _entries(
             first_split=first,
             table=read.table,
             files=_unchanged(read, files[source.name]),
+            again=sum(again),
         )
         first += len(source.splits)
 

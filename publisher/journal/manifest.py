@@ -52,6 +52,8 @@ class SourceEntry:
     """The table, where it was read live."""
     files: tuple[FileEntry, ...] = ()
     """The files, where it was read from files."""
+    again: int = 0
+    """Records that an earlier run had read and held, and that were read again."""
 
 
 @dataclass(frozen=True, slots=True)

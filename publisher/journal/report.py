@@ -131,6 +131,11 @@ def report_of(
         operations=dict(sorted(operations.items())),
         bytes=sum(result.bytes for result in manifest.results),
         seconds=seconds,
+        notes=tuple(
+            f"read again: {entry.again:,} record(s) of {entry.name}, which an earlier run had held"
+            for entry in manifest.sources
+            if entry.again
+        ),
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from publisher.change import Reason
 from publisher.sources.linkexpress.cells import Bytes, TableLayout
-from publisher.sources.linkexpress.framing import UNKNOWN, Heads
+from publisher.sources.linkexpress.framing import UNKNOWN, Framer, Heads
 from publisher.sources.linkexpress.layout import COMMIT, DELETE, EMPTY, FULL, INSERT, UPDATE
 from publisher.sources.linkexpress.options import Options
 from publisher.sources.linkexpress.types import Item
+from publisher.sources.record_batches import as_json
 
 CODES = {
     FULL: "0000 full extract",
@@ -18,6 +19,7 @@ CODES = {
     COMMIT: "8000 commit",
 }
 _SHOWN = 32
+_RAW_BYTES = 1 << 20
 
 
 def header_fault(
@@ -138,3 +140,10 @@ _ADVICE = {
     ),
     "BLOB": "its length is wrong, look at blob_head and byte_order",
 }
+
+
+def raw_text(framer: Framer, at: int, size: int, shift: int = 0) -> str:
+    """A record, or a piece that is none, as JSON text with its bytes in hex (1 MiB of them at most);
+    ``shift`` is added to its offset."""
+    shown = framer.data[at : at + min(size, _RAW_BYTES)].tobytes().hex()
+    return as_json({"offset": at + shift, "length": size, "hex": shown})

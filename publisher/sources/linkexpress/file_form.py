@@ -28,7 +28,7 @@ _BLOCKS = 10
 NO_ROWS_FILE = b"\xff\xff"
 """A full extract of zero rows where records have no LEN: all of the file (reference, section 2) [D]."""
 
-State = Literal["whole", "held", "no-rows"]
+State = Literal["whole", "held", "tail", "no-rows"]
 _ORDERS: tuple[ByteOrder, ...] = ("big", "little")
 
 
@@ -40,7 +40,8 @@ class FileForm:
     logtype: LogType | None = None
     """How items of variable length lie where it is found by looking; else as the tables say."""
     state: State = "whole"
-    """``held``: behind the last commit record; ``no-rows``: a full extract of zero rows."""
+    """``held``: behind the last commit record; ``tail``: behind the last one of its file, and a later
+    file has one; ``no-rows``: a full extract of zero rows."""
 
     @property
     def text(self) -> str:

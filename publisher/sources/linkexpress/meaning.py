@@ -29,17 +29,18 @@ from publisher.sources.linkexpress.explaining import (
     item_crosses,
     item_wrong,
     items_differ,
+    raw_text,
 )
 from publisher.sources.linkexpress.framing import MARK, NO_ROWS, Block, Framer
+from publisher.sources.linkexpress.held import Found
 from publisher.sources.linkexpress.items import Column, ItemReader
 from publisher.sources.linkexpress.layout import DELETE, UPDATE
 from publisher.sources.linkexpress.names import TableNames
 from publisher.sources.linkexpress.options import Options
-from publisher.sources.record_batches import Place, as_json, batch, record_lanes, tally
+from publisher.sources.record_batches import Place, batch, record_lanes, tally
 
 SNAPSHOT = "snapshot"
 """Transaction of the rows of full extracts."""
-_RAW_BYTES = 1 << 20
 
 
 class Fault(NamedTuple):
@@ -83,12 +84,14 @@ class Meaning:
     """Whether the records stand behind the last commit of a group."""
     no_rows: bool = False
     """Whether the file begins with the record that says that there are none."""
-    _since: int = 0
-    """Offset of the first record of the transaction."""
+    found: Found = field(default_factory=Found)
+    """Where the records stand in their file, and the transaction that goes on."""
+    _since: str = ""
+    """The first record of the transaction."""
 
     def batches(self, blocks: Iterable[Block], start: int) -> Iterator[pa.RecordBatch]:
         """One or some for each block, and the tally of the split."""
-        self._since = start
+        self._since = self.found.since or self._named(start)
         framed = 0
         for block in blocks:
             framed += len(block.offsets)
@@ -144,10 +147,14 @@ class Meaning:
         if self.options.unit == "table":
             return pa.nulls(count, pa.string())
         marks = np.flatnonzero((block.heads.table == MARK) & block.heads.good)
-        begins = np.concatenate([[self._since], block.offsets[marks] + block.lengths[marks]])
-        self._since = int(begins[-1])
-        texts = pa.array([f"{self.place.name}:{begin}" for begin in begins.tolist()], pa.string())
-        return texts.take(pa.array(np.searchsorted(marks, np.arange(count), side="left")))
+        begins = block.offsets[marks] + block.lengths[marks]
+        named = [self._since, *map(self._named, begins.tolist())]
+        self._since = named[-1]
+        return pa.array(named, pa.string()).take(pa.array(np.searchsorted(marks, np.arange(count), side="left")))
+
+    def _named(self, offset: int) -> str:
+        """The position of a record as text."""
+        return f"{self.place.name}:{offset + self.found.shift}"
 
     def _ignored(self, offsets: Offsets, kind: int) -> pa.RecordBatch:
         detail = None
@@ -167,7 +174,7 @@ class Meaning:
         self, offsets: Offsets, lengths: Offsets, faults: list[Fault], **known: object
     ) -> pa.RecordBatch:
         raws = [
-            raw_text(self.framer, at, size)
+            raw_text(self.framer, at, size, self.found.shift)
             for at, size in zip(offsets.tolist(), lengths.tolist(), strict=True)
         ]
         return self._records(
@@ -180,16 +187,17 @@ class Meaning:
         )
 
     def _records(self, offsets: Offsets, **columns: object) -> pa.RecordBatch:
+        places = offsets + self.found.shift
         return batch(
             len(offsets),
             source=self.place.source,
             part=self.place.name,
             rank=offsets + self.base + 1,
-            high=offsets,
+            high=places,
             low=0,
             ordinal=0,
             split=self.place.split,
-            row=offsets,
+            row=places,
             records=1,
             **columns,
         )
@@ -390,9 +398,3 @@ def _spread(column: Column, places: Offsets, count: int) -> Column:
     wrong = np.zeros(count, bool)
     wrong[places] = column.wrong
     return Column(column.texts.take(pa.array(where, mask=where < 0)), wrong)
-
-
-def raw_text(framer: Framer, at: int, size: int) -> str:
-    """A record, or a piece that is none, as JSON text with its bytes in hex (1 MiB of them at most)."""
-    shown = framer.data[at : at + min(size, _RAW_BYTES)].tobytes().hex()
-    return as_json({"offset": at, "length": size, "hex": shown})

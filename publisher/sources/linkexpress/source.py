@@ -15,12 +15,14 @@ from publisher.catalogue import Table
 from publisher.change import Position
 from publisher.errors import FatalError, UsageError
 from publisher.sources import snapshots
-from publisher.sources.contract import Context
+from publisher.sources.contract import Context, Kept
 from publisher.sources.linkexpress.cells import Bytes
+from publisher.sources.linkexpress.explaining import raw_text
 from publisher.sources.linkexpress.file_form import FileForm, file_form, framer, recognised
 from publisher.sources.linkexpress.framing import MARK
+from publisher.sources.linkexpress.held import Found, Piece, joined, keep, kept_pieces
 from publisher.sources.linkexpress.layout import form_of
-from publisher.sources.linkexpress.meaning import Meaning, raw_text
+from publisher.sources.linkexpress.meaning import Meaning
 from publisher.sources.linkexpress.names import names_of
 from publisher.sources.linkexpress.no_rows import no_rows, no_rows_raw
 from publisher.sources.linkexpress.options import Options
@@ -42,7 +44,7 @@ class Linkexpress:
     """Files of one extraction: a table, a full extract of a group's table, differences of a group.
 
     Positions are ``FILE:OFFSET``, the byte at which a record begins.  Several files are read in the
-    order of their names.
+    order of their names; in differences of a group a transaction may go on from one to the next.
     """
 
     options: Options
@@ -62,22 +64,47 @@ class Linkexpress:
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
         """The parts that tasks read.  Raises ``FatalError`` where a file as a whole does not fit."""
-        found = sorted(self.files(paths), key=lambda path: path.name)
-        sizes = {path: path.stat().st_size for path in found}
-        target = max(1, sum(sizes.values()) // max(1, wanted))
-        made, before = [], 0
-        for path in found:
-            size = sizes[path]
-            data = _mapped(str(path), size)
-            for start, stop, known in self._parts(data, str(path), target):
-                first = before + start + 1
-                made.append(Split(str(path), known.text, start, stop, first, stop - start, size))
-            before += size + 1
+        return self._splits(self._pieces(paths), wanted)
+
+    def continued(
+        self, paths: Sequence[str | os.PathLike[str]], wanted: int, kept: Kept
+    ) -> list[Split]:
+        """The same after what the last run has held; what is held now is kept for the next."""
+        before = kept_pieces(kept.before)
+        if before and not self._in_transactions:
+            raise FatalError(
+                f"{kept.before} has records of a group's differences that wait for their commit record, "
+                "and the source is none now: set unit and extract as they were, or give it a new name"
+            )
+        made = self._splits([*before, *self._pieces(paths)], wanted)
+        held = [split for split in made if file_form(split.kind).state == "held"]
+        if before or held:
+            keep(kept.after, held)
         return made
 
-    def _parts(self, data: Bytes, path: str, target: int) -> Iterator[_Part]:
-        known, size = recognised(self.options, data, path), len(data)
-        form = form_of(self.options)
+    @property
+    def _in_transactions(self) -> bool:
+        return self.options.unit == "group" and self.options.extract == "diff"
+
+    def _pieces(self, paths: Sequence[str | os.PathLike[str]]) -> list[Piece]:
+        found = sorted(self.files(paths), key=lambda path: path.name)
+        return [Piece(path, path.stat().st_size) for path in found]
+
+    def _splits(self, pieces: Sequence[Piece], wanted: int) -> list[Split]:
+        target = max(1, sum(piece.size for piece in pieces) // max(1, wanted))
+        made, before = [], 0
+        for piece in pieces:
+            path, size, found = str(piece.path), piece.size, Found(piece.shift).text
+            data = _mapped(path, size)
+            known = piece.known or recognised(self.options, data, path)
+            for start, stop, form in self._parts(data, known, target):
+                first = before + start + 1
+                made.append(Split(path, form.text, start, stop, first, stop - start, size, found))
+            before += size + 1
+        return joined(made) if self._in_transactions else made
+
+    def _parts(self, data: Bytes, known: FileForm, target: int) -> Iterator[_Part]:
+        size, form = len(data), form_of(self.options)
         if not size or (not form.has_length and known.state == "no-rows"):
             yield _Part(0, size, known)
         elif not form.has_length:
@@ -91,7 +118,7 @@ class Linkexpress:
     def _indexed(self, data: Bytes, known: FileForm, target: int) -> Iterator[_Part]:
         """Parts that begin at records, of a group's differences at transactions; what stands behind
         the last commit is a part of its own."""
-        in_transactions = self.options.unit == "group" and self.options.extract == "diff"
+        in_transactions = self._in_transactions
         size, start, committed = len(data), 0, 0
         if not in_transactions and target >= size:
             yield _Part(0, size, known)
@@ -130,7 +157,7 @@ class Linkexpress:
         finder = framer(self.options, data, known, split.stop)
         if split.start and finder.form.has_length:
             head = finder.heads(np.array([split.start], np.int64))
-            if known.state != "held" and not head.good[0]:
+            if known.state == "whole" and not head.good[0]:
                 raise FatalError(
                     f"{split.path} has no record at byte {split.start}, where one was; it has changed"
                     " since the run began: start again"
@@ -143,6 +170,7 @@ class Linkexpress:
             base,
             held=known.state == "held",
             no_rows=known.state == "no-rows",
+            found=Found.of(split.found),
         )
         yield from meaning.batches(finder.blocks(split.start), split.start)
 
@@ -159,6 +187,8 @@ class Linkexpress:
 
     def raw(self, split: Split, row: int) -> str | None:
         """The record at an offset as JSON text with its bytes in hex."""
+        shift = Found.of(split.found).shift
+        row -= shift
         if not split.start <= row < split.stop:
             return None
         data = _mapped(split.path, split.length)
@@ -167,7 +197,7 @@ class Linkexpress:
             return no_rows_raw()
         finder = framer(self.options, data, known, split.stop)
         block = finder.one(row)
-        return raw_text(finder, row, int(block.lengths[0]))
+        return raw_text(finder, row, int(block.lengths[0]), shift)
 
 
 def _mapped(path: str, length: int) -> Bytes:

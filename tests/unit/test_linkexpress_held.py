@@ -1,0 +1,306 @@
+"""A transaction of a group that goes on in the next file: of the same run, or of a later one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from publisher import publishing
+from publisher.catalogue import JobCatalogue
+from publisher.change import TALLY
+from publisher.errors import FatalError
+from publisher.explain import explain
+from publisher.job import rehearse, replay
+from publisher.job_file import load
+from publisher.journal.report import RunReport
+from publisher.sources.contract import Context, Kept
+from publisher.sources.linkexpress import Linkexpress
+from publisher.sources.snapshots import Split
+from tests.unit.linkexpress_files import GROUP, OPEN, Record, jack, mark, record, short
+from tests.unit.local_engine import LocalEngine
+
+SOURCE = Linkexpress(GROUP)
+MARK = mark(GROUP)
+
+
+def rows(*ids: int) -> bytes:
+    return b"".join(record(GROUP, *jack(idu)) for idu in ids)
+
+
+SIZE = len(rows(1))
+SWAPPED = b"".join(record(GROUP, *jack(idu), order="little") for idu in (1, 2))
+
+
+class Folder:
+    """Files of a source, and what its runs keep."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.runs = 0
+        self.before: Path | None = None
+
+    def write(self, **files: bytes) -> list[Path]:
+        for name, data in files.items():
+            (self.path / name).write_bytes(data)
+        return [self.path / name for name in files]
+
+    def run(self, wanted: int = 1, **files: bytes) -> list[Record]:
+        """The records of a run that reads these files."""
+        self.runs += 1
+        kept = Kept(self.before, self.path / f"state{self.runs}")
+        splits = SOURCE.continued(self.write(**files), wanted, kept)
+        if kept.after.is_dir():
+            self.before = kept.after
+        return read(splits)
+
+
+def read(splits: Sequence[Split]) -> list[Record]:
+    records, framed = [], 0
+    for number, split in enumerate(splits):
+        for batch in SOURCE.read(split, number, Context(0, 4, JobCatalogue(()))):
+            for row in batch.to_pylist():
+                if row["outcome"] == TALLY:
+                    framed += row["row"]
+                else:
+                    raw = SOURCE.raw(split, row["row"])
+                    assert raw is not None
+                    assert json.loads(raw)["offset"] == row["high"]
+                    records.append(row)
+    assert framed == len(records)
+    assert len({row["rank"] for row in records}) == len(records)
+    return sorted(records, key=lambda row: row["rank"])
+
+
+def said(records: Sequence[Record]) -> list[str]:
+    """Records as ``FILE:OFFSET idu transaction``, with what is no change in words."""
+    found = []
+    for row in records:
+        words = short(row).split()
+        what = words[2] if words[0] == "held" else words[1]
+        held = "held " if words[0] == "held" else ""
+        found.append(f"{held}{row['part']}:{row['high']} {what} {row['transaction']}")
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+TAIL = SIZE + len(MARK)
+
+
+def test_what_is_held_is_read_with_the_next_file(folder: Folder) -> None:
+    first = folder.run(a=rows(1) + MARK + rows(2, 3))
+    tail = f"a:{TAIL} idu=2 a:{TAIL}", f"a:{TAIL + SIZE} idu=3 a:{TAIL}"
+    assert said(first) == ["a:0 idu=1 a:0", f"a:{SIZE} commit None", *(f"held {t}" for t in tail)]
+    second = folder.run(b=MARK + rows(4) + MARK)
+    after = len(MARK)
+    assert said(second) == [
+        *tail,
+        "b:0 commit None",
+        f"b:{after} idu=4 b:{after}",
+        f"b:{after + SIZE} commit None",
+    ]
+    assert said(folder.run(c=rows(5) + MARK)) == ["c:0 idu=5 c:0", f"c:{SIZE} commit None"]
+
+
+def test_a_transaction_goes_on_through_several_files(folder: Folder) -> None:
+    assert said(folder.run(a=rows(1))) == ["held a:0 idu=1 a:0"]
+    assert said(folder.run(b=rows(2))) == ["held a:0 idu=1 a:0", "held b:0 idu=2 a:0"]
+    assert said(folder.run(c=b"")) == ["held a:0 idu=1 a:0", "held b:0 idu=2 a:0"]
+    last = folder.run(d=rows(3) + MARK + rows(4))
+    assert said(last) == [
+        "a:0 idu=1 a:0",
+        "b:0 idu=2 a:0",
+        "d:0 idu=3 a:0",
+        f"d:{SIZE} commit None",
+        f"held d:{TAIL} idu=4 d:{TAIL}",
+    ]
+    assert said(folder.run(e=MARK)) == [f"d:{TAIL} idu=4 d:{TAIL}", "e:0 commit None"]
+
+
+def test_several_files_of_one_run_are_one_sequence(folder: Folder) -> None:
+    paths = folder.write(a=rows(1) + MARK + rows(2), b=rows(3), c=rows(4) + MARK + rows(5))
+    records = read(SOURCE.splits(paths, 1))
+    assert [text.split()[-1] for text in said(records)] == [
+        "a:0", "None", f"a:{TAIL}", f"a:{TAIL}", f"a:{TAIL}", "None", f"c:{TAIL}",
+    ]  # fmt: skip
+    assert [short(row).startswith("held") for row in records] == [False] * 6 + [True]
+
+
+def test_a_file_in_the_other_byte_order_is_read_again_in_it(folder: Folder) -> None:
+    folder.run(a=SWAPPED)
+    found = [short(row).split()[1] for row in folder.run(b=MARK)]
+    assert found == ["idu=1", "idu=2", "commit"]
+
+
+def test_damage_behind_the_last_commit_is_kept_as_it_is(folder: Folder) -> None:
+    first = folder.run(a=MARK + rows(1) + b"\xff" * 7)
+    assert [short(row).split()[0] for row in first] == ["ignored", "held", "rejected"]
+    second = folder.run(b=MARK)
+    assert [short(row).split()[0] for row in second] == ["1", "rejected", "ignored"]
+    assert [row["raw"] for row in second if row["raw"]] == [
+        row["raw"] for row in first if row["raw"]
+    ]
+
+
+def test_nothing_is_kept_where_nothing_is_held(folder: Folder) -> None:
+    folder.run(a=rows(1) + MARK)
+    assert folder.before is None
+    folder.run(b=rows(1))
+    folder.run(c=MARK)
+    assert folder.before == folder.path / "state3"
+    assert list(folder.before.iterdir()) == []
+
+
+def test_a_source_that_is_no_group_any_more_says_what_to_do(folder: Folder) -> None:
+    folder.run(a=rows(1))
+    (path,) = folder.write(b=record(OPEN, *jack(1)))
+    with pytest.raises(
+        FatalError, match="set unit and extract as they were, or give it a new name"
+    ):
+        Linkexpress(OPEN).continued([path], 1, Kept(folder.before, folder.path / "after"))
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "form"])
+def test_a_damaged_state_is_an_error(folder: Folder, damage: str) -> None:
+    folder.run(a=rows(1))
+    assert folder.before is not None
+    index = folder.before / "held.json"
+    if damage == "gone":
+        shutil.rmtree(folder.before / "00000")
+    else:
+        text = index.read_text()
+        index.write_text(text[:-3] if damage == "cut" else text.replace("big", "upside down"))
+    with pytest.raises(FatalError, match="is damaged, which has the records"):
+        folder.run(b=MARK)
+
+
+@settings(max_examples=60)
+@given(
+    pieces=st.lists(st.sampled_from([1, 2, 3, 0]), min_size=1, max_size=14),
+    cuts=st.sets(st.integers(1, 13)),
+    wanted=st.sampled_from([1, 5]),
+)
+def test_however_a_stream_is_cut_into_files_and_runs_the_same_is_published(
+    pieces: list[int], cuts: set[int], wanted: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    data = [rows(piece) if piece else MARK for piece in pieces]
+    folder = Folder(tmp_path_factory.mktemp("cut"))
+    starts = sorted({0, *(cut for cut in cuts if cut < len(data))})
+    files = [b"".join(data[a:b]) for a, b in zip(starts, [*starts[1:], None], strict=True)]
+    published, held = [], []
+    for number, file in enumerate(files):
+        found = [short(row) for row in folder.run(wanted, **{f"f{number:02d}": file})]
+        held = [text.removeprefix("held ") for text in found if text.startswith("held")]
+        published += [text for text in found if not text.startswith("held")]
+    whole = [short(row) for row in read(SOURCE.splits(folder.write(whole=b"".join(data)), wanted))]
+    assert published == [text for text in whole if not text.startswith("held")]
+    assert held == [text.removeprefix("held ") for text in whole if text.startswith("held")]
+
+
+JOB = """
+[[sources]]
+name = "hr"
+format = "linkexpress"
+snapshots = ["in"]
+unit = "group"
+extract = "diff"
+nulls = true
+charset = "CP932"
+national_charset = "CP932"
+[[sources.tables]]
+name = "usr"
+key = ["idu"]
+xid = 1
+items = ["idu INTEGER", "fname CHARACTER(8)", "pay DECIMAL(5,2)", "note VARCHAR(6)"]
+[[sources.tables]]
+name = "dept"
+key = ["no"]
+xid = 2
+items = ["no SMALLINT", "title NCHAR(4)"]
+[dispatch]
+path = "out"
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.job.Engine", lambda _: LocalEngine())
+    (tmp_path / "job.toml").write_text(JOB)
+    (tmp_path / "in").mkdir()
+    return tmp_path
+
+
+def publish(job: Path, more: str = "") -> RunReport:
+    (job / "job.toml").write_text(JOB + more)
+    return publishing.publish(load(job / "job.toml"))
+
+
+def published(directory: Path) -> list[str]:
+    texts = "".join(path.read_text() for path in sorted(directory.rglob("part-*.xds")))
+    return sorted(line.partition("<association>")[2][:5] for line in texts.splitlines())
+
+
+def test_a_job_publishes_what_it_held_with_the_next_file(job: Path) -> None:
+    (job / "in" / "1").write_bytes(rows(1) + MARK + rows(2, 3))
+    first = publish(job)
+    assert (first.read, first.outcomes["held"], first.documents) == (4, 2, 1)
+    assert publish(job, "[journal]\nretention_days = 0\n").state == "nothing new to read"
+    assert not Path(first.journal).exists()
+    (job / "in" / "2").write_bytes(MARK)
+    second = publish(job)
+    assert (second.read, second.outcomes["published"], second.outcomes["ignored"]) == (3, 2, 1)
+    assert second.notes == ("read again: 2 record(s) of hr, which an earlier run had held",)
+    assert published(job / "out") == ["idu=1", "idu=2", "idu=3"]
+    (story,) = explain(Path(second.journal), f"1:{TAIL}")
+    assert story.raw is not None
+    assert json.loads(story.raw)["hex"] == rows(2).hex()
+    (job / "in" / "3").write_bytes(rows(4) + MARK)
+    assert publish(job).notes == ()
+
+
+def test_a_run_that_is_thrown_away_keeps_what_was_held(job: Path) -> None:
+    (job / "in" / "1").write_bytes(rows(1))
+    publish(job)
+    (job / "in" / "2").write_bytes(MARK)
+    with (
+        publishing.Publishing(
+            load(job / "job.toml"), LocalEngine(FatalError("a task failed: mend it"))
+        ) as failing,
+        pytest.raises(FatalError, match="a task failed"),
+    ):
+        failing.once()
+    report = publish(job)
+    assert (report.read, report.documents) == (2, 1)
+
+
+def test_a_rehearsal_goes_on_and_keeps_nothing(job: Path) -> None:
+    (job / "in" / "1").write_bytes(rows(1))
+    publish(job)
+    (job / "in" / "2").write_bytes(MARK + rows(2))
+    settings = load(job / "job.toml")
+    for _ in range(2):
+        assert rehearse(settings).outcomes["held"] == 1
+    assert publish(job).documents == 1
+
+
+def test_a_replay_goes_on_with_nothing(job: Path) -> None:
+    (job / "in" / "1").write_bytes(rows(1))
+    publish(job)
+    settings = replace(load(job / "job.toml"), name="replay")
+    (job / "2").write_bytes(MARK + rows(2))
+    report = replay(settings, [job / "2"], str(job / "replayed"))
+    assert report.outcomes["held"] == report.outcomes["ignored"] == 1
+    assert not (job / "replayed" / "_journal" / "state").exists()
+    both = replay(settings, [job / "in" / "1", job / "2"], str(job / "both"))
+    assert (both.documents, both.outcomes["held"]) == (1, 1)
