@@ -55,6 +55,15 @@ class Cells:
     fault: npt.NDArray[np.int64]
     """Number of the first item that cannot lie where it should; ``FITS`` where there is none."""
 
+    def taken(self, chosen: Offsets) -> Cells:
+        """Those of some of the records."""
+        return Cells(
+            tuple(starts[chosen] for starts in self.starts),
+            tuple(flags[chosen] for flags in self.flags),
+            self.ends[chosen],
+            self.fault[chosen],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:

@@ -147,10 +147,11 @@ class Meaning:
         if self.options.unit == "table":
             return pa.nulls(count, pa.string())
         marks = np.flatnonzero((block.heads.table == MARK) & block.heads.good)
-        begins = block.offsets[marks] + block.lengths[marks]
-        named = [self._since, *map(self._named, begins.tolist())]
+        begins = (block.offsets[marks] + block.lengths[marks]).tolist()
+        named = [self._since, *map(self._named, begins)]
         self._since = named[-1]
-        return pa.array(named, pa.string()).take(pa.array(np.searchsorted(marks, np.arange(count), side="left")))
+        numbers = np.searchsorted(marks, np.arange(count), side="left")
+        return pa.array(named, pa.string()).take(pa.array(numbers))
 
     def _named(self, offset: int) -> str:
         """The position of a record as text."""
@@ -275,7 +276,7 @@ class Meaning:
         deletes = rows.codes == DELETE
         whole = bool(rows.live.all())
         columns: list[Column] = []
-        cells = rows.cells if whole else _taken(rows.cells, np.flatnonzero(rows.live))
+        cells = rows.cells if whole else rows.cells.taken(np.flatnonzero(rows.live))
         live = np.flatnonzero(rows.live)
         for number, item in enumerate(table.items):
             column = reader.column(self.framer.data, cells, number, item)
@@ -380,15 +381,6 @@ def _images(
         pa.array(offsets), values, mask=pa.array(mask) if mask.any() else None
     )
     return said, new
-
-
-def _taken(cells: Cells, chosen: Offsets) -> Cells:
-    return Cells(
-        tuple(starts[chosen] for starts in cells.starts),
-        tuple(flags[chosen] for flags in cells.flags),
-        cells.ends[chosen],
-        cells.fault[chosen],
-    )
 
 
 def _spread(column: Column, places: Offsets, count: int) -> Column:
