@@ -105,7 +105,7 @@ def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     """The records of split ``number``, as batches of ``RECORD_SCHEMA``."""
     source, split = work.splits()[number]
     resources = Resources(work.rules)
-    _collect_rarely()
+    collect_rarely()
     try:
         context = Context(source=source, lanes=work.lanes, catalogue=resources.catalogue)
         yield from _read(work.sources[source].source, split, number, context)
@@ -134,7 +134,7 @@ def plan_lane(
 ) -> LaneResult:
     """Plans one lane from its records in order, and stages its files."""
     resources = Resources(work.rules)
-    _collect_rarely()
+    collect_rarely()
     try:
         texts = [source.source.position_text for source in work.sources]
         files = LaneFiles(lane, staging, documents, attempt, texts)
@@ -264,9 +264,12 @@ class _LanePlan:
         self._files.planned(self._source, planned.documents, planned.decisions)
 
 
-def _collect_rarely() -> None:
-    """Changes and documents are tuples without cycles: looking for cycles among them took a third of
-    a worker's time (measured).  They are freed as ever when nothing refers to them."""
+def collect_rarely() -> None:
+    """Lets Python look for cycles less often.
+
+    Changes, documents and records are tuples without cycles: looking for cycles among them took a
+    third of a worker's time (measured).  They are freed as ever when nothing refers to them.
+    """
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION, 50, 1000)
 
 

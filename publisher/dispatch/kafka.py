@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -108,8 +108,7 @@ class KafkaDispatcher:
 
     def dispatched(self, run: str) -> bool:
         """Whether the sink has the run wholly, as its tokens say."""
-        found = self._tokens([0]).get(self._place.key(WHOLE))
-        return found is not None and found.run == run
+        return self._has_all(self._tokens(KafkaTopics.of(self._clients), [0]), run)
 
     def refusals(self, journal: Journal) -> Sequence[Refusal]:
         """The documents that are too large, as the dispatch record has them."""
@@ -119,8 +118,9 @@ class KafkaDispatcher:
     def forget(self) -> None:
         """Takes the tokens away, so that everything is sent once more."""
         place = self._place
-        count = KafkaTopics.of(self._clients).partitions.get(place.topic, 0)
-        found = self._tokens(range(count))
+        topics = KafkaTopics.of(self._clients)
+        count = topics.partitions.get(place.topic, 0)
+        found = self._tokens(topics, range(count))
         lanes = [key for lane in range(count) if (key := (lane, place.key(lane)))[1] in found]
         if found:
             gone = dict.fromkeys([(0, place.key(WHOLE)), (0, place.key(LANE)), *lanes])
@@ -137,16 +137,18 @@ class KafkaDispatcher:
             UnreachableError: The brokers do not answer.
         """
         journal.complete(manifest)
-        if not self.dispatched(manifest.run):
-            self._sent(journal, manifest)
+        topics = KafkaTopics.of(self._clients)
+        tokens = self._tokens(topics, range(max(manifest.lanes, 1)))
+        if not self._has_all(tokens, manifest.run):
+            self._send(journal, manifest, topics, tokens)
         refusals = self.refusals(journal)
         write_durably(journal.root / RUN, run_json(manifest, joined(report, refusals)))
 
-    def _sent(self, journal: Journal, manifest: Manifest) -> None:
-        clients, place, plan = self._clients, self._place, plan_of(manifest)
-        topics = KafkaTopics.of(clients)
+    def _send(
+        self, journal: Journal, manifest: Manifest, topics: KafkaTopics, tokens: Mapping[bytes, Token]
+    ) -> None:
+        place, plan = self._place, plan_of(manifest)
         topics.require_tokens(place.topic, max(self.lanes, manifest.lanes))
-        tokens = self._tokens(range(manifest.lanes))
         lanes = self._lanes(journal, manifest)
         record = read_record(journal.root, self._sink)
         begun = any(token.run == manifest.run and token.plan == plan for token in tokens.values())
@@ -163,7 +165,7 @@ class KafkaDispatcher:
         if self.still_mine is not None:
             self.still_mine()
         whole = Token(manifest.run, plan, sum(totals.values()))
-        write_tokens(clients, place.topic, {(0, place.key(WHOLE)): whole})
+        write_tokens(self._clients, place.topic, {(0, place.key(WHOLE)): whole})
 
     def _send_rejects(self, topics: KafkaTopics, journal: Journal, record: DispatchRecord) -> None:
         """Rejected records go to the dead-letter topic, where there is one."""
@@ -239,8 +241,12 @@ class KafkaDispatcher:
         template, letters = TopicTemplate(self.options.topic), self.options.dead_letter_topic
         return ([] if template.fields else [template.text]) + ([letters] if letters else [])
 
-    def _tokens(self, partitions: Iterable[int]) -> dict[bytes, Token]:
-        there = KafkaTopics.of(self._clients).partitions.get(self._place.topic, 0)
+    def _has_all(self, tokens: Mapping[bytes, Token], run: str) -> bool:
+        whole = tokens.get(self._place.key(WHOLE))
+        return whole is not None and whole.run == run
+
+    def _tokens(self, topics: KafkaTopics, partitions: Iterable[int]) -> dict[bytes, Token]:
+        there = topics.partitions.get(self._place.topic, 0)
         wanted = [number for number in partitions if number < there]
         return read_tokens(self._clients, self._place, wanted) if wanted else {}
 

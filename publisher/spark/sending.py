@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from publisher.dispatch.kafka_lane import LaneSending, LaneSent
 from publisher.spark.task_errors import decoded, encoded
+from publisher.tasks import collect_rarely
 
 
 def send_lanes(spark: SparkSession, lanes: Sequence[LaneSending]) -> list[LaneSent]:
@@ -22,6 +23,7 @@ def send_lanes(spark: SparkSession, lanes: Sequence[LaneSending]) -> list[LaneSe
     sendings = tuple(lanes)
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        collect_rarely()
         with encoded():
             for batch in batches:
                 sent = [sendings[number].send() for number in batch.column("id").to_pylist()]
