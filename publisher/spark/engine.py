@@ -19,7 +19,9 @@ from publisher.tasks import Work
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from publisher.activity.counts import Activity
     from publisher.dispatch.kafka_lane import LaneSending, LaneSent
+    from publisher.spark.activity import Samples
 
 Progress = Callable[[str, float], None]
 """Told the phase and how much of it is done, 0 to 1."""
@@ -76,6 +78,13 @@ class Engine:
         self.transactions += sum(lane.transactions for lane in sent)
         self.retries += sum(lane.retries for lane in sent)
         return sent
+
+    def count_activity(self, samples: Samples) -> Activity:
+        """Counts samples of the table queue.  Raises what the tasks raise."""
+        spark = self._session()
+        from publisher.spark.activity import count_activity
+
+        return count_activity(spark, samples)
 
     def _session(self) -> SparkSession:
         if self._spark is None:

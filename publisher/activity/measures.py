@@ -1,0 +1,69 @@
+"""The four uses of the table queue, as the page of DIRR names them, from what was counted.
+
+* access frequency: the share of sweeps in which the table is present;
+* access intensity: the mean of its ordinals, smaller is more often; a heuristic;
+* update rate: the sum of UpdFlag over time;
+* pressure on the queue: evictions and re-inclusions over time.
+
+Rates go by observed time, not by the number of sweeps, since sweeps need not be evenly spaced.
+"""
+
+from __future__ import annotations
+
+from publisher.activity.counts import Counts
+
+_HOUR = 3_600_000_000
+
+UPDATE_RATE_BIASES = (
+    (
+        "too low where sweeps are further apart than the database flushes: a change that was flushed in"
+        " between leaves no mark"
+    ),
+    "too high where they are closer together: one change is seen in several sweeps",
+)
+"""Stand beside every update rate."""
+
+
+def frequency(counts: Counts, sweeps: int) -> float | None:
+    """Share of sweeps in which a table was present, 0 to 1."""
+    return counts.present / sweeps if sweeps else None
+
+
+def intensity(counts: Counts) -> float | None:
+    """Mean ordinal of a table while it was present; from 4."""
+    return counts.ordinals / counts.present if counts.present else None
+
+
+def dirty_share(counts: Counts, sweeps: int) -> float | None:
+    """Share of sweeps in which a table had changes not yet flushed, 0 to 1."""
+    return counts.dirty / sweeps if sweeps else None
+
+
+def update_rate(counts: Counts, observed_us: int) -> float | None:
+    """UpdFlag summed over observed time: times an hour that a table was seen with changes."""
+    return per_hour(counts.dirty_observed, observed_us)
+
+
+def eviction_rate(counts: Counts, observed_us: int) -> float | None:
+    """Evictions an hour."""
+    return per_hour(counts.evicted, observed_us)
+
+
+def reinclusion_rate(counts: Counts, observed_us: int) -> float | None:
+    """Re-inclusions an hour."""
+    return per_hour(counts.reincluded, observed_us)
+
+
+def replacement_rate(counts: Counts, observed_us: int) -> float | None:
+    """Replacements an hour, in the slot view."""
+    return per_hour(counts.replaced, observed_us)
+
+
+def absence_seconds(counts: Counts) -> float | None:
+    """Mean time from an eviction to the re-inclusion; short where the queue is too short."""
+    return counts.absent_us / counts.reincluded / 1e6 if counts.reincluded else None
+
+
+def per_hour(events: int, observed_us: int) -> float | None:
+    """Events an hour of observed time; ``None`` where nothing was observed."""
+    return events * _HOUR / observed_us if observed_us else None

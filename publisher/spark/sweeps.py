@@ -1,0 +1,200 @@
+"""The sweeps of a table queue in Spark's columns: which count, and what happens between two of them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from publisher.activity.counts import Counts
+from publisher.sources.table_queue.calls import SYSTEM_ELEMENTS
+from publisher.sources.table_queue.options import EORR, NORMAL, TableQueueOptions
+
+COUNTS = tuple(field.name for field in fields(Counts))
+SWEEP = ("node", "sweep")
+TABLE = ("node", "owner", "table")
+
+_MEDIANS_OF_A_GAP = 3
+_CONTENT = ("time", "completion", "owner", "table", "updated", "problem")
+_NUMBER = "^[0-9]{1,18}$"
+
+
+def unique_calls(samples: DataFrame) -> DataFrame:
+    """One row for each ordinal of a sweep, of samples whose sweep is known.
+
+    ``conflict``: there are several calls of it that differ; ``copies``: how many there are.
+    """
+    content = F.struct(*_CONTENT)
+    return (
+        samples.where(F.col("sweep").isNotNull())
+        .groupBy(*SWEEP, "ordinal")
+        .agg(
+            F.min(content).alias("one"),
+            (F.min(content) != F.max(content)).alias("conflict"),
+            F.count("*").alias("copies"),
+        )
+        .select(*SWEEP, "ordinal", "one.*", "conflict", "copies")
+    )
+
+
+def checked_sweeps(
+    calls: DataFrame, options: TableQueueOptions, gap_seconds: float | None
+) -> DataFrame:
+    """One row for each sweep, those that count in order of time with what lies before and behind them.
+
+    ``state``: ``counts``, or why it does not.  Of sweeps that count and have a time: ``number`` from 1,
+    ``stretch`` (raised by each gap), ``starts`` and ``ends`` of a stretch, ``previous``, ``next``
+    (times), ``observed`` (microseconds since the sweep before, 0 at the start of a stretch).
+    """
+    sweeps = _summed(calls).withColumn("state", _state(options)).withColumn("missing", _missing())
+    good = F.col("state") == "counts"
+    timed = good & F.col("time").isNotNull()
+    order = Window.partitionBy("node", "in_order").orderBy("time", "id", "sweep")
+    ordered = (
+        sweeps.withColumn("in_order", timed)
+        .withColumn("number", F.when(timed, F.row_number().over(order)))
+        .withColumn("previous", F.when(timed, F.lag("time").over(order)))
+        .withColumn("next", F.when(timed, F.lead("time").over(order)))
+        .withColumn("interval", F.col("time") - F.col("previous"))
+        .withColumn("limit", _limit(gap_seconds))
+    )
+    starts = F.col("previous").isNull() | (F.col("interval") > F.col("limit"))
+    ends = F.col("next").isNull() | (F.col("next") - F.col("time") > F.col("limit"))
+    return (
+        ordered.withColumn("starts", F.when(timed, starts))
+        .withColumn("ends", F.when(timed, ends))
+        .withColumn("stretch", F.when(timed, F.sum(F.col("starts").cast("int")).over(order)))
+        .withColumn("observed", F.when(timed & ~F.col("starts"), F.col("interval")).otherwise(0))
+    )
+
+
+def _summed(calls: DataFrame) -> DataFrame:
+    element = (F.col("completion") == NORMAL) & (F.col("ordinal") > SYSTEM_ELEMENTS)
+    failed = F.col("problem").isNotNull() | ~F.col("completion").isin(NORMAL, EORR)
+    sweep = F.first("sweep")
+    return calls.groupBy(*SWEEP).agg(
+        F.min("time").alias("time"),
+        F.count("*").alias("calls"),
+        F.min("ordinal").alias("first_ordinal"),
+        F.max("ordinal").alias("last_ordinal"),
+        F.max_by("completion", "ordinal").alias("last_completion"),
+        F.max(failed).alias("failed"),
+        F.max("conflict").alias("conflict"),
+        F.count(F.when(element, 1)).alias("elements"),
+        F.sum(F.when(F.col("conflict"), 0).otherwise(F.col("copies") - 1)).alias("duplicates"),
+        F.when(sweep.rlike(_NUMBER), sweep.try_cast("bigint")).alias("id"),
+    )
+
+
+def _state(options: TableQueueOptions) -> Column:
+    """Whether a sweep counts: a table that it does not show must not have been there.
+
+    A file of bare records says itself that it is whole; it is the one that has no time.
+    """
+    every = F.col("last_ordinal") - F.col("first_ordinal") + 1 == F.col("calls")
+    begun = F.col("first_ordinal") <= SYSTEM_ELEMENTS + 1
+    whole = every & begun & (F.col("last_completion") == EORR)
+    if options.recorded == "elements":
+        whole = F.lit(True)
+    return (
+        F.when(F.col("conflict"), "conflicting")
+        .when(F.col("failed"), "failed")
+        .when(F.col("time").isNull() | whole, "counts")
+        .otherwise("incomplete")
+    )
+
+
+def _missing() -> Column:
+    """Numbers that are missing between a sweep and the one before, of those with numbers."""
+    before = F.lag("id").over(Window.partitionBy("node", F.col("id").isNull()).orderBy("id"))
+    return F.coalesce(F.col("id") - before - 1, F.lit(0))
+
+
+def _limit(gap_seconds: float | None) -> Column:
+    """Microseconds beyond which two sweeps have a gap between them."""
+    if gap_seconds is not None:
+        return F.lit(round(gap_seconds * 1_000_000))
+    median = F.percentile("interval", 0.5).over(Window.partitionBy("node"))
+    return (median * _MEDIANS_OF_A_GAP).cast("bigint")
+
+
+def events_of(calls: DataFrame, sweeps: DataFrame, width: int) -> DataFrame:
+    """What happened to tables, in columns named as the fields of ``Counts``; ``start`` is the interval's
+    (NULL without a time)."""
+    counting = sweeps.where(F.col("state") == "counts").select(
+        *SWEEP, "time", "number", "previous", "next", "stretch", "starts", "ends"
+    )
+    elements = (
+        calls.where(F.col("completion") == NORMAL)
+        .where(F.col("ordinal") > SYSTEM_ELEMENTS)
+        .drop("time")
+        .join(counting, list(SWEEP))
+    )
+    return _presence(elements, width).unionByName(_slots(elements, width))
+
+
+def _presence(elements: DataFrame, width: int) -> DataFrame:
+    places = ("time", "number", "next", "stretch", "starts", "ends")
+    present = elements.groupBy(*SWEEP, "owner", "table").agg(
+        F.min("ordinal").alias("ordinals"),
+        F.max(F.col("updated") != 0).alias("flag"),
+        (F.count("*") - 1).alias("doubled"),
+        *(F.first(name).alias(name) for name in places),
+    )
+    own = Window.partitionBy(*TABLE, F.col("number").isNull()).orderBy("number", "sweep")
+    before, after = F.lag("number").over(own), F.lead("number").over(own)
+    seen_before = F.lag("stretch").over(own) == F.col("stretch")
+    missing_since = F.lag("next").over(own)
+    known = (
+        present.withColumn("included", ~F.col("starts") & ~before.eqNullSafe(F.col("number") - 1))
+        .withColumn("evicted", ~F.col("ends") & ~after.eqNullSafe(F.col("number") + 1))
+        .withColumn("reincluded", F.col("included") & F.coalesce(seen_before, F.lit(False)))
+        .withColumn("absent_us", F.when(F.col("reincluded"), F.col("time") - missing_since))
+    )
+    here = _event(
+        "time",
+        width,
+        present=F.lit(1),
+        ordinals=F.col("ordinals"),
+        dirty=F.col("flag"),
+        dirty_observed=F.col("flag") & ~F.col("starts"),
+        included=F.col("included"),
+        reincluded=F.col("reincluded"),
+        absent_us=F.col("absent_us"),
+        doubled=F.col("doubled"),
+    )
+    gone = _event("next", width, evicted=F.lit(1))
+    both = F.when(F.col("evicted"), F.array(here, gone)).otherwise(F.array(here))
+    return known.select(*TABLE, F.inline(both))
+
+
+def _slots(elements: DataFrame, width: int) -> DataFrame:
+    """Events of what stood at an ordinal before and does not any more."""
+    slot = Window.partitionBy("node", "ordinal").orderBy("number")
+    kept = F.struct("owner", "table")
+    old = (
+        elements.where(F.col("number").isNotNull())
+        .withColumn("before", F.lag(kept).over(slot))
+        .withColumn("there", F.lag("number").over(slot))
+        .where(~F.col("starts") & (F.col("there") == F.col("number") - 1))
+        .where(F.col("before") != kept)
+    )
+    event = _event("time", width, replaced=F.lit(1))
+    return old.select(
+        "node", F.col("before.owner").alias("owner"), F.col("before.table").alias("table"), event
+    ).select(*TABLE, "event.*")
+
+
+def _event(time: str, width: int, **counts: Column) -> Column:
+    """A row of counts; what is not said is 0."""
+    sums = (
+        F.coalesce(counts.get(name, F.lit(0)).cast("bigint"), F.lit(0)).cast("bigint").alias(name)
+        for name in COUNTS
+    )
+    return F.struct(start_of(time, width), *sums).alias("event")
+
+
+def start_of(time: str, width: int) -> Column:
+    """Start of the interval in which a time lies; NULL for NULL."""
+    return (F.col(time) - F.pmod(F.col(time), F.lit(width))).alias("start")

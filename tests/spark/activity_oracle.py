@@ -1,0 +1,149 @@
+"""The counts of sweeps once more, by plain loops over plain lists: what Spark's are held to."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import fields
+from itertools import pairwise
+from statistics import median
+
+from publisher.activity.counts import Counts, NodeCounts
+from publisher.sources.table_queue import Call
+from publisher.sources.table_queue.calls import micros
+
+NAMES = [field.name for field in fields(Counts)]
+
+
+class Told:
+    """What the samples of one node say; tables by owner and name."""
+
+    def __init__(
+        self, node: str, calls: Iterable[tuple[Call, str | None, int]], limit: int | None
+    ) -> None:
+        self.tables: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+        self.by_interval: dict[tuple[int, str, int], Counter[str]] = defaultdict(Counter)
+        self.intervals: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+        self._width = 60_000_000
+        found: dict[int, dict[int, list[tuple[Call, str | None, int]]]] = {}
+        for each in calls:
+            found.setdefault(each[0].sweep, {}).setdefault(each[0].ordinal, []).append(each)
+        states = {number: state(sweep) for number, sweep in found.items()}
+        good = sorted(
+            (micros(min(each[0][0].time for each in sweep.values())), number)
+            for number, sweep in found.items()
+            if states[number] == "counts"
+        )
+        self._sweeps = [(time, elements(found[number])) for time, number in good]
+        times = [time for time, _ in good]
+        steps = [later - time for time, later in pairwise(times)]
+        limit = limit or (int(median(steps) * 3) if steps else None)
+        self._starts = [n == 0 or steps[n - 1] > (limit or 0) for n in range(len(times))]
+        gaps = [step for step in steps if step > (limit or 0)]
+        numbers = sorted(found)
+        sizes = [len([o for o in sweep if o > 3]) for _, sweep in self._sweeps]
+        tally = Counter(states.values())
+        self.node = NodeCounts(
+            node=node,
+            sweeps=len(times),
+            untimed=0,
+            first=min(times, default=None),
+            last=max(times, default=None),
+            observed_us=sum(steps) - sum(gaps),
+            gaps=len(gaps),
+            gap_us=sum(gaps),
+            gap_limit_us=limit,
+            shortest=min(sizes, default=None),
+            longest=max(sizes, default=None),
+            missing=numbers[-1] - numbers[0] + 1 - len(numbers),
+            incomplete=tally["incomplete"],
+            failed=tally["failed"],
+            conflicting=tally["conflicting"],
+            duplicates=sum(
+                len(copies) - 1
+                for sweep in found.values()
+                for copies in sweep.values()
+                if len(set(copies)) == 1
+            ),
+        )
+        self._count()
+
+    def _add(self, table: tuple[int, str], time: int, **counts: int) -> None:
+        start = time - time % self._width
+        for name, count in counts.items():
+            self.tables[table][name] += count
+            self.by_interval[*table, start][name] += count
+
+    def _count(self) -> None:
+        evicted: dict[tuple[int, str], int] = {}
+        for n, (time, sweep) in enumerate(self._sweeps):
+            there = by_table(sweep)
+            interval = self.intervals[time - time % self._width]
+            interval[0] += 1
+            starts = self._starts[n]
+            if starts:
+                evicted = {}
+            else:
+                interval[1] += time - self._sweeps[n - 1][0]
+            before_slots = {} if starts else self._sweeps[n - 1][1]
+            before = by_table(before_slots)
+            for table, places in there.items():
+                dirty = int(any(flag for _, flag in places))
+                self._add(
+                    table,
+                    time,
+                    present=1,
+                    ordinals=min(o for o, _ in places),
+                    dirty=dirty,
+                    dirty_observed=0 if starts else dirty,
+                    doubled=len(places) - 1,
+                )
+                if not starts and table not in before:
+                    self._add(table, time, included=1)
+                    if table in evicted:
+                        self._add(table, time, reincluded=1, absent_us=time - evicted[table])
+            for table in before:
+                if table not in there:
+                    evicted[table] = time
+                    self._add(table, time, evicted=1)
+            for ordinal, (old, _) in before_slots.items():
+                if ordinal > 3 and ordinal in sweep and sweep[ordinal][0] != old:
+                    self._add(old, time, replaced=1)
+
+
+def state(sweep: dict[int, list[tuple[Call, str | None, int]]]) -> str:
+    """Whether a sweep counts."""
+    if any(len(set(copies)) > 1 for copies in sweep.values()):
+        return "conflicting"
+    calls = {ordinal: copies[0][0] for ordinal, copies in sweep.items()}
+    if any(call.completion not in ("NORMAL", "EORR") for call in calls.values()):
+        return "failed"
+    if set(calls) != set(range(min(calls), max(calls) + 1)) or min(calls) > 4:
+        return "incomplete"
+    return "counts" if calls[max(calls)].completion == "EORR" else "incomplete"
+
+
+Slots = dict[int, tuple[tuple[int, str], int]]
+
+
+def elements(sweep: dict[int, list[tuple[Call, str | None, int]]]) -> Slots:
+    """Table and flag by ordinal."""
+    return {
+        ordinal: ((5, name), flag)
+        for ordinal, ((_, name, flag), *_) in sweep.items()
+        if name is not None
+    }
+
+
+def by_table(slots: Slots) -> dict[tuple[int, str], list[tuple[int, int]]]:
+    """Ordinals and flags of each table behind the system's."""
+    found: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    for ordinal, (table, flag) in slots.items():
+        if ordinal > 3:
+            found.setdefault(table, []).append((ordinal, flag))
+    return found
+
+
+def counts(found: Counter[str]) -> Counts:
+    """The same as ``Counts``."""
+    return Counts(**{name: found[name] for name in NAMES})

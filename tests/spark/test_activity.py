@@ -1,0 +1,170 @@
+"""Sweeps of the table queue counted in Spark, held to plain loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from publisher.activity.counts import Activity, Counts
+from publisher.activity.options import ActivityOptions
+from publisher.sources.table_queue import Call, TableQueueOptions
+from publisher.sources.table_queue.json_calls import json_line
+from publisher.sources.table_queue.reading import sample_files, sample_splits
+from publisher.spark.activity import Samples, count_activity
+from tests.spark.activity_oracle import Told, counts
+from tests.unit.table_queue_files import OPTIONS, START, element, text_file
+
+Recorded = tuple[Call, str | None, int]
+MINUTES = ActivityOptions(interval_seconds=60)
+FAULTS = ["", "", "", "", "no end", "hole", "twice", "conflict", "fails", "late start"]
+
+
+@st.composite
+def recordings(draw: st.DrawFn) -> list[Recorded]:
+    """The calls of some sweeps, a few of them with a fault."""
+    number, time, found = 1, START, []
+    for _ in range(draw(st.integers(1, 9))):
+        names = draw(st.lists(st.sampled_from("ABCDE"), max_size=5))
+        flags = draw(st.lists(st.sampled_from([0, 0, 1, 7]), min_size=5, max_size=5))
+        found += faulty(
+            whole(number, time, names, flags),
+            draw(st.sampled_from(FAULTS)),
+            draw(st.integers(0, 9)),
+        )
+        number += draw(st.sampled_from([1, 1, 1, 3]))
+        time += timedelta(seconds=draw(st.sampled_from([10, 10, 10, 11, 29, 30, 31, 500])))
+    return draw(st.permutations(found))
+
+
+def whole(number: int, time: Any, names: Sequence[str], flags: Sequence[int]) -> list[Recorded]:
+    system = [("$$$SYSRL", 1), ("A", 0), ("$$$USR", 0)]
+    queue = [*system, *zip(names, flags, strict=False)]
+    calls: list[Recorded] = []
+    for ordinal, (name, flag) in enumerate(queue, 1):
+        moment = time + timedelta(milliseconds=ordinal)
+        record = element(name, 5, flag)
+        calls.append((Call(number, moment, ordinal, "NORMAL", 0, record), name, flag))
+    end = time + timedelta(milliseconds=len(calls) + 1)
+    return [*calls, (Call(number, end, len(calls) + 1, "EORR"), None, 0)]
+
+
+def faulty(calls: list[Recorded], fault: str, at: int) -> list[Recorded]:
+    picked = calls[at % len(calls)]
+    call = picked[0]
+    match fault:
+        case "no end":
+            return calls[:-1]
+        case "hole":
+            return [each for each in calls if each != picked]
+        case "twice":
+            return [*calls, picked]
+        case "conflict":
+            other = replace(call, time=call.time + timedelta(seconds=1))
+            return [*calls, (other, *picked[1:])]
+        case "fails":
+            failed = replace(call, completion="SMALLBUFKOR", code=1206, record=None)
+            return [each for each in calls if each != picked] + [(failed, None, 0)]
+        case "late start":
+            return [each for each in calls if each[0].ordinal > 3 + at % 2]
+    return calls
+
+
+def counted(
+    spark: SparkSession,
+    paths: Sequence[Path],
+    options: TableQueueOptions = OPTIONS,
+    counting: ActivityOptions = MINUTES,
+) -> Activity:
+    splits = sample_splits(sample_files(paths), options, 3)
+    return count_activity(spark, Samples(tuple(splits), options, counting))
+
+
+@settings(max_examples=2, suppress_health_check=list(HealthCheck))
+@given(st.lists(recordings(), min_size=20, max_size=30), st.sampled_from([None, 30]))
+def test_counts_are_those_of_plain_loops(
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    recorded: list[list[Recorded]],
+    gap: int | None,
+) -> None:
+    directory = tmp_path_factory.mktemp("samples")
+    for number in range(3):  # a node's calls lie in several files
+        lines = [
+            json_line(replace(call, node=f"n{node:02}"))
+            for node, calls in enumerate(recorded)
+            for call, _, _ in calls[number::3]
+        ]
+        text_file(directory / f"{number}.jsonl", lines)
+    found = counted(spark, [directory], counting=replace(MINUTES, gap_seconds=gap))
+    nodes = {
+        f"n{node:02}": Told(f"n{node:02}", calls, gap and gap * 1_000_000)
+        for node, calls in enumerate(recorded)
+        if calls
+    }
+    assert found.calls == sum(map(len, recorded))
+    limits = {node.node: node.gap_limit_us for node in found.nodes}
+    assert {node.node: node for node in found.nodes} == {
+        name: replace(told.node, gap_limit_us=limits[name]) if gap else told.node
+        for name, told in nodes.items()
+    }
+    assert {(t.node, t.owner, t.name): t.counts for t in found.tables} == {
+        (name, *table): counts(sums)
+        for name, told in nodes.items()
+        for table, sums in told.tables.items()
+    }
+    assert {(c.node, c.owner, c.name, c.start): c.counts for c in found.cells} == {
+        (name, *cell): counts(sums)
+        for name, told in nodes.items()
+        for cell, sums in told.by_interval.items()
+        if (name, *cell[:2]) in {(t.node, t.owner, t.name) for t in found.tables[: MINUTES.tables]}
+    }
+    assert {(i.node, i.start): [i.sweeps, i.observed_us] for i in found.intervals} == {
+        (name, start): sums
+        for name, told in nodes.items()
+        for start, sums in told.intervals.items()
+    }
+    happened = sum((i.counts.evicted for i in found.intervals), 0)
+    assert happened == sum(table.counts.evicted for table in found.tables)
+    assert len(found.gaps) == min(50, sum(node.gaps for node in found.nodes))
+
+
+def test_bare_records_have_no_neighbours(spark: SparkSession, tmp_path: Path) -> None:
+    for number, names in enumerate(["ABCXY", "ABCXZ"]):
+        path = tmp_path / f"{number}.raw"
+        path.write_bytes(b"".join(element(name, 5, name == "Y") for name in names))
+    found = counted(spark, [tmp_path])
+    (node,) = found.nodes
+    assert (node.sweeps, node.untimed, node.first, node.observed_us) == (2, 2, None, 0)
+    assert {table.name: table.counts for table in found.tables} == {
+        "X": Counts(present=2, ordinals=8),
+        "Y": Counts(present=1, ordinals=5, dirty=1),
+        "Z": Counts(present=1, ordinals=5),
+    }
+    assert not found.intervals
+    assert not found.cells
+
+
+def test_what_cannot_be_used_is_counted_with_its_place(spark: SparkSession, tmp_path: Path) -> None:
+    good = [json_line(call) for call, _, _ in whole(1, START, "AB", [1, 7])]
+    bad = json_line(Call(2, START, 1, "NORMAL", 0, b"short"))
+    path = text_file(tmp_path / "a.jsonl", [*good, "nothing", bad, bad])
+    found = counted(spark, [path])
+    assert found.calls == len(good) + 3
+    assert [(p.problem, p.calls, p.file, p.row) for p in found.problems] == [
+        ("json", 1, str(path), 7),
+        ("length", 2, str(path), 8),
+    ]
+    assert found.warnings == {"flag": 1}
+    assert (found.nodes[0].sweeps, found.nodes[0].failed) == (1, 1)
+
+
+def test_no_samples_give_no_counts(spark: SparkSession, tmp_path: Path) -> None:
+    assert counted(spark, [text_file(tmp_path / "a.jsonl", [])]).nodes == ()
