@@ -145,7 +145,11 @@ class KafkaDispatcher:
         write_durably(journal.root / RUN, run_json(manifest, joined(report, refusals)))
 
     def _send(
-        self, journal: Journal, manifest: Manifest, topics: KafkaTopics, tokens: Mapping[bytes, Token]
+        self,
+        journal: Journal,
+        manifest: Manifest,
+        topics: KafkaTopics,
+        tokens: Mapping[bytes, Token],
     ) -> None:
         place, plan = self._place, plan_of(manifest)
         topics.require_tokens(place.topic, max(self.lanes, manifest.lanes))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -64,6 +64,15 @@ def initialised(producer: Producer, topic: str, timeout: float) -> None:
     producer.init_transactions(timeout)
 
 
+class Message(NamedTuple):
+    """A record that is sent by itself, outside of any transaction; without partition its key says."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = -1
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
 class KafkaClients:
     """Makes clients of one set of options."""
 
@@ -86,6 +95,30 @@ class KafkaClients:
         given = {k: v for k, v in options.kafka.items() if k != "request.required.acks"}
         made: Producer = self._made(Producer, {**defaults, **given, **fixed, **own})
         return made
+
+    def deliver(self, doing: str, topic: str, messages: Iterable[Message]) -> None:
+        """Sends a few records that may be there twice, and waits until the brokers have them.
+
+        Raises:
+            UnreachableError: The brokers do not answer.
+            FatalError: They refuse one.
+        """
+        failed: list[KafkaError] = []
+        # a producer's number, which idempotence asks for, costs half a second at times
+        settings = {
+            "enable.idempotence": False,
+            "on_delivery": lambda error, _: failed.append(error),
+        }
+        producer = self.producer(settings)
+        with self.errors(doing):
+            # asking first makes the client connect at once; otherwise it waits for half a second
+            producer.list_topics(topic, self.options.timeout)
+            for value, key, partition, headers in messages:
+                producer.produce(topic, value, key, partition=partition, headers=[*headers])
+            left = producer.flush(self.options.timeout)
+            if failed or left:
+                raise KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT))
+        producer.close()
 
     def consumer(self) -> Consumer:
         """A consumer that belongs to no group and sees committed transactions only."""

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from confluent_kafka import KafkaError
-
-from publisher.dispatch.kafka_client import KafkaClients
+from publisher.dispatch.kafka_client import KafkaClients, Message
 from publisher.dispatch.kafka_options import KafkaOptions
-from publisher.errors import UnreachableError
 
 OPERATION = "heartbeat"
 """The header ``operation`` of a heartbeat."""
@@ -20,25 +17,13 @@ def heartbeat(options: KafkaOptions, job: str, document: str) -> None:
     Its event id is the job and the time: heartbeats are no part of a run, and of no transaction.
 
     Raises:
-        UnreachableError: The brokers do not take it.
+        UnreachableError: The brokers do not answer.
+        FatalError: They refuse it.
     """
-    clients = KafkaClients(options)
-    failed: list[KafkaError] = []
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    producer = clients.producer(
-        {"on_delivery": lambda error, _: failed.append(error) if error is not None else None}
+    headers = (
+        ("event-id", f"{job}:{OPERATION}:{now}".encode()),
+        ("operation", OPERATION.encode()),
     )
-    with clients.errors("sending a heartbeat"):
-        producer.produce(
-            options.topic,
-            value=document.encode(),
-            headers=[
-                ("event-id", f"{job}:{OPERATION}:{now}".encode()),
-                ("operation", OPERATION.encode()),
-            ],
-        )
-        left = producer.flush(options.timeout)
-    if left or failed:
-        raise UnreachableError(
-            f"a heartbeat was not delivered to topic {options.topic}: see whether its brokers answer"
-        )
+    message = Message(document.encode(), headers=headers)
+    KafkaClients(options).deliver("sending a heartbeat", options.topic, [message])

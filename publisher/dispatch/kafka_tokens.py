@@ -14,7 +14,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from publisher.dispatch.kafka_client import KafkaClients
+from publisher.dispatch.kafka_client import KafkaClients, Message
 from publisher.errors import UnreachableError
 
 WHOLE = "whole"
@@ -145,17 +145,9 @@ def write_tokens(
         UnreachableError: The broker does not answer.
         FatalError: It refuses them.
     """
-    failed: list[KafkaError] = []
-    # a token that is written twice says the same; a producer's number costs half a second at times
-    settings = {"enable.idempotence": False, "on_delivery": lambda error, _: failed.append(error)}
-    producer = clients.producer(settings)
-    with clients.errors(f"writing progress to {topic}"):
-        # asking first makes the client connect at once; otherwise it waits for half a second
-        producer.list_topics(topic, clients.options.timeout)
-        for (partition, key), token in tokens.items():
-            value = None if token is None else token.to_bytes()
-            producer.produce(topic, value, key, partition=partition)
-        left = producer.flush(clients.options.timeout)
-        if failed or left:
-            raise KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT))
-    producer.close()
+    # a token that is written twice says the same
+    messages = (
+        Message(None if token is None else token.to_bytes(), key, partition)
+        for (partition, key), token in tokens.items()
+    )
+    clients.deliver(f"writing progress to {topic}", topic, messages)

@@ -1,8 +1,9 @@
 """Debezium's connector for PostgreSQL in Kafka Connect standalone, taking a snapshot of one table.
 
-Its settings are those that its manuals give for throughput: JSON without schemas, large batches in
-connector and producer, rows fetched many at a time; the JVM's own flags but for the memory.  What the
-program does not do either is off: no compression.
+As shipped: the worker's settings are those of ``connect-standalone.properties`` in Kafka's own
+distribution, and the connector has what it must be told and its defaults.  Tuned: what the manuals
+give for throughput besides, that is JSON without schemas, large batches in connector and producer and
+rows fetched many at a time.  The JVM has its own flags but for the memory, and nothing is compressed.
 """
 
 from __future__ import annotations
@@ -29,11 +30,15 @@ PATIENCE = 600.0
 
 WORKER = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "key.converter.schemas.enable": "false",
+    "key.converter.schemas.enable": "true",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter.schemas.enable": "false",
-    "offset.flush.interval.ms": "5000",
+    "value.converter.schemas.enable": "true",
+    "offset.flush.interval.ms": "10000",
     "plugin.discovery": "service_load",  # does not search all jars
+}
+TUNED_WORKER = {
+    "key.converter.schemas.enable": "false",
+    "value.converter.schemas.enable": "false",
     "producer.batch.size": "1000000",  # librdkafka's default, so the program's
     "producer.linger.ms": "5",
     "producer.buffer.memory": "67108864",
@@ -46,6 +51,8 @@ CONNECTOR = {
     "plugin.name": "pgoutput",
     "publication.autocreate.mode": "filtered",
     "snapshot.mode": "initial_only",
+}
+TUNED_CONNECTOR = {
     "snapshot.fetch.size": "20480",
     "max.batch.size": "20480",
     "max.queue.size": "81920",
@@ -54,7 +61,14 @@ CONNECTOR = {
 
 
 def snapshot(
-    server: Server, table: str, bootstrap: str, name: str, partitions: int, work: Path
+    server: Server,
+    table: str,
+    bootstrap: str,
+    name: str,
+    partitions: int,
+    work: Path,
+    *,
+    tuned: bool,
 ) -> tuple[str, list[str]]:
     """Makes the topic ``name.TABLE`` and the files of a start; gives the topic and the command."""
     topic = f"{name}.{table}"
@@ -63,12 +77,14 @@ def snapshot(
     url = make_url(server.url)
     worker = {
         **WORKER,
+        **(TUNED_WORKER if tuned else {}),
         "bootstrap.servers": bootstrap,
         "listeners": f"http://127.0.0.1:{free_port()}",
         "offset.storage.file.filename": str(work / f"{name}.offsets"),
     }
     connector = {
         **CONNECTOR,
+        **(TUNED_CONNECTOR if tuned else {}),
         "database.hostname": url.host or "",
         "database.port": str(url.port),
         "database.user": url.username or "",
