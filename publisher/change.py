@@ -71,6 +71,8 @@ class Reason(StrEnum):
     NOTHING_TO_PUBLISH = "nothing-to-publish"
     COMMIT = "commit"
     EMPTY_TABLE = "empty-table"
+    UNCHANGED = "unchanged"
+    BASELINE = "baseline"
     # held
     FUTURE = "future"
     OPEN_TRANSACTION = "open-transaction"

@@ -66,6 +66,8 @@ MEANINGS: dict[Reason, str] = {
     Reason.NOTHING_TO_PUBLISH: "neither an old nor a new value: the modify would be empty",
     Reason.FUTURE: "its event time lies after the run's clock",
     Reason.COMMIT: "it ends a transaction and says nothing of a row",
+    Reason.UNCHANGED: "rows that are as they were at the comparison before; they stand here together",
+    Reason.BASELINE: "rows of the first comparison; startup_option = future publishes later changes only",
 }
 
 EVENT_NAMES: Mapping[EventType, str] = {

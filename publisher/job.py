@@ -64,7 +64,8 @@ def replay(
     paths = tuple(path.absolute() for path in reader.files(snapshots))  # executors work elsewhere
     source = replace(source, snapshots=paths, table=None)
     settings = replace(settings, sources=(source,))
-    run = _run_id(settings, paths, window_from, window_until, now)
+    marks = (window_from, window_until, now, *_earlier(source))
+    run = _run_id(settings, paths, *marks)
     if target.startswith(SCHEME):
         journal = Journal(settings.journal.absolute() / _REPLAYS / run)
         directory = journal.root / _DOCUMENTS
@@ -178,6 +179,14 @@ def _refuse_inside(directory: Path, snapshots: Sequence[Path]) -> None:
     for snapshot in snapshots:
         if snapshot.is_dir() and directory.resolve().is_relative_to(snapshot.resolve()):
             raise UsageError(f"{directory} lies in the snapshot {snapshot}: name one outside of it")
+
+
+def _earlier(source: SourceSettings) -> list[str]:
+    """Digest of the snapshot that is compared with, where there is one."""
+    if source.compared is None or not source.compared.before:
+        return []
+    reader = reader_of(source.format, source.options, source.reading)
+    return [digest_of_files(reader.files(source.compared.before))]
 
 
 def _run_id(settings: Settings, paths: Sequence[Path], *marks: object) -> str:

@@ -40,6 +40,7 @@ from publisher.sources.registry import (
 )
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.table_queue.options import TableQueueOptions
+from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.spark.options import SparkOptions
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.times import time_zone
@@ -276,7 +277,7 @@ class _Reader:
             snapshots=tuple(self._path(path) for path in given.snapshots),
             table=given.table,
             database=self._own_database(section, given, database),
-            options=options or EventLogOptions(),  # a problem is noted, nobody sees them
+            options=self._anchored_options(options or EventLogOptions()),  # a problem is noted
             reading=section.options(SnapshotOptions)
             if SnapshotOptions in parts
             else SnapshotOptions(),
@@ -286,6 +287,13 @@ class _Reader:
         section.finish()
         self._check(section, source)
         return source
+
+    def _anchored_options(self, options: SourceFormatOptions) -> SourceFormatOptions:
+        """With paths that are relative to the file."""
+        if isinstance(options, TriggerlessOptions):
+            before = tuple(str(self._path(path)) for path in options.before)
+            return replace(options, before=before)
+        return options
 
     def _own_database(
         self, section: Section, given: SourceOptions, database: DatabaseOptions | None
@@ -298,7 +306,9 @@ class _Reader:
     def _check(self, section: Section, source: SourceSettings) -> None:
         if source.table is not None and source.snapshots:
             section.problem("table", "is there beside snapshots; a source is one of the two")
-        if source.table is not None and source.format not in FROM_TABLES:
+        if source.table is not None and source.compared is not None:
+            section.problem("table", 'several may be compared; write tables = ["NAME"]')
+        elif source.table is not None and source.format not in FROM_TABLES:
             section.problem("table", f"{source.format} is read from files; set snapshots")
         if not isinstance(source.options, EventLogOptions):
             return

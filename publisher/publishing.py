@@ -14,6 +14,7 @@ from typing import NamedTuple, Self
 
 from publisher.acknowledge.letters import refused_of
 from publisher.acknowledge.rows import acknowledge
+from publisher.comparing import due
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.errors import PublisherError
@@ -92,7 +93,7 @@ class Publishing:
         rows, new, ages = 0, 0, []
         for source in self._new_files():
             if source.table is None:
-                new += len(source.snapshots)
+                new += len(source.snapshots) or source.reads
                 continue
             assert source.database is not None  # for_publish has seen to it
             if source.name not in self._waiting:
@@ -146,8 +147,8 @@ class Publishing:
 
     def _once(self, now: datetime | None, lanes: int | None) -> RunReport | None:
         sources = tuple(self._new_files())
-        if not any(source.snapshots or source.table for source in sources):
-            return None  # no file is new
+        if not any(source.reads for source in sources):
+            return None  # no file is new, no table due
         settings = replace(self._settings, sources=sources)
         if lanes is not None:
             lanes = min(lanes, settings.run.lanes)
@@ -164,6 +165,7 @@ class Publishing:
             still_mine=self._epoch,
             splits=lanes or SPLITS,
             behind=self._journals.greatest(),
+            number=int(run.rpartition("-")[2]),
             state=self._journals.states_of(source.name for source in sources),
         )
         report = planned_and_sent(order, dispatcher, self._engine, self._progress)
@@ -240,6 +242,9 @@ class Publishing:
         for source in self._settings.sources:
             if source.table is not None:
                 yield source
+                continue
+            if source.compared is not None:
+                yield due(source, self._journals.state_of(source.name))
                 continue
             if self._published is None:
                 self._published = self._journals.published_files()

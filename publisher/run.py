@@ -23,8 +23,10 @@ from publisher.sources.contract import KeepsState, Kept, Source
 from publisher.sources.event_log_table import EventLogTable
 from publisher.sources.registry import reader_of
 from publisher.sources.snapshots import Split
+from publisher.sources.triggerless.planning import Given, Migration
+from publisher.sources.triggerless.source import Triggerless
 from publisher.spark.engine import Engine, Progress
-from publisher.tasks import AnySource, AnySplit, Rules, SourceWork, Work
+from publisher.tasks import AnySource, AnySplit, Resources, Rules, SourceWork, Work
 from publisher.xds.values import text_of
 
 SPLITS = 8
@@ -50,6 +52,10 @@ class Order:
     state: Mapping[str, Path] | None = None
     """Folders of what the run before has left, by the names of the sources that have such; ``None``
     where sources keep nothing from run to run, as of a replay."""
+    number: int = 1
+    """Of the run among those of the job."""
+    migration: Migration | None = None
+    """Rows that are published as new, where sources compare tables; else their differences are."""
 
     def kept(self, source: str) -> Kept | None:
         """What a source goes on with, and where it keeps what the next run is to go on with."""
@@ -134,7 +140,7 @@ def plan(
     with ExitStack() as stack:
         read = {source.name: _files_of(source) for source in order.settings.sources}
         order.journal.begin(order.directory)
-        work = _work(order, stack)
+        work = _work(order, engine, stack)
         results = engine.plan(
             work,
             staging=order.journal.staging,
@@ -152,7 +158,7 @@ def plan(
     return manifest
 
 
-def _work(order: Order, stack: ExitStack) -> Work:
+def _work(order: Order, engine: Engine, stack: ExitStack) -> Work:
     """What the tasks do; ``stack`` keeps open what they read from until they have ended."""
     settings = order.settings
     return Work(
@@ -166,31 +172,62 @@ def _work(order: Order, stack: ExitStack) -> Work:
                 identifier_case=source.options.identifier_case,
                 window=order.window,
             )
-            for source, reader, splits in _opened(order, stack)
+            for source, reader, splits in _opened(order, engine, stack)
         ),
-        rules=Rules(
-            documents=settings.documents,
-            envelope=settings.envelope,
-            values=settings.values,
-            tables=settings.tables,
-            database=settings.database,
-        ),
+        rules=_rules(settings),
         lanes=settings.run.lanes,
         clock=order.clock,
     )
 
 
 def _opened(
-    order: Order, stack: ExitStack
+    order: Order, engine: Engine, stack: ExitStack
 ) -> Iterator[tuple[SourceSettings, AnySource, tuple[AnySplit, ...]]]:
     for source in order.settings.sources:
         if source.table is None:
             reader = reader_of(source.format, source.options, source.reading)
-            yield source, reader, _splits_of(order, source, reader)
+            if isinstance(reader, Triggerless):
+                yield source, reader, _compared(order, source, reader, engine)
+            else:
+                yield source, reader, _splits_of(order, source, reader)
         else:
             assert source.database is not None  # for_publish has seen to it
             live = EventLogTable(source.event_log, source.database, source.table, text_of)
             yield source, live, stack.enter_context(live.opened(order.splits))
+
+
+def _compared(
+    order: Order, source: SourceSettings, reader: Triggerless, engine: Engine
+) -> tuple[Split, ...]:
+    """What a comparison finds, which the engine does now."""
+    if not source.reads:
+        return ()
+    resources = Resources(_rules(order.settings))
+    try:
+        given = Given(
+            catalogue=resources.catalogue,
+            target=order.journal.new_state(source.name),
+            wanted=order.splits,
+            number=order.number,
+            state=(order.state or {}).get(source.name),
+            keep=order.state is not None,
+            migration=order.migration,
+        )
+        return reader.prepared(
+            source.snapshots, given, engine.compare, database=source.database, text_of=text_of
+        )
+    finally:
+        resources.close()
+
+
+def _rules(settings: Settings) -> Rules:
+    return Rules(
+        documents=settings.documents,
+        envelope=settings.envelope,
+        values=settings.values,
+        tables=settings.tables,
+        database=settings.database,
+    )
 
 
 def _splits_of(order: Order, source: SourceSettings, reader: Source) -> tuple[Split, ...]:

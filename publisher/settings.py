@@ -29,6 +29,7 @@ from publisher.sources.event_log import Options as EventLogOptions
 from publisher.sources.registry import SourceFormat, SourceFormatOptions
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.table_queue.options import TableQueueOptions
+from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.spark.options import SparkOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
@@ -110,6 +111,22 @@ class SourceSettings:
     """``None`` for formats whose records carry whole rows: each is an operation by itself."""
 
     @property
+    def compared(self) -> TriggerlessOptions | None:
+        """The options of a source that compares tables; ``None`` for others."""
+        return self.options if isinstance(self.options, TriggerlessOptions) else None
+
+    @property
+    def compares_database(self) -> bool:
+        """Whether tables of a database are compared."""
+        return self.compared is not None and not self.snapshots
+
+    @property
+    def reads(self) -> bool:
+        """Whether there is anything to read."""
+        named = self.compared is not None and bool(self.compared.tables)
+        return bool(self.snapshots) or self.table is not None or named
+
+    @property
     def event_log(self) -> EventLogOptions:
         """The options of a source that is known to be an event log."""
         if not isinstance(self.options, EventLogOptions):
@@ -183,10 +200,11 @@ class Settings:
             problems.append('[[sources]]: there is none; add one with snapshots = ["FILE"]')
         for number, source in enumerate(self.sources, 1):
             place = f"[[sources]] {number}" if len(self.sources) > 1 else "[[sources]]"
-            if not source.snapshots and source.table is None:
-                problems.append(
-                    f'{place}: nothing to read; set snapshots = ["FILE"] or table = "NAME"'
-                )
+            if not source.reads:
+                name = 'table = "NAME"' if source.compared is None else 'tables = ["NAME"]'
+                problems.append(f'{place}: nothing to read; set snapshots = ["FILE"] or {name}')
+            if source.compares_database and source.reads and source.database is None:
+                problems.append(f"{place} tables: of which database? Set [database] url or url_env")
             if source.table is not None and source.database is None:
                 problems.append(f"{place} table: of which database? Set [database] url or url_env")
         if self.sink.to == "files" and self.sink.path is None:
@@ -232,7 +250,8 @@ def database_identity(options: DatabaseOptions | None) -> dict[str, str | None] 
     return {"database": urls.described(url), "schema": options.schema}
 
 
-_SPEED_ONLY = frozenset({"block_size"})
+_SPEED_ONLY = frozenset({"block_size", "before", "buckets"})
+"""What changes no document; of ``before`` the content does, which is part of the input."""
 
 
 def _meaning_of(*parts: object) -> dict[str, object]:

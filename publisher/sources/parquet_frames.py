@@ -85,7 +85,7 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
             path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
         ) as file:
             yield file
-    except (pa.ArrowInvalid, OSError) as problem:
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as problem:
         raise FatalError(
             f"{path} is no Parquet file, or cut or damaged ({problem}); export it again"
         ) from problem

@@ -11,8 +11,10 @@ from publisher.sources.change_table import options as change_table_options
 from publisher.sources.change_table import source as change_table
 from publisher.sources.contract import Source
 from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.sources.triggerless import options as triggerless_options
+from publisher.sources.triggerless import source as triggerless
 
-SourceFormat = Literal["event-log", "change-table", "linkexpress"]
+SourceFormat = Literal["event-log", "change-table", "linkexpress", "triggerless"]
 
 
 class SourceFormatOptions(Protocol):
@@ -29,6 +31,7 @@ SOURCES: Mapping[str, Callable[..., Source]] = {
     "event-log": event_log.SOURCE,
     "change-table": change_table.SOURCE,
     "linkexpress": linkexpress.SOURCE,
+    "triggerless": triggerless.SOURCE,
 }
 """What makes a source, by the name of its format; called with the options of its module."""
 
@@ -36,6 +39,7 @@ OPTIONS: Mapping[SourceFormat, type] = {
     "event-log": event_log.Options,
     "change-table": change_table_options.Options,
     "linkexpress": linkexpress.Options,
+    "triggerless": triggerless_options.Options,
 }
 """The options of a format, a frozen dataclass."""
 
@@ -43,14 +47,18 @@ _OPTIONS: Mapping[str, Callable[..., object]] = {
     "event-log": event_log.options_of,
     "change-table": change_table_options.options_of,
     "linkexpress": linkexpress.options_of,
+    "triggerless": triggerless_options.options_of,
 }
 """What makes the options of a format from the plain values that a journal keeps."""
 
-READ_AS_SNAPSHOTS = frozenset({"event-log", "change-table"})
+READ_AS_SNAPSHOTS = frozenset({"event-log", "change-table", "triggerless"})
 """Formats whose files are CSV, JSON lines or Parquet, read as ``SnapshotOptions`` say."""
 
 IN_POLLS = frozenset({"event-log"})
 """Formats whose changes mean something together; those of the others are operations by themselves."""
+
+COMPARED = frozenset({"triggerless"})
+"""Formats of tables that are compared with what was known of them: the whole of them each time."""
 
 FROM_TABLES = frozenset({"event-log"})
 """Formats that are also read from a table of a database."""

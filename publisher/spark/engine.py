@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from publisher.activity.counts import Activity
     from publisher.dispatch.kafka_lane import LaneSending, LaneSent
+    from publisher.sources.triggerless.work import BucketResult, Comparison
     from publisher.spark.activity import Samples
 
 Progress = Callable[[str, float], None]
@@ -66,6 +67,13 @@ class Engine:
         from publisher.spark.lanes import plan_in_lanes
 
         return plan_in_lanes(spark, work, staging=staging, documents=documents, progress=progress)
+
+    def compare(self, comparison: Comparison) -> list[BucketResult]:
+        """Compares tables with what is known of them.  Raises what the tasks raise."""
+        spark = self._session()
+        from publisher.spark.comparing import compare_in_buckets
+
+        return compare_in_buckets(spark, comparison)
 
     def send(self, lanes: Sequence[LaneSending]) -> list[LaneSent]:
         """Sends lanes, each in a task of its own.  Raises what the tasks raise."""

@@ -22,6 +22,8 @@ from publisher.sources.linkexpress import Options as LinkexpressOptions
 from publisher.sources.registry import SOURCES
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.snapshots import Split
+from publisher.sources.triggerless.options import Options as TriggerlessOptions
+from publisher.sources.triggerless.source import Triggerless
 from tests.unit.change_table_files import HEADERS, csv_of
 from tests.unit.change_table_files import record as change
 from tests.unit.change_table_files import seq as change_seq
@@ -259,6 +261,38 @@ SAMPLES.append(
         NO_USER,
     )
 )
+
+
+PEOPLE = [
+    {"idu": idu, "fname": fname, "lname": lname, "photo": None}
+    for idu, fname, lname in (
+        ("1", "Ann", 'a "b"'),
+        ("2", "Eve", None),
+        ("2", "Eve", "twice, and different"),
+        ("3", "Cy", ""),
+        ("3", "Cy", ""),
+        (None, "nobody", None),
+    )
+]
+COMPARED = TriggerlessOptions(tables=("usr",), key={"usr": ("idu",)})
+NO_HISTORY = frozenset({"event_time", "perpetrator", "transaction", "old"})
+
+
+def people(path: Path) -> Path:
+    return write_changes(path, [dict(row) for row in PEOPLE])
+
+
+SAMPLES += [
+    Sample(
+        f"people{suffix}",
+        Triggerless(COMPARED, SnapshotOptions(block_size=64)),
+        people,
+        6,
+        count,
+        NO_HISTORY,
+    )
+    for suffix, count in ((".csv", count_csv), (".jsonl", count_json), (".parquet", None))
+]
 
 
 def test_every_format_has_a_sample() -> None:

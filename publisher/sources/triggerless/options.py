@@ -20,8 +20,8 @@ class Options:
     """How tables are compared with what is known of them."""
 
     tables: tuple[Name, ...] = ()
-    """Tables and views to compare, as ``table`` or ``schema.table``.  A database has to be told; of files
-    it is by default each table that one is named after."""
+    """Tables and views to compare, as ``table`` or ``schema.table``.  For a database they are required;
+    of files it is by default each table that one is named after, and one table may have any files."""
     key: Mapping[Name, tuple[Name, ...]] = field(default_factory=dict)
     """Primary key columns by table, where neither the database nor ``[tables]`` says them."""
     state: Keeps = "columns"

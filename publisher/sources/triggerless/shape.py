@@ -19,7 +19,7 @@ from publisher.errors import FatalError
 from publisher.keys import decimal_text, integer_text, quote
 from publisher.lanes import table_hash
 from publisher.sources.columns import plain, texts
-from publisher.sources.event_log_names import Fault, Names, split_name
+from publisher.sources.event_log_names import Fault, Names, Target, split_name
 from publisher.sources.triggerless.hashing import Hashes, text_hashes
 from publisher.sources.triggerless.options import Options
 
@@ -107,17 +107,7 @@ def shape_of(
             f"{where}: the primary key of {table} is not known; set key of the source, or of"
             f" [tables.{target.table}]"
         )
-    doubled = sorted({name for name in found if list(found).count(name) > 1})
-    if doubled:
-        raise FatalError(f"{where}: column {doubled[0]} is there twice; export it once")
-    spelled, octets = {}, set()
-    for name in found:
-        column = names.column(table, target, name)
-        if isinstance(column, Fault):
-            raise FatalError(f"{where}: {column.detail}; or leave the column out of the export")
-        spelled[name] = column.name
-        if column.octet:
-            octets.add(name)
+    spelled, octets = _columns(table, target, found, names, where)
     key = [_key_part(name, known, spelled, where) for name in known.key]
     inside = {part.read for part in key}
     others = tuple(name for name in found if name not in inside)
@@ -129,9 +119,27 @@ def shape_of(
         key=tuple(sorted(key, key=lambda part: part.name)),
         columns=tuple(spelled[name] for name in others),
         others=others,
-        octets=frozenset(octets),
+        octets=octets,
         known=bool(known.columns),
     )
+
+
+def _columns(
+    table: str, target: Target, found: Sequence[str], names: Names, where: str
+) -> tuple[dict[str, str], frozenset[str]]:
+    """The names in documents of the columns that were found, and which of them are binary."""
+    spelled: dict[str, str] = {}
+    octets = set()
+    for name in found:
+        column = names.column(table, target, name)
+        if isinstance(column, Fault):
+            raise FatalError(f"{where}: {column.detail}; or leave the column out of the export")
+        if name in spelled or column.name in spelled.values():
+            raise FatalError(f"{where}: column {name} is there twice; export it once")
+        spelled[name] = column.name
+        if column.octet:
+            octets.add(name)
+    return spelled, frozenset(octets)
 
 
 def _with_keys(catalogue: Catalogue, options: Options) -> Catalogue:
@@ -158,15 +166,15 @@ def _key_part(name: str, known: Table, spelled: dict[str, str], where: str) -> K
     return KeyPart(spelled[read[0]], read[0], kind, own in known.padded)
 
 
-def read_rows(shape: Shape, batch: pa.RecordBatch, binary_text: str | None) -> Read:
-    """The rows of a batch that has the columns of ``shape.read``.
+def read_rows(shape: Shape, batch: pa.RecordBatch, binary_text: str | None, where: str) -> Read:
+    """The rows of a batch that has the columns of ``shape.read``; ``where`` names the input.
 
     Raises ``FatalError`` where it is not known how text writes binary values.
     """
     faults: dict[int, Fault] = {}
 
     def text(name: str) -> pa.Array:
-        found, right = _text(shape, name, batch.column(name), binary_text)
+        found, right = _text(shape, name, batch.column(name), binary_text, where)
         for row in np.flatnonzero(~right).tolist():
             faults.setdefault(row, Fault(Reason.BROKEN_RECORD, f"{name} is no text; {_MEND}"))
         return found
@@ -219,7 +227,7 @@ def _numbers(part: KeyPart, kind: Kind, values: pa.Array, faults: dict[int, Faul
 
 
 def _text(
-    shape: Shape, name: str, array: pa.Array, binary_text: str | None
+    shape: Shape, name: str, array: pa.Array, binary_text: str | None, where: str
 ) -> tuple[pa.Array, Mask]:
     """Text of a column, binary values as Base64, and which values have one."""
     array = plain(array)
@@ -231,7 +239,7 @@ def _text(
         return found, right
     if binary_text is None:
         raise FatalError(
-            f"column {name} of {shape.source_name} is binary, and how text writes it is not known; set"
+            f"{where}: column {name} of {shape.source_name} is binary, and how text writes it is not known; set"
             ' binary_text = "hex" or "base64"'
         )
     again, good = _mapped(found, _of_hex if binary_text == "hex" else _of_base64)

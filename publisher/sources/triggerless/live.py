@@ -1,0 +1,74 @@
+"""Tables of a database that are compared: all tasks see a table as it was in one moment."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+
+from sqlalchemy import func, quoted_name, select
+from sqlalchemy import table as sql_table
+from sqlalchemy.exc import DBAPIError
+
+from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import fatal
+from publisher.errors import FatalError
+from publisher.sources import tables
+from publisher.sources.event_log_names import split_name
+from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.sources.tables import LiveTable
+from publisher.sources.triggerless.options import Options
+from publisher.sources.triggerless.planning import Given, Input, Migration
+from publisher.sources.triggerless.shape import shape_of
+
+_VALUE_BYTES = 16
+"""Of a value's text, about."""
+
+
+def live_inputs(
+    options: DatabaseOptions,
+    wanted: Options,
+    reading: SnapshotOptions,
+    given: Given,
+    stack: ExitStack,
+) -> list[Input]:
+    """The tables of a database; ``stack`` keeps open what tasks read from.
+
+    Raises ``FatalError`` where a table does not fit, ``UnreachableError``.
+    """
+    database = stack.enter_context(Database(options))
+    found = []
+    migration = given.migration
+    for name in wanted.tables:
+        if migration is not None and migration.tables and name not in migration.tables:
+            continue
+        live = _live(name, wanted, migration)
+        columns = tables.describe(database, live)
+        shape = shape_of(name, columns, given.catalogue, wanted, database.name)
+        rows = _count(database, live)
+        if len(shape.key) == 1:
+            live = replace(live, order=shape.key[0].read)
+        splits = stack.enter_context(tables.moment(database, live, given.wanted))
+        size = rows * len(columns) * _VALUE_BYTES
+        found.append(Input(name, shape, reading, splits, (), size, live))
+    if not found:
+        raise FatalError("no table is named: set tables of the source")
+    return found
+
+
+def _live(name: str, options: Options, migration: Migration | None) -> LiveTable:
+    schema, table = split_name(name) or (None, name)
+    # the database finds rows by the first condition, tasks look at the others
+    where = migration.equal[0] if migration is not None and migration.equal else None
+    return LiveTable(table, schema=schema or options.schema, where=where)
+
+
+def _count(database: Database, live: LiveTable) -> int:
+    """Rows of a table, for the size of buckets."""
+    relation = tables.relation_of(database, live)
+    schema = None if relation.schema is None else quoted_name(relation.schema, quote=True)
+    of = sql_table(quoted_name(relation.table.name, quote=True), schema=schema)
+    statement = select(func.count()).select_from(of)
+    try:
+        return int(database.run(lambda connection: connection.execute(statement).scalar_one()))
+    except DBAPIError as error:
+        raise fatal(database, error, f"Counting the rows of {relation.table.name}") from error

@@ -1,0 +1,260 @@
+"""Before and after the tasks of a comparison: what they are to do, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from publisher.catalogue import Catalogue
+from publisher.database import DatabaseOptions
+from publisher.errors import FatalError
+from publisher.sources import snapshots
+from publisher.sources.snapshot_options import Columns, SnapshotOptions
+from publisher.sources.snapshots import Split
+from publisher.sources.tables import LiveTable, TableSplit
+from publisher.sources.triggerless import inputs
+from publisher.sources.triggerless.compare import Counts, First, Rules
+from publisher.sources.triggerless.options import Options
+from publisher.sources.triggerless.shape import Shape, shape_of
+from publisher.sources.triggerless.stages import checked
+from publisher.sources.triggerless.state import FOUND, KNOWN, State, identity_of, write_state
+from publisher.sources.triggerless.work import (
+    BucketResult,
+    Comparison,
+    Condition,
+    Kept,
+    TableWork,
+)
+
+_BUCKET_BYTES = 32 << 20
+"""Bytes of text of a bucket, about; a task holds some times as much."""
+_MOST_BUCKETS = 4096
+_UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
+"""How much larger than a file its text may be, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """Rows that are to be published as new, whatever is known of them."""
+
+    tables: tuple[str, ...] = ()
+    """Empty: all of the source."""
+    equal: tuple[tuple[str, str], ...] = ()
+    """Column and text; all must hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a comparison starts from."""
+
+    catalogue: Catalogue
+    target: Path
+    """Where the new state goes."""
+    wanted: int
+    """Parts to read of a table, about."""
+    number: int = 1
+    """Of the comparison, in positions: never given twice by a job."""
+    state: Path | None = None
+    """The state that the last run left."""
+    keep: bool = True
+    """Whether a new state is wanted."""
+    migration: Migration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A table to be compared, as far as its kind of input knows."""
+
+    name: str
+    shape: Shape
+    reading: SnapshotOptions
+    now: tuple[Split | TableSplit, ...]
+    before: tuple[Split, ...]
+    bytes: int
+    """Of its text, about."""
+    live: LiveTable | None = None
+    identity: tuple[object, ...] = ()
+    """Of its files, see ``identity_of``."""
+
+
+def file_inputs(
+    paths: Sequence[Path], options: Options, reading: SnapshotOptions, given: Given
+) -> list[Input]:
+    """The tables that files hold.  Raises ``FatalError`` where a file does not fit."""
+    earlier = (
+        [path.absolute() for path in snapshots.files(options.before)] if options.before else []
+    )
+    before = inputs.by_table(earlier, options)
+    found = []
+    for name, files in inputs.by_table(paths, options).items():
+        if not files:
+            raise FatalError(
+                f"there is no file of table {name}: export it, or take it out of tables"
+            )
+        catalogue = given.catalogue
+        names, how = inputs.columns_of(name, files[0], reading, catalogue, options)
+        shape = shape_of(name, names, catalogue, options, str(files[0]))
+        columns = Columns(names, optional=frozenset(names), closed=True)
+        old = snapshots.splits(before[name], how, columns, given.wanted) if before.get(name) else ()
+        now = snapshots.splits(files, how, columns, given.wanted)
+        found.append(
+            Input(
+                name,
+                shape,
+                how,
+                tuple(now),
+                tuple(old),
+                _text_bytes(files),
+                identity=tuple(identity_of(files)),
+            )
+        )
+    return found
+
+
+def comparison_of(
+    tables: Sequence[Input],
+    options: Options,
+    given: Given,
+    database: DatabaseOptions | None = None,
+    text_of: Callable[[Any], str | None] = str,
+) -> Comparison:
+    """What is to be done.  Raises ``FatalError`` where the state does not fit."""
+    state = State.read(given.state) if given.state is not None else None
+    if state is not None and state.keeps != options.state:
+        raise FatalError(
+            f'the state in {state.folder} was kept with state = "{state.keeps}": set that again, or remove'
+            " the state and migrate"
+        )
+    works = tuple(_work(table, options, given, state) for table in tables)
+    return Comparison(works, str(given.target), given.keep, options.binary_text, database, text_of)
+
+
+def _work(table: Input, options: Options, given: Given, state: State | None) -> TableWork:
+    plain = state.tables.get(table.name) if state is not None else None
+    known = _kept(state, plain, table.shape, options) if state is not None and plain else None
+    size = max(table.bytes, plain["bytes"] if plain else 0)
+    migration = given.migration
+    first: First = "add"
+    if known is None and not table.before and migration is None:
+        said: Mapping[str, First] = {"resynchronise": "replace", "future": "nothing", "all": "add"}
+        first = said[options.startup_option]
+    return TableWork(
+        table.shape,
+        table.reading,
+        table.now,
+        table.before if known is None else (),
+        known,
+        options.buckets or _buckets(size),
+        Rules(options.state, first, deletes=migration is None, all_anew=migration is not None),
+        given.number,
+        Condition(migration.equal if migration is not None else ()),
+        table.live,
+        table.identity,
+    )
+
+
+def _kept(state: State, plain: Mapping[str, Any], shape: Shape, options: Options) -> Kept:
+    schema, table, key = shape.identity
+    now = {"schema": schema, "table": table, "key": list(key)}
+    changed = [name for name, value in now.items() if plain[name] != value]
+    if options.state == "row" and plain["columns"] != list(shape.columns):
+        changed.append("columns")
+    if changed:
+        raise FatalError(
+            f"{', '.join(changed)} of table {shape.source_name} are not what they were when its state was"
+            f" written ({state.folder}): undo that, or remove the state and migrate"
+        )
+    return Kept(str(state.folder / KNOWN), tuple(plain["files"]), tuple(plain["columns"]))
+
+
+def _buckets(size: int) -> int:
+    wanted = max(1, -(-size // _BUCKET_BYTES))
+    return min(_MOST_BUCKETS, 1 << (wanted - 1).bit_length())
+
+
+def _text_bytes(files: Sequence[Path]) -> int:
+    return sum(path.stat().st_size * _UNPACKED.get(path.suffix.lower(), 1) for path in files)
+
+
+def finished(
+    comparison: Comparison, results: list[BucketResult], given: Given, options: Options
+) -> tuple[Split, ...]:
+    """Makes the new state of what the tasks have written; gives the splits with what was found.
+
+    Raises ``InternalError`` unless every row that was read was compared.
+    """
+    results = checked(comparison, results)
+    target = Path(comparison.target)
+    _without(target / FOUND, {result.found for result in results})
+    _without(target / KNOWN, {result.known for result in results if result.known})
+    splits: list[Split] = []
+    described: dict[str, Mapping[str, Any]] = {}
+    for number, table in enumerate(comparison.tables):
+        first = comparison.first_partition(number)
+        own = results[first : first + table.buckets]
+        splits += found_splits(table, own, target, given.wanted)
+        described[table.shape.source_name] = _described(table, own)
+    if comparison.keep:
+        if given.state is not None:
+            described |= State.read(given.state).carried(target, described)
+        write_state(target, options.state, described)
+    else:
+        shutil.rmtree(target / KNOWN)
+    return tuple(splits)
+
+
+def found_splits(
+    table: TableWork, results: Sequence[BucketResult], target: Path, wanted: int
+) -> list[Split]:
+    """The splits of a table, in the order of hashes: some buckets each, their changes numbered."""
+    each = max(1, -(-len(results) // wanted))
+    splits = []
+    number = 1
+    for start in range(0, len(results), each):
+        part = results[start : start + each]
+        counts = sum((result.counts for result in part), Counts())
+        shape = table.shape
+        found = {
+            "table": [shape.source_name, shape.schema, shape.table],
+            "generation": table.generation,
+            "files": [result.found for result in part],
+            "unchanged": counts.unchanged,
+            "baseline": counts.baseline,
+            "read": counts.read + counts.vanished + sum(result.unreadable for result in part),
+        }
+        rows = sum(result.found_rows for result in part)
+        paths = [target / FOUND / result.found for result in part]
+        size = sum(path.stat().st_size for path in paths)
+        text = json.dumps(found, ensure_ascii=False)
+        stop = start + len(part)
+        splits.append(Split(str(target / FOUND), "found", start, stop, number, size, size, text))
+        number += rows
+    return splits
+
+
+def _described(table: TableWork, results: Sequence[BucketResult]) -> Mapping[str, Any]:
+    schema, name, key = table.shape.identity
+    counts = sum((result.counts for result in results), Counts())
+    return {
+        "schema": schema,
+        "table": name,
+        "key": list(key),
+        "columns": list(table.shape.columns),
+        "generation": table.generation,
+        "rows": sum(result.known_rows for result in results),
+        "bytes": _BUCKET_BYTES * table.buckets if table.buckets > 1 else 0,
+        "files": [result.known for result in results],
+        "input": list(table.identity),
+        "last": counts._asdict() | {"unreadable": sum(result.unreadable for result in results)},
+    }
+
+
+def _without(folder: Path, wanted: set[str]) -> None:
+    """Removes what attempts have left that failed."""
+    for path in folder.iterdir():
+        if path.name not in wanted:
+            path.unlink()

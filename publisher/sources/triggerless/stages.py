@@ -1,0 +1,208 @@
+"""What the tasks of a comparison do, without the engine that runs them: read a split, compare a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.change import Outcome, Reason
+from publisher.database import Database
+from publisher.errors import FatalError, InternalError
+from publisher.sources import snapshots, tables
+from publisher.sources.columns import texts
+from publisher.sources.event_log_names import Fault
+from publisher.sources.frames import Frame
+from publisher.sources.record_batches import as_json
+from publisher.sources.snapshot_options import Columns
+from publisher.sources.snapshots import Split
+from publisher.sources.triggerless.compare import Known, Rules, check, compare, nothing_known
+from publisher.sources.triggerless.found import FOUND_SCHEMA
+from publisher.sources.triggerless.kept import read_known, write_known
+from publisher.sources.triggerless.pieces import Kind, Packer, each, marks, rows_of, unpacked
+from publisher.sources.triggerless.shape import read_rows
+from publisher.sources.triggerless.state import FOUND, KNOWN
+from publisher.sources.triggerless.work import BucketResult, Comparison, SplitWork, TableWork
+
+
+def read_pieces(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]:
+    """The rows of split ``number`` as batches of ``PIECE_SCHEMA``."""
+    work = comparison.splits()[number]
+    table = comparison.tables[work.table]
+    kind = Kind.NOW if work.side == "now" else Kind.BEFORE
+    packer = Packer(comparison.first_partition(work.table), table.buckets, kind, number)
+    framed, blind = 0, False
+    where = work.split.path if isinstance(work.split, Split) else table.shape.source_name
+    if not number:
+        yield from marks(comparison)
+    for frame in _frames(comparison, table, work):
+        frame_ = _chosen(frame, table)
+        framed += frame_.batch.num_rows + len(frame_.broken)
+        read = read_rows(table.shape, frame_.batch, comparison.binary_text, where)
+        yield from packer.add(read.hashes, read.keys, read.values)
+        faults = [
+            (
+                _placed(Fault(Reason.BROKEN_RECORD, broken.reason), work, broken.row),
+                as_json(broken.raw),
+            )
+            for broken in frame_.broken
+        ]
+        for row, fault in sorted(read.faults.items()):
+            raw = as_json(frame_.batch.slice(row, 1).to_pylist()[0])
+            faults.append((_placed(fault, work, int(frame_.rows[row])), raw))
+        if faults and kind is Kind.BEFORE:
+            raise FatalError(f"{faults[0][0].detail}; an earlier snapshot must be read wholly")
+        if faults:
+            blind = True
+            yield packer.rejected(faults)
+    yield from packer.rest()
+    if blind:
+        yield from packer.blind()
+    if kind is Kind.NOW:
+        yield packer.tally(framed)
+
+
+def compare_bucket(
+    comparison: Comparison, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str
+) -> BucketResult:
+    """Compares one bucket; writes what was found and the new state under the attempt's own name."""
+    number, bucket = comparison.place(partition)
+    table = comparison.tables[number]
+    columns = table.shape.columns
+    sides: dict[Kind, list[pa.RecordBatch]] = {Kind.NOW: [], Kind.BEFORE: [], Kind.REJECTED: []}
+    tallies, blind = [], False
+    for kind, split, count, data in each(pieces):
+        if data is not None:
+            sides[kind].append(unpacked(data))
+        elif kind is Kind.TALLY:
+            tallies.append((split, count))
+        blind = blind or kind is Kind.BLIND
+    rows = rows_of(sides[Kind.NOW], len(columns))
+    known = _known(table, bucket, sides[Kind.BEFORE])
+    rules = table.rules
+    if blind:  # a row that cannot be read may be one that seems to be gone
+        rules = Rules(rules.keeps, rules.first, deletes=False, all_anew=rules.all_anew)
+    compared = compare(columns, rows, known, rules)
+    check(compared, rows, known)
+    found = _with_rejected(compared.found, sides[Kind.REJECTED])
+    name = f"{partition:05d}-{attempt}.parquet"
+    pq.write_table(
+        pa.Table.from_batches([found]), Path(comparison.target) / FOUND / name, compression="zstd"
+    )
+    if comparison.keep:
+        path = Path(comparison.target) / KNOWN / name
+        write_known(path, compared.known, columns, rules.keeps)
+    return BucketResult(
+        partition,
+        tuple(sorted(tallies)),
+        sum(batch.num_rows for batch in sides[Kind.REJECTED]),
+        compared.counts,
+        name,
+        found.num_rows,
+        name if comparison.keep else None,
+        len(compared.known),
+    )
+
+
+def folders(comparison: Comparison) -> None:
+    """Makes the folders that the tasks write into."""
+    for name in (FOUND, KNOWN):
+        (Path(comparison.target) / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def compare_here(comparison: Comparison) -> list[BucketResult]:
+    """The whole comparison in this process, for a few rows: all of them are held in memory."""
+    folders(comparison)
+    pieces: dict[int, list[pa.RecordBatch]] = {}
+    for number in range(len(comparison.splits())):
+        for batch in read_pieces(comparison, number):
+            for row, partition in enumerate(batch.column("partition").to_pylist()):
+                pieces.setdefault(partition, []).append(batch.slice(row, 1))
+    return [
+        compare_bucket(comparison, partition, pieces.pop(partition), "here")
+        for partition in range(comparison.partitions)
+    ]
+
+
+def checked(comparison: Comparison, results: list[BucketResult]) -> list[BucketResult]:
+    """The results by partition.  Raises ``InternalError`` unless every row that was read was compared."""
+    results = sorted(results, key=lambda result: result.partition)
+    if [result.partition for result in results] != list(range(comparison.partitions)):
+        raise InternalError("a part of the comparison gave no result: publish again, report this")
+    read: dict[int, int] = {}
+    for result in results:
+        for split, rows in result.tallies:
+            if split in read:
+                raise InternalError(f"split {split} was counted twice: publish again, report this")
+            read[split] = rows
+    wanted = {number for number, work in enumerate(comparison.splits()) if work.side == "now"}
+    met = sum(result.counts.read + result.unreadable for result in results)
+    if read.keys() != wanted or sum(read.values()) != met:
+        raise InternalError(
+            f"{sum(read.values())} rows were read, {met} were compared: nothing was published; run again,"
+            " and report this if it stays so"
+        )
+    return results
+
+
+def _frames(comparison: Comparison, table: TableWork, work: SplitWork) -> Iterator[Frame]:
+    if isinstance(work.split, Split):
+        names = table.shape.read
+        columns = Columns(names, optional=frozenset(names), closed=True)
+        return snapshots.frames(work.split, table.reading, columns)
+    return _live_frames(comparison, table, work)
+
+
+def _live_frames(comparison: Comparison, table: TableWork, work: SplitWork) -> Iterator[Frame]:
+    assert comparison.database is not None
+    assert table.live is not None
+    assert not isinstance(work.split, Split)
+    with Database(comparison.database) as database:
+        yield from tables.read(database, table.live, work.split, comparison.text_of)
+
+
+def _chosen(frame: Frame, table: TableWork) -> Frame:
+    """The rows that a condition asks for."""
+    asked = [
+        pair for pair in table.condition.equal if table.live is None or pair != table.live.where
+    ]
+    if not asked or not frame.batch.num_rows:
+        return frame
+    chosen = np.ones(frame.batch.num_rows, bool)
+    for name, value in asked:
+        column = texts(frame.batch.column(name))[0]
+        equal = pc.fill_null(pc.equal(column, value), False)
+        chosen &= equal.to_numpy(zero_copy_only=False)
+    return Frame(frame.batch.filter(pa.array(chosen)), frame.rows[chosen], frame.broken)
+
+
+def _placed(fault: Fault, work: SplitWork, row: int) -> Fault:
+    if not isinstance(work.split, Split):
+        return fault
+    return fault._replace(detail=f"{Path(work.split.path).name}, record {row}: {fault.detail}")
+
+
+def _known(table: TableWork, bucket: int, before: list[pa.RecordBatch]) -> Known:
+    columns, keeps = table.shape.columns, table.rules.keeps
+    if table.known is not None:
+        return read_known(table.known, bucket, table.buckets, columns, keeps)
+    nothing = nothing_known(keeps, len(columns))
+    if not before:
+        return nothing
+    return compare(columns, rows_of(before, len(columns)), nothing, Rules(keeps)).known
+
+
+def _with_rejected(found: pa.RecordBatch, rejected: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """What was found, behind it what could not be read."""
+    if not rejected:
+        return found
+    batch = pa.concat_batches(rejected)  # they come in any order
+    batch = batch.sort_by([("detail", "ascending"), ("raw", "ascending")])
+    given = {name: batch.column(name) for name in batch.schema.names}
+    given["outcome"] = pa.repeat(pa.scalar(Outcome.REJECTED.value, pa.int32()), batch.num_rows)
+    arrays = [given.get(f.name, pa.nulls(batch.num_rows, f.type)) for f in FOUND_SCHEMA]
+    return pa.concat_batches([found, pa.RecordBatch.from_arrays(arrays, schema=FOUND_SCHEMA)])

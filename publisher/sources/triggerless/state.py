@@ -1,0 +1,82 @@
+"""The state of a source: which tables it knows, and the files that hold their rows.
+
+It is a folder: ``state.json`` describes the tables, ``known`` holds their rows, ``found`` what the
+comparison that wrote it has found, which the run reads and ``explain`` looks into.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from publisher.errors import FatalError
+from publisher.sources.triggerless.options import Keeps
+
+MANIFEST = "state.json"
+FOUND, KNOWN = "found", "known"
+"""Folders of what is found, and of what is known."""
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of a source: what its manifest says, by the names of tables in it."""
+
+    folder: Path
+    keeps: str
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> State:
+        """Raises ``FatalError`` where it is damaged or of another version."""
+        path = folder / MANIFEST
+        try:
+            plain = json.loads(path.read_text("utf-8"))
+            if plain["format"] == FORMAT:
+                return cls(folder, plain["keeps"], plain["tables"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FatalError(
+                f"{path} of the state is damaged ({error}): restore it, or remove the state and migrate"
+            ) from error
+        raise FatalError(f"{path} is of another version: use the program that wrote it")
+
+    def carried(
+        self, target: Path, described: Mapping[str, object]
+    ) -> dict[str, Mapping[str, Any]]:
+        """The tables that were not compared, their files linked or copied into a new state."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for place, (name, plain) in enumerate(self.tables.items()):
+            if name in described:
+                continue
+            files = [f"kept-{plain['generation']}-{place}-{old}" for old in plain["files"]]
+            for old, new in zip(plain["files"], files, strict=True):
+                _linked(self.folder / KNOWN / old, target / KNOWN / new)
+            found[name] = {**plain, "files": files}
+        return found
+
+
+def write_state(target: Path, keeps: Keeps, tables: Mapping[str, Mapping[str, Any]]) -> None:
+    """Writes the description of a new state."""
+    content = {"format": FORMAT, "keeps": keeps, "tables": tables}
+    (target / MANIFEST).write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+
+
+def identity_of(files: Sequence[Path]) -> list[list[object]]:
+    """What tells that files are the same as before: path, bytes, time of the last change."""
+    found: list[list[object]] = []
+    for path in files:
+        stat = path.stat()
+        found.append([str(path), stat.st_size, stat.st_mtime_ns])
+    return found
+
+
+def _linked(old: Path, new: Path) -> None:
+    try:
+        os.link(old, new)
+    except OSError:
+        shutil.copyfile(old, new)
