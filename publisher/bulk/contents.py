@@ -6,6 +6,7 @@ others are converted one by one.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,14 +58,9 @@ def converted(texts: pa.StringArray, converter: Converter, bad: Flags) -> pa.Str
         single &= ~flags_of(pc.match_substring_regex(texts, pattern=converter.verbatim))
     if not single.any():
         return texts
-    contents: list[str] = []
-    for row in np.flatnonzero(single).tolist():
-        try:
-            contents.append(converter.content(texts[row].as_py()))
-        except ValueProblem:
-            contents.append("")
-            bad[row] = True
-    return pc.replace_with_mask(texts, single, pa.array(contents, pa.string()))
+    contents = dict(_singly(texts, single, lambda _: converter, bad))
+    found = [contents.get(row, "") for row in np.flatnonzero(single).tolist()]
+    return pc.replace_with_mask(texts, single, pa.array(found, pa.string()))
 
 
 def _contents(
@@ -79,15 +75,20 @@ def _contents(
             here = [found is not None and found.verbatim == pattern for found in converters]
             verbatim = flags_of(pc.match_substring_regex(texts, pattern=pattern))
             single &= ~(verbatim & np.array([*here, False])[shapes.of_row])
-    replaced: list[str] = []
+    contents = dict(_singly(texts, single, lambda row: converters[shapes.of_row[row]], bad))
     of_row = np.full(len(texts), -1, np.int64)
-    for row in np.flatnonzero(single).tolist():
-        converter = converters[shapes.of_row[row]]
-        assert converter is not None
+    of_row[list(contents)] = np.arange(len(contents))
+    return Contents(texts, unwritten, pa.array(contents.values(), pa.string()), of_row)
+
+
+def _singly(
+    texts: pa.StringArray, which: Flags, converter_of: Callable[[int], Converter | None], bad: Flags
+) -> Iterator[tuple[int, str]]:
+    """Row and content of some texts, one by one; what is wrong is left out and added to ``bad``."""
+    for row in np.flatnonzero(which).tolist():
+        converter = converter_of(row)
+        assert converter is not None  # or nothing is written of the row
         try:
-            replaced.append(converter.content(texts[row].as_py()))
+            yield row, converter.content(texts[row].as_py())
         except ValueProblem:
             bad[row] = True
-        else:
-            of_row[row] = len(replaced) - 1
-    return Contents(texts, unwritten, pa.array(replaced, pa.string()), of_row)
