@@ -15,18 +15,19 @@ from sqlalchemy.exc import DBAPIError
 
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, LostError
+from publisher.database.spans import Span, copied
 
 
 class Bounds(NamedTuple):
     """Which rows: those with ``order`` in [low, high) (NULL belongs to the first), and those where a
-    column has a value; sorted by the column ``sort``, and then only those after a value of it."""
+    column has a value, and those of a span; sorted by the column ``sort``."""
 
     order: str | None
     low: int | None
     high: int | None
     where: tuple[str, str] | None
     sort: str | None = None
-    after: str | None = None
+    span: Span | None = None
 
 
 def serves(database: Database) -> bool:
@@ -65,6 +66,13 @@ def ends(
     return None if first is None else (int(first), int(last))
 
 
+def join_snapshot(connection: Connection, snapshot: str) -> None:
+    """Lets a connection see the moment that another one shares."""
+    connection.execution_options(isolation_level="REPEATABLE READ")
+    name = _words(connection, sql.Literal(snapshot))
+    connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT {name}")
+
+
 def batches(
     connection: Connection,
     relation: Relation,
@@ -77,9 +85,7 @@ def batches(
     Raises ``LostError`` where the connection goes away, else psycopg's errors as SQLAlchemy's.
     """
     if snapshot is not None:
-        connection.execution_options(isolation_level="REPEATABLE READ")
-        name = _words(connection, sql.Literal(snapshot))
-        connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT {name}")
+        join_snapshot(connection, snapshot)
     items = sql.SQL(", ").join(_item(relation, name) for name in relation.types)
     statement = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv)").format(
         items, _from(relation, bounds)
@@ -162,9 +168,8 @@ def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
             else sql.SQL("({0} < {1} OR {0} IS NULL)")
         )
         conditions.append(below.format(column_, sql.Literal(bounds.high)))
-    if bounds.sort is not None and bounds.after is not None:
-        later = sql.SQL("({0} > {1} OR {0} IS NULL)")
-        conditions.append(later.format(sql.Identifier(bounds.sort), sql.Literal(bounds.after)))
+    if bounds.span is not None:
+        conditions.append(copied(bounds.span, relation))
     found = sql.Composed([sql.Identifier(*place)])
     if conditions:
         found = sql.SQL("{} WHERE {}").format(found, sql.SQL(" AND ").join(conditions))

@@ -22,6 +22,7 @@ from sqlalchemy import (
     Dialect,
     Select,
     String,
+    TableClause,
     and_,
     bindparam,
     cast,
@@ -283,10 +284,13 @@ def _parameters(dialect: Dialect) -> int:
 def selected(relation: Relation) -> Select[Any]:
     """All columns, as the driver gives them: without SQLAlchemy's own conversions."""
     columns: list[ColumnClause[Any]] = [column(_quoted(name)) for name in relation.types]
+    return select(*columns).select_from(sql_table_of(relation))
+
+
+def sql_table_of(relation: Relation) -> TableClause:
+    """The table as it stands after FROM."""
     schema = None if relation.schema is None else _quoted(relation.schema)
-    return select(*columns).select_from(
-        sql_table(_quoted(relation.table.name), *columns, schema=schema)
-    )
+    return sql_table(_quoted(relation.table.name), schema=schema)
 
 
 def _quoted(name: str) -> quoted_name:

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import ColumnClause, Connection, column, quoted_name, types
+from sqlalchemy import Connection, column, quoted_name, select, types
 from sqlalchemy.exc import DBAPIError
 
-from publisher.database import Database, Relation, catalogue_of, copy
+from publisher.database import Database, Relation, catalogue_of, copy, spans
 from publisher.database.connection import fatal
-from publisher.database.statements import selected
+from publisher.database.spans import Seen, Span
+from publisher.database.statements import selected, sql_table_of
 from publisher.errors import FatalError
 from publisher.sources.frames import Frame
 
@@ -43,8 +44,6 @@ class LiveTable:
     """A column and its value: only such rows are read, by the database's own comparison."""
     sorted_by: str | None = None
     """A column to read the rows in the order of."""
-    after: str | None = None
-    """Only rows with a greater value in that column, and those without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,10 @@ class TableSplit:
     high: int | None = None
     found: str = ""
     """What the format found out about the table as a whole, as JSON text."""
+    span: Span | None = None
+    """Only these rows."""
+    late: int = 0
+    """Rows that are not read, as earlier runs had passed their place when they came."""
 
 
 def describe(database: Database, table: LiveTable) -> tuple[str, ...]:
@@ -121,7 +124,7 @@ def read(
     where = _where(relation, table, database)
     order = None if table.order is None else column_of(relation, table.order, database)
     sort = None if table.sorted_by is None else column_of(relation, table.sorted_by, database)
-    bounds = copy.Bounds(order, split.low, split.high, where, sort, table.after)
+    bounds = copy.Bounds(order, split.low, split.high, where, sort, split.span)
 
     def batches(connection: Connection) -> Iterator[pa.RecordBatch]:
         if copy.serves(database):
@@ -140,6 +143,36 @@ def read(
                 yield Frame(batch, rows)
         except DBAPIError as error:
             raise fatal(database, error, f"Reading table {relation.table.name}") from error
+
+
+def seen(
+    database: Database, table: LiveTable, split: TableSplit, form: str, mark: str | None
+) -> Seen:
+    """What the table has in the moment of a split, by the values of ``sorted_by`` that have a form.
+
+    Reads the whole table or an index.  Raises ``FatalError``, ``UnreachableError``.
+    """
+    relation = relation_of(database, table)
+    asked = select(*spans.seen(relation, sorting(database, table), form, mark))
+    asked = asked.select_from(sql_table_of(relation))
+
+    def ask(connection: Connection) -> Seen:
+        if split.snapshot is not None:
+            copy.join_snapshot(connection, split.snapshot)
+        greatest, rows, before, others = connection.execute(asked).one()
+        return Seen(None if greatest is None else str(greatest).rstrip(), rows, before, others)
+
+    with database.separate() as own:  # the moment's connection waits
+        try:
+            return own.run(ask)
+        except DBAPIError as error:
+            raise fatal(database, error, f"Reading table {relation.table.name}") from error
+
+
+def sorting(database: Database, table: LiveTable) -> str:
+    """The name of ``sorted_by`` as the database has it.  Raises ``FatalError``."""
+    assert table.sorted_by is not None
+    return column_of(relation_of(database, table), table.sorted_by, database)
 
 
 def relation_of(database: Database, table: LiveTable) -> Relation:
@@ -183,11 +216,10 @@ def _portions(
     if bounds.where is not None:
         name, value = bounds.where
         statement = statement.where(column(quoted_name(name, quote=True)) == value)
+    if bounds.span is not None:
+        statement = statement.where(spans.condition(bounds.span, relation))
     if bounds.sort is not None:
-        sort: ColumnClause[Any] = column(quoted_name(bounds.sort, quote=True))
-        if bounds.after is not None:
-            statement = statement.where((sort > bounds.after) | sort.is_(None))
-        statement = statement.order_by(sort)
+        statement = statement.order_by(column(quoted_name(bounds.sort, quote=True)))
     if connection.dialect.name in ("mysql", "mariadb"):
         # the server waits for us while rows are worked on; its own limit is a minute
         connection.exec_driver_sql("SET SESSION net_write_timeout = 3600")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
 
 from publisher.change import TALLY
 from publisher.errors import FatalError
+from publisher.sources.change_table.marks import Mark, read_marks, write_marks
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.table import LiveChangeTable
-from publisher.sources.contract import Context
+from publisher.sources.change_table.waiting import WaitingChanges
+from publisher.sources.contract import Context, Kept
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
 from tests.unit.change_table_files import seq, told
@@ -45,16 +50,25 @@ def make(place: Place, order: str) -> None:
 
 
 def read(place: Place, options: Options = KEYED, after: str | None = None) -> list[object]:
-    live = LiveChangeTable(options, place.database().options, "usr__ct", text_of, after)
+    if after is None:
+        return found_in(place, options, None)
+    with TemporaryDirectory() as name:
+        before = Path(name) / "before"
+        write_marks(before, {"usr__ct": Mark(after)})
+        return found_in(place, options, Kept(before, Path(name) / "after"))
+
+
+def found_in(place: Place, options: Options, kept: Kept | None) -> list[object]:
+    live = LiveChangeTable(options, place.database().options, "usr__ct", text_of)
     records = []
-    with live.opened(3) as splits:
+    with live.opened(3, kept) as splits:
         for number, split in enumerate(splits):
             for batch in live.read(split, number, Context(0, 5, OPEN)):
                 records += batch.to_pylist()
     framed = sum(record["row"] for record in records if record["outcome"] == TALLY)
     changes = [record for record in records if record["outcome"] != TALLY]
     assert sum(record["records"] for record in changes) == framed
-    assert {record["event_time"] for record in changes} == {1_710_758_846_000_000}
+    assert {record["event_time"] for record in changes} <= {1_710_758_846_000_000, None}
     changes.sort(key=lambda record: (record["high"], record["low"], record["ordinal"]))
     return [told(record) for record in changes]
 
@@ -82,3 +96,69 @@ def test_a_table_that_is_none_is_refused(place: Place) -> None:
     place.execute("CREATE TABLE usr__ct (idu VARCHAR(9))")
     with pytest.raises(FatalError, match="header__change_seq"):
         read(place)
+
+
+HEADS = (
+    "header__change_seq, header__change_oper, header__change_mask, header__timestamp, idu, fname"
+)
+
+
+def add(place: Place, *rows: str) -> None:
+    place.execute(f"INSERT INTO usr__ct ({HEADS}) VALUES {', '.join(rows)}")
+
+
+def changed(change_seq: str, oper: str, idu: str, fname: str, mask: str = "0060") -> str:
+    return f"({change_seq}, '{oper}', X'{mask}', '2024-03-18 10:47:26', '{idu}', '{fname}')"
+
+
+def test_only_what_is_newer_than_the_last_run_is_read(place: Place, tmp_path: Path) -> None:
+    make(place, "msb")
+    literal = "'\\x" if place.kind == "postgresql" else "X'"
+
+    def row(change_seq: str, oper: str, fname: str, mask: str = "20") -> str:
+        return changed(change_seq, oper, "1", fname, mask).replace("X'", literal)
+
+    waits = WaitingChanges(place.database().options, "usr__ct", KEYED)
+    try:
+        assert waits.after(None).rows == 7
+        assert len(found_in(place, KEYED, Kept(None, tmp_path / "1"))) == 6
+        (mark,) = read_marks(tmp_path / "1").values()
+        assert (mark.change_seq, mark.rows, mark.others) == (seq(5), 7, 0)
+        assert mark.calibrated is not None
+        assert mark.calibrated.order == "msb"
+        assert waits.after(mark.change_seq).rows == 0
+        assert found_in(place, KEYED, Kept(tmp_path / "1", tmp_path / "2")) == []
+        # a mask of one byte says nothing of the order: that is known from the run before
+        add(place, row(f"'{seq(6)}'", "U", "Kim"), row(f"'{seq(6)}'", "B", "Eve", ""))
+        waiting = waits.after(mark.change_seq)
+        assert (waiting.rows, waiting.oldest is not None) == (2, True)
+        found = found_in(place, KEYED, Kept(tmp_path / "2", tmp_path / "3"))
+        assert found == [(2, "idu=1", ("fname", "Eve", "Kim"))]
+        # a row without change_seq is rejected once, one with a letter in it moves no mark
+        add(
+            place,
+            row("NULL", "I", "no"),
+            row("'9x'", "I", "odd"),
+            row(f"'{seq(7)}'", "D", "x", "10"),
+        )
+        third = found_in(place, KEYED, Kept(tmp_path / "3", tmp_path / "4"))
+        assert third[-1] == (4, "idu=1")
+        assert len(third) == 3
+        assert found_in(place, KEYED, Kept(tmp_path / "4", tmp_path / "5")) == []
+        (mark,) = read_marks(tmp_path / "5").values()
+        assert (mark.change_seq, mark.rows, mark.others) == (seq(7), 10, 2)
+    finally:
+        waits.close()
+
+
+def test_rows_that_come_late_are_counted(place: Place, tmp_path: Path) -> None:
+    make(place, "msb")
+    place.execute(f"DELETE FROM usr__ct WHERE header__change_seq = '{seq(3)}'")
+    found_in(place, KEYED, Kept(None, tmp_path / "1"))
+    add(place, changed(f"'{seq(3)}'", "D", "2", "x", "10").replace("X'10'", "NULL"))
+    live = LiveChangeTable(KEYED, place.database().options, "usr__ct", text_of)
+    late = []
+    for number in (1, 2):
+        with live.opened(1, Kept(tmp_path / f"{number}", tmp_path / f"{number + 1}")) as splits:
+            late += [split.late for split in splits]
+    assert late == [1, 0]

@@ -48,6 +48,8 @@ class Found:
     """How masks are read; without an order there are none."""
     key: list[str] = field(default_factory=list)
     """Key columns that the masks of deletes show."""
+    sure: bool = False
+    """Whether the masks leave no other reading, also for others than these."""
     least: int = 0
     shift: int = Ranking().shift
     """How change numbers go into ranks."""
@@ -294,7 +296,8 @@ def _calibrated(
         reading = decided(evidence, choices, width, where)
     if reading is None:
         raise refuse(possible(evidence, choices, width), where)
-    return Found(reading.order, reading.headers, _key_of(evidence, reading, layout.data))
+    sure = len(possible(evidence, choices, width)) == 1
+    return Found(reading.order, reading.headers, _key_of(evidence, reading, layout.data), sure)
 
 
 def _key_of(evidence: Evidence, reading: Reading, data: tuple[str, ...]) -> list[str]:

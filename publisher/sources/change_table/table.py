@@ -1,15 +1,16 @@
 """Change tables read live from their database, in the order of ``change_seq``.
 
-So an UPDATE and its before image lie side by side.  Change tables have no status: what was published is
-left out by its change_seq (``after``).
+So an UPDATE and its before image lie side by side.  Change tables have no status: what was read before
+is left out by its change_seq (``marks``).
 """
 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -18,14 +19,22 @@ from sqlalchemy import types
 
 from publisher.change import Position
 from publisher.database import Database, DatabaseOptions, copy
+from publisher.database.spans import Span
 from publisher.sources import tables
 from publisher.sources.change_table import seq, survey
 from publisher.sources.change_table.layout import Layout, arranged
+from publisher.sources.change_table.marks import (
+    FORM,
+    Calibrated,
+    Mark,
+    read_marks,
+    write_marks,
+)
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.rows import Rows, rows_of
 from publisher.sources.change_table.source import Reader
 from publisher.sources.change_table.survey import Found
-from publisher.sources.contract import Context
+from publisher.sources.contract import Context, Kept
 from publisher.sources.frames import Frame
 from publisher.sources.record_batches import Place
 from publisher.sources.tables import LiveTable, TableSplit
@@ -39,27 +48,38 @@ FRAMES_SURVEYED = 4
 class LiveChangeTable:
     """The source: a change table in a database.
 
-    ``text_of`` gives the text form of a value that a database driver returns; ``after`` is the last
-    change_seq that was published.
+    ``text_of`` gives the text form of a value that a database driver returns.
     """
 
     options: Options
     database: DatabaseOptions
     table: str
     text_of: Callable[[Any], str | None]
-    after: str | None = None
     format: str = "change-table"
 
     @contextmanager
-    def opened(self, wanted: int) -> Iterator[tuple[TableSplit, ...]]:  # noqa: ARG002 - read in order
-        """One split that sees the table as it is now, while the context is open.
+    def opened(self, wanted: int, kept: Kept | None = None) -> Iterator[tuple[TableSplit, ...]]:  # noqa: ARG002 - read in order
+        """One split that sees the table as it is now, while the context is open: what is newer than the
+        mark of the last run.  All rows of one change_seq that are there are read together.
 
         Raises ``FatalError`` where the table does not fit, ``UnreachableError``.
         """
+        marks = read_marks(kept.before) if kept is not None else {}
+        mark = marks.get(self.table, Mark())
         with Database(self.database) as database:
             layout = self.layout(database)
-            with tables.moment(database, self._live(layout), 1) as (split,):
-                found = self._surveyed(database, layout, split)
+            live = self._live(layout)
+            with tables.moment(database, live, 1) as (whole,):
+                seen = tables.seen(database, live, whole, FORM, mark.change_seq)
+                greatest = max(filter(None, (mark.change_seq, seen.greatest)), default=None)
+                newer = seen.others > mark.others
+                name = tables.sorting(database, live)
+                span = Span(name, FORM, mark.change_seq, greatest or "", others=newer)
+                split = replace(whole, span=span, late=mark.late(seen.before))
+                found, calibrated = self._surveyed(database, layout, split, mark.calibrated)
+                if kept is not None:
+                    new = Mark(greatest, seen.rows, seen.others, calibrated)
+                    write_marks(kept.after, marks | {self.table: new})
                 yield (replace(split, found=found.text()),)
 
     def layout(self, database: Database) -> Layout:
@@ -85,14 +105,28 @@ class LiveChangeTable:
         """As ``Source.parse_position``."""
         return seq.position_of(text)
 
-    def _surveyed(self, database: Database, layout: Layout, split: TableSplit) -> Found:
-        """How masks are read, told by the first rows."""
+    def _surveyed(
+        self, database: Database, layout: Layout, split: TableSplit, known: Calibrated | None
+    ) -> tuple[Found, Calibrated | None]:
+        """How masks are read: as they were where that is sure, else as the first rows of the table and
+        of the split tell; and what is to be kept of it."""
+        settings = json.loads(json.dumps(asdict(self.options), default=str))
+        if known is not None and (known.columns, known.options) == (layout.names, settings):
+            return Found(known.order, known.headers, list(known.key), window=NEAR), known
+        places = [split]
+        if split.span is not None and split.span.after is not None:
+            places.insert(0, replace(split, span=None))
 
         def first(_: int) -> Iterator[Rows]:
-            for frame in islice(self._frames(database, layout, split), FRAMES_SURVEYED):
-                yield rows_of(frame, layout)
+            for place in places:
+                for frame in islice(self._frames(database, layout, place), FRAMES_SURVEYED):
+                    yield rows_of(frame, layout)
 
-        return survey.surveyed_table(layout, self.options, first, f"table {self.table}", NEAR)
+        found = survey.surveyed_table(layout, self.options, first, f"table {self.table}", NEAR)
+        if not found.sure or found.order is None:
+            return found, None
+        key = tuple(found.key)
+        return found, Calibrated(layout.names, settings, found.order, found.headers, key)
 
     def _frames(self, database: Database, layout: Layout, split: TableSplit) -> Iterator[Frame]:
         """The rows as text, binary values in hex."""
@@ -117,7 +151,7 @@ class LiveChangeTable:
         return self.text_of(value)
 
     def _live(self, layout: Layout) -> LiveTable:
-        return LiveTable(self.table, sorted_by=layout.headers["change_seq"], after=self.after)
+        return LiveTable(self.table, sorted_by=layout.headers["change_seq"])
 
 
 def _hex(array: pa.Array) -> pa.Array:
