@@ -73,6 +73,9 @@ class Reason(StrEnum):
     EMPTY_TABLE = "empty-table"
     UNCHANGED = "unchanged"
     BASELINE = "baseline"
+    ROLLBACK = "rollback"
+    NOTHING_TO_COMMIT = "nothing-to-commit"
+    NOT_CHOSEN = "not-chosen"
     # held
     FUTURE = "future"
     OPEN_TRANSACTION = "open-transaction"
@@ -97,6 +100,9 @@ class Reason(StrEnum):
     BEFORE_IMAGE_ALONE = "before-image-alone"
     KEY_CHANGE = "key-change"
     UNMASKED_UPDATE = "unmasked-update"
+    PARTS = "parts"
+    ROW_IMAGE = "row-image"
+    HELD_BACK = "held-back"
 
 
 class Position(NamedTuple):

@@ -11,6 +11,7 @@ from publisher.change import TALLY, Outcome, Position
 from publisher.settings import Settings
 from publisher.sources.contract import Context
 from publisher.sources.registry import reader_of
+from publisher.surveys import surveyed_source
 from publisher.tasks import Resources, Rules
 
 
@@ -29,7 +30,9 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
     resources = Resources(rules)
     try:
         context = Context(source=0, lanes=settings.run.lanes, catalogue=resources.catalogue)
-        for number, split in enumerate(reader.splits(snapshots, 1)):
+        splits = reader.splits(snapshots, 1)
+        reader = surveyed_source(reader, splits, context)
+        for number, split in enumerate(splits):
             for batch in reader.read(split, number, context):
                 for record in batch.to_pylist():
                     if record["outcome"] != TALLY:

@@ -26,6 +26,7 @@ from publisher.sources.snapshots import Split
 from publisher.sources.triggerless.planning import Given, Migration
 from publisher.sources.triggerless.source import Triggerless
 from publisher.spark.engine import Engine, Progress
+from publisher.surveys import surveyed
 from publisher.tasks import AnySource, AnySplit, Resources, Rules, SourceWork, Work
 from publisher.xds.values import text_of
 
@@ -140,7 +141,7 @@ def plan(
     with ExitStack() as stack:
         read = {source.name: _files_of(source) for source in order.settings.sources}
         order.journal.begin(order.directory)
-        work = _work(order, engine, stack)
+        work = surveyed(_work(order, engine, stack), engine.survey)
         results = engine.plan(
             work,
             staging=order.journal.staging,

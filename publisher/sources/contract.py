@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -81,6 +81,21 @@ class DescribesTables(Protocol):
 
     def tables(self) -> tuple[Table, ...]:
         """The tables.  Job file and database know better, where they say anything."""
+
+
+@runtime_checkable
+class Surveyed(Protocol):
+    """What a source is besides where its records depend on each other across its whole input.
+
+    It is read after a survey: what all of its splits say, ``resolved``, makes a source that can read."""
+
+    def survey(self, split: Split, ctx: Context) -> pa.RecordBatch:
+        """What a split says that matters to others: a few facts, never its records.
+
+        Raises ``FatalError`` where the file has changed or is damaged."""
+
+    def resolved(self, facts: Iterable[pa.RecordBatch]) -> Source:
+        """The source that knows what the facts of all splits mean; goes to tasks."""
 
 
 @runtime_checkable

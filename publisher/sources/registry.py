@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Protocol
 
 from publisher.keys import IdentifierCase
-from publisher.sources import event_log, linkexpress
+from publisher.sources import dispatch_queue, event_log, linkexpress
 from publisher.sources.change_table import options as change_table_options
 from publisher.sources.change_table import source as change_table
 from publisher.sources.contract import Source
@@ -14,7 +14,7 @@ from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.triggerless import options as triggerless_options
 from publisher.sources.triggerless import source as triggerless
 
-SourceFormat = Literal["event-log", "change-table", "linkexpress", "triggerless"]
+SourceFormat = Literal["event-log", "change-table", "linkexpress", "dispatch-queue", "triggerless"]
 
 
 class SourceFormatOptions(Protocol):
@@ -31,6 +31,7 @@ SOURCES: Mapping[str, Callable[..., Source]] = {
     "event-log": event_log.SOURCE,
     "change-table": change_table.SOURCE,
     "linkexpress": linkexpress.SOURCE,
+    "dispatch-queue": dispatch_queue.SOURCE,
     "triggerless": triggerless.SOURCE,
 }
 """What makes a source, by the name of its format; called with the options of its module."""
@@ -39,6 +40,7 @@ OPTIONS: Mapping[SourceFormat, type] = {
     "event-log": event_log.Options,
     "change-table": change_table_options.Options,
     "linkexpress": linkexpress.Options,
+    "dispatch-queue": dispatch_queue.Options,
     "triggerless": triggerless_options.Options,
 }
 """The options of a format, a frozen dataclass."""
@@ -47,11 +49,12 @@ _OPTIONS: Mapping[str, Callable[..., object]] = {
     "event-log": event_log.options_of,
     "change-table": change_table_options.options_of,
     "linkexpress": linkexpress.options_of,
+    "dispatch-queue": dispatch_queue.options_of,
     "triggerless": triggerless_options.options_of,
 }
 """What makes the options of a format from the plain values that a journal keeps."""
 
-READ_AS_SNAPSHOTS = frozenset({"event-log", "change-table", "triggerless"})
+READ_AS_SNAPSHOTS = frozenset({"event-log", "change-table", "dispatch-queue", "triggerless"})
 """Formats whose files are CSV, JSON lines or Parquet, read as ``SnapshotOptions`` say."""
 
 IN_POLLS = frozenset({"event-log"})

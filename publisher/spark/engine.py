@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from publisher.dispatch.kafka_lane import LaneSending, LaneSent
     from publisher.sources.triggerless.work import BucketResult, Comparison
     from publisher.spark.activity import Samples
+    from publisher.surveys import Facts
 
 Progress = Callable[[str, float], None]
 """Told the phase and how much of it is done, 0 to 1."""
@@ -74,6 +75,13 @@ class Engine:
         from publisher.spark.comparing import compare_in_buckets
 
         return compare_in_buckets(spark, comparison)
+
+    def survey(self, work: Work, numbers: Sequence[int]) -> list[Facts]:
+        """What splits say of each other.  Raises what the tasks raise."""
+        spark = self._session()
+        from publisher.spark.survey import survey_in_tasks
+
+        return survey_in_tasks(spark, work, numbers)
 
     def send(self, lanes: Sequence[LaneSending]) -> list[LaneSent]:
         """Sends lanes, each in a task of its own.  Raises what the tasks raise."""

@@ -16,6 +16,7 @@ from publisher.errors import PublisherError
 from publisher.sources.change_table.options import Options as ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context, Source
+from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.sources.event_log import EventLog
 from publisher.sources.linkexpress import Linkexpress
 from publisher.sources.linkexpress import Options as LinkexpressOptions
@@ -24,10 +25,14 @@ from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.snapshots import Split
 from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
+from publisher.surveys import surveyed_source
 from tests.unit.change_table_files import HEADERS, csv_of
 from tests.unit.change_table_files import record as change
 from tests.unit.change_table_files import seq as change_seq
 from tests.unit.change_table_files import write as write_changes
+from tests.unit.dispatch_queue_files import BIG, Queue, binary, delimited, image
+from tests.unit.dispatch_queue_files import OPTIONS as QUEUE
+from tests.unit.dispatch_queue_files import jack as queue_image
 from tests.unit.event_log_files import Row, Tables, csv_text, event, write
 from tests.unit.linkexpress_files import (
     GROUP,
@@ -262,7 +267,6 @@ SAMPLES.append(
     )
 )
 
-
 PEOPLE = [
     {"idu": idu, "fname": fname, "lname": lname, "photo": None}
     for idu, fname, lname in (
@@ -295,6 +299,46 @@ SAMPLES += [
 ]
 
 
+def queue_rows() -> list[dict[str, object]]:
+    """Transactions that interleave, one with an operation of three parts, one with a wrong image."""
+    queue = Queue()
+    old, new = (image(BIG, [4, "x", name]) for name in ("old", "new"))
+    return [
+        queue.row(2, queue_image(1), TRANSACT_ID=1),
+        queue.row(3, queue_image(1), queue_image(2), TRANSACT_ID=2),
+        *queue.rows(3, old, new, TRANSACT_ID=1, TABNUM_SRC=8),
+        queue.row(2, b"short", TRANSACT_ID=3),
+        queue.row(4, TRANSACT_ID=1),
+        queue.row(1, queue_image(5), TRANSACT_ID=3),
+        queue.row(4, TRANSACT_ID=2),
+        queue.row(4, TRANSACT_ID=3),
+        queue.row(2, queue_image(6), TRANSACT_ID=4),
+    ]
+
+
+def queue_in_binary(path: Path) -> Path:
+    path.write_bytes(binary(queue_rows()))
+    return path
+
+
+def queue_in_text(path: Path) -> Path:
+    path.write_text(delimited(queue_rows()))
+    return path
+
+
+SAMPLES += [
+    Sample(
+        "queue.dat",
+        DispatchQueue(QUEUE),
+        queue_in_binary,
+        11,
+        lambda data: -(-len(data) // 3596),
+        NO_USER,
+    ),
+    Sample("queue.csv", DispatchQueue(QUEUE), queue_in_text, 11, count_csv, NO_USER),
+]
+
+
 def test_every_format_has_a_sample() -> None:
     assert {sample.source.format for sample in SAMPLES} == set(SOURCES)
 
@@ -324,8 +368,10 @@ class TestSource:
 
     def test_reading_twice_gives_the_same_bytes(self, sample: Sample, tmp_path: Path) -> None:
         path = sample.make(tmp_path / sample.name)
-        for number, split in enumerate(sample.source.splits([path], 2)):
-            first, second = (list(sample.source.read(split, number, CONTEXT)) for _ in range(2))
+        splits = sample.source.splits([path], 2)
+        source = surveyed_source(sample.source, splits, CONTEXT)
+        for number, split in enumerate(splits):
+            first, second = (list(source.read(split, number, CONTEXT)) for _ in range(2))
             assert pa.Table.from_batches(first).equals(pa.Table.from_batches(second))
             assert all(batch.schema.equals(RECORD_SCHEMA) for batch in first)
 
@@ -367,8 +413,10 @@ class TestSource:
 
     def test_each_record_can_be_read_again(self, sample: Sample, tmp_path: Path) -> None:
         path = sample.make(tmp_path / sample.name)
-        for number, split in enumerate(sample.source.splits([path], 2)):
-            for batch in sample.source.read(split, number, CONTEXT):
+        splits = sample.source.splits([path], 2)
+        source = surveyed_source(sample.source, splits, CONTEXT)
+        for number, split in enumerate(splits):
+            for batch in source.read(split, number, CONTEXT):
                 for record in batch.to_pylist():
                     if record["outcome"] == TALLY:
                         continue
@@ -421,7 +469,9 @@ def read(source: Source, path: Path, wanted: int) -> tuple[list[Row], int]:
     """All records of a file, and the sum of the tallies: one of each split, at its end."""
     records: list[Row] = []
     framed = 0
-    for number, split in enumerate(source.splits([path], wanted)):
+    splits = source.splits([path], wanted)
+    source = surveyed_source(source, splits, CONTEXT)
+    for number, split in enumerate(splits):
         rows = [row for batch in source.read(split, number, CONTEXT) for row in batch.to_pylist()]
         tallies = [row for row in rows if row["outcome"] == TALLY]
         assert tallies == rows[-1:]

@@ -11,6 +11,7 @@ from publisher.journal.lane import LaneResult
 from publisher.packing import KEYS, unpack
 from publisher.spark.engine import Engine, Progress
 from publisher.spark.options import SparkOptions
+from publisher.surveys import Facts, survey_splits
 from publisher.tasks import Work, plan_lane
 from tests.unit.task_runs import read_all
 
@@ -52,6 +53,10 @@ class LocalEngine(Engine):
                 )
             )
         return results
+
+    def survey(self, work: Work, numbers: Sequence[int]) -> list[Facts]:
+        """See ``Engine``."""
+        return list(survey_splits(work, numbers))
 
     def send(self, lanes: Sequence[LaneSending]) -> list[LaneSent]:
         """See ``Engine``."""

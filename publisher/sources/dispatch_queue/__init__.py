@@ -1,0 +1,23 @@
+"""Exports of the LINTER replication table DISPATCH_QUEUE.
+
+================ =================================================================================
+``options``      settings: what the vendor's page leaves open; ``types``: types of columns
+``attributes``   columns of the replicated tables from an export of DISPATCH_ATTRS
+``layout``       the row of the queue, declared; ``image``: the row image in it
+``file_form``    whole files: stride, parts, where to cut; ``rows``, ``text``: rows as columns
+``operations``   rows to operations; ``copies``: which of them count
+``transactions`` what parts say of transactions; ``fates``: what becomes of these
+``images``       row images to text; ``values``: numbers, dates; ``decoding``: images by table
+``meaning``      operations to records; ``changes``: to changes; ``names``: tables and keys
+``times``        OPER_DATE; ``showing``: operations as JSON
+``source``       splits, survey, reading, positions
+================ =================================================================================
+"""
+
+from publisher.sources.dispatch_queue.options import Options, options_of
+from publisher.sources.dispatch_queue.source import DispatchQueue
+
+SOURCE = DispatchQueue
+"""What the registry makes a source of this format from."""
+
+__all__ = ["SOURCE", "DispatchQueue", "Options", "options_of"]

@@ -1,0 +1,283 @@
+"""Operations to records: changes, and all else with its outcome, by the fate of its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.change import Outcome, Reason
+from publisher.sources.dispatch_queue.changes import Changes
+from publisher.sources.dispatch_queue.decoding import BLOCK, Decoded, decoded
+from publisher.sources.dispatch_queue.fates import DROP, HOLD, OPEN, PUBLISH, Fates
+from publisher.sources.dispatch_queue.names import AllNames
+from publisher.sources.dispatch_queue.operations import (
+    ALONE,
+    BLOB_TYPES,
+    CLOSING,
+    COMMIT,
+    COPY,
+    EXCLUDED,
+    OPERATION,
+    ROLLBACK,
+    Fault,
+    Operations,
+)
+from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.rows import Codes
+from publisher.sources.dispatch_queue.showing import raw_of
+from publisher.sources.dispatch_queue.times import event_times
+from publisher.sources.dispatch_queue.transactions import address_text
+from publisher.sources.record_batches import Place, batch, record_lanes, tally
+
+NO_ROW = -1
+"""In place of an address: of a piece that is no row, ``high`` is its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Preset:
+    """Where an operation ends that gives no change."""
+
+    outcome: Outcome
+    reason: Reason
+    detail: str | None
+
+
+_NOT_CHOSEN = _Preset(
+    Outcome.IGNORED,
+    Reason.NOT_CHOSEN,
+    "another database or destination than those of the settings (nodes, destination)",
+)
+_COPIED = _Preset(
+    Outcome.IGNORED, Reason.DUPLICATE, "the same operation stands there for another destination"
+)
+
+
+@dataclass(slots=True, eq=False)
+class Meaning:
+    """Turns the operations of one split into batches of ``RECORD_SCHEMA``."""
+
+    place: Place
+    options: Options
+    operations: Operations
+    names: AllNames
+    fates: Fates
+    _span: Codes = field(init=False)
+    _fate: Codes = field(init=False)
+
+    def __post_init__(self) -> None:
+        made = self.operations
+        self._span = self.fates.span(
+            made.rows.nodes, made.node, made.column("TRANSACT_ID"), made.address
+        )
+        known = self._span >= 0
+        self._fate = np.full(len(made), OPEN, np.int64)
+        self._fate[known] = self.fates.fate[self._span[known]]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """One or some for each block of operations, and the tally of the split."""
+        made = self.operations
+        for start in range(0, len(made), BLOCK):
+            yield from self._block(np.arange(start, min(start + BLOCK, len(made))))
+        if made.again:
+            yield self._again()
+        rows = made.rows
+        if rows.broken:
+            yield self._broken()
+        yield tally(self.place, len(rows) + len(rows.broken))
+
+    def _block(self, numbers: Codes) -> Iterator[pa.RecordBatch]:
+        made = self.operations
+        ends: dict[int, _Preset] = {}
+        objects: dict[int, tuple[str | None, str, str, int]] = {}
+        done: set[int] = set()
+        for group in decoded(made, numbers, self.names):
+            for place, fault in group.faults.items():
+                made.faults.setdefault(int(group.numbers[place]), fault)
+            yield from self._changes(group, done, ends, objects)
+        left = [number for number in numbers.tolist() if number not in done]
+        if left:
+            yield self._presets(left, ends, objects)
+
+    def _changes(
+        self,
+        group: Decoded,
+        done: set[int],
+        ends: dict[int, _Preset],
+        objects: dict[int, tuple[str | None, str, str, int]],
+    ) -> Iterator[pa.RecordBatch]:
+        lanes = group.names.lanes(group.keys, self.place.lanes)
+        live = (self._fate[group.numbers] == PUBLISH) & ~np.isin(
+            np.arange(len(group.numbers)), list(group.faults)
+        )
+        kept = group.keys[: len(group.numbers)].to_pylist() if not live.all() else []
+        for place in np.flatnonzero(~live).tolist():
+            if kept[place] is not None:
+                named = (group.names.schema, group.names.table, kept[place], lanes[place].as_py())
+                objects[int(group.numbers[place])] = named
+        chosen = np.flatnonzero(live)
+        step = Changes(self.records, self.operations, self.options, group, chosen, lanes)
+        idle = chosen[step.idle]
+        for place in idle.tolist():
+            number = int(group.numbers[place])
+            what = "the images do not differ in a published column"
+            if int(group.types[place]) in BLOB_TYPES:
+                what = "operations on BLOBs are not published (blobs)"
+            ends[number] = _Preset(Outcome.IGNORED, Reason.NOTHING_TO_PUBLISH, what)
+            key = group.keys[place].as_py()
+            objects[number] = (group.names.schema, group.names.table, key, lanes[place].as_py())
+        done.update(group.numbers[chosen[~step.idle]].tolist())
+        yield from step.batches()
+
+    def records(self, numbers: Codes, **columns: object) -> pa.RecordBatch:
+        """A batch of some operations."""
+        made = self.operations
+        span = self._span[numbers]
+        address = made.address[numbers]
+        high = address
+        if len(self.fates.marks):
+            high = np.where(span >= 0, self.fates.marks[span], address)
+        rank = made.rows.numbers[made.first[numbers]]
+        published = self._fate[numbers] == PUBLISH
+        if published.any():
+            rank = rank.copy()
+            rank[published] = self.fates.ranks(span[published], address[published])
+        nodes = pa.array(made.rows.nodes, pa.string())
+        common: dict[str, object] = {
+            "source": self.place.source,
+            "part": nodes.take(pa.array(made.node[numbers])),
+            "rank": rank,
+            "high": high.view(np.int64),
+            "low": address.view(np.int64),
+            "ordinal": 0,
+            "split": self.place.split,
+            "row": made.rows.numbers[made.first[numbers]],
+            "records": made.parts[numbers],
+            "event_time": event_times(made.rows, made.first[numbers], self.options.time_zone),
+            "transaction": pa.array(made.column("TRANSACT_ID")[numbers]).cast(pa.string()),
+        }
+        return batch(len(numbers), **(common | columns))
+
+    def _presets(
+        self,
+        left: list[int],
+        ends: dict[int, _Preset],
+        objects: dict[int, tuple[str | None, str, str, int]],
+    ) -> pa.RecordBatch:
+        found = [ends.get(number) or self._end(number) for number in left]
+        numbers = np.array(left, np.int64)
+        rows = self.operations.rows.numbers[self.operations.first[numbers]]
+        lanes = record_lanes(self.place, rows).tolist()
+        known = [objects.get(number) for number in left]
+        raws = [
+            raw_of(self.operations, number) if end.outcome is Outcome.REJECTED else None
+            for number, end in zip(left, found, strict=True)
+        ]
+        return self.records(
+            numbers,
+            lane=pa.array([o[3] if o else lane for o, lane in zip(known, lanes, strict=True)]),
+            schema=pa.array([o and o[0] for o in known], pa.string()),
+            table=pa.array([o and o[1] for o in known], pa.string()),
+            key=pa.array([o and o[2] for o in known], pa.string()),
+            outcome=pa.array([end.outcome.value for end in found]),
+            reason=pa.array([str(end.reason) for end in found]),
+            detail=pa.array([end.detail for end in found], pa.string()),
+            raw=pa.array(raws, pa.string()),
+        )
+
+    def _end(self, number: int) -> _Preset:
+        """Why an operation gives no change."""
+        made, counted = self.operations, int(self.operations.counted[number])
+        if counted == EXCLUDED:
+            chosen = (
+                "another database or destination than those of the settings (nodes, destination)"
+            )
+            return _Preset(Outcome.IGNORED, Reason.NOT_CHOSEN, chosen)
+        if made.kind[number] != OPERATION:
+            return self._end_of_mark(number)
+        fate, span = int(self._fate[number]), int(self._span[number])
+        if fate == DROP:
+            mark = address_text(int(self.fates.marks[span]))
+            return _Preset(Outcome.IGNORED, Reason.ROLLBACK, f"ROLLBACK at {mark}")
+        if fate in (OPEN, HOLD):
+            return _Preset(Outcome.HELD, Reason.OPEN_TRANSACTION, self._held(number))
+        if counted == COPY and number not in made.faults:
+            return _COPIED
+        why = f"its transaction is rejected as one: {self.fates.why.get(span, '')}"
+        fault = made.faults.get(number, Fault(Reason.HELD_BACK, why))
+        return _Preset(Outcome.REJECTED, fault.reason, fault.detail)
+
+    def _held(self, number: int) -> str:
+        span = int(self._span[number])
+        if span >= 0:
+            return self.fates.why.get(span, "")
+        fault = self.operations.faults.get(number)
+        also = "" if fault is None else f"; with a COMMIT it would be rejected: {fault.detail}"
+        return f"no COMMIT or ROLLBACK follows in the input{also}"
+
+    def _end_of_mark(self, number: int) -> _Preset:
+        kind, span = int(self.operations.kind[number]), int(self._span[number])
+        why = self.fates.why.get(span)
+        if kind == CLOSING:
+            return _Preset(Outcome.HELD, Reason.OPEN_TRANSACTION, why)
+        if span >= 0 and self.fates.empty[span]:
+            what = "it closes no operation" + (f": {why}" if why else "")
+            return _Preset(Outcome.IGNORED, Reason.NOTHING_TO_COMMIT, what)
+        if kind == ROLLBACK:
+            return _Preset(Outcome.IGNORED, Reason.ROLLBACK, None)
+        assert kind == COMMIT
+        return _Preset(Outcome.IGNORED, Reason.COMMIT, why)
+
+    def _again(self) -> pa.RecordBatch:
+        """Rows that stand there again, with the same content."""
+        made, places = self.operations, np.array(sorted(self.operations.again), np.int64)
+        numbers, address = made.rows.numbers[places], made.rows.integers["SYSLOG_ADDR"][places]
+        return batch(
+            len(places),
+            source=self.place.source,
+            lane=record_lanes(self.place, numbers),
+            part=pa.array(made.rows.nodes, pa.string()).take(pa.array(made.rows.node[places])),
+            rank=numbers,
+            high=address,
+            low=address,
+            ordinal=0,
+            split=self.place.split,
+            row=numbers,
+            records=1,
+            outcome=Outcome.IGNORED.value,
+            reason=str(Reason.DUPLICATE),
+        )
+
+    def _broken(self) -> pa.RecordBatch:
+        pieces = self.operations.rows.broken
+        numbers = np.array([piece.row for piece in pieces], np.int64)
+        return batch(
+            len(numbers),
+            source=self.place.source,
+            lane=record_lanes(self.place, numbers),
+            part=self.place.name,
+            rank=numbers,
+            high=numbers,
+            low=NO_ROW,
+            ordinal=0,
+            split=self.place.split,
+            row=numbers,
+            records=1,
+            outcome=Outcome.REJECTED.value,
+            reason=str(Reason.BROKEN_RECORD),
+            detail=[piece.reason for piece in pieces],
+            raw=[piece.raw for piece in pieces],
+        )
+
+
+def faults_of(operations: Operations, names: AllNames) -> dict[int, str]:
+    """What is wrong with operations, by place: with their rows, or with their images."""
+    for start in range(0, len(operations), BLOCK):
+        numbers = np.arange(start, min(start + BLOCK, len(operations)))
+        for group in decoded(operations, numbers, names):
+            for place, fault in group.faults.items():
+                operations.faults.setdefault(int(group.numbers[place]), fault)
+    counted = operations.counted
+    return {n: fault.detail for n, fault in operations.faults.items() if counted[n] == ALONE}

@@ -1,0 +1,367 @@
+"""Rows to operations: continuation rows joined.
+
+By the reference, sections 1.3 and 1.4.  An operation of one row is taken as it is; one of several rows is
+joined as the file's reading of LEN1 and LEN2 says.  What cannot be is a fault of the operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from publisher.change import Reason
+from publisher.sources.dispatch_queue import layout
+from publisher.sources.dispatch_queue.layout import DATA_BYTES
+from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.rows import Addresses, Codes, Rows
+from publisher.sources.linkexpress.cells import Mask
+
+PartsReading = Literal["totals", "per-part", "unknown"]
+
+OPERATION, COMMIT, ROLLBACK, CLOSING = 0, 1, 2, 3
+"""What a row, or several, is: a change of a row, or the end of a transaction; ``CLOSING`` is COMMIT or
+ROLLBACK, nobody knows which."""
+
+ALONE, COPY, EXCLUDED = 0, 1, 2
+"""Whether an operation counts: by itself; not, as it is there already for another destination; not, as
+the settings leave it out."""
+
+WITH_DATA = frozenset(
+    {layout.DELETE, layout.INSERT, layout.UPDATE, layout.COMMIT, 7, layout.INSERT_BLOB, 9}
+)
+"""TYP of operations on a row; 4 with data is DELETE BLOB (list below the table)."""
+BLOB_TYPES = frozenset({layout.COMMIT, layout.CREATE_BLOB, layout.INSERT_BLOB, layout.CLEAR_BLOB})
+
+
+class Fault(NamedTuple):
+    """Why an operation is rejected."""
+
+    reason: Reason
+    detail: str
+
+
+class Segment(NamedTuple):
+    """Bytes of DATA of a row."""
+
+    row: int
+    """Place in ``Rows``."""
+    start: int
+    size: int
+
+
+@dataclass(slots=True, eq=False)
+class Operations:
+    """The operations of a part of a file, in the order of their first rows."""
+
+    rows: Rows
+    first: Codes
+    """Place of the first row of each in ``rows``."""
+    parts: Codes
+    """Rows of each."""
+    members: list[list[int]]
+    """Places of all rows of those that have more than one, by ``group``."""
+    group: Codes
+    """Place in ``members``; -1 of an operation of one row."""
+    kind: Codes
+    counted: Codes
+    len1: Codes
+    """Bytes of the first image, all parts together."""
+    len2: Codes
+    reading: PartsReading
+    whole: Mask
+    """Whether its images can be told apart."""
+    again: list[int] = field(default_factory=list)
+    """Places of rows that stand there again, with the same content."""
+    faults: dict[int, Fault] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def column(self, name: str) -> Codes:
+        """An integer column of the first rows."""
+        return self.rows.integers[name][self.first]
+
+    @property
+    def node(self) -> Codes:
+        """Place of DBNODE in the names of the rows."""
+        return self.rows.node[self.first]
+
+    @property
+    def address(self) -> Addresses:
+        """SYSLOG_ADDR without sign."""
+        return self.rows.address[self.first]
+
+    def rows_of(self, number: int) -> list[int]:
+        """Places of the rows of an operation."""
+        group = int(self.group[number])
+        return [int(self.first[number])] if group < 0 else self.members[group]
+
+    def fault(self, wrong: Iterable[int], reason: Reason, say: object) -> None:
+        """Notes the first fault of each."""
+        for number in wrong:
+            detail = say(number) if callable(say) else str(say)
+            self.faults.setdefault(int(number), Fault(reason, detail))
+
+    def segments(self, number: int) -> tuple[list[Segment], list[Segment]]:
+        """Where the two images of a good operation lie, by the file's reading."""
+        members = self.rows_of(number)
+        len1, len2 = int(self.len1[number]), int(self.len2[number])
+        if len(members) == 1:
+            row = members[0]
+            return [Segment(row, 0, len1)], [Segment(row, len1, len2)]
+        if self.reading == "totals":
+            return _cut(members, 0, len1), _cut(members, len1, len1 + len2)
+        ones, twos = [], []
+        lengths = self.rows.integers
+        for row in members:
+            one, two = int(lengths["LEN1"][row]), int(lengths["LEN2"][row])
+            ones.append(Segment(row, 0, one))
+            twos.append(Segment(row, one, two))
+        return ones, twos
+
+    def image(self, segments: Iterable[Segment]) -> bytes:
+        """The bytes of segments, joined."""
+        rows = self.rows
+        starts = ((int(rows.data_at[s.row]) + s.start, s.size) for s in segments)
+        return b"".join(rows.data[at : at + size].tobytes() for at, size in starts)
+
+
+def _cut(members: list[int], start: int, stop: int) -> list[Segment]:
+    """Bytes ``start`` to ``stop`` of the joined DATA of rows."""
+    found = []
+    for number, row in enumerate(members):
+        base = number * DATA_BYTES
+        a, b = max(start, base), min(stop, base + DATA_BYTES)
+        if a < b:
+            found.append(Segment(row, a - base, b - a))
+    return found
+
+
+def operations_of(rows: Rows, options: Options, reading: PartsReading) -> Operations:
+    """The operations of rows, checked; all of them count."""
+    made, doubles = _grouped(rows, reading)
+    made.fault(
+        doubles,
+        Reason.DOUBLE_RECORD,
+        "a row with the same DBNODE, TRANSACT_ID, SYSLOG_ADDR, EXTDATA and destination stands there"
+        " with different content; keep the one that is true",
+    )
+    _check_parts(made)
+    _join_lengths(made)
+    made.whole = ~np.isin(np.arange(len(made)), list(made.faults))
+    _check_names(made)
+    _tell_kinds(made, options.typ_dialect)
+    return made
+
+
+def _grouped(rows: Rows, reading: PartsReading) -> tuple[Operations, list[int]]:
+    """Rows of one operation together, in the order of EXTDATA; and those with contradicting rows.
+
+    Rows that stand there again with the same content belong to the operation, and are not looked at."""
+    part = rows.integers["EXTDATA"]
+    keys = (rows.destination, rows.integers["TRANSACT_ID"], rows.address, rows.node)
+    order = np.lexsort((rows.numbers, part, *keys))
+    new = np.ones(len(order), bool)
+    if len(order):
+        new[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+    starts = np.flatnonzero(new)
+    sizes: Codes = np.diff(np.append(starts, len(order)))
+    first = order[starts]
+    arrival = np.argsort(rows.numbers[first], kind="stable")
+    first, sizes, starts = first[arrival], sizes[arrival], starts[arrival]
+    group = np.full(len(first), -1, np.int64)
+    members: list[list[int]] = []
+    for number in np.flatnonzero(sizes > 1).tolist():
+        group[number] = len(members)
+        members.append(order[starts[number] : starts[number] + sizes[number]].tolist())
+    zero = np.zeros(len(first), np.int64)
+    made = Operations(
+        rows=rows,
+        first=first,
+        parts=sizes,
+        members=members,
+        group=group,
+        kind=zero,
+        counted=np.full(len(first), ALONE, np.int64),
+        len1=zero,
+        len2=zero,
+        reading=reading,
+        whole=zero.astype(bool),
+    )
+    return made, list(_doubled(made))
+
+
+def _doubled(made: Operations) -> Iterator[int]:
+    """Takes out rows that stand there again; gives the operations where they differ."""
+    rows, part = made.rows, made.rows.integers["EXTDATA"]
+    for number in np.flatnonzero(made.group >= 0).tolist():
+        members = made.members[made.group[number]]
+        distinct: list[int] = []
+        for row in members:
+            if distinct and part[distinct[-1]] == part[row]:
+                if _same(rows, distinct[-1], row):
+                    made.again.append(row)
+                    continue
+                yield number
+            distinct.append(row)
+        made.members[made.group[number]] = distinct
+        made.parts[number] = len(distinct)
+
+
+def _same(rows: Rows, one: int, other: int) -> bool:
+    """Whether two rows are the same record: all columns, and DATA as far as it is used."""
+    if any(column[one] != column[other] for column in rows.integers.values()):
+        return False
+    used = max(0, min(DATA_BYTES, int(rows.integers["LEN1"][one] + rows.integers["LEN2"][one])))
+    a, b = int(rows.data_at[one]), int(rows.data_at[other])
+    return bool(np.array_equal(rows.data[a : a + used], rows.data[b : b + used]))
+
+
+def _check_parts(made: Operations) -> None:
+    """Parts 0 to n without holes, whose heads agree."""
+    part = made.rows.integers["EXTDATA"]
+    single = made.group < 0
+    lone = np.flatnonzero(single & (part[made.first] != 0))
+    made.fault(
+        lone, Reason.PARTS, lambda n: f"part {part[made.first[n]]} is there, part 0 is not{_WINDOW}"
+    )
+    for number in np.flatnonzero(~single).tolist():
+        members = made.members[made.group[number]]
+        found = [int(part[row]) for row in members]
+        if found != list(range(len(found))):
+            said = ", ".join(map(str, found))
+            made.fault(
+                [number], Reason.PARTS, f"parts {said} do not go from 0 on without hole{_WINDOW}"
+            )
+        for name in ("TYP", "TABNUM_SRC", "ROWID_SRC"):
+            values = made.rows.integers[name]
+            head = values[members[0]]
+            if any(values[row] not in (head, 0) for row in members[1:]):
+                made.fault(
+                    [number], Reason.PARTS, f"{name} differs between its parts; look at the export"
+                )
+
+
+_WINDOW = "; export all rows of the table, ordered by SYSLOG_ADDR and EXTDATA"
+
+
+def _join_lengths(made: Operations) -> None:
+    """LEN1 and LEN2 of whole operations, checked against the rows that are there."""
+    made.len1, made.len2 = made.column("LEN1"), made.column("LEN2")
+    negative = np.flatnonzero((made.len1 < 0) | (made.len2 < 0))
+    made.fault(negative, Reason.PARTS, "LEN1 or LEN2 is negative; look at byte_order")
+    total = made.len1 + made.len2
+    single = made.group < 0
+    made.fault(
+        np.flatnonzero(single & (total > DATA_BYTES)),
+        Reason.PARTS,
+        lambda n: (
+            f"LEN1 and LEN2 give {total[n]} bytes, and a row holds {DATA_BYTES}: continuation"
+            f" rows are missing, or the lengths are wrong{_WINDOW}"
+        ),
+    )
+    there = made.rows.data_bytes[made.first]
+    made.fault(
+        np.flatnonzero(single & (total > there)),
+        Reason.PARTS,
+        lambda n: (
+            f"LEN1 and LEN2 give {total[n]} bytes, and DATA has {there[n]}; export all of DATA"
+        ),
+    )
+    for number in np.flatnonzero(~single).tolist():
+        if number not in made.faults:
+            problem = _joined(made, number)
+            if problem is not None:
+                made.fault([number], Reason.PARTS, problem)
+
+
+def _joined(made: Operations, number: int) -> str | None:
+    """Sets the lengths of an operation of several rows; says what is wrong with them."""
+    members = made.members[made.group[number]]
+    if len(members) == 1:  # rows that stood there again are gone
+        total = int(made.len1[number] + made.len2[number])
+        have = int(made.rows.data_bytes[members[0]])
+        return None if total <= have else f"LEN1 and LEN2 give {total} bytes, and DATA has {have}"
+    ones = [int(made.rows.integers["LEN1"][row]) for row in members]
+    twos = [int(made.rows.integers["LEN2"][row]) for row in members]
+    sizes = [int(made.rows.data_bytes[row]) for row in members]
+    if made.reading == "unknown":
+        return 'the file does not tell what LEN1 and LEN2 count; set parts = "totals" or "per-part"'
+    if made.reading == "per-part":
+        made.len1[number], made.len2[number] = sum(ones), sum(twos)
+        wrong = any(
+            min(a, b) < 0 or a + b > size for a, b, size in zip(ones, twos, sizes, strict=True)
+        )
+        return "LEN1 and LEN2 of a part give more bytes than its DATA has" if wrong else None
+    total = ones[0] + twos[0]
+    rest = list(zip(ones[1:], twos[1:], strict=True))
+    if rest not in ([(ones[0], twos[0])] * len(rest), [(0, 0)] * len(rest)):
+        return "LEN1 and LEN2 of the later parts are neither those of the first nor 0"
+    if -(-total // DATA_BYTES) != len(members):
+        return f"LEN1 and LEN2 give {total} bytes, and there are {len(members)} parts{_WINDOW}"
+    wrong = any(
+        size < min(DATA_BYTES, total - place * DATA_BYTES) for place, size in enumerate(sizes)
+    )
+    return "DATA of a part is shorter than LEN1 and LEN2 say; export all of DATA" if wrong else None
+
+
+def _check_names(made: Operations) -> None:
+    rows = made.rows
+    if not rows.unreadable:
+        return
+    bad = np.array([name in rows.unreadable for name in rows.nodes], bool)[made.node]
+    bad |= np.array([not rows.unreadable.isdisjoint(names) for names in rows.destinations], bool)[
+        rows.destination[made.first]
+    ]
+    made.fault(
+        np.flatnonzero(bad),
+        Reason.BROKEN_RECORD,
+        "DBNODE or a DST_ column is no text in the character code; set charset",
+    )
+
+
+def _tell_kinds(made: Operations, dialect: str) -> None:
+    """What each is, by TYP and its joined lengths (reference, section 1.4)."""
+    typ, one, two = made.column("TYP"), made.len1, made.len2
+    empty = (one == 0) & (two == 0) & (made.parts == 1)
+    empty &= ~np.isin(np.arange(len(made)), list(made.faults))
+    made.kind = np.zeros(len(made), np.int64)
+    made.kind[empty & (typ == layout.COMMIT)] = COMMIT if dialect == "a" else CLOSING
+    if dialect == "a":
+        made.kind[empty & (typ == layout.ROLLBACK)] = ROLLBACK
+    made.kind[empty & (typ == layout.CLOSING)] = CLOSING
+    legal = WITH_DATA if dialect == "a" else {1, 2, 3, 4}
+    known = np.isin(typ, list(legal)) | (made.kind != OPERATION)
+    closing = np.isin(
+        typ, [layout.CLOSING, layout.ROLLBACK] if dialect == "a" else [layout.CLOSING]
+    )
+    made.fault(
+        np.flatnonzero(~known & ~closing),
+        Reason.OPERATION_CODE,
+        lambda n: (
+            f"TYP {typ[n]} is none that list {dialect} has; look at typ_dialect and byte_order"
+        ),
+    )
+    wrong = (made.kind == OPERATION) & (closing | _wrong_lengths(typ, one, two))
+    made.fault(
+        np.flatnonzero(wrong),
+        Reason.PARTS,
+        lambda n: f"TYP {typ[n]} with LEN1 = {one[n]} and LEN2 = {two[n]} cannot be: {_EXPECTED}",
+    )
+
+
+_EXPECTED = (
+    "DELETE and INSERT have a first image only, UPDATE two, COMMIT and ROLLBACK none; look at the"
+    " export"
+)
+
+
+def _wrong_lengths(typ: Codes, one: Codes, two: Codes) -> Mask:
+    single = np.isin(typ, [layout.DELETE, layout.INSERT, layout.COMMIT])
+    wrong: Mask = single & ((one <= 0) | (two != 0))
+    wrong |= (typ == layout.UPDATE) & ((one <= 0) | (two <= 0))
+    wrong |= np.isin(typ, [7, 8, 9]) & (one <= 0)
+    return wrong

@@ -1,0 +1,274 @@
+"""How an export of DISPATCH_QUEUE is to be read.
+
+What the vendor's page says is followed; what follows from it is a setting with that default; what is
+not known is a setting without default, asked for where it matters.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from annotated_types import Ge, Le, Len
+
+from publisher.catalogue import Kind, Table
+from publisher.keys import IdentifierCase
+from publisher.sources.dispatch_queue.layout import ByteOrder
+from publisher.sources.dispatch_queue.types import NATIONAL, TEXT, VARIABLE, Column, column_of
+
+Name = Annotated[str, Len(1)]
+NullMode = Literal["none", "byte_before", "byte_after", "bitmap_prefix", "bitmap_suffix"]
+_IMAGE = ("record", "null_mode", "null_flag", "null_bits", "image_byte_order", "image_charset")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTable:
+    """One replicated table: ``[[sources.tables]]``."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    number: int
+    """TABNUM_SRC, the table's number at the source."""
+    name: Name | None = None
+    """Name of the table in keys and documents; by default that of the destination (DST_TABLE)."""
+    schema: Name | None = None
+    """Schema of the table; by default the destination's owner (DST_OWNER), where the name is its too."""
+    columns: tuple[Name, ...] = ()
+    """Columns in the order of the row image, each ``NAME TYPE``; by default those of ``attributes``."""
+    key: tuple[Name, ...] = ()
+    """Columns of the primary key; by default those of ``attributes``."""
+    numbers: tuple[Annotated[int, Ge(1), Le(255)], ...] = ()
+    """Column numbers (ATRNUM), by which BLOBATR names a column; by default 1, 2, 3 ..."""
+    offsets: tuple[Annotated[int, Ge(0)], ...] = ()
+    """Offset of each column's value in the row image; by default one after the other."""
+    image_length: Annotated[int, Ge(1)] | None = None
+    """Bytes of a row image; by default those that its columns need."""
+    record: Literal["fixed", "sequential"] | None = None
+    """Overrides ``record`` of the source."""
+    null_mode: NullMode | None = None
+    """Overrides ``null_mode`` of the source."""
+    null_flag: Annotated[int, Ge(1), Le(255)] | None = None
+    """Overrides ``null_flag`` of the source."""
+    null_bits: Literal["lsb", "msb"] | None = None
+    """Overrides ``null_bits`` of the source."""
+    image_byte_order: ByteOrder | None = None
+    """Overrides ``image_byte_order`` of the source."""
+    image_charset: str | None = None
+    """Overrides ``image_charset`` of the source."""
+    charsets: dict[str, str] | None = None
+    """Character codes of single columns, by name."""
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` where columns, key, numbers or offsets are wrong."""
+        names = [column.name for column in self.parsed()]
+        double = sorted({name for name in names if names.count(name) > 1})
+        if double:
+            raise ValueError(f"columns: {', '.join(double)} stands twice; a column has one name")
+        absent = [name for name in self.key if names and name not in names]
+        if absent or len(set(self.key)) < len(self.key):
+            raise ValueError(
+                f"key: {', '.join(absent) or 'a column'} is not among the columns or stands twice;"
+                " name columns of the primary key"
+            )
+        for setting in ("numbers", "offsets"):
+            given = getattr(self, setting)
+            if given and (len(given) != len(names) or len(set(given)) < len(given)):
+                raise ValueError(f"{setting}: give one for each of the {len(names)} columns")
+
+    def parsed(self) -> tuple[Column, ...]:
+        """The columns."""
+        try:
+            return tuple(column_of(text) for text in self.columns)
+        except ValueError as error:
+            raise ValueError(f"columns: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How an export of DISPATCH_QUEUE is to be read."""
+
+    layout: Literal["auto", "binary", "text"] = "auto"
+    """Binary rows or delimited text; ``auto`` goes by the name: .csv, .tsv and .txt are text."""
+    row_stride: Literal["auto", 3596, 3600] = "auto"
+    """Bytes from row to row of binary files; ``auto`` looks at each file."""
+    byte_order: ByteOrder = "little"
+    """Order of the bytes of integers in binary rows: that of the server's machine."""
+    date_order: ByteOrder = "big"
+    """Order of the bytes of OPER_DATE."""
+    check_dates: bool = True
+    """Refuse a file whose first OPER_DATEs cannot be dates of an export."""
+    time_zone: str | None = None
+    """Zone of OPER_DATE by its IANA name; without it changes have no time, as none is documented."""
+    charset: str | None = None
+    """Character code of DBNODE and DST_* in binary rows; without it they may hold ASCII only."""
+    parts: Literal["auto", "totals", "per-part"] = "auto"
+    """What LEN1 and LEN2 of an operation of several rows count: all of it, or the row's own part;
+    ``auto`` decides it once for each file."""
+    typ_dialect: Literal["a", "b"] = "a"
+    """Which of the page's two lists TYP follows; with ``b`` nothing can be published, as its COMMIT is
+    not told from ROLLBACK."""
+    nodes: tuple[Name, ...] = ()
+    """Databases (DBNODE) whose operations are published; all where empty."""
+    destination: Name | None = None
+    """The one destination server whose operations count; without it those of all are collapsed, after
+    a proof that they are equal."""
+    attributes: Path | None = None
+    """Delimited export of DISPATCH_ATTRS: the columns of the replicated tables."""
+    tables: tuple[QueueTable, ...] = ()
+    """What is known of the replicated tables beside or instead of ``attributes``."""
+    record: Literal["fixed", "sequential"] = "fixed"
+    """Whether each column of a row image takes its declared maximum, or a variable one its own length."""
+    null_mode: NullMode | None = None
+    """How a row image marks NULL.  No default: no page says it."""
+    null_flag: Annotated[int, Ge(1), Le(255)] | None = None
+    """Value of a flag byte that marks NULL, with ``byte_before`` and ``byte_after``.  No default."""
+    null_bits: Literal["lsb", "msb"] | None = None
+    """Which bit of a bitmap is the first column's; set is NULL.  No default."""
+    image_byte_order: ByteOrder = "little"
+    """Order of the bytes of numbers in row images: that of the source's machine."""
+    image_charset: str | None = None
+    """Character code of CHAR and VARCHAR in row images: that of the source's tables.  No default."""
+    nchar_order: ByteOrder | None = None
+    """Order of the bytes of NCHAR and NVARCHAR in row images.  No default."""
+    length_bytes: Literal[1, 2, 4] = 2
+    """Bytes of the length before a value of variable length."""
+    length_counted: bool | None = None
+    """Whether LEN of ``attributes`` counts these bytes, too.  No default."""
+    decimal_coding: Literal["bcd", "base100"] = "bcd"
+    """Whether a byte of a DECIMAL is two half bytes of a digit each, or a number below 100."""
+    date_coding: Literal["raw", "decimal_ticks"] = "raw"
+    """DATE as its 16 bytes in hex, or as a DECIMAL of ticks since 0001-01-01."""
+    ticks_per_second: Annotated[int, Ge(1), Le(1_000_000)] = 100
+    """Ticks of a DATE."""
+    boolean_true: Annotated[str, Len(2, 20)] | None = None
+    """Bytes of true of a BOOLEAN, in hex.  No default."""
+    boolean_false: Annotated[str, Len(2, 20)] | None = None
+    """Bytes of false of a BOOLEAN, in hex.  No default."""
+    trim_padding: bool = True
+    """Take the blanks off the end of CHAR, the wide ones off NCHAR."""
+    trim_bytes: bool = False
+    """Take the zero bytes off the end of BYTE."""
+    update: Literal["changed", "replaced", "query-back"] = "changed"
+    """What an UPDATE gives: type 2 with the columns that differ, type 3 with these, or type 6."""
+    blobs: Literal["query-back", "ignore"] = "query-back"
+    """What the operations on a BLOB give: type 8 of its column, or nothing."""
+    blob_columns: Literal["omit", "bytes"] = "omit"
+    """What a BLOB column of a row image gives: nothing, it is a reference; or its bytes."""
+    schema: str | None = None
+    """Schema of tables that the settings name without one."""
+    identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN
+    """Case of table, schema and column names in keys and documents."""
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` for what cannot be, or is not known and must be said."""
+        for problem in (*self._problems(), *self._table_problems()):
+            raise ValueError(problem)
+
+    def _problems(self) -> Iterator[str]:
+        if self.time_zone is not None:
+            try:
+                ZoneInfo(self.time_zone)
+            except (ZoneInfoNotFoundError, ValueError, OSError):
+                yield (
+                    f"time_zone: {self.time_zone!r} is not known; write a name such as Europe/Moscow"
+                )
+        for name in ("charset", "image_charset"):
+            yield from _charset_problem(name, getattr(self, name))
+        for name in ("boolean_true", "boolean_false"):
+            try:
+                bytes.fromhex(getattr(self, name) or "")
+            except ValueError:
+                yield f'{name}: write bytes in hex, as "01"'
+        numbers = [table.number for table in self.tables]
+        if len(set(numbers)) < len(numbers):
+            yield "tables: a number stands twice; describe each table once"
+
+    def _table_problems(self) -> Iterator[str]:
+        """What the images of the tables need and nobody has said."""
+        for table in self.tables:
+            columns = table.parsed()
+            if not columns:
+                continue
+            yield from _image_problems(replace(self.of_table(table), tables=()), table, columns)
+            for charset in (table.charsets or {}).values():
+                yield from _charset_problem("charsets", charset)
+
+    def of_table(self, table: QueueTable) -> Options:
+        """The options with what a table's own settings override; of no tables."""
+        own = {name: getattr(table, name) for name in _IMAGE if getattr(table, name) is not None}
+        return replace(self, tables=(), **own)
+
+    @property
+    def codec(self) -> str:
+        """Python's name of ``charset``."""
+        return codecs.lookup(self.charset or "ascii").name
+
+    def known(self) -> tuple[Table, ...]:
+        """What the settings say of the tables that they name."""
+        found = []
+        for table in self.tables:
+            if table.name is not None:
+                kinds = {column.name: self.kind_of(column) for column in table.parsed()}
+                found.append(Table(table.schema or self.schema, table.name, table.key, kinds))
+        return tuple(found)
+
+    def kind_of(self, column: Column) -> Kind:
+        """What a column is in a document."""
+        if column.type == "DATE" and self.date_coding == "raw":
+            return Kind.STRING
+        return column.kind
+
+
+def _charset_problem(name: str, charset: str | None) -> Iterator[str]:
+    try:
+        b"".decode(charset or "ascii")
+    except LookupError:
+        yield f"{name}: {charset} is not known; write cp866, cp1251, koi8-r, utf-8 ..."
+
+
+def _image_problems(
+    options: Options, table: QueueTable, columns: tuple[Column, ...]
+) -> Iterator[str]:
+    """What must be said of row images; ``options`` are those of the table."""
+    kinds = {column.type for column in columns}
+    who = f"table {table.number}"
+    if not table.key:
+        yield f"tables: {who} needs key, the columns of its primary key"
+    if options.null_mode is None:
+        yield f'null_mode: is required for the images of {who}, no page says it; write "none" ...'
+    elif options.null_mode.startswith("byte") and options.null_flag is None:
+        yield f"null_flag: is required with null_mode of {who}, the byte that marks NULL, as 1 or 255"
+    elif options.null_mode.startswith("bitmap") and options.null_bits is None:
+        yield f'null_bits: is required with null_mode of {who}, write "lsb" or "msb"'
+    if options.record == "sequential" and table.offsets:
+        yield f"tables: {who} has offsets, and a sequential record has none; keep one of the two"
+    coded = {c.name for c in columns if c.type in TEXT} - set(table.charsets or ())
+    if coded and options.image_charset is None:
+        yield f'image_charset: is required for CHAR and VARCHAR of {who}, as "cp866" or "cp1251"'
+    if kinds & NATIONAL and options.nchar_order is None:
+        yield f'nchar_order: is required for NCHAR of {who}, write "little" or "big"'
+    if "BOOLEAN" in kinds and not (options.boolean_true and options.boolean_false):
+        yield f"boolean_true: is required with boolean_false for BOOLEAN of {who}, bytes in hex"
+
+
+def options_of(**plain: Any) -> Options:
+    """The options from their plain values, as a journal keeps them."""
+    listed = ("columns", "key", "numbers", "offsets")
+    tables = tuple(
+        QueueTable(**table | {name: tuple(table[name]) for name in listed})
+        for table in plain["tables"]
+    )
+    given = {
+        "tables": tables,
+        "nodes": tuple(plain["nodes"]),
+        "attributes": None if plain["attributes"] is None else Path(plain["attributes"]),
+        "identifier_case": IdentifierCase(plain["identifier_case"]),
+    }
+    return Options(**plain | given)
+
+
+__all__ = ["VARIABLE", "NullMode", "Options", "QueueTable", "options_of"]

@@ -1,0 +1,232 @@
+"""The source: exports of the LINTER replication table DISPATCH_QUEUE."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.catalogue import Table
+from publisher.change import Position
+from publisher.errors import FatalError, InternalError, UsageError
+from publisher.sources import snapshots
+from publisher.sources.contract import Context
+from publisher.sources.dispatch_queue import text
+from publisher.sources.dispatch_queue.copies import collapse, leave_out
+from publisher.sources.dispatch_queue.fates import Fates, fates_of
+from publisher.sources.dispatch_queue.file_form import (
+    LIST_A_ONLY,
+    FileForm,
+    cut_rows,
+    file_form,
+    found_stride,
+    index_of,
+    joined_index,
+    parts_reading,
+)
+from publisher.sources.dispatch_queue.layout import COMMIT
+from publisher.sources.dispatch_queue.meaning import NO_ROW, Meaning, faults_of
+from publisher.sources.dispatch_queue.names import AllNames
+from publisher.sources.dispatch_queue.operations import (
+    ALONE,
+    OPERATION,
+    Operations,
+    operations_of,
+)
+from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.rows import Rows, binary_rows, whole_rows
+from publisher.sources.dispatch_queue.showing import raw_of
+from publisher.sources.dispatch_queue.transactions import (
+    LIST_A,
+    LIST_B,
+    Seen,
+    address_text,
+    facts_of,
+)
+from publisher.sources.linkexpress.cells import Bytes
+from publisher.sources.record_batches import Place
+from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.sources.snapshots import Split
+
+_INDEXED_BYTES = 64 << 20
+"""Bytes of a file whose envelopes are looked at together."""
+_ALL = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchQueue:
+    """Binary or text exports of DISPATCH_QUEUE.
+
+    Positions are ``DATABASE:ADDRESS@COMMIT``, addresses written as FILE.ADDRESS; of COMMIT itself, and
+    of what no COMMIT closes, ``DATABASE:ADDRESS``.  A piece that is no row is ``FILE:NUMBER``.
+    """
+
+    options: Options = field(default_factory=Options)
+    snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
+    format: str = "dispatch-queue"
+    fates: Fates | None = None
+    """What becomes of the transactions; ``None`` before ``resolved``."""
+
+    def tables(self) -> tuple[Table, ...]:
+        """What the settings say of the replicated tables."""
+        return self.options.known()
+
+    def files(
+        self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
+    ) -> list[Path]:
+        """The files that paths name, whatever their names; no two of one name."""
+        return snapshots.every_file(paths, may_be_none=may_be_none)
+
+    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
+        """The parts that tasks read, none of which cuts an operation.
+
+        Raises ``FatalError`` where a file as a whole does not fit."""
+        found = self.files(paths)
+        sizes = [path.stat().st_size for path in found]
+        target = max(1, sum(sizes) // max(1, wanted))
+        made: list[Split] = []
+        for path, size in zip(found, sizes, strict=True):
+            if self._is_text(path):
+                made += text.splits(path, self.options, self.snapshot, target)
+            else:
+                made += self._cut(str(path), size, target)
+        return made
+
+    def _is_text(self, path: Path) -> bool:
+        if self.options.layout == "auto":
+            return snapshots.kind_of(path) == "csv"
+        return self.options.layout == "text"
+
+    def _cut(self, path: str, size: int, target: int) -> Iterator[Split]:
+        data = _mapped(path, size)
+        stride = found_stride(self.options, data, path)
+        count = whole_rows(size, stride)
+        step = max(1, _INDEXED_BYTES // stride)
+        blocks = (
+            binary_rows(
+                data, first * stride, min((first + step) * stride, size), stride, self.options, 1
+            )
+            for first in range(0, count, step)
+        )
+        index = joined_index(index_of(rows) for rows in blocks)
+        form = FileForm("binary", stride, parts_reading(self.options, index))
+        firsts = cut_rows(index, -(-target // stride))
+        ends = [first * stride for first in firsts[1:]] + [size]
+        for first, stop in zip(firsts, ends, strict=True):
+            start = first * stride
+            yield Split(path, form.text, start, stop, first + 1, stop - start, size)
+
+    def survey(self, split: Split, ctx: Context) -> pa.RecordBatch:
+        """What a part says of the transactions in it."""
+        operations = self._operations(split)
+        faults = faults_of(operations, AllNames(self.options, ctx.catalogue))
+        chosen = np.flatnonzero(operations.counted == ALONE)
+        place = {int(number): at for at, number in enumerate(chosen)}
+        return facts_of(
+            Seen(
+                kind=operations.kind[chosen],
+                node=operations.node[chosen],
+                nodes=operations.rows.nodes,
+                transaction=operations.column("TRANSACT_ID")[chosen],
+                address=operations.address[chosen],
+                lists=_lists(operations)[chosen],
+                faults={place[at]: detail for at, detail in faults.items() if at in place},
+            )
+        )
+
+    def resolved(self, facts: Iterable[pa.RecordBatch]) -> DispatchQueue:
+        """The source that knows what becomes of each transaction, from the facts of all parts."""
+        return replace(self, fates=fates_of(facts))
+
+    def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        """Batches of ``RECORD_SCHEMA``, the tally last."""
+        if self.fates is None:
+            raise InternalError("a queue was read before its survey: report this")
+        place = Place(ctx.source, number, split.path, ctx.lanes)
+        names = AllNames(self.options, ctx.catalogue)
+        meaning = Meaning(place, self.options, self._operations(split), names, self.fates)
+        yield from meaning.batches()
+
+    def _operations(self, split: Split) -> Operations:
+        form = file_form(split.kind)
+        made = operations_of(self._rows(split, form), self.options, form.reading)
+        leave_out(made, self.options)
+        collapse(made)
+        return made
+
+    def _rows(self, split: Split, form: FileForm) -> Rows:
+        if form.layout == "text":
+            return text.rows(split, self.options, self.snapshot)
+        data = _mapped(split.path, split.length)
+        return binary_rows(data, split.start, split.stop, form.stride, self.options, split.first)
+
+    def position_text(self, position: Position) -> str:
+        """``DATABASE:ADDRESS@COMMIT``."""
+        if position.low == NO_ROW:
+            return f"{position.part}:{position.high}"
+        low = f"{position.part}:{address_text(position.low)}"
+        return low if position.low == position.high else f"{low}@{address_text(position.high)}"
+
+    def parse_position(self, text: str) -> Position:
+        """The position that a user wrote.  Raises ``UsageError``."""
+        part, _, where = text.strip().rpartition(":")
+        low, _, high = where.partition("@")
+        try:
+            if "." not in low:
+                return Position(part, int(low), NO_ROW, 0)
+            return Position(part, _address(high or low), _address(low), 0)
+        except ValueError:
+            raise UsageError(
+                f"{text!r} is no position of a queue; write DATABASE:FILE.ADDRESS@FILE.ADDRESS, the"
+                " log addresses of the operation and of its COMMIT"
+            ) from None
+
+    def raw(self, split: Split, row: int) -> str | None:
+        """One record as JSON text, read again: the operation that the row is of."""
+        operations = self._operations(split)
+        for piece in operations.rows.broken:
+            if piece.row == row:
+                return piece.raw
+        hits = np.flatnonzero(operations.rows.numbers == row)
+        if not len(hits):
+            return None
+        place = int(hits[0])
+        firsts = np.flatnonzero(operations.first == place)
+        if len(firsts):
+            return raw_of(operations, int(firsts[0]))
+        for number in np.flatnonzero(operations.group >= 0).tolist():
+            if place in operations.rows_of(number):
+                return raw_of(operations, number)
+        return None
+
+
+def _address(text: str) -> int:
+    file, dot, address = text.partition(".")
+    if not dot or not (file.isdecimal() and address.isdecimal() and text.isascii()):
+        raise ValueError(text)
+    whole = (int(file) << 32) | int(address)
+    if int(address) >> 32 or whole > _ALL:
+        raise ValueError(text)
+    return whole - (1 << 64) if whole >> 63 else whole
+
+
+def _lists(operations: Operations) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """What speaks for a list of TYP in each operation."""
+    typ = operations.column("TYP")
+    found = np.where(np.isin(typ, LIST_A_ONLY), LIST_A, 0)
+    with_data = (typ == COMMIT) & (operations.kind == OPERATION)
+    return np.where(with_data, LIST_B, found)
+
+
+def _mapped(path: str, length: int) -> Bytes:
+    """The bytes of a file, read where they are looked at.  Raises ``FatalError`` where it has another
+    length than it had."""
+    if Path(path).stat().st_size != length:
+        raise FatalError(f"{path} has changed since the run began; start again")
+    if not length:
+        return np.zeros(0, np.uint8)
+    return np.asarray(np.memmap(path, np.uint8, mode="r", shape=(length,)))
