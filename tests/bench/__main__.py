@@ -13,8 +13,9 @@ from tests.bench.report import Report
 BENCHMARKS: Final = (
     *("event-log", "query-back", "start", "memory"),
     *("kafka-dispatch", "kafka-whole", "write-back", "follow"),
+    "triggerless",
 )
-GROUPS: Final = {"kafka": BENCHMARKS[4:]}
+GROUPS: Final = {"kafka": BENCHMARKS[4:8]}
 """Names for several benchmarks."""
 
 

@@ -86,9 +86,10 @@ def compare(columns: Sequence[str], rows: Rows, known: Known, rules: Rules) -> C
     """What has become of the known rows.  ``columns`` are the names of the compared columns.
 
     Rows that share a key are no rows to compare: the same row once more is left out, rows that differ
-    are rejected, and what is known of their key stays.
+    are rejected, and what is known of their key stays.  Raises ``InternalError`` unless everything that
+    went in has come out.
     """
-    found = Found(columns)
+    found, count = Found(columns), len(rows)
     rows, doubled, rejected = _without_doubles(rows.take(_order(rows)), found)
     matches = _matches(rows, known)
     seen = np.zeros(len(known), bool)
@@ -117,6 +118,7 @@ def compare(columns: Sequence[str], rows: Rows, known: Known, rules: Rules) -> C
         vanished=len(gone),
         left=int(stays.sum()),
     )
+    _check(counts, count, int(seen.sum()), len(known))
     return Compared(found.sorted(), _together(rows, now, known, np.flatnonzero(stays)), counts)
 
 
@@ -271,14 +273,10 @@ def _together(
     return Known(hashes[order], keys.take(pa.array(order)), kept)
 
 
-def check(compared: Compared, rows: Rows, known: Known) -> None:
-    """Holds the counts to what went in.  Raises ``InternalError``."""
-    counts = compared.counts
-    if counts.read != len(rows):
+def _check(counts: Counts, rows: int, seen: int, known: int) -> None:
+    """Every row has an outcome, and so has everything that was known."""
+    if counts.read != rows or seen + counts.vanished + counts.left != known:
         raise InternalError(
-            f"{len(rows)} rows were compared, {counts.read} have an outcome: nothing was published; run"
-            " again, and report this if it stays so"
+            f"{rows} rows were compared with {known}, which does not fit {counts}: nothing was published;"
+            " run again, and report this if it stays so"
         )
-    met = len(known) - counts.vanished - counts.left
-    if not 0 <= met <= len(rows):
-        raise InternalError(f"of {len(known)} known rows {met} were met: report this")

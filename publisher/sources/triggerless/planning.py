@@ -30,7 +30,7 @@ from publisher.sources.triggerless.work import (
     TableWork,
 )
 
-_BUCKET_BYTES = 32 << 20
+_BUCKET_BYTES = 16 << 20
 """Bytes of text of a bucket, about; a task holds some times as much."""
 _MOST_BUCKETS = 4096
 _UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,8 @@ from publisher.sources.frames import Frame
 from publisher.sources.record_batches import as_json
 from publisher.sources.snapshot_options import Columns
 from publisher.sources.snapshots import Split
-from publisher.sources.triggerless.compare import Known, Rules, check, compare, nothing_known
-from publisher.sources.triggerless.found import FOUND_SCHEMA
+from publisher.sources.triggerless.compare import Known, Rules, compare, nothing_known
+from publisher.sources.triggerless.found import FOUND_SCHEMA, Rows
 from publisher.sources.triggerless.kept import read_known, write_known
 from publisher.sources.triggerless.pieces import Kind, Packer, each, marks, rows_of, unpacked
 from publisher.sources.triggerless.shape import read_rows
@@ -73,22 +74,23 @@ def compare_bucket(
     number, bucket = comparison.place(partition)
     table = comparison.tables[number]
     columns = table.shape.columns
-    sides: dict[Kind, list[pa.RecordBatch]] = {Kind.NOW: [], Kind.BEFORE: [], Kind.REJECTED: []}
+    now: list[pa.RecordBatch] = []
+    before: list[pa.RecordBatch] = []
+    rejected: list[pa.RecordBatch] = []
+    data_of = {Kind.NOW: now, Kind.BEFORE: before, Kind.REJECTED: rejected}
     tallies, blind = [], False
     for kind, split, count, data in each(pieces):
         if data is not None:
-            sides[kind].append(unpacked(data))
+            data_of[kind].append(unpacked(data))
         elif kind is Kind.TALLY:
             tallies.append((split, count))
         blind = blind or kind is Kind.BLIND
-    rows = rows_of(sides[Kind.NOW], len(columns))
-    known = _known(table, bucket, sides[Kind.BEFORE])
+    known = _known(table, bucket, before)
     rules = table.rules
     if blind:  # a row that cannot be read may be one that seems to be gone
-        rules = Rules(rules.keeps, rules.first, deletes=False, all_anew=rules.all_anew)
-    compared = compare(columns, rows, known, rules)
-    check(compared, rows, known)
-    found = _with_rejected(compared.found, sides[Kind.REJECTED])
+        rules = replace(rules, deletes=False)
+    compared = compare(columns, _all_rows(now, len(columns)), known, rules)
+    found = _with_rejected(compared.found, rejected)
     name = f"{partition:05d}-{attempt}.parquet"
     pq.write_table(
         pa.Table.from_batches([found]), Path(comparison.target) / FOUND / name, compression="zstd"
@@ -99,7 +101,7 @@ def compare_bucket(
     return BucketResult(
         partition,
         tuple(sorted(tallies)),
-        sum(batch.num_rows for batch in sides[Kind.REJECTED]),
+        sum(batch.num_rows for batch in rejected),
         compared.counts,
         name,
         found.num_rows,
@@ -178,6 +180,13 @@ def _chosen(frame: Frame, table: TableWork) -> Frame:
         equal = pc.fill_null(pc.equal(column, value), False)
         chosen &= equal.to_numpy(zero_copy_only=False)
     return Frame(frame.batch.filter(pa.array(chosen)), frame.rows[chosen], frame.broken)
+
+
+def _all_rows(batches: list[pa.RecordBatch], columns: int) -> Rows:
+    """The rows of pieces, which are let go."""
+    rows = rows_of(batches, columns)
+    batches.clear()
+    return rows
 
 
 def _placed(fault: Fault, work: SplitWork, row: int) -> Fault:
