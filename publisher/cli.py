@@ -12,15 +12,17 @@ import logging
 import sys
 import traceback
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from publisher import __version__
+from publisher.commands.activity import activity
 from publisher.commands.ddl import ddl
 from publisher.commands.following import follow_until_told
+from publisher.commands.parameters import Moment, Target
 from publisher.commands.retry import retry
 from publisher.commands.status import status
 from publisher.errors import BudgetError, FindingsError, PublisherError, SettingsError, of_system
@@ -70,42 +72,6 @@ def _fail(ctx: click.Context, lines: Iterable[str], exit_code: int) -> NoReturn:
     for line in lines:
         click.echo(f"error: {line}", err=True)
     raise click.exceptions.Exit(exit_code) from None
-
-
-class Moment(click.ParamType[datetime]):
-    """A time in ISO 8601; UTC where it says no zone."""
-
-    name = "time"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime:
-        """The time as ``datetime`` with zone."""
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(
-                f"{value!r} is no time; write it as 2026-01-31T12:00:00 (UTC) or with +01:00",
-                param,
-                ctx,
-            )
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-class Target(click.ParamType[str]):
-    """Where documents go: a directory, or topics of Kafka."""
-
-    name = "target"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The target as it was written."""
-        from publisher.dispatch.kafka_topics import SCHEME, KafkaTarget
-
-        if value.startswith(SCHEME):
-            KafkaTarget.parse(value)
-        elif "://" in value:
-            self.fail(f"{value!r} is no directory, and does not begin with {SCHEME}", param, ctx)
-        return str(value)
 
 
 PATH = click.Path(path_type=Path)
@@ -283,9 +249,17 @@ def dispatch(journal: Path, target: str, config: Path | None, again: bool, json_
 @_schema
 @_status
 def inspect(files: tuple[Path, ...], config: Path | None, **said: Any) -> None:
-    """Print the normalised changes of files as JSON lines."""
+    """Print the normalised changes of files as JSON lines.
+
+    With --format table-queue the elements of samples of the table queue.
+    """
     from publisher.inspection import inspect as records_of
 
+    if said["format_"] == "table-queue":
+        from publisher.activity.inspection import elements_of
+
+        _echo(elements_of(files, _settings(config).table_queue))
+        return
     settings = _settings(config, **said).for_replay(said["format_"])
     for line in records_of(settings, files):
         click.echo(line)
@@ -378,6 +352,7 @@ def _echo(lines: Iterable[str]) -> None:
         click.echo(line)
 
 
+cli.add_command(activity)
 cli.add_command(ddl)
 cli.add_command(retry)
 cli.add_command(status)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -23,9 +22,8 @@ from publisher.activity.counts import (
     interval_width,
 )
 from publisher.activity.options import ActivityOptions
-from publisher.sources.snapshots import Split
+from publisher.activity.work import Samples
 from publisher.sources.table_queue.calls import SAMPLE_SCHEMA
-from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.table_queue.reading import read_samples
 from publisher.spark.sweeps import (
     COUNTS,
@@ -39,15 +37,6 @@ from publisher.spark.task_errors import decoded, encoded
 
 _GAPS_SHOWN = 50
 _BYTES_OF_A_TASK = 16 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """What is to be counted, and how."""
-
-    splits: tuple[Split, ...]
-    reading: TableQueueOptions
-    counting: ActivityOptions
 
 
 def count_activity(spark: SparkSession, samples: Samples) -> Activity:
@@ -86,9 +75,9 @@ def count_activity(spark: SparkSession, samples: Samples) -> Activity:
 @contextmanager
 def _partitions(spark: SparkSession, samples: Samples) -> Iterator[None]:
     """Shuffles of this job in parts by the size of the input: each part costs, empty ones too."""
-    name, size = "spark.sql.shuffle.partitions", sum(split.size for split in samples.splits)
+    name = "spark.sql.shuffle.partitions"
     before = str(spark.conf.get(name))
-    wanted = max(spark.sparkContext.defaultParallelism, -(-size // _BYTES_OF_A_TASK))
+    wanted = max(spark.sparkContext.defaultParallelism, -(-samples.size // _BYTES_OF_A_TASK))
     spark.conf.set(name, str(wanted))
     try:
         yield

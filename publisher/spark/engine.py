@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from publisher.activity.counts import Activity
+    from publisher.activity.work import Samples
     from publisher.dispatch.kafka_lane import LaneSending, LaneSent
     from publisher.sources.triggerless.work import BucketResult, Comparison
-    from publisher.spark.activity import Samples
     from publisher.surveys import Facts
 
 Progress = Callable[[str, float], None]

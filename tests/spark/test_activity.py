@@ -15,10 +15,11 @@ from pyspark.sql import SparkSession
 
 from publisher.activity.counts import Activity, Counts
 from publisher.activity.options import ActivityOptions
+from publisher.activity.work import Samples
 from publisher.sources.table_queue import Call, TableQueueOptions
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.reading import sample_files, sample_splits
-from publisher.spark.activity import Samples, count_activity
+from publisher.spark.activity import count_activity
 from tests.spark.activity_oracle import Told, counts
 from tests.unit.table_queue_files import OPTIONS, START, element, text_file
 

@@ -25,7 +25,7 @@ KNOWS: dict[str, frozenset[str]] = {
     "plan": frozenset({"filters", "polls", "precedence", "query_back", "renderer", "xds"}),
     "bulk": frozenset({"filters", "polls", "query_back", "records", "renderer", "xds"}),
     "dispatch": frozenset({"journal"}),
-    "activity": frozenset(),
+    "activity": frozenset({"sources"}),
     "acknowledge": frozenset({"database", "dispatch", "explain", "journal", "sources"}),
 }
 """What each part may import besides the foundation."""

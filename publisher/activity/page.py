@@ -1,0 +1,228 @@
+"""The report as one page of HTML: no scripts, no other files, nothing from the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from html import escape as escaped
+
+from publisher.activity.counts import CellCounts, IntervalCounts, NodeCounts
+from publisher.activity.measures import (
+    UPDATE_RATE_BIASES,
+    eviction_rate,
+    intensity,
+    reinclusion_rate,
+    replacement_rate,
+    update_rate,
+)
+from publisher.activity.plots import Cell, Line, TimeAxis, clock, heat_map, steps
+from publisher.activity.report import Report, TableReport
+
+_MOST_COLUMNS = 400
+_MOST_ROWS = 1000
+_CONTROLS = {number: f"\\x{number:02x}" for number in (*range(0x20), *range(0x7F, 0xA0))}
+"""HTML forbids most control characters, escaped or not."""
+
+_STYLE = """
+:root { color-scheme: light dark; --bg: #ffffff; --fg: #1c2128; --muted: #5c6570; --grid: #d5dae1;
+  --seen: #eef1f5; --heat: #1f6feb; --dirty: #c2410c; --again: #7c3aed; --slot: #0f766e; }
+@media (prefers-color-scheme: dark) { :root { --bg: #14181d; --fg: #e4e8ee; --muted: #9aa4b0; --grid: #3a424c;
+  --seen: #1f252c; --heat: #58a6ff; --dirty: #fb923c; --again: #c4a3ff; --slot: #4fd1c5; } }
+body { background: var(--bg); color: var(--fg); font: 15px/1.5 system-ui, sans-serif; max-width: 1080px;
+  margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
+h3 { font-size: 1rem; margin-bottom: .3rem; }
+p, li, caption { color: var(--muted); } caption { text-align: left; }
+svg { width: 100%; height: auto; display: block; } svg text { fill: var(--muted); font-size: 11px; }
+svg .end { text-anchor: end; } .grid { stroke: var(--grid); } .seen { fill: var(--seen); }
+.heat { fill: var(--heat); } .dirty { fill: var(--dirty); } .again { fill: var(--again); }
+.slot { fill: var(--slot); } .touch { fill: transparent; }
+.touch:hover { fill: var(--seen); fill-opacity: .5; }
+.line { fill: none; stroke-width: 2; } .heat.line { stroke: var(--heat); }
+.dirty.line { stroke: var(--dirty); }
+.again.line { stroke: var(--again); stroke-dasharray: 6 3; } .slot.line { stroke: var(--slot); }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px; }
+th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--grid); }
+th:first-child, td:first-child { text-align: left; } th { color: var(--muted); font-weight: 600; }
+"""
+_HEAD = f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8"/>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<title>Activity of the table queue</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<h1>Activity of the table queue</h1>"""
+
+
+def page(report: Report) -> str:
+    """The whole page.  Names stand escaped."""
+    found = report.activity
+    parts = [_HEAD, f"<p>{found.calls:,} calls of DIRR.</p>"]
+    tables = report.tables()
+    for node in found.nodes:
+        parts += _node(report, node, [table for table in tables if table.node == node.node])
+    parts += [*_problems(report), "</body>\n</html>"]
+    return "\n".join(parts)
+
+
+def escape(text: str) -> str:
+    """Text as HTML may hold it: markup and control characters escaped."""
+    return escaped(text.translate(_CONTROLS))
+
+
+def _node(report: Report, node: NodeCounts, tables: Sequence[TableReport]) -> Iterator[str]:
+    yield f"<h2>Node {escape(node.node or '(not recorded)')}</h2>"
+    yield "<ul>" + "".join(f"<li>{line}</li>" for line in _facts(report, node)) + "</ul>"
+    intervals = [each for each in report.activity.intervals if each.node == node.node]
+    if intervals:
+        yield from _plots(report, node, intervals)
+    yield from _table(tables)
+
+
+def _facts(report: Report, node: NodeCounts) -> Iterator[str]:
+    if node.first is not None and node.last is not None:
+        yield f"{node.sweeps:,} sweeps from {clock(node.first)} to {clock(node.last)} UTC"
+    else:
+        yield f"{node.sweeps:,} sweeps"
+    hours = node.observed_us / 3.6e9
+    yield f"observed for {hours:,.2f} h, {node.gaps:,} gaps of {node.gap_us / 1e6:,.1f} s in all"
+    gaps = [gap for gap in report.activity.gaps if gap.node == node.node]
+    for gap in gaps[:10]:
+        yield f"gap from {clock(gap.start)} to {clock(gap.stop)}"
+    yield (
+        f"left out: {node.incomplete:,} sweeps with a call missing, {node.failed:,} with a call that"
+        f" failed, {node.conflicting:,} with calls that differ"
+    )
+    yield f"{node.missing:,} numbers of sweeps missing, {node.duplicates:,} calls recorded twice"
+    if node.untimed:
+        yield f"{node.untimed:,} sweeps without a time, which have no neighbours"
+
+
+def _plots(report: Report, node: NodeCounts, intervals: Sequence[IntervalCounts]) -> Iterator[str]:
+    width = report.activity.interval_us
+    last = intervals[-1].start
+    first = max(intervals[0].start, last - (_MOST_COLUMNS - 1) * width)
+    axis = TimeAxis(first, width, (last - first) // width + 1)
+    shown = [each for each in intervals if each.start >= first]
+    if len(shown) < len(intervals):
+        yield f"<p>Plots show the last {_MOST_COLUMNS} intervals.</p>"
+    yield "<h3>Tables over time</h3>"
+    yield (
+        f"<p>Each column is {width // 1_000_000:,} s (UTC). The stronger, the more of its sweeps have the"
+        " table; the bar below is the share of them with changes not yet flushed (UpdFlag). Columns"
+        " without a ground have no sweeps.</p>"
+    )
+    sweeps = {each.start: each.sweeps for each in shown}
+    yield heat_map(axis, list(sweeps), _rows(report, node, sweeps))
+    for title, about, lines in _rates(shown):
+        yield f"<h3>{title}</h3><p>{about}</p>"
+        yield steps(axis, title, lines)
+
+
+def _rows(report: Report, node: NodeCounts, sweeps: dict[int, int]) -> list[tuple[str, list[Cell]]]:
+    """Tables with their cells, present most often first."""
+    rows: dict[tuple[int, str], list[Cell]] = {}
+    for table in report.activity.tables:
+        if table.node == node.node:
+            rows[table.owner, table.name] = []
+    for cell in report.activity.cells:
+        if cell.node == node.node and cell.start in sweeps and cell.counts.present:
+            rows[cell.owner, cell.name].append(_cell(report, cell, sweeps[cell.start]))
+    return [
+        (report.named(*table).translate(_CONTROLS), cells) for table, cells in rows.items() if cells
+    ]
+
+
+def _cell(report: Report, cell: CellCounts, sweeps: int) -> Cell:
+    counts = cell.counts
+    said = (
+        f"{report.named(cell.owner, cell.name)}, {clock(cell.start)}: in {counts.present} of {sweeps}"
+        f" sweeps, mean ordinal {intensity(counts) or 0:.1f}, with changes in {counts.dirty}"
+    )
+    if counts.evicted or counts.reincluded:
+        said += f", evicted {counts.evicted}, included again {counts.reincluded}"
+    return Cell(
+        cell.start, counts.present / sweeps, counts.dirty / sweeps, said.translate(_CONTROLS)
+    )
+
+
+def _rates(intervals: Sequence[IntervalCounts]) -> Iterator[tuple[str, str, list[Line]]]:
+    def line(name: str, style: str, rate: Callable[..., float | None]) -> Line:
+        values = ((each.start, rate(each.counts, each.observed_us)) for each in intervals)
+        return Line(name, style, {start: value for start, value in values if value is not None})
+
+    yield (
+        "Updates an hour",
+        "The sum of UpdFlag of all tables over observed time. It is "
+        + "; ".join(escape(bias) for bias in UPDATE_RATE_BIASES)
+        + ".",
+        [line("updates", "dirty", update_rate)],
+    )
+    yield (
+        "Evictions an hour: presence view",
+        "A table is missing from a sweep and was in the one before; included again after that.",
+        [
+            line("evicted", "heat", eviction_rate),
+            line("included again", "again", reinclusion_rate),
+        ],
+    )
+    yield (
+        "Replacements an hour: slot view",
+        (
+            "Another table stands at the same ordinal as in the sweep before. A view of its own: where"
+            " ordinals are ranks, one inclusion moves many. Never add it to the evictions."
+        ),
+        [line("replaced", "slot", replacement_rate)],
+    )
+
+
+_COLUMNS: Sequence[tuple[str, Callable[[TableReport], float | int | None], str]] = (
+    ("sweeps", lambda t: t.sweeps_present, ",d"),
+    ("present", lambda t: t.access_frequency, ".1%"),
+    ("mean ordinal", lambda t: t.access_intensity, ",.1f"),
+    ("dirty", lambda t: t.dirty_share, ".1%"),
+    ("updates/h", lambda t: t.updates_per_hour, ",.1f"),
+    ("evicted", lambda t: t.presence.evictions, ",d"),
+    ("again", lambda t: t.presence.reinclusions, ",d"),
+    ("after s", lambda t: t.presence.absence_seconds, ",.1f"),
+    ("replaced (slots)", lambda t: t.slots.replacements, ",d"),
+)
+
+
+def _table(tables: Sequence[TableReport]) -> Iterator[str]:
+    if not tables:
+        return
+    yield '<h3>Tables</h3><div class="wide"><table>'
+    biases = "; ".join(UPDATE_RATE_BIASES)
+    yield f"<caption>Updates/h, the sum of UpdFlag over observed time, is {escape(biases)}.</caption>"
+    yield _row("th", ["table", *(name for name, _, _ in _COLUMNS)])
+    for table in tables[:_MOST_ROWS]:
+        name = f"{table.schema if table.schema is not None else table.owner}.{table.table}"
+        values = (_text(value(table), form) for _, value, form in _COLUMNS)
+        yield _row("td", [name, *values])
+    yield "</table></div>"
+    if len(tables) > _MOST_ROWS:
+        yield f"<p>and {len(tables) - _MOST_ROWS:,} tables more: see --as csv.</p>"
+
+
+def _text(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def _row(tag: str, cells: Iterable[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+
+def _problems(report: Report) -> Iterator[str]:
+    if not report.activity.problems:
+        return
+    yield "<h2>Calls that cannot be used</h2><ul>"
+    for problem in report.activity.problems:
+        place = f"{problem.file}:{problem.row}"
+        text = f"{problem.problem}: {problem.calls:,}, the first at {place}: {problem.detail}"
+        yield f"<li>{escape(text)}</li>"
+    yield "</ul>"
