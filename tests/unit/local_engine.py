@@ -9,6 +9,8 @@ from publisher.dispatch.kafka_lane import LaneSending, LaneSent
 from publisher.errors import PublisherError
 from publisher.journal.lane import LaneResult
 from publisher.packing import KEYS, unpack
+from publisher.sources.triggerless.stages import compare_here
+from publisher.sources.triggerless.work import BucketResult, Comparison
 from publisher.spark.engine import Engine, Progress
 from publisher.spark.options import SparkOptions
 from publisher.surveys import Facts, survey_splits
@@ -57,6 +59,10 @@ class LocalEngine(Engine):
     def survey(self, work: Work, numbers: Sequence[int]) -> list[Facts]:
         """See ``Engine``."""
         return list(survey_splits(work, numbers))
+
+    def compare(self, comparison: Comparison) -> list[BucketResult]:
+        """See ``Engine``."""
+        return compare_here(comparison)
 
     def send(self, lanes: Sequence[LaneSending]) -> list[LaneSent]:
         """See ``Engine``."""

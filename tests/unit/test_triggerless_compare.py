@@ -42,8 +42,7 @@ def rows_of(pairs: Sequence[tuple[str, Values]], apart: int = 64) -> Rows:
 
 def compared(known: Known, image: Image, rules: Rules, apart: int = 64) -> Compared:
     rows = rows_of(list(image.items()), apart)
-    result = compare(COLUMNS, rows, known, rules)
-    return result
+    return compare(COLUMNS, rows, known, rules)
 
 
 def applied(before: Image, result: Compared) -> dict[str, Values]:

@@ -239,8 +239,8 @@ def _text(
         return found, right
     if binary_text is None:
         raise FatalError(
-            f"{where}: column {name} of {shape.source_name} is binary, and how text writes it is not known; set"
-            ' binary_text = "hex" or "base64"'
+            f"{where}: column {name} of {shape.source_name} is binary, and how text writes it is not"
+            ' known; set binary_text = "hex" or "base64"'
         )
     again, good = _mapped(found, _of_hex if binary_text == "hex" else _of_base64)
     return again, right & good

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +67,30 @@ def read_pieces(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]
         yield packer.tally(framed)
 
 
+@dataclass(slots=True)
+class _Sides:
+    """The pieces of a bucket, by what they are."""
+
+    now: list[pa.RecordBatch] = field(default_factory=list)
+    before: list[pa.RecordBatch] = field(default_factory=list)
+    rejected: list[pa.RecordBatch] = field(default_factory=list)
+    tallies: list[tuple[int, int]] = field(default_factory=list)
+    blind: bool = False
+    """Whether rows of the table could not be read."""
+
+    @classmethod
+    def of(cls, pieces: Iterable[pa.RecordBatch]) -> _Sides:
+        sides = cls()
+        data_of = {Kind.NOW: sides.now, Kind.BEFORE: sides.before, Kind.REJECTED: sides.rejected}
+        for kind, split, count, data in each(pieces):
+            if data is not None:
+                data_of[kind].append(unpacked(data))
+            elif kind is Kind.TALLY:
+                sides.tallies.append((split, count))
+            sides.blind = sides.blind or kind is Kind.BLIND
+        return sides
+
+
 def compare_bucket(
     comparison: Comparison, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str
 ) -> BucketResult:
@@ -74,34 +98,22 @@ def compare_bucket(
     number, bucket = comparison.place(partition)
     table = comparison.tables[number]
     columns = table.shape.columns
-    now: list[pa.RecordBatch] = []
-    before: list[pa.RecordBatch] = []
-    rejected: list[pa.RecordBatch] = []
-    data_of = {Kind.NOW: now, Kind.BEFORE: before, Kind.REJECTED: rejected}
-    tallies, blind = [], False
-    for kind, split, count, data in each(pieces):
-        if data is not None:
-            data_of[kind].append(unpacked(data))
-        elif kind is Kind.TALLY:
-            tallies.append((split, count))
-        blind = blind or kind is Kind.BLIND
-    known = _known(table, bucket, before)
+    sides = _Sides.of(pieces)
+    known = _known(table, bucket, sides.before)
     rules = table.rules
-    if blind:  # a row that cannot be read may be one that seems to be gone
+    if sides.blind:  # a row that cannot be read may be one that seems to be gone
         rules = replace(rules, deletes=False)
-    compared = compare(columns, _all_rows(now, len(columns)), known, rules)
-    found = _with_rejected(compared.found, rejected)
+    compared = compare(columns, _all_rows(sides.now, len(columns)), known, rules)
+    found = _with_rejected(compared.found, sides.rejected)
     name = f"{partition:05d}-{attempt}.parquet"
-    pq.write_table(
-        pa.Table.from_batches([found]), Path(comparison.target) / FOUND / name, compression="zstd"
-    )
+    target = Path(comparison.target)
+    pq.write_table(pa.Table.from_batches([found]), target / FOUND / name, compression="zstd")
     if comparison.keep:
-        path = Path(comparison.target) / KNOWN / name
-        write_known(path, compared.known, columns, rules.keeps)
+        write_known(target / KNOWN / name, compared.known, columns, rules.keeps)
     return BucketResult(
         partition,
-        tuple(sorted(tallies)),
-        sum(batch.num_rows for batch in rejected),
+        tuple(sorted(sides.tallies)),
+        sum(batch.num_rows for batch in sides.rejected),
         compared.counts,
         name,
         found.num_rows,
