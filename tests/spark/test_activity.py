@@ -141,9 +141,16 @@ def test_bare_records_have_no_neighbours(spark: SparkSession, tmp_path: Path) ->
     for number, names in enumerate(["ABCXY", "ABCXZ"]):
         path = tmp_path / f"{number}.raw"
         path.write_bytes(b"".join(element(name, 5, name == "Y") for name in names))
+    (tmp_path / "cut.raw").write_bytes(element("A") + element("X")[:50])
     found = counted(spark, [tmp_path])
     (node,) = found.nodes
-    assert (node.sweeps, node.untimed, node.first, node.observed_us) == (2, 2, None, 0)
+    assert (node.sweeps, node.untimed, node.failed, node.first, node.observed_us) == (
+        2,
+        2,
+        1,
+        None,
+        0,
+    )
     assert {table.name: table.counts for table in found.tables} == {
         "X": Counts(present=2, ordinals=8),
         "Y": Counts(present=1, ordinals=5, dirty=1),

@@ -187,7 +187,7 @@ def raw_blocks(path: Path, start: int, stop: int, record_bytes: int) -> Iterator
     layout = np.dtype([("record", np.uint8, (record_bytes,))])
     for at, records in _pieces(path, start, stop, layout):
         if isinstance(records, bytes):
-            yield _tail(at, records, record_bytes)
+            yield _tail(at, records, record_bytes, sweep=str(path))
             continue
         count, first = len(records), at // record_bytes + 1
         envelopes = [
@@ -217,6 +217,6 @@ def _pieces(
             start += whole
 
 
-def _tail(at: int, rest: bytes, width: int) -> Block:
+def _tail(at: int, rest: bytes, width: int, sweep: str | None = None) -> Block:
     detail = f"the file ends after {len(rest)} of {width} bytes; it was cut, record it again"
-    return Block(unusable=(Unusable(at, "cut", detail, rest.hex()),))
+    return Block(unusable=(Unusable(at, "cut", detail, rest.hex(), sweep),))

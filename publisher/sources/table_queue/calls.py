@@ -96,6 +96,8 @@ class Unusable(NamedTuple):
     problem: str
     detail: str
     raw: str
+    sweep: str | None = None
+    """The sweep that lacks it, where that is known."""
 
 
 class Envelope(NamedTuple):
