@@ -13,12 +13,9 @@ from pathlib import Path
 from publisher.database import Database, DatabaseOptions
 from publisher.errors import FatalError, PublisherError
 from publisher.settings import Settings, SourceSettings
-from publisher.sources.event_log_table import EventLogTable
-from publisher.sources.registry import reader_of
 from publisher.spark.options import conf_of, is_local
 from publisher.tasks import Resources, Rules
 from publisher.xds.document import Envelope
-from publisher.xds.values import text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +62,9 @@ def _source(source: SourceSettings) -> str:
     if source.table is not None:
         assert source.database is not None
         with Database(source.database) as database:
-            live = EventLogTable(source.event_log, source.database, source.table, text_of)
-            live.places(database)
+            source.live.fits(database)
             return f"table {source.table} of {database.name} has the columns"
-    reader = reader_of(source.format, source.options, source.reading)
-    splits = reader.splits(source.snapshots, 1)
+    splits = source.reader.splits(source.snapshots, 1)
     size = sum(split.size for split in splits)
     return f"{len({split.path for split in splits})} file(s), {size:,} bytes"
 

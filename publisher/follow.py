@@ -140,7 +140,7 @@ def follow(settings: Settings, observer: Observer, stop: threading.Event) -> Non
         SettingsError: Statuses are not to be written: each poll would publish all rows again.
         PublisherError: What does not go away by waiting; a newer instance of the job, for one.
     """
-    if not settings.acknowledge.write_status and any(one.table for one in settings.sources):
+    if not settings.acknowledge.write_status and any(one.has_status for one in settings.sources):
         problem = (
             "[acknowledge] write_status: each poll would publish again what is still N; set it to "
             "true, or publish without --follow"

@@ -10,7 +10,6 @@ from typing import Any
 from publisher.change import TALLY, Outcome, Position
 from publisher.settings import Settings
 from publisher.sources.contract import Context
-from publisher.sources.registry import reader_of
 from publisher.surveys import surveyed_source
 from publisher.tasks import Resources, Rules
 
@@ -23,7 +22,7 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
         FatalError: A file cannot be what its format asks for.
     """
     source = settings.for_replay().sources[0]
-    reader = reader_of(source.format, source.options, source.reading)
+    reader = source.reader
     rules = Rules(
         settings.documents, settings.envelope, settings.values, settings.tables, settings.database
     )

@@ -24,7 +24,6 @@ from publisher.journal.runs import JOURNAL, Journals, first_documents, found_jou
 from publisher.run import Order, microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.identity import digest_of_files
-from publisher.sources.registry import reader_of
 from publisher.spark.engine import Engine, Progress
 
 SAMPLES = 3
@@ -60,7 +59,7 @@ def replay(
     """
     settings = settings.for_replay()
     source = settings.sources[0]
-    reader = reader_of(source.format, source.options, source.reading)
+    reader = source.reader
     paths = tuple(path.absolute() for path in reader.files(snapshots))  # executors work elsewhere
     source = replace(source, snapshots=paths, table=None)
     settings = replace(settings, sources=(source,))
@@ -165,7 +164,7 @@ def _dispatcher(
 def _window(source: SourceSettings, first: str | None, last: str | None) -> Window | None:
     if first is None and last is None:
         return None
-    reader = reader_of(source.format, source.options, source.reading)
+    reader = source.reader
     window = Window(
         None if first is None else reader.parse_position(first),
         None if last is None else reader.parse_position(last),
@@ -185,8 +184,7 @@ def _earlier(source: SourceSettings) -> list[str]:
     """Digest of the snapshot that is compared with, where there is one."""
     if source.compared is None or not source.compared.before:
         return []
-    reader = reader_of(source.format, source.options, source.reading)
-    return [digest_of_files(reader.files(source.compared.before))]
+    return [digest_of_files(source.reader.files(source.compared.before))]
 
 
 def _run_id(settings: Settings, paths: Sequence[Path], *marks: object) -> str:

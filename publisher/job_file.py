@@ -29,9 +29,12 @@ from publisher.settings import (
     SourceOptions,
     SourceSettings,
 )
+from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.dispatch_queue.attributes import with_attributes
+from publisher.sources.dispatch_queue.options import Options as QueueOptions
 from publisher.sources.event_log import Options as EventLogOptions
+from publisher.sources.live import FROM_TABLES
 from publisher.sources.registry import (
-    FROM_TABLES,
     IN_POLLS,
     OPTIONS,
     READ_AS_SNAPSHOTS,
@@ -284,9 +287,22 @@ class _Reader:
             filters=section.options(FilterOptions),
             polls=section.options(PollOptions) if PollOptions in parts else None,
         )
+        source = self._with_attributes(section, source)
         section.finish()
         self._check(section, source)
         return source
+
+    def _with_attributes(self, section: Section, source: SourceSettings) -> SourceSettings:
+        """With what the file says that a queue's settings name."""
+        if not isinstance(source.options, QueueOptions):
+            return source
+        try:
+            options = with_attributes(source.options, self._directory, source.reading)
+        except ValueError as error:
+            name, _, problem = str(error).partition(": ")
+            section.problem(name, problem)
+            return source
+        return replace(source, options=options)
 
     def _anchored_options(self, options: SourceFormatOptions) -> SourceFormatOptions:
         """With paths that are relative to the file."""
@@ -310,6 +326,9 @@ class _Reader:
             section.problem("table", 'several may be compared; write tables = ["NAME"]')
         elif source.table is not None and source.format not in FROM_TABLES:
             section.problem("table", f"{source.format} is read from files; set snapshots")
+        options, is_table = source.options, source.table is not None
+        if isinstance(options, ChangeTableOptions) and is_table and options.layout != "rows":
+            section.problem("layout", "messages are read from files; set snapshots, or rows")
         if not isinstance(source.options, EventLogOptions):
             return
         try:

@@ -14,20 +14,19 @@ from typing import NamedTuple, Self
 
 from publisher.acknowledge.letters import refused_of
 from publisher.acknowledge.rows import acknowledge
-from publisher.comparing import due
+from publisher.backlog import due_sources
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.errors import PublisherError
 from publisher.journal.epoch import Epoch, next_epoch
 from publisher.journal.files import PublishedFiles
-from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.order import passed
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import Journals
 from publisher.run import SPLITS, Order, microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
-from publisher.sources.registry import reader_of
-from publisher.sources.waiting import WaitingRows
+from publisher.sources.live import WITH_STATUS, TableBacklog
 from publisher.spark.engine import Engine, Progress
 from publisher.xds.document import Envelope
 
@@ -65,7 +64,7 @@ class Publishing:
         self._epoch: Epoch = next_epoch(self._journals.root)
         self._lanes = self._journals.lanes(settings.run.lanes)
         self._stack = ExitStack()
-        self._waiting: dict[str, WaitingRows] = {}
+        self._waiting: dict[str, TableBacklog] = {}
         self._published: PublishedFiles | None = None
         if settings.sink.to == "kafka":
             self._dispatcher("").prepare("")
@@ -91,15 +90,16 @@ class Publishing:
             UnreachableError: A database does not answer.
         """
         rows, new, ages = 0, 0, []
-        for source in self._new_files():
+        for source in self._due():
             if source.table is None:
                 new += len(source.snapshots) or source.reads
                 continue
             assert source.database is not None  # for_publish has seen to it
             if source.name not in self._waiting:
-                waiting = WaitingRows(source.database, source.table, source.event_log)
+                waiting = TableBacklog(source.database, source.table, source.options)
                 self._waiting[source.name] = self._stack.enter_context(waiting)
-            found = self._waiting[source.name].now()
+            state = None if source.has_status else self._journals.state_of(source.name)
+            found = self._waiting[source.name].now(state)
             rows += found.rows
             if found.oldest is not None:
                 ages.append(found.oldest)
@@ -146,7 +146,7 @@ class Publishing:
             return self._once(now, lanes)
 
     def _once(self, now: datetime | None, lanes: int | None) -> RunReport | None:
-        sources = tuple(self._new_files())
+        sources = tuple(self._due())
         if not any(source.reads for source in sources):
             return None  # no file is new, no table due
         settings = replace(self._settings, sources=sources)
@@ -199,7 +199,7 @@ class Publishing:
         databases = {source.name: source.database for source in self._settings.sources}
         for number, entry in enumerate(manifest.sources):
             database = databases.get(entry.name)
-            if entry.table is not None and database is not None:
+            if _has_status(entry) and database is not None:
                 done = acknowledge(
                     journal,
                     manifest,
@@ -214,7 +214,7 @@ class Publishing:
         report = with_notes(report, self._late(journal, manifest))
         journal.mark_sent()
         report = replace(report, statuses=dict(sorted(statuses.items())))
-        live = any(entry.table is not None for entry in manifest.sources)
+        live = any(_has_status(entry) for entry in manifest.sources)
         if live and not self._settings.acknowledge.write_status:
             return with_notes(report, [STATUS_NOTE])
         return report
@@ -224,7 +224,7 @@ class Publishing:
         found: dict[str, int] = {}
         notes = []
         for number, source in enumerate(manifest.sources):
-            if source.table is None:
+            if not _has_status(source):
                 continue
             behind = manifest.behind.get(source.name, 0)
             greatest, late = passed(journal.root, manifest.lanes, number, behind)
@@ -237,21 +237,13 @@ class Publishing:
         self._journals.note_greatest(found)
         return notes
 
-    def _new_files(self) -> Iterator[SourceSettings]:
-        """The sources, those of files with the files that no run has published yet."""
-        for source in self._settings.sources:
-            if source.table is not None:
-                yield source
-                continue
-            if source.compared is not None:
-                yield due(source, self._journals.state_of(source.name))
-                continue
-            if self._published is None:
-                self._published = self._journals.published_files()
-            reader = reader_of(source.format, source.options, source.reading)
-            paths = [path.absolute() for path in reader.files(source.snapshots, may_be_none=True)]
-            new = self._published.new_of(source.name, paths)
-            yield replace(source, snapshots=tuple(new))
+    def _due(self) -> Iterator[SourceSettings]:
+        return due_sources(self._settings, self._files, self._journals.state_of)
+
+    def _files(self) -> PublishedFiles:
+        if self._published is None:
+            self._published = self._journals.published_files()
+        return self._published
 
     def _directory(self, run: str) -> Path:
         """Where the documents of a run lie."""
@@ -301,6 +293,11 @@ def publish(
         report = job.once(now)
         job.expire()
     return with_notes(report or nothing_read(settings.name), notes)
+
+
+def _has_status(entry: SourceEntry) -> bool:
+    """Whether a source of a run was a table whose rows are told what became of them."""
+    return entry.table is not None and entry.format in WITH_STATUS
 
 
 def with_notes(report: RunReport, notes: Sequence[str]) -> RunReport:

@@ -20,8 +20,6 @@ from publisher.journal.manifest import DOCUMENT_STAGING, FileEntry, Journal, Man
 from publisher.journal.report import RunReport, conserve, report_of
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.contract import KeepsState, Kept, Source
-from publisher.sources.event_log_table import EventLogTable
-from publisher.sources.registry import reader_of
 from publisher.sources.snapshots import Split
 from publisher.sources.triggerless.planning import Given, Migration
 from publisher.sources.triggerless.source import Triggerless
@@ -186,15 +184,15 @@ def _opened(
 ) -> Iterator[tuple[SourceSettings, AnySource, tuple[AnySplit, ...]]]:
     for source in order.settings.sources:
         if source.table is None:
-            reader = reader_of(source.format, source.options, source.reading)
+            reader = source.reader
             if isinstance(reader, Triggerless):
                 yield source, reader, _compared(order, source, reader, engine)
             else:
                 yield source, reader, _splits_of(order, source, reader)
         else:
-            assert source.database is not None  # for_publish has seen to it
-            live = EventLogTable(source.event_log, source.database, source.table, text_of)
-            yield source, live, stack.enter_context(live.opened(order.splits))
+            live = source.live
+            opened = live.opened(order.splits, order.kept(source.name))
+            yield source, live, stack.enter_context(opened)
 
 
 def _compared(

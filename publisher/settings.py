@@ -25,14 +25,16 @@ from publisher.filters import FilterOptions
 from publisher.observing.options import MetricsOptions
 from publisher.polls import PollOptions
 from publisher.schedule import FollowOptions
+from publisher.sources.contract import LiveSource, Source
 from publisher.sources.event_log import Options as EventLogOptions
-from publisher.sources.registry import SourceFormat, SourceFormatOptions
+from publisher.sources.live import WITH_STATUS, live_source
+from publisher.sources.registry import SourceFormat, SourceFormatOptions, reader_of
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.spark.options import SparkOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
-from publisher.xds.values import ValueOptions
+from publisher.xds.values import ValueOptions, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,23 @@ class SourceSettings:
         """Whether there is anything to read."""
         named = self.compared is not None and bool(self.compared.tables)
         return bool(self.snapshots) or self.table is not None or named
+
+    @property
+    def reader(self) -> Source:
+        """What reads its files."""
+        return reader_of(self.format, self.options, self.reading)
+
+    @property
+    def live(self) -> LiveSource:
+        """What reads its table."""
+        if self.table is None or self.database is None:
+            raise InternalError(f"source {self.name} is no table of a database: report this")
+        return live_source(self.format, self.options, self.database, self.table, text_of)
+
+    @property
+    def has_status(self) -> bool:
+        """Whether it is a table whose rows are told what became of them."""
+        return self.table is not None and self.format in WITH_STATUS
 
     @property
     def event_log(self) -> EventLogOptions:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from publisher.backlog import new_files
 from publisher.dispatch.refusals import joined, records
 from publisher.errors import PublisherError
 from publisher.journal.epoch import last_epoch
@@ -18,8 +19,7 @@ from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.report import RunReport, report_of
 from publisher.journal.runs import Journals
 from publisher.settings import Settings, SourceSettings
-from publisher.sources.registry import reader_of
-from publisher.sources.waiting import WaitingRows
+from publisher.sources.live import TableBacklog
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class LogStatus:
-    """An event log in a database; ``None`` and empty where it could not be asked."""
+    """An event log or a change table in a database; ``None`` and empty where it could not be asked."""
 
     source: str
     table: str
@@ -47,7 +47,7 @@ class LogStatus:
     oldest: float | None = None
     """Age in seconds of the oldest of them."""
     statuses: dict[str, int] = field(default_factory=dict)
-    """All rows by status."""
+    """All rows of an event log by status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,9 @@ def status(settings: Settings) -> JobStatus:
     journals = Journals((settings.journal / settings.name).absolute(), settings.name)
     planned = list(journals.planned())
     tries = _Tries()
-    logs = [_log(source, tries) for source in settings.sources if source.table is not None]
+    logs = [
+        _log(source, journals, tries) for source in settings.sources if source.table is not None
+    ]
     files = [_files(source, journals, tries) for source in settings.sources if source.table is None]
     return JobStatus(
         job=settings.name,
@@ -165,15 +167,15 @@ def status(settings: Settings) -> JobStatus:
     )
 
 
-def _log(source: SourceSettings, tries: _Tries) -> LogStatus:
+def _log(source: SourceSettings, journals: Journals, tries: _Tries) -> LogStatus:
     assert source.table is not None
     assert source.database is not None  # for_publish has seen to it
     empty = LogStatus(source.name, source.table)
     database = replace(source.database, retries=0)
 
     def asked() -> LogStatus:
-        with WaitingRows(database, empty.table, source.event_log) as rows:
-            now = rows.now()
+        with TableBacklog(database, empty.table, source.options) as rows:
+            now = rows.now(journals.state_of(source.name))
             return replace(empty, waiting=now.rows, oldest=now.oldest, statuses=rows.by_status())
 
     return tries.tried(f"source {source.name}", asked, empty)
@@ -184,9 +186,7 @@ def _files(source: SourceSettings, journals: Journals, tries: _Tries) -> FilesSt
     published = sum(name == source.name for name, _ in known.sizes)
 
     def asked() -> int | None:
-        reader = reader_of(source.format, source.options, source.reading)
-        paths = [path.absolute() for path in reader.files(source.snapshots, may_be_none=True)]
-        return len(list(known.new_of(source.name, paths)))
+        return len(new_files(source, known))
 
     return FilesStatus(source.name, published, tries.tried(f"source {source.name}", asked, None))
 

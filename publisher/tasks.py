@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +28,7 @@ from publisher.polls import PollOptions
 from publisher.query_back import NO_DATABASE, Lookup, Refused, Row
 from publisher.records import changes_of, plain_values
 from publisher.renderer import Naming, Renderer
-from publisher.sources.contract import Context, DescribesTables, Source
-from publisher.sources.event_log_table import EventLogTable
+from publisher.sources.contract import Context, DescribesTables, LiveSource, Source
 from publisher.sources.snapshots import Split
 from publisher.sources.tables import TableSplit
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
@@ -38,7 +38,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False).encode
 _OBJECTS_BEFORE_COLLECTION = 500_000
 
 AnySplit = Split | TableSplit
-AnySource = Source | EventLogTable
+AnySource = Source | LiveSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,8 @@ def _read(
     source: AnySource, split: AnySplit, number: int, context: Context
 ) -> Iterator[pa.RecordBatch]:
     if isinstance(split, TableSplit):
-        assert isinstance(source, EventLogTable)
-        return source.read(split, number, context)
-    assert not isinstance(source, EventLogTable)
-    return source.read(split, number, context)
+        return cast("LiveSource", source).read(split, number, context)
+    return cast("Source", source).read(split, number, context)
 
 
 def plan_lane(

@@ -102,13 +102,13 @@ def _selection(
 
 def _sources(settings: Settings, name: str | None) -> list[SourceSettings]:
     """The event logs in databases that are meant.  Raises ``UsageError`` where there is none."""
-    live = [source for source in settings.sources if source.table and source.database]
+    live = [source for source in settings.sources if source.has_status and source.database]
     found = [source for source in live if name in (None, source.name)]
     if not found:
         names = ", ".join(source.name for source in live) or "none"
         wanted = f" {name}" if name is not None else ""
         raise UsageError(
-            f"job {settings.name} has no source{wanted} that is a table of a database; "
+            f"job {settings.name} has no source{wanted} that is an event log in a database; "
             f"there are: {names}"
         )
     return found

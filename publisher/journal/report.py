@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from publisher.change import Outcome
 from publisher.errors import InternalError
 from publisher.journal.lane import LaneResult
-from publisher.journal.manifest import Manifest
+from publisher.journal.manifest import Manifest, SourceEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +131,20 @@ def report_of(
         operations=dict(sorted(operations.items())),
         bytes=sum(result.bytes for result in manifest.results),
         seconds=seconds,
-        notes=tuple(
-            f"read again: {entry.again:,} record(s) of {entry.name}, which an earlier run had held"
-            for entry in manifest.sources
-            if entry.again
-        ),
+        notes=tuple(note for entry in manifest.sources for note in _notes(entry)),
     )
+
+
+def _notes(entry: SourceEntry) -> Iterator[str]:
+    if entry.again:
+        yield f"read again: {entry.again:,} record(s) of {entry.name}, which an earlier run had held"
+    late = sum(int(str(split.get("late", 0))) for split in entry.splits)
+    if late:
+        yield (
+            f"late: {late:,} row(s) of table {entry.table} have a change_seq that an earlier run had "
+            "passed, and were not there then: they are not published; find out how they came, and "
+            "export them to a file"
+        )
 
 
 def nothing_read(run: str) -> RunReport:

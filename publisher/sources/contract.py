@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -12,7 +13,9 @@ import pyarrow as pa
 
 from publisher.catalogue import Catalogue, Table
 from publisher.change import Position
+from publisher.database import Database
 from publisher.sources.snapshots import Split
+from publisher.sources.tables import TableSplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,35 @@ class Source(Protocol):
 
     def raw(self, split: Split, row: int) -> str | None:
         """One record of a split as JSON text, read again; ``None`` where there is none."""
+
+
+class LiveSource(Protocol):
+    """A source of changes read from a table of a database."""
+
+    @property
+    def format(self) -> str:
+        """As ``Source.format``."""
+
+    def opened(
+        self, wanted: int, kept: Kept | None = None
+    ) -> AbstractContextManager[tuple[TableSplit, ...]]:
+        """At most ``wanted`` splits that all see the table as it is now, while the context is open;
+        of a source that keeps marks what is newer than those.
+
+        Raises ``FatalError`` where the table does not fit, ``UnreachableError``.
+        """
+
+    def fits(self, database: Database) -> None:
+        """Raises ``FatalError`` where the table has not the columns that the format asks for."""
+
+    def read(self, split: TableSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        """As ``Source.read``."""
+
+    def position_text(self, position: Position) -> str:
+        """As ``Source.position_text``."""
+
+    def parse_position(self, text: str) -> Position:
+        """As ``Source.parse_position``."""
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ import pyarrow as pa
 from publisher.change import Position
 from publisher.database import Database, DatabaseOptions
 from publisher.sources import tables
-from publisher.sources.contract import Context
+from publisher.sources.contract import Context, Kept
 from publisher.sources.event_log import Options, position_of, read_frames
 from publisher.sources.frames import Frame
 from publisher.sources.tables import LiveTable, TableSplit
@@ -32,7 +32,11 @@ class EventLogTable:
     format: str = "event-log"
 
     @contextmanager
-    def opened(self, wanted: int) -> Iterator[tuple[TableSplit, ...]]:
+    def opened(
+        self,
+        wanted: int,
+        kept: Kept | None = None,  # noqa: ARG002 - rows say themselves what became of them
+    ) -> Iterator[tuple[TableSplit, ...]]:
         """Splits that all see the table as it is now, while the context is open.
 
         Raises ``FatalError`` where the table does not fit, ``UnreachableError``.
@@ -41,6 +45,10 @@ class EventLogTable:
             self.places(database)
             with tables.moment(database, self._live(), wanted) as splits:
                 yield splits
+
+    def fits(self, database: Database) -> None:
+        """As ``LiveSource.fits``."""
+        self.places(database)
 
     def places(self, database: Database) -> list[int]:
         """Index of each documented column in the table.  Raises ``FatalError`` where one is missing."""

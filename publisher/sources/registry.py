@@ -63,9 +63,6 @@ IN_POLLS = frozenset({"event-log"})
 COMPARED = frozenset({"triggerless"})
 """Formats of tables that are compared with what was known of them: the whole of them each time."""
 
-FROM_TABLES = frozenset({"event-log"})
-"""Formats that are also read from a table of a database."""
-
 
 def reader_of(format_: str, options: object, reading: SnapshotOptions) -> Source:
     """The source of a format with its options."""

@@ -82,6 +82,10 @@ class LiveChangeTable:
                     write_marks(kept.after, marks | {self.table: new})
                 yield (replace(split, found=found.text()),)
 
+    def fits(self, database: Database) -> None:
+        """As ``LiveSource.fits``."""
+        self.layout(database)
+
     def layout(self, database: Database) -> Layout:
         """The columns of the table.  Raises ``FatalError`` where they do not do."""
         found = tables.describe(database, LiveTable(self.table))

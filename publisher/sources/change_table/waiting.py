@@ -57,10 +57,10 @@ class WaitingChanges:
         """Gives the connection back; a later use makes a new one."""
         self._database.close()
 
-    def _statement(self, change_seq: str | None) -> Select[Any]:
+    def _statement(self, change_seq: str | None) -> Select[int, Any]:
         relation = relation_of(self._database, self._live)
         name = tables.sorting(self._database, self._live)
-        asked: Select[Any] = select(func.count(), func.min(value_of(relation, name)))
+        asked = select(func.count(), func.min(value_of(relation, name)))
         asked = asked.select_from(sql_table_of(relation))
         return asked.where(newer(relation, name, FORM, change_seq))
 
