@@ -172,7 +172,7 @@ class Meaning:
         lanes = record_lanes(self.place, rows).tolist()
         known = [objects.get(number) for number in left]
         raws = [
-            raw_of(self.operations, number) if end.outcome is Outcome.REJECTED else None
+            raw_of(self.operations, number) if _is_shown(end, number in objects) else None
             for number, end in zip(left, found, strict=True)
         ]
         return self.records(
@@ -270,6 +270,11 @@ class Meaning:
             detail=[piece.reason for piece in pieces],
             raw=[piece.raw for piece in pieces],
         )
+
+
+def _is_shown(end: _Preset, known: bool) -> bool:
+    """Whether the record is kept as it is: where it is rejected, or held and nothing else says it."""
+    return end.outcome is Outcome.REJECTED or (end.outcome is Outcome.HELD and not known)
 
 
 def faults_of(operations: Operations, names: AllNames) -> dict[int, str]:
