@@ -307,8 +307,11 @@ class _Reader:
     def _anchored_options(self, options: SourceFormatOptions) -> SourceFormatOptions:
         """With paths that are relative to the file."""
         if isinstance(options, TriggerlessOptions):
-            before = tuple(str(self._path(path)) for path in options.before)
-            return replace(options, before=before)
+            before, samples = (
+                tuple(str(self._path(path)) for path in paths)
+                for paths in (options.before, options.samples)
+            )
+            return replace(options, before=before, samples=samples)
         return options
 
     def _own_database(

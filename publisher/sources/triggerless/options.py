@@ -32,6 +32,13 @@ class Options:
     (``resynchronise``), nothing (``future``: changes from now on), or all rows as ``<add>`` (``all``)."""
     before: tuple[Name, ...] = ()
     """Files and directories of an earlier snapshot, to compare with where nothing is known yet."""
+    hints: Literal["samples"] | None = None
+    """What brings a comparison forward: ``samples`` of LINTER's table queue; by default every run compares
+    every table."""
+    samples: tuple[Name, ...] = ()
+    """Files and directories of these samples."""
+    full_interval: Annotated[float, Ge(0)] = 86_400.0
+    """Seconds after which a table is compared without a hint, too: a change may leave none."""
     schema: str | None = None
     """Schema of tables that are named without one."""
     binary_text: Literal["hex", "base64"] | None = None
@@ -42,14 +49,17 @@ class Options:
     """Parts that a table is compared in, a power of two; by default as many as its size asks for."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for a number of buckets that halves of halves do not give."""
+        """Raises ``ValueError`` for a number of buckets that halves of halves do not give, and for
+        hints without samples."""
         if self.buckets is not None and self.buckets & (self.buckets - 1):
             raise ValueError("buckets: write a power of two, as 64")
+        if self.hints is not None and not self.samples:
+            raise ValueError('samples: hints need them; write samples = ["DIRECTORY"]')
 
 
 def options_of(**plain: Any) -> Options:
     """The options from their plain values, as a journal keeps them."""
-    listed = {name: tuple(plain[name]) for name in ("tables", "before")}
+    listed = {name: tuple(plain[name]) for name in ("tables", "before", "samples")}
     keys = {table: tuple(columns) for table, columns in plain["key"].items()}
     case = IdentifierCase(plain["identifier_case"])
     return Options(**plain | listed | {"key": keys, "identifier_case": case})
