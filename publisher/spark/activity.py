@@ -178,7 +178,8 @@ def _cells(
     if not tables:
         return ()
     keys = [(table.node, table.owner, table.name) for table in tables]
-    wanted = spark.createDataFrame(keys, "node string, owner bigint, table string")
+    columns = [pa.array(column) for column in zip(*keys, strict=True)]
+    wanted = spark.createDataFrame(pa.table(columns, names=list(TABLE)))
     rows = (
         events.where(F.col("start").isNotNull())
         .join(F.broadcast(wanted), list(TABLE))

@@ -57,8 +57,8 @@ def checked_sweeps(
         .withColumn("previous", F.when(timed, F.lag("time").over(order)))
         .withColumn("next", F.when(timed, F.lead("time").over(order)))
         .withColumn("interval", F.col("time") - F.col("previous"))
-        .withColumn("limit", _limit(gap_seconds))
     )
+    ordered = _with_limit(ordered, gap_seconds)
     starts = F.col("previous").isNull() | (F.col("interval") > F.col("limit"))
     ends = F.col("next").isNull() | (F.col("next") - F.col("time") > F.col("limit"))
     return (
@@ -111,12 +111,22 @@ def _missing() -> Column:
     return F.coalesce(F.col("id") - before - 1, F.lit(0))
 
 
-def _limit(gap_seconds: float | None) -> Column:
-    """Microseconds beyond which two sweeps have a gap between them."""
+def _with_limit(sweeps: DataFrame, gap_seconds: float | None) -> DataFrame:
+    """With the microseconds beyond which two sweeps have a gap between them."""
     if gap_seconds is not None:
-        return F.lit(round(gap_seconds * 1_000_000))
-    median = F.percentile("interval", 0.5).over(Window.partitionBy("node"))
-    return (median * _MEDIANS_OF_A_GAP).cast("bigint")
+        return sweeps.withColumn("limit", F.lit(round(gap_seconds * 1_000_000)))
+    # by sorting: Spark's own median holds every interval in memory
+    node = Window.partitionBy("node")
+    place, count = F.row_number().over(node.orderBy("interval")), F.count("*").over(node)
+    middle = F.col("place").between(F.col("count") / 2, F.col("count") / 2 + 1)
+    medians = (
+        sweeps.where(F.col("interval").isNotNull())
+        .select("node", "interval", place.alias("place"), count.alias("count"))
+        .where(middle)
+        .groupBy("node")
+        .agg((F.avg("interval") * _MEDIANS_OF_A_GAP).cast("bigint").alias("limit"))
+    )
+    return sweeps.join(F.broadcast(medians), "node", "left")
 
 
 def events_of(calls: DataFrame, sweeps: DataFrame, width: int) -> DataFrame:
