@@ -133,7 +133,7 @@ def test_rows_of_removed_runs_are_named_by_position(place: Place, tmp_path: Path
     [
         (["--position", "log.csv:3"], "name a row by its record_id"),
         (["--position", "idu=1"], "is no position of an event log"),
-        (["--source", "crm"], "no source crm that is a table of a database; there are: hr"),
+        (["--source", "crm"], "no source crm that is an event log in a database; there are: hr"),
     ],
 )
 def test_mistakes_are_said(words: list[str], message: str, tmp_path: Path) -> None:

@@ -1,0 +1,140 @@
+"""Jobs whose source is a change table of a database: what an earlier run has read is not read again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from publisher import publishing
+from publisher.cli import cli
+from publisher.explain import explain
+from publisher.job_file import load
+from tests.services.databases import Place
+from tests.unit.change_table_files import seq
+from tests.unit.local_engine import LocalEngine
+from tests.unit.test_follow import followed
+
+JOB = """
+[[sources]]
+name = "ct"
+format = "change-table"
+table = "{table}"
+key = ["idu"]
+url = "{url}"
+
+[dispatch]
+path = "out"
+
+[run]
+lanes = 2
+
+[acknowledge]
+write_status = false
+"""
+
+
+def make(place: Place) -> None:
+    place.execute(
+        "CREATE TABLE usr__ct (header__change_seq VARCHAR(35), header__change_oper VARCHAR(1),"
+        " header__change_mask VARCHAR(8), idu INTEGER, fname VARCHAR(9), lname VARCHAR(9))"
+    )
+
+
+def add(place: Place, *changes: tuple[int | None, str, str, int, str]) -> None:
+    rows = [
+        f"({'NULL' if number is None else repr(seq(number))}, '{oper}', '{mask}', {idu}, '{name}', 'L')"
+        for number, oper, mask, idu, name in changes
+    ]
+    place.execute(f"INSERT INTO usr__ct VALUES {', '.join(rows)}")
+
+
+def write_job(base: Path, place: Place, more: str = "") -> Path:
+    path = base / "job.toml"
+    path.write_text(JOB.format(url=place.url, table="usr__ct") + more)
+    return path
+
+
+def run(command: str, job: Path, *more: str) -> tuple[int, Any, str]:
+    result = CliRunner().invoke(cli, [command, *more, "-c", str(job), "--json"])
+    assert not isinstance(result.exception, AssertionError), result.exception
+    return result.exit_code, json.loads(result.stdout or "{}"), result.stderr
+
+
+def published(base: Path) -> list[str]:
+    """The documents of all runs in short, by run and lane."""
+    parts = sorted((base / "out" / "runs").glob("*/part-*.xds"))
+    lines = [line for part in parts for line in part.read_text().splitlines()]
+    found = []
+    for line in lines:
+        operation = line.partition("<input><")[2].partition(" ")[0]
+        found.append(f"{operation} {line.partition('<association>')[2].partition(',')[0]}")
+    return found
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_second_publish_reads_what_is_newer(postgres: Place, tmp_path: Path) -> None:
+    make(postgres)
+    job = write_job(tmp_path, postgres)
+    add(postgres, (1, "I", "38", 1, "Ann"), (2, "I", "38", 2, "Bob"))
+    assert run("check", job)[0] == 0
+    assert run("status", job)[1]["logs"][0]["waiting"] == 2
+    _, first, _ = run("publish", job)
+    assert (first["read"], first["documents"], first["notes"]) == (2, 2, [])
+    code, found, _ = run("status", job)
+    assert (code, found["logs"][0]["waiting"], found["logs"][0]["statuses"]) == (0, 0, {})
+    # a mask of one column and its before image; what was passed comes late; one without a place
+    add(postgres, (3, "U", "10", 1, "Eve"), (3, "B", "", 1, "Ann"), (2, "U", "10", 2, "Tom"))
+    add(postgres, (None, "I", "38", 9, "None"))
+    code, second, err = run("publish", job)
+    assert code == 4, err
+    assert (second["read"], second["outcomes"]["published"]) == (3, 2)
+    assert second["reasons"] == {"rejected": {"change-seq": 1}}
+    assert ["late: 1 row(s) of table usr__ct" in note for note in second["notes"]] == [True]
+    code, third, _ = run("publish", job)
+    assert (code, third["read"], third["notes"]) == (0, 0, [])
+    assert published(tmp_path) == ["add idu=1", "add idu=2", "modify idu=1"]
+    (story,) = {story.document for story in explain(Path(second["journal"]), seq(3))}
+    assert story is not None
+    code, _, err = run("retry", job)
+    assert (code, "that is an event log" in err) == (2, True)
+
+
+def test_a_change_table_is_followed(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(place)
+    add(place, (1, "I", "38", 1, "Ann"))
+    made = load(write_job(tmp_path, place, "[journal]\nretention_runs = 1\n"))
+    monkeypatch.setattr("publisher.follow._SECONDS_BETWEEN_EXPIRIES", 0.0)
+    watcher = followed(
+        made,
+        LocalEngine(),
+        lambda: add(place, (2, "D", "08", 1, "Ann"), (3, "I", "38", 2, "Bob")),
+        lambda: add(place, (5, "U", "10", 2, "Eve"), (5, "B", "", 2, "Bob")),
+    )
+    assert [poll.waiting for poll in watcher.polls] == [1, 2, 2]
+    assert [poll.report.read for poll in watcher.polls] == [1, 2, 2]
+    assert [poll.oldest is not None for poll in watcher.polls] == [True] * 3
+    assert sorted(published(tmp_path)) == ["add idu=1", "add idu=2", "delete idu=1", "modify idu=2"]
+    again = followed(made, LocalEngine())
+    assert again.told == ["begun", "told to stop"]
+
+
+def test_a_run_that_failed_moves_no_mark(postgres: Place, tmp_path: Path) -> None:
+    make(postgres)
+    add(postgres, (1, "I", "38", 1, "Ann"))
+    made = load(write_job(tmp_path, postgres))
+    lost = publishing.PublisherError("a task was lost")
+    with publishing.Publishing(made, LocalEngine(lost)) as job:
+        with pytest.raises(publishing.PublisherError, match="a task was lost"):
+            job.once()
+        job.finish()
+        report = job.once()
+        assert report is not None
+        assert report.documents == 1
+        add(postgres, (2, "D", "08", 1, "Ann"))
+        assert job.backlog().rows == 1
