@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,7 @@ def due_sources(
         if source.table is not None:
             yield source
         elif source.compared is not None:
-            yield due(source, state_of(source.name))
+            clock = time.time_ns() // 1000
+            yield due(source, state_of(source.name), settings.table_queue, clock)
         else:
             yield replace(source, snapshots=tuple(new_files(source, published())))

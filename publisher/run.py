@@ -210,6 +210,8 @@ def _compared(
             number=order.number,
             state=(order.state or {}).get(source.name),
             keep=order.state is not None,
+            clock=order.clock,
+            hinted=source.hinted,
             migration=order.migration,
         )
         return reader.prepared(

@@ -111,6 +111,8 @@ class SourceSettings:
     filters: FilterOptions
     polls: PollOptions | None
     """``None`` for formats whose records carry whole rows: each is an operation by itself."""
+    hinted: int | None = None
+    """Time of the last sample that was asked for hints, in microseconds since 1970 UTC."""
 
     @property
     def compared(self) -> TriggerlessOptions | None:
@@ -269,7 +271,7 @@ def database_identity(options: DatabaseOptions | None) -> dict[str, str | None] 
     return {"database": urls.described(url), "schema": options.schema}
 
 
-_SPEED_ONLY = frozenset({"block_size", "before", "buckets"})
+_SPEED_ONLY = frozenset({"block_size", "before", "buckets", "samples"})
 """What changes no document; of ``before`` the content does, which is part of the input."""
 
 

@@ -62,6 +62,10 @@ class Given:
     """The state that the last run left."""
     keep: bool = True
     """Whether a new state is wanted."""
+    clock: int = 0
+    """When this is, in microseconds since 1970 UTC."""
+    hinted: int | None = None
+    """See ``State``."""
     migration: Migration | None = None
 
 
@@ -197,11 +201,14 @@ def finished(
         first = comparison.first_partition(number)
         own = results[first : first + table.buckets]
         splits += found_splits(table, own, target, given.wanted)
-        described[table.shape.source_name] = _described(table, own)
+        described[table.shape.source_name] = _described(table, own, given.clock)
     if comparison.keep:
+        hinted = given.hinted
         if given.state is not None:
-            described |= State.read(given.state).carried(target, described)
-        write_state(target, options.state, described)
+            state = State.read(given.state)
+            described |= state.carried(target, described)
+            hinted = state.hinted if hinted is None else hinted
+        write_state(target, options.state, described, hinted)
     else:
         shutil.rmtree(target / KNOWN)
     return tuple(splits)
@@ -236,7 +243,7 @@ def found_splits(
     return splits
 
 
-def _described(table: TableWork, results: Sequence[BucketResult]) -> Mapping[str, Any]:
+def _described(table: TableWork, results: Sequence[BucketResult], clock: int) -> Mapping[str, Any]:
     schema, name, key = table.shape.identity
     counts = sum((result.counts for result in results), Counts())
     return {
@@ -245,6 +252,7 @@ def _described(table: TableWork, results: Sequence[BucketResult]) -> Mapping[str
         "key": list(key),
         "columns": list(table.shape.columns),
         "generation": table.generation,
+        "compared": clock,
         "rows": sum(result.known_rows for result in results),
         "bytes": _BUCKET_BYTES * table.buckets if table.buckets > 1 else 0,
         "files": [result.known for result in results],

@@ -37,13 +37,17 @@ def read_pieces(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]
     kind = Kind.NOW if work.side == "now" else Kind.BEFORE
     packer = Packer(comparison.first_partition(work.table), table.buckets, kind, number)
     framed, blind = 0, False
-    where = work.split.path if isinstance(work.split, Split) else table.shape.source_name
+    where, binary = table.shape.source_name, comparison.binary_text
+    if isinstance(work.split, Split):
+        where = work.split.path
+    else:
+        binary = "base64"  # as tables are read
     if not number:
         yield from marks(comparison)
     for frame in _frames(comparison, table, work):
         frame_ = _chosen(frame, table)
         framed += frame_.batch.num_rows + len(frame_.broken)
-        read = read_rows(table.shape, frame_.batch, comparison.binary_text, where)
+        read = read_rows(table.shape, frame_.batch, binary, where)
         yield from packer.add(read.hashes, read.keys, read.values)
         faults = [
             (

@@ -30,6 +30,13 @@ class State:
     folder: Path
     keeps: str
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    hinted: int | None = None
+    """Time of the last sample that was asked for hints, in microseconds since 1970 UTC."""
+
+    @classmethod
+    def empty(cls) -> State:
+        """What is known before the first comparison."""
+        return cls(Path(), "")
 
     @classmethod
     def read(cls, folder: Path) -> State:
@@ -38,7 +45,7 @@ class State:
         try:
             plain = json.loads(path.read_text("utf-8"))
             if plain["format"] == FORMAT:
-                return cls(folder, plain["keeps"], plain["tables"])
+                return cls(folder, plain["keeps"], plain["tables"], plain["hinted"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise FatalError(
                 f"{path} of the state is damaged ({error}): restore it, or remove the state and migrate"
@@ -60,9 +67,11 @@ class State:
         return found
 
 
-def write_state(target: Path, keeps: Keeps, tables: Mapping[str, Mapping[str, Any]]) -> None:
+def write_state(
+    target: Path, keeps: Keeps, tables: Mapping[str, Mapping[str, Any]], hinted: int | None
+) -> None:
     """Writes the description of a new state."""
-    content = {"format": FORMAT, "keeps": keeps, "tables": tables}
+    content = {"format": FORMAT, "keeps": keeps, "hinted": hinted, "tables": tables}
     (target / MANIFEST).write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
 
 
