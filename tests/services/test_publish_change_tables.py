@@ -99,8 +99,8 @@ def test_a_second_publish_reads_what_is_newer(postgres: Place, tmp_path: Path) -
     assert published(tmp_path) == ["add idu=1", "add idu=2", "modify idu=1"]
     (story,) = {story.document for story in explain(Path(second["journal"]), seq(3))}
     assert story is not None
-    code, _, err = run("retry", job)
-    assert (code, "that is an event log" in err) == (2, True)
+    result = CliRunner().invoke(cli, ["retry", "-c", str(job)])
+    assert (result.exit_code, "that is an event log" in result.stderr) == (2, True)
 
 
 def test_a_change_table_is_followed(
