@@ -225,9 +225,11 @@ class Options:
 
 def _charset_problem(name: str, charset: str | None) -> Iterator[str]:
     try:
-        b"".decode(charset or "ascii")
+        b"a".decode(charset or "ascii")
     except LookupError:
         yield f"{name}: {charset} is not known; write cp866, cp1251, koi8-r, utf-8 ..."
+    except UnicodeError:
+        return  # a code whose characters are wider
 
 
 def _image_problems(

@@ -1,0 +1,166 @@
+"""conf/dispatch-queue.toml shows every setting and its default; what is wrong is told with its line."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from publisher.errors import SettingsError
+from publisher.job_file import load, source_parts
+from publisher.sections import option_defaults
+from publisher.sources.dispatch_queue import Options
+from publisher.sources.dispatch_queue.options import QueueTable
+from publisher.sources.registry import restored
+from publisher.sources.snapshot_options import SnapshotOptions
+from tests.unit.dispatch_queue_files import OPTIONS, options
+
+SHOWN = Path(__file__).parents[2] / "conf" / "dispatch-queue.toml"
+SHARED = "# The database with the tables themselves"
+_COMMENTED = re.compile(r"# (?=\[|[\w.\"]+ = )")
+NOT_OF_FILES = frozenset({"table", "url", "url_env"})
+ATTRIBUTES = """\
+TABNUM_SRC,NAME,ATRNUM,TYP,PKEY,LEN
+7,lname               ,3,8,0,14
+7,idu                 ,1,2,1,4
+7,"first name",2,1,0,8
+9,id,1,2,1,8
+9,seen,2,4,0,16
+"""
+
+
+def activated() -> dict[str, Any]:
+    """The source with every commented setting in force."""
+    text = SHOWN.read_text("utf-8").partition(SHARED)[0]
+    lines = [_COMMENTED.sub("", line, count=1) for line in text.splitlines()]
+    (source,) = tomllib.loads("\n".join(lines))["sources"]
+    return dict(source)
+
+
+def job(tmp_path: Path, export: str | None, **said: Any) -> Path:
+    """A job file with these settings; ``tables`` may be among them."""
+    if export is not None:
+        (tmp_path / "attrs.csv").write_text(export, "utf-8")
+    tables = said.pop("tables", [])
+    source = {"format": "dispatch-queue"} | said
+    text = "[[sources]]\n" + _lines(source)
+    text += "".join("[[sources.tables]]\n" + _lines(table) for table in tables)
+    path = tmp_path / "job.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def _lines(table: dict[str, Any]) -> str:
+    said = {name: value for name, value in table.items() if value is not None}
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in said.items())
+
+
+def test_it_loads_as_it_stands() -> None:
+    (source,) = load(SHOWN).for_publish().sources
+    assert isinstance(source.options, Options)
+    assert [column.type for column in source.options.tables[0].parsed()] == [
+        "INTEGER",
+        "CHAR",
+        "VARCHAR",
+        "DECIMAL",
+    ]
+    assert source.polls is None
+
+
+def test_every_setting_is_shown_with_its_default() -> None:
+    shown = activated()
+    (table,) = shown.pop("tables")
+    parts = source_parts("dispatch-queue")
+    known = {field.name for part in parts for field in fields(part)}
+    assert {*shown, "tables"} | NOT_OF_FILES == known
+    assert set(table) == {field.name for field in fields(QueueTable)}
+    defaults = {name: value for part in parts for name, value in option_defaults(part).items()}
+    defaults |= {f"table.{name}": value for name, value in option_defaults(QueueTable).items()}
+    text = SHOWN.read_text("utf-8")
+    for name, value in (shown | {f"table.{name}": value for name, value in table.items()}).items():
+        default = defaults.get(name)
+        if default in (None, ()):
+            own = name.removeprefix("table.")
+            assert re.search(rf"# {own} = .*# no default|^{own} = ", text, re.MULTILINE), name
+        elif name not in ("format", "name"):
+            assert value == default, name
+
+
+def test_what_is_no_setting_of_a_source_is_that_of_event_logs() -> None:
+    texts = [
+        SHOWN.with_name(f"{name}.toml").read_text("utf-8")
+        for name in ("dispatch-queue", "event-log")
+    ]
+    one, other = (text.partition(SHARED)[2] for text in texts)
+    assert one == other
+
+
+NEEDED = {"null_mode": "none", "image_charset": "cp866", "length_counted": True}
+
+
+def test_columns_come_from_an_export_of_dispatch_attrs(tmp_path: Path) -> None:
+    tables = [{"number": 9, "name": "seen"}, {"number": 5, "columns": ["a INTEGER"], "key": ["a"]}]
+    path = job(tmp_path, ATTRIBUTES, attributes="attrs.csv", tables=tables, **NEEDED)
+    (source,) = load(path).sources
+    assert isinstance(source.options, Options)
+    assert source.options.attributes is None
+    assert [table.number for table in source.options.tables] == [7, 9, 5]
+    usr, seen, _ = source.options.tables
+    assert usr.columns == ("idu INTEGER", '"first name" CHAR(8)', "lname VARCHAR(12)")
+    assert (usr.key, usr.numbers, usr.name) == (("idu",), (1, 2, 3), None)
+    assert (seen.columns, seen.name) == (("id BIGINT", "seen DATE"), "seen")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said", "problem"),
+    [
+        (ATTRIBUTES, {"length_counted": None}, "length_counted: is required for column lname"),
+        (ATTRIBUTES, {"null_mode": None}, "null_mode: is required for the images of table 7"),
+        (ATTRIBUTES, {"null_mode": "byte_after"}, "null_flag: is required"),
+        (ATTRIBUTES, {"null_mode": "bitmap_prefix"}, "null_bits: is required"),
+        (ATTRIBUTES, {"image_charset": None}, "image_charset: is required"),
+        (ATTRIBUTES, {"image_charset": "JEF"}, "image_charset: JEF is not known"),
+        (ATTRIBUTES.replace(",1,4\n", ",0,4\n"), {}, "table 7 needs key"),
+        (ATTRIBUTES.replace(",4,0,16", ",77,0,16"), {}, "has TYP 77 and LEN 16"),
+        (ATTRIBUTES.replace(",2,1,8", ",2,1,3"), {}, "has TYP 2 and LEN 3"),
+        (ATTRIBUTES.replace("LEN", "SIZE"), {}, "has no column LEN"),
+        (ATTRIBUTES + "7,x,one,1,0,8\n", {}, "line 7: integers and a name are expected"),
+        (ATTRIBUTES + "7,x,1,1,0,8\n", {}, "has a column of table 7 twice"),
+        (None, {}, "attrs.csv: No such file"),
+        (ATTRIBUTES.replace(",4,0,16", ",10,0,5"), {}, "boolean_true: is required"),
+        (ATTRIBUTES.replace(",4,0,16", ",11,0,8"), {}, "nchar_order: is required"),
+        (ATTRIBUTES, {"boolean_true": "yes"}, "boolean_true: write bytes in hex"),
+        (ATTRIBUTES, {"time_zone": "Moscow"}, "time_zone: 'Moscow' is not known"),
+        (ATTRIBUTES, {"row_stride": 4000}, "row_stride"),
+        (ATTRIBUTES, {"tables": [{"number": 1, "columns": ["a INT"], "key": ["b"]}]}, "key: b is"),
+        (ATTRIBUTES, {"tables": [{"number": 1, "columns": ["a TEXT"]}]}, "TEXT is no type"),
+        (
+            ATTRIBUTES,
+            {"tables": [{"number": 1, "columns": ["a INT"], "numbers": [1, 2]}]},
+            "numbers",
+        ),
+        (ATTRIBUTES, {"tables": [{"number": 1}, {"number": 1}]}, "a number stands twice"),
+        (ATTRIBUTES, {"tables": [{"number": 1, "colums": ["a INT"]}]}, "colums"),
+        (ATTRIBUTES, {"table": "usr"}, "dispatch-queue is read from files"),
+        (ATTRIBUTES, {"poll_size": 9}, "poll_size: unknown key"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    attributes: str | None, said: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    path = job(tmp_path, attributes, **{"attributes": "attrs.csv"} | NEEDED | said)
+    with pytest.raises(SettingsError) as error:
+        load(path)
+    assert problem in str(error.value)
+
+
+def test_options_come_back_from_a_journal() -> None:
+    for made in (OPTIONS, options(nodes=("A",), typ_dialect="b", row_stride=3600)):
+        kept = json.loads(json.dumps(asdict(made), default=str))
+        again = restored("dispatch-queue", kept, asdict(SnapshotOptions()))
+        assert again.options == made  # type: ignore[attr-defined]
