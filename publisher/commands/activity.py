@@ -75,7 +75,6 @@ def _counted(settings: Settings, samples: tuple[Path, ...]) -> Activity:
 
     work = samples_of(samples, settings.table_queue, settings.activity)
     with Engine(settings.spark) as engine:
-        engine.warm_up()
         return engine.count_activity(work)
 
 

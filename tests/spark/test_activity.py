@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from publisher.activity.counts import Activity, Counts
 from publisher.activity.options import ActivityOptions
 from publisher.activity.work import Samples
+from publisher.cli import cli
 from publisher.sources.table_queue import Call, TableQueueOptions
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.reading import sample_files, sample_splits
@@ -88,7 +91,11 @@ def counted(
     return count_activity(spark, Samples(tuple(splits), options, counting))
 
 
-@settings(max_examples=2, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=2,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking would take hours of Spark
+    suppress_health_check=list(HealthCheck),
+)
 @given(st.lists(recordings(), min_size=20, max_size=30), st.sampled_from([None, 30]))
 def test_counts_are_those_of_plain_loops(
     spark: SparkSession,
@@ -176,3 +183,58 @@ def test_what_cannot_be_used_is_counted_with_its_place(spark: SparkSession, tmp_
 
 def test_no_samples_give_no_counts(spark: SparkSession, tmp_path: Path) -> None:
     assert counted(spark, [text_file(tmp_path / "a.jsonl", [])]).nodes == ()
+
+
+class TestCommand:
+    @pytest.fixture
+    def run(
+        self, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> Callable[..., Result]:
+        assert spark.version  # the command works in the session that is there
+        monkeypatch.chdir(tmp_path)
+        lines = [
+            json_line(call)
+            for number, names in enumerate(["AB", "A", "AB"], 1)
+            for call, _, _ in whole(number, START + timedelta(seconds=10 * number), names, [1, 0])
+        ]
+        text_file(tmp_path / "a.jsonl", [*lines, "nothing"])
+        (tmp_path / "job.toml").write_text(
+            '[table_queue]\ncode_page = "CP866"\nowners = { 5 = "HR" }\n', "utf-8"
+        )
+        return lambda *args: CliRunner().invoke(cli, ["activity", *args])
+
+    def test_a_table_for_people(self, run: Callable[..., Result]) -> None:
+        done = run("a.jsonl", "-c", "job.toml")
+        assert done.exit_code == 0, done.stderr
+        (row,) = [line for line in done.stdout.splitlines() if "HR.B" in line]
+        # two of three sweeps, evicted once and included again after 10 s; B is last: never replaced
+        assert row.replace("│", "").split() == [
+            "HR.B",
+            "66.7%",
+            "5.0",
+            "0.0%",
+            "0.0",
+            "1",
+            "1",
+            "10.0",
+            "0",
+        ]
+        assert "note: calls that cannot be used (json): 1" in done.stderr
+        assert "a.jsonl:18: no JSON" in done.stderr
+
+    def test_json_to_a_file(self, run: Callable[..., Result], tmp_path: Path) -> None:
+        done = run("a.jsonl", "-c", "job.toml", "--as", "json", "--to", "out.json")
+        assert (done.exit_code, done.stdout) == (0, "")
+        content = json.loads((tmp_path / "out.json").read_text("utf-8"))
+        assert [(t["schema"], t["table"]) for t in content["tables"]] == [("HR", "A"), ("HR", "B")]
+        assert content["tables"][0]["updates_per_hour"] == 360
+        assert content["calls"] == 18
+
+    def test_without_a_code_page_nothing_counts_and_that_is_said(
+        self, run: Callable[..., Result]
+    ) -> None:
+        done = run("a.jsonl", "--as", "csv")
+        assert done.exit_code == 0
+        assert len(done.stdout.splitlines()) == 1
+        assert "(code-page): 14" in done.stderr
+        assert "note: no sweep counts" in done.stderr

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from publisher.cli import cli
 from publisher.errors import FatalError, UsageError
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.table_queue import Call, Recorder, TableQueueOptions
@@ -479,3 +481,36 @@ def test_times_are_utc_unless_they_say_otherwise(tmp_path: Path) -> None:
     moments = ["2026-05-04T08:00:00", "2026-05-04 08:00:00Z", "2026-05-04T11:00:00+03:00"]
     rows = read(text_file(tmp_path / "a.jsonl", [line(time=moment) for moment in moments]))
     assert {row["time"] for row in rows} == {micros(START)}
+
+
+class TestInspect:
+    def test_every_call_is_a_line(self, tmp_path: Path) -> None:
+        path = text_file(tmp_path / "a.jsonl", [line(), "nothing"])
+        job = text_file(
+            tmp_path / "job.toml", ["[table_queue]", 'code_page = "CP866"', 'owners = {5 = "HR"}']
+        )
+        done = CliRunner().invoke(
+            cli, ["inspect", str(path), "--format", "table-queue", "-c", str(job)]
+        )
+        assert done.exit_code == 0, done.stderr
+        first, second = map(json.loads, done.stdout.splitlines())
+        assert first == {
+            "file": str(path),
+            "row": 1,
+            "sweep": "1",
+            "time": "2026-05-04T08:00:00+00:00",
+            "node": "HR",
+            "ordinal": 4,
+            "completion": "NORMAL",
+            "code": 0,
+            "owner": 5,
+            "schema": "HR",
+            "table": "PERSON",
+            "updated": 0,
+        }
+        assert (second["row"], second["problem"], second["raw"]) == (2, "json", "nothing")
+
+    def test_what_is_no_sample_is_refused(self, tmp_path: Path) -> None:
+        done = CliRunner().invoke(cli, ["inspect", str(tmp_path), "--format", "table-queue"])
+        assert done.exit_code == 2
+        assert "no samples in" in done.stderr
