@@ -20,7 +20,7 @@ from publisher.filters import Window
 from publisher.journal.lock import locked
 from publisher.journal.manifest import Journal
 from publisher.journal.report import RunReport
-from publisher.journal.runs import JOURNAL, Journals, first_documents, found_journal
+from publisher.journal.runs import DOCUMENTS, JOURNAL, Journals, first_documents, found_journal
 from publisher.run import Order, microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.identity import digest_of_files
@@ -33,8 +33,6 @@ REHEARSAL_NOTE = (
     "now are the same when it is published"
 )
 _REPLAYS = "replays"
-_DOCUMENTS = "documents"
-"""Folder of a journal for the documents of sinks that are no directory."""
 
 
 def replay(
@@ -67,7 +65,7 @@ def replay(
     run = _run_id(settings, paths, *marks)
     if target.startswith(SCHEME):
         journal = Journal(settings.journal.absolute() / _REPLAYS / run)
-        directory = journal.root / _DOCUMENTS
+        directory = journal.root / DOCUMENTS
     else:
         directory = Path(target).absolute()
         _refuse_inside(directory, snapshots)

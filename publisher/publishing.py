@@ -23,7 +23,7 @@ from publisher.journal.files import PublishedFiles
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.order import passed
 from publisher.journal.report import RunReport, nothing_read
-from publisher.journal.runs import Journals
+from publisher.journal.runs import DOCUMENTS, RUNS, Journals
 from publisher.run import SPLITS, Order, microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.live import WITH_STATUS, TableBacklog
@@ -33,8 +33,6 @@ from publisher.xds.document import Envelope
 STATUS_NOTE = (
     "statuses are not written back: rows of the event log stay N, the next publish sends them again"
 )
-_RUNS = "runs"
-_DOCUMENTS = "documents"
 
 
 class Backlog(NamedTuple):
@@ -248,9 +246,9 @@ class Publishing:
     def _directory(self, run: str) -> Path:
         """Where the documents of a run lie."""
         if self._settings.sink.to == "kafka":
-            return self._journals.journal(run).root / _DOCUMENTS
+            return self._journals.journal(run).root / DOCUMENTS
         assert self._settings.sink.path is not None
-        return self._settings.sink.path.absolute() / _RUNS / run
+        return self._settings.sink.path.absolute() / RUNS / run
 
     def _prepared(self, run: str) -> Dispatcher:
         """The sink, ready for a run; topics and lanes were made ready at the start."""

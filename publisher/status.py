@@ -17,7 +17,7 @@ from publisher.errors import PublisherError
 from publisher.journal.epoch import last_epoch
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.report import RunReport, report_of
-from publisher.journal.runs import Journals
+from publisher.journal.runs import RUNS, Journals
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.live import TableBacklog
 
@@ -97,12 +97,21 @@ class LaneToken:
 
 
 @dataclass(frozen=True, slots=True)
+class RejectsToken:
+    """The topic of rejected records has so many records of a run."""
+
+    run: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class SinkStatus:
     """Where the sink stands.  ``whole`` is the last run that it has wholly, as its tokens say."""
 
     target: str
     whole: str | None = None
     tokens: tuple[LaneToken, ...] = ()
+    rejects: RejectsToken | None = None
     runs: int | None = None
     """Runs in the directory of a sink of files."""
 
@@ -233,16 +242,18 @@ def _unfinished(
 def _sink(settings: Settings, tries: _Tries) -> SinkStatus:
     if settings.sink.to == "files":
         assert settings.sink.path is not None  # for_publish has seen to it
-        return SinkStatus(str(settings.sink.path), runs=_runs(settings.sink.path / "runs"))
+        return SinkStatus(str(settings.sink.path), runs=_runs(settings.sink.path / RUNS))
     from publisher.dispatch.kafka_progress import progress
 
-    empty = SinkStatus(f"kafka://{settings.kafka.brokers}/{settings.kafka.topic}")
+    empty = SinkStatus(settings.kafka.target)
 
     def asked() -> SinkStatus:
         found = progress(settings.kafka, settings.name)
         tokens = [LaneToken(lane, token.run, token.sent) for lane, token in found.lanes.items()]
         whole = None if found.whole is None else found.whole.run
-        return replace(empty, whole=whole, tokens=tuple(tokens))
+        last = found.rejects
+        rejects = None if last is None else RejectsToken(last.run, last.sent)
+        return replace(empty, whole=whole, tokens=tuple(tokens), rejects=rejects)
 
     return tries.tried("sink", asked, empty)
 

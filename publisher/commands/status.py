@@ -110,6 +110,8 @@ def _tokens(sink: SinkStatus) -> Iterator[str]:
         several = f"{len(lanes)} lanes from {lanes[0]} to {lanes[-1]}, each"
         names = f"lane {lanes[0]}" if len(lanes) == 1 else several
         yield f"  {names}: {documents:,} documents of {run}"
+    if sink.rejects is not None:
+        yield f"  rejected records: {sink.rejects.records:,} of {sink.rejects.run}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:

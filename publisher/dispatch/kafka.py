@@ -23,7 +23,7 @@ from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.dispatch.kafka_records import LaneDocuments
 from publisher.dispatch.kafka_survey import GREATEST_MESSAGE, limits_of, refusals, topics_of
 from publisher.dispatch.kafka_tokens import WHOLE, Token, TokenPlace, read_tokens, write_tokens
-from publisher.dispatch.kafka_topics import SCHEME, TopicTemplate
+from publisher.dispatch.kafka_topics import TopicTemplate
 from publisher.dispatch.refusals import DispatchRecord, Refusal, joined, read_record
 from publisher.journal.durable import make_private, sync_folder, write_durably
 from publisher.journal.manifest import Journal, Manifest
@@ -63,7 +63,7 @@ class KafkaDispatcher:
     @property
     def target(self) -> str:
         """Brokers and topic."""
-        return f"{SCHEME}{self.options.brokers}/{self.options.topic}"
+        return self.options.target
 
     def check(self, run: str) -> None:  # noqa: ARG002 - one sink takes many runs
         """Refuses settings that librdkafka does not know, brokers that do not answer, topics that

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Len
 
-from publisher.dispatch.kafka_topics import KafkaTarget, filled, template_problem
+from publisher.dispatch.kafka_topics import SCHEME, KafkaTarget, filled, template_problem
 
 EXACTLY_ONCE = "exactly-once"
 BOOTSTRAP = "bootstrap.servers"
@@ -65,6 +65,11 @@ class KafkaOptions:
     def brokers(self) -> str:
         """The brokers to begin with; none is the empty text."""
         return self.bootstrap or self.kafka.get(BOOTSTRAP, "")
+
+    @property
+    def target(self) -> str:
+        """Brokers and topic, as a command line names them."""
+        return f"{SCHEME}{self.brokers}/{self.topic}"
 
     @property
     def exactly_once(self) -> bool:

@@ -10,33 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher.documents import Documents
+from publisher.documents import DOCUMENT_SCHEMA, Documents
 
+_OF_DOCUMENTS = [
+    field for field in DOCUMENT_SCHEMA if field.name not in {"rank", "key", "text", "rows"}
+]
 INDEX_SCHEMA = pa.schema(
     [
         ("source", pa.int32()),
         # place of the line in the part file, in bytes, without its line end
         ("offset", pa.int64()),
         ("length", pa.int64()),
-        # position of the first change
-        ("part", pa.string()),
-        ("high", pa.int64()),
-        ("low", pa.int64()),
-        ("ordinal", pa.int32()),
-        ("poll", pa.int64()),
-        ("operation", pa.string()),
-        ("schema", pa.string()),
-        ("table", pa.string()),
-        ("association", pa.string()),
-        ("event_id", pa.string()),
-        # positions of the records in it, joined with commas
-        ("records", pa.string()),
+        *_OF_DOCUMENTS,
     ]
 )
 """One row for each document of a lane, in the order of the part file."""
 
-_OF_DOCUMENTS = INDEX_SCHEMA.names[3:]
-"""Columns that are as in ``DOCUMENT_SCHEMA``."""
 _REPEATING = ["source", "part", "operation", "schema", "table"]
 _ROWS_TO_WRITE = 20_000
 _BUFFER = 1 << 20
@@ -72,7 +61,7 @@ class DocumentLog:
             pa.array(ends - lengths - 1),
             pa.array(lengths),
         ]
-        columns = places + [documents.batch.column(name) for name in _OF_DOCUMENTS]
+        columns = places + [documents.batch.column(field.name) for field in _OF_DOCUMENTS]
         self._pending.append(pa.RecordBatch.from_arrays(columns, schema=INDEX_SCHEMA))
         self.bytes = int(ends[-1])
         self.count += count

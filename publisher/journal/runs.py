@@ -21,6 +21,10 @@ from publisher.journal.state import KeptStates, number_of
 
 JOURNAL = "_journal"
 """Folder of a replay's journal inside its output directory."""
+DOCUMENTS = "documents"
+"""Folder of a journal for the documents of sinks that are no directory."""
+RUNS = "runs"
+"""Folder of the runs in the directory of a sink of files."""
 RUN = "run.json"
 """Report of a run among the documents that it published."""
 _LAST = "last-run"
