@@ -245,6 +245,9 @@ def test_a_call_that_cannot_be_used(tmp_path: Path, fields: dict[str, Any], said
     rows = read(path)
     assert sorted((row["row"], problem(row)) for row in rows if row["problem"]) == [(2, said)]
     assert len(rows) == 3
+    record = fields.get("record")
+    if said in ("length", "name"):
+        assert rows[1]["raw"] == record  # whole, however long it is
     assert Counter(row["table"] for row in rows) == {"PERSON": 2, None: 1}
 
 

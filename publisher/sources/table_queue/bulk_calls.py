@@ -154,7 +154,7 @@ def _bulk_block(at: int, calls: npt.NDArray[Any], header: BulkHeader) -> Block:
         [header.code_page] * count,
     )
     lengths = np.where(known & RECORD, envelope["length"].astype(np.int64), NO_RECORD)
-    return Block(list(envelopes), lengths.tolist(), calls["record"][good], unusable)
+    return Block(list(envelopes), lengths.tolist(), calls["record"][good], unusable=unusable)
 
 
 def _usable(

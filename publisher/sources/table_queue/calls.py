@@ -123,7 +123,15 @@ class Block:
     """Bytes of each record as it was returned; ``NO_RECORD`` where there is none."""
     records: npt.NDArray[np.uint8] | None = None
     """The records, one row each; of those with another length than the settings give any bytes."""
+    whole: Sequence[bytes] = ()
+    """The same as they were recorded, where they may be longer than there."""
     unusable: tuple[Unusable, ...] = ()
+
+    def record(self, row: int) -> bytes:
+        """A record with what there is behind it."""
+        if self.whole:
+            return self.whole[row]
+        return b"" if self.records is None else self.records[row].tobytes()
 
 
 NO_RECORD = -1

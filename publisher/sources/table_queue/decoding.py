@@ -45,13 +45,10 @@ class Decoder:
         self._options = options
         self._numbers = options.numbers()
         self._layout = columns_of(dirr_out(options))
+        self.record_bytes: int = self._layout.itemsize
+        """Bytes of DIRR_OUT by the settings."""
         self._completion = lru_cache(maxsize=1000)(self._completion_of)
         self._name = lru_cache(maxsize=_REMEMBERED)(self._name_of)
-
-    @property
-    def record_bytes(self) -> int:
-        """Bytes of DIRR_OUT by the settings."""
-        return self._layout.itemsize
 
     def batch(self, file: str, block: Block) -> pa.RecordBatch:
         """A batch of ``SAMPLE_SCHEMA``: every call of the block, once, then what is no call."""
@@ -76,7 +73,8 @@ class Decoder:
         if block.records is not None and block.records.shape[1] >= self.record_bytes:
             found = np.ascontiguousarray(block.records[:, : self.record_bytes])
             records = found.view(self._layout)[:, 0]
-            names = map(bytes, np.ascontiguousarray(records["table"]))
+            data, width = records["table"].tobytes(), records["table"].shape[1]
+            names = [data[at : at + width] for at in range(0, len(data), width)]
             fields = zip(records["owner"].tolist(), names, records["updated"].tolist(), strict=True)
         calls = zip(block.envelopes, block.lengths, fields, strict=False)
         return [
@@ -100,11 +98,7 @@ class Decoder:
             self._check_length(length)
             table = self._name(name, envelope.code_page)
         except CallProblem as problem:
-            raw = (
-                ""
-                if block.records is None
-                else block.records[row].tobytes()[: max(length, 0)].hex()
-            )
+            raw = block.record(row)[: max(length, 0)].hex()
             return _Element(symbol, problem=problem.problem, detail=str(problem), raw=raw)
         warning = "cut" if table.cut else None
         return _Element(symbol, owner, table.text, flag, "flag" if flag > 1 else warning)

@@ -23,6 +23,7 @@ from publisher.sources.table_queue.calls import (
 from publisher.sources.text_blocks import Tail, readable
 
 _LINES = 16_384
+_BYTES = 8 << 20
 _LONGEST = 1000
 _SHOWN = 2000
 _INT32 = 2**31
@@ -53,7 +54,7 @@ def json_blocks(
         if why is None and not line.strip():
             continue
         gathered.add(number, line, why)
-        if gathered.count >= _LINES:
+        if gathered.full():
             yield gathered.block()
             gathered = _Gathered(record_bytes)
     yield gathered.block()
@@ -63,15 +64,19 @@ class _Gathered:
     """Calls until they are worth a block."""
 
     def __init__(self, record_bytes: int) -> None:
-        self.count = 0
+        self._count = self._size = 0
         self._width = record_bytes
         self._envelopes: list[Envelope] = []
         self._lengths: list[int] = []
         self._records: list[bytes] = []
         self._unusable: list[Unusable] = []
 
+    def full(self) -> bool:
+        return self._count >= _LINES or self._size >= _BYTES
+
     def add(self, number: int, line: bytes, why: str | None) -> None:
-        self.count += 1
+        self._count += 1
+        self._size += len(line)
         try:
             if why is not None:
                 raise CallProblem("json", why)
@@ -85,12 +90,14 @@ class _Gathered:
         else:
             self._envelopes.append(envelope)
             self._lengths.append(NO_RECORD if record is None else len(record))
-            # one of another length is rejected by its length, whatever is in it
-            self._records.append((record or b"")[: self._width].ljust(self._width, b"\0"))
+            self._records.append(record or b"")
 
     def block(self) -> Block:
-        records = np.frombuffer(b"".join(self._records), np.uint8).reshape(-1, self._width)
-        return Block(self._envelopes, self._lengths, records, tuple(self._unusable))
+        width = self._width
+        # one of another length is rejected by its length, whatever is in it here
+        even = b"".join(record[:width].ljust(width, b"\0") for record in self._records)
+        records = np.frombuffer(even, np.uint8).reshape(-1, width)
+        return Block(self._envelopes, self._lengths, records, self._records, tuple(self._unusable))
 
 
 def _call(number: int, line: bytes) -> tuple[Envelope, bytes | None]:
