@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.services.topics import Topics
+
 settings.register_profile(
     "here",
     deadline=None,  # two cores, and other work beside the tests
@@ -34,3 +36,11 @@ def spark() -> Iterator[SparkSession]:
 
     with spark_session(SparkOptions(master="local[2]")) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Topics]:
+    """A Kafka broker for all tests, with a place for their topics."""
+    from tests.services.kafka import shared_topics  # keeps quick tests quick
+
+    yield from shared_topics()

@@ -18,8 +18,7 @@ import sqlalchemy as sa
 
 from tests.services import servers
 from tests.services.databases import Place, drop, sqlite_place
-from tests.services.kafka import KafkaCluster, cluster
-from tests.services.topics import Topics
+from tests.services.kafka import KafkaCluster, brokers
 
 
 def _url(
@@ -89,19 +88,6 @@ def relations(place: Place) -> set[tuple[str, str]]:
     return {("VIEW", name) for name in views} | {("TABLE", name) for name in tables}
 
 
-@pytest.fixture(scope="session")
-def kafka() -> Iterator[Topics]:
-    """A Kafka broker for all tests, with a place for their topics."""
-    given = os.environ.get("KAFKA_BOOTSTRAP")
-    if given:
-        topics = Topics(given)
-        yield topics
-        topics.drop()
-        return
-    for started in brokers(1):
-        yield started.topics
-
-
 @pytest.fixture(scope="module")
 def one_node() -> Iterator[KafkaCluster]:
     """What ``own_kafka`` gives."""
@@ -126,12 +112,3 @@ def kafka_cluster(three_nodes: KafkaCluster) -> KafkaCluster:
     """Three brokers that a test may kill, stop and pause; they run when the test begins."""
     three_nodes.start()
     return three_nodes
-
-
-def brokers(nodes: int) -> Iterator[KafkaCluster]:
-    """Brokers started here."""
-    try:
-        with cluster(nodes) as started:
-            yield started
-    except servers.MissingServerError as missing:
-        servers.unproved(f"behaviour with Kafka ({missing})")

@@ -5,6 +5,7 @@ Their version is that of ``pom.xml`` beside this module.
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
@@ -21,10 +22,12 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.services.jars import jars, java
-from tests.services.servers import find
+from tests.services.servers import MissingServerError, find, unproved
 from tests.services.topics import Topics
 
 START_SECONDS = 90.0
+SHORT_LIVED = ("-Xmx256m", "-XX:TieredStopAtLevel=1")
+"""Of the JVM: it starts in two thirds of the time, and is slower after minutes."""
 
 LOGGING = """\
 status = error
@@ -220,9 +223,11 @@ class KafkaCluster:
 
 @contextmanager
 def cluster(
-    nodes: int = 1, heap: str = "256m", settings: Mapping[str, str] | None = None
+    nodes: int = 1,
+    options: Sequence[str] = SHORT_LIVED,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[KafkaCluster]:
-    """A cluster of one or three nodes with further broker ``settings``.
+    """A cluster of one or three nodes with ``options`` of the JVM and further broker ``settings``.
 
     Raises ``MissingServerError`` where Kafka cannot be had.
     """
@@ -232,13 +237,34 @@ def cluster(
     try:
         ports = {number: (quiet_port(), quiet_port()) for number in range(1, nodes + 1)}
         common = {**SETTINGS, **_quorum(ports), **(settings or {})}
-        made.nodes += [_node(path, number, ports, common, heap) for number in ports]
+        made.nodes += [_node(path, number, ports, common, options) for number in ports]
         _format(path, list(ports))
         made.start()
         yield made
     finally:
         made.kill()
         shutil.rmtree(path, ignore_errors=True)
+
+
+def brokers(nodes: int) -> Iterator[KafkaCluster]:
+    """A cluster for tests, which are skipped where Kafka cannot be had."""
+    try:
+        with cluster(nodes) as started:
+            yield started
+    except MissingServerError as missing:
+        unproved(f"behaviour with Kafka ({missing})")
+
+
+def shared_topics() -> Iterator[Topics]:
+    """A place for topics on the brokers that ``KAFKA_BOOTSTRAP`` names, else on one of our own."""
+    given = os.environ.get("KAFKA_BOOTSTRAP")
+    if given:
+        topics = Topics(given)
+        yield topics
+        topics.drop()
+        return
+    for started in brokers(1):
+        yield started.topics
 
 
 def _quorum(ports: Mapping[int, tuple[int, int]]) -> dict[str, str]:
@@ -255,7 +281,7 @@ def _node(
     number: int,
     ports: Mapping[int, tuple[int, int]],
     common: Mapping[str, str],
-    heap: str,
+    options: Sequence[str],
 ) -> KafkaNode:
     clients, controller = ports[number]
     own = {
@@ -269,7 +295,7 @@ def _node(
     properties.write_text("".join(lines))
     logging = path / "log4j2.properties"
     logging.write_text(LOGGING)
-    options = [f"-Xmx{heap}", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
+    options = [*options, "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
     # ends with us, also when we are killed
     prefix = [find("setpriv"), "--pdeathsig=KILL", "--"]
     command = [*prefix, *java("kafka.Kafka", str(properties), options=options)]
