@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.services.jars import java
 
+LEADERLESS = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 
@@ -68,6 +69,17 @@ class Topics:
 
     def ends(self, topic: str) -> dict[int, int]:
         """The offset after the last record of each partition, in whatever transaction it is."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return self._ends(topic)
+            except KafkaException as error:
+                # a broker that has just come back may not lead yet
+                if error.args[0].code() not in LEADERLESS or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
+
+    def _ends(self, topic: str) -> dict[int, int]:
         admin = self._admin()
         found = admin.list_topics(topic, timeout=30).topics[topic]
         if found.error is not None:
