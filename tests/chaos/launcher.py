@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from publisher import cli, publishing
+from publisher.database import statuses
 from publisher.database.statuses import StatusWriter
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka import KafkaDispatcher
@@ -21,6 +22,8 @@ from tests.chaos.marks import WRITTEN, during, phase
 
 DISK_SECONDS = 0.005
 DATABASE_SECONDS = 0.05
+IDLE_SECONDS = 5
+"""A halted writer keeps its rows so long: nobody here waits for a slow database."""
 
 
 def late(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,6 +59,7 @@ def main() -> None:
     ]
     for owner, function, name in named:
         setattr(owner, function, during(name, getattr(owner, function)))
+    statuses._IDLE_SECONDS = IDLE_SECONDS
     writer: Any = StatusWriter
     writer._change = seen(writer._change)
     os.fsync = late(os.fsync)

@@ -86,8 +86,8 @@ class Marks:
         os.close(self._pipe)
 
     def clear(self) -> None:
-        """Forgets what a process that is gone has said."""
-        self.take(0)
+        """Forgets what a process has said that is gone or halted."""
+        self.drain()
         self.open.clear()
         self._rest = b""
 

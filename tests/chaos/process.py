@@ -66,8 +66,9 @@ class Started:
 
     def pause(self) -> None:
         """SIGSTOP to all, the driver first."""
+        self._signal(signal.SIGSTOP, [self.process.pid, *self._seen])
         for _ in range(2):  # what they started meanwhile, too
-            self._signal(signal.SIGSTOP, [self.process.pid, *self.members()])
+            self._signal(signal.SIGSTOP, self.members())
 
     def resume(self) -> None:
         """SIGCONT to all."""

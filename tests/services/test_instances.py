@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ from tests.services.topics import Topics
 
 NEWER = "a newer instance of the job works in"
 SECONDS = 120
-EVENTS = 3_000
+EVENTS = 1_500
+MORE = 100
 
 
 @dataclass
@@ -52,6 +54,20 @@ class Scene:
     def is_all_read(self) -> bool:
         return not self.log.statuses().get("N")
 
+    def is_all_done(self) -> bool:
+        """Whether those who write marks have nothing in hand."""
+        return self.is_all_read() and not self.marks.open
+
+    @contextmanager
+    def all_new_while_paused(self, newer: Started) -> Iterator[None]:
+        """All rows are new; what somebody acknowledges, or ``newer`` does meanwhile, shows after."""
+        newer.pause()
+        self.log.execute("UPDATE known_log SET status = 'N'")
+        yield
+        assert set(self.log.statuses()) == {"N"}
+        self.log.execute("UPDATE known_log SET status = 'S'")
+        newer.resume()
+
     def halted(self) -> int:
         """Connections of the program that are in a transaction and do nothing."""
         question = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
@@ -72,44 +88,44 @@ def scene(postgres: Place, kafka: Topics, tmp_path: Path) -> Iterator[Scene]:
         yield Scene(log, kafka, topic, job, marks, random.Random(1))
 
 
-@pytest.mark.parametrize("phase", ["plan", TRANSACTION, "acknowledge", WRITTEN])
-def test_an_older_one_that_wakes_up_does_nothing(phase: str, scene: Scene) -> None:
-    scene.log.add(scene.rng, EVENTS)
-    with scene.following(LAUNCHER) as older:
-        scene.wait(lambda: scene.marks.is_open(phase), older)
-        older.pause()
-        if phase == WRITTEN:
-            assert scene.halted() == 1  # it holds its rows
-        with scene.following() as newer:
-            scene.log.add(scene.rng, EVENTS)
-            scene.wait(scene.is_all_read, newer)
-            newer.process.terminate()
-            assert newer.ended(SECONDS)[0] == 0
-        scene.assert_right()
-        scene.log.execute("UPDATE known_log SET status = 'N'")  # what it acknowledged would show
-        older.resume()
-        code, said = older.ended(SECONDS)
-    assert (code, NEWER in said) == (1, True), said
-    assert scene.log.statuses() == {"N": 2 * EVENTS}
-    scene.assert_right()
-
-
-def test_of_two_alive_the_older_one_stops(scene: Scene) -> None:
+def test_the_newest_one_works_and_older_ones_stop(scene: Scene) -> None:
+    """One after the other is halted, each in another phase, and wakes up when the next has its work."""
     with ExitStack() as stack:
-        older = stack.enter_context(scene.following())
         scene.log.add(scene.rng, EVENTS)
-        scene.wait(scene.is_all_read, older)
+        older = stack.enter_context(scene.following(LAUNCHER))
+        for phase in ("plan", TRANSACTION, "acknowledge", WRITTEN):
+            scene.wait(partial(scene.marks.is_open, phase), older)
+            older.pause()
+            if phase == WRITTEN:
+                assert scene.halted() == 1  # it holds its rows
+            scene.marks.clear()
+            newer = stack.enter_context(scene.following(LAUNCHER))
+            scene.log.add(scene.rng, MORE)
+            scene.wait(scene.is_all_done, newer)
+            scene.assert_right()
+            with scene.all_new_while_paused(newer):
+                older.resume()
+                assert_replaced(older)
+            scene.assert_right()
+            scene.log.add(scene.rng, EVENTS)
+            older = newer
+        # both are alive
+        scene.wait(scene.is_all_done, older)
         newer = stack.enter_context(scene.following())
 
         def stopped() -> bool:
-            scene.log.add(scene.rng, 100)
+            scene.log.add(scene.rng, MORE)
             return older.process.poll() is not None
 
         scene.wait(stopped, newer)
-        code, said = older.ended(SECONDS)
-        assert (code, NEWER in said) == (1, True), said
+        assert_replaced(older)
         scene.wait(scene.is_all_read, newer)
         newer.process.terminate()
         assert newer.ended(SECONDS)[0] == 0
     assert set(scene.log.statuses()) == {"S"}
     scene.assert_right()
+
+
+def assert_replaced(older: Started) -> None:
+    code, said = older.ended(SECONDS)
+    assert (code, NEWER in said) == (1, True), said
