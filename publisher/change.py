@@ -172,10 +172,10 @@ class Decision(NamedTuple):
     raw: str | None = None
 
 
-def rejected(change: Change, reason: Reason, detail: str) -> Decision:
-    """The decision that rejects a change, with the change as its raw record."""
-    record = change._asdict() | {"object": change.object._asdict()}
-    record["position"] = change.position.text()
+def rejected(change: Change, position: str, reason: Reason, detail: str) -> Decision:
+    """The decision that rejects a change, with the change as its raw record; ``position`` as users of
+    its source write it."""
+    record = change._asdict() | {"object": change.object._asdict(), "position": position}
     del record["row"], record["rank"]
     raw = json.dumps(record, ensure_ascii=False)
     return Decision(change.row, Outcome.REJECTED, reason, detail=detail, raw=raw)

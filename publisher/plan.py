@@ -28,7 +28,6 @@ from publisher.change import (
     Outcome,
     Position,
     Reason,
-    rejected,
 )
 from publisher.documents import Documents, Outbox
 from publisher.filters import Filter, Window
@@ -186,11 +185,11 @@ class Planner:
             if _content(known) == _content(change):
                 decision = Decision(change.row, Outcome.IGNORED, Reason.DUPLICATE, by=known.row)
             else:
-                decision = rejected(
+                decision = self._renderer.rejected(
                     change,
                     Reason.DOUBLE_RECORD,
-                    f"record {change.position.text()} stands twice for this object, with different "
-                    "content: keep the one that is true",
+                    f"record {self._renderer.position_text(change)} stands twice for this object, "
+                    "with different content: keep the one that is true",
                 )._replace(by=known.row)
             self._planned.decisions.append(decision)
         return sorted(first.values(), key=_by_rank)
@@ -213,7 +212,9 @@ class Planner:
         for change in changes:
             problem = prepared.problems.get(change.row)
             if problem is not None:
-                self._planned.decisions.append(rejected(change, problem.reason, problem.detail))
+                self._planned.decisions.append(
+                    self._renderer.rejected(change, problem.reason, problem.detail)
+                )
         return [change for change in changes if change.row not in prepared.problems]
 
     def _must_ask(self) -> bool:

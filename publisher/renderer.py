@@ -165,6 +165,14 @@ class Renderer:
         """The association's part for the key."""
         return key_text(obj.key, self._key_order(obj))
 
+    def position_text(self, change: Change) -> str:
+        """The position of a change as users of its source write it."""
+        return self._naming.position_text(change.position)
+
+    def rejected(self, change: Change, reason: Reason, detail: str) -> Decision:
+        """The decision that rejects a change."""
+        return rejected(change, self.position_text(change), reason, detail)
+
     def _piece(self, change: Change, answer: Answer) -> Piece | Decision:
         """The piece of a delete or of a query-back."""
         if change.event_type not in QUERY_BACK:
@@ -172,11 +180,11 @@ class Renderer:
         if answer is None:
             return Decision(change.row, Outcome.IGNORED, Reason.ROW_GONE)
         if isinstance(answer, Refused):
-            return rejected(change, answer.reason, answer.detail)
+            return self.rejected(change, answer.reason, answer.detail)
         try:
             return self._looked_up(change, answer)
         except ValueProblem as problem:
-            return rejected(change, problem.reason, problem.detail)
+            return self.rejected(change, problem.reason, problem.detail)
 
     def _logged(self, change: Change) -> Piece:
         meaning = self.meanings[change.event_type]

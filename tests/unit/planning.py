@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -118,12 +118,13 @@ class Setup:
     window: Window | None = None
     held_after: int | None = None
     case: IdentifierCase = IdentifierCase.AS_WRITTEN
+    position_text: Callable[[Position], str] = Position.text
     catalogue: Catalogue = field(default_factory=lambda: JobCatalogue(TABLES))
 
     def planner(self) -> Planner:
         filter_ = Filter(self.filters, held_after=self.held_after)
         renderer = Renderer(
-            Naming("log", identifier_case=self.case),
+            Naming("log", self.position_text, self.case),
             self.documents,
             Envelope(ENVELOPE),
             Values(self.values),

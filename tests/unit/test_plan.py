@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from lxml import etree
 
@@ -394,6 +396,19 @@ def test_a_compound_key_is_printed_in_the_order_of_the_primary_key(
 
 
 # what is kept
+
+
+@pytest.mark.parametrize("polls", [PollOptions(), None])
+def test_rejects_name_the_record_as_users_of_the_source_do(polls: PollOptions | None) -> None:
+    setup = Setup(polls=polls, position_text=lambda position: f"no {position.high}")
+    twice = log(Event(3, "a", "x", at=4), Event(3, "a", "y", at=4), Event(3, "a", "\x01", at=5))
+    found = {found.row: found for found in setup.plan(twice).decisions if found.raw is not None}
+    (double,) = [found[row] for row in (0, 1) if row in found]
+    assert (double.detail or "").startswith("record no 4 stands twice for this object")
+    assert [json.loads(entry.raw or "")["position"] for entry in (double, found[2])] == [
+        "no 4",
+        "no 5",
+    ]
 
 
 def test_documents_leave_while_the_log_goes_on() -> None:
