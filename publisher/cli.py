@@ -22,13 +22,14 @@ from publisher import __version__
 from publisher.commands.activity import activity
 from publisher.commands.ddl import ddl
 from publisher.commands.following import follow_until_told
+from publisher.commands.migrate import migrate
 from publisher.commands.parameters import Moment, Target
 from publisher.commands.retry import retry
+from publisher.commands.showing import show
 from publisher.commands.status import status
-from publisher.errors import BudgetError, FindingsError, PublisherError, SettingsError, of_system
+from publisher.errors import FindingsError, PublisherError, SettingsError, of_system
 
 if TYPE_CHECKING:
-    from publisher.journal.report import RunReport
     from publisher.settings import Settings
 
 _REPORT = "not expected: please report it with what XDS_DEBUG=1 (or --debug in front) shows"
@@ -176,7 +177,7 @@ def publish(
     with output.progress() as progress:
         work = job.rehearse if dry_run else publishing.publish
         report = work(settings, now=now, progress=progress)
-    _show(report, json_, settings.allowed_rejects(0))
+    show(report, json_, settings.allowed_rejects(0))
 
 
 @cli.command()
@@ -222,7 +223,7 @@ def replay(
             again=again,
             progress=progress,
         )
-    _show(report, json_, settings.allowed_rejects(None))
+    show(report, json_, settings.allowed_rejects(None))
 
 
 @cli.command()
@@ -238,7 +239,7 @@ def dispatch(journal: Path, target: str, config: Path | None, again: bool, json_
     """
     from publisher import job
 
-    _show(job.dispatch(journal, target, _settings(config), again=again), json_, None)
+    show(job.dispatch(journal, target, _settings(config), again=again), json_, None)
 
 
 @cli.command()
@@ -332,21 +333,6 @@ def _settings(config: Path | None, *, format_: str | None = None, **said: Any) -
     return defaults(overrides) if config is None else load(config, overrides)
 
 
-def _show(report: RunReport, json_: bool, allowed: int | None) -> None:
-    """Prints a report.  Raises ``BudgetError`` where more was rejected than ``allowed``."""
-    from publisher import output
-
-    _echo([output.as_json(report)] if json_ else output.run_text(report))
-    for note in report.notes:
-        click.echo(f"note: {note}", err=True)
-    if allowed is not None and report.rejected > allowed:
-        where = "rejects.jsonl" if report.target else "what inspect prints"
-        raise BudgetError(
-            f"records rejected: {report.rejected:,}, allowed: {allowed:,}; see {where}, mend the "
-            "source, or raise [job] reject_budget"
-        )
-
-
 def _echo(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(line)
@@ -354,6 +340,7 @@ def _echo(lines: Iterable[str]) -> None:
 
 cli.add_command(activity)
 cli.add_command(ddl)
+cli.add_command(migrate)
 cli.add_command(retry)
 cli.add_command(status)
 

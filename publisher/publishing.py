@@ -27,6 +27,9 @@ from publisher.journal.runs import DOCUMENTS, RUNS, Journals
 from publisher.run import SPLITS, Order, microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.live import WITH_STATUS, TableBacklog
+from publisher.sources.registry import COMPARED
+from publisher.sources.triggerless.planning import Migration
+from publisher.sources.triggerless.state import State
 from publisher.spark.engine import Engine, Progress
 from publisher.xds.document import Envelope
 
@@ -147,6 +150,35 @@ class Publishing:
         sources = tuple(self._due())
         if not any(source.reads for source in sources):
             return None  # no file is new, no table due
+        return self._ran(sources, now, lanes)
+
+    def migrate(
+        self, sources: Sequence[SourceSettings], migration: Migration, now: datetime | None = None
+    ) -> RunReport:
+        """Publishes rows of sources that compare tables as new, whatever is known of them.
+
+        Raises:
+            PublisherError: See ``errors``.
+        """
+        with self._told_when_replaced():
+            return self._ran(tuple(sources), now, migration=migration)
+
+    def has_unsent(self, migration: Migration) -> bool:
+        """Whether an earlier start has planned this migration, and not sent it wholly."""
+        for journal, manifest in self._journals.unsent():
+            for source in manifest.sources:
+                state = journal.state(source.name) if source.format in COMPARED else None
+                if state is not None and State.read(state).migration == migration.plain():
+                    return True
+        return False
+
+    def _ran(
+        self,
+        sources: tuple[SourceSettings, ...],
+        now: datetime | None,
+        lanes: int | None = None,
+        migration: Migration | None = None,
+    ) -> RunReport:
         settings = replace(self._settings, sources=sources)
         if lanes is not None:
             lanes = min(lanes, settings.run.lanes)
@@ -165,6 +197,7 @@ class Publishing:
             behind=self._journals.greatest(),
             number=int(run.rpartition("-")[2]),
             state=self._journals.states_of(source.name for source in sources),
+            migration=migration,
         )
         report = planned_and_sent(order, dispatcher, self._engine, self._progress)
         manifest = journal.manifest()

@@ -39,8 +39,6 @@ def live_inputs(
     found = []
     migration = given.migration
     for name in wanted.tables:
-        if migration is not None and migration.tables and name not in migration.tables:
-            continue
         live = _live(name, wanted, migration)
         columns = tables.describe(database, live)
         shape = shape_of(name, columns, given.catalogue, wanted, database.name)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from publisher.catalogue import Catalogue
 from publisher.database import DatabaseOptions
-from publisher.errors import FatalError
+from publisher.errors import FatalError, UsageError
 from publisher.sources import snapshots
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
 from publisher.sources.snapshots import Split
@@ -45,6 +45,12 @@ class Migration:
     """Empty: all of the source."""
     equal: tuple[tuple[str, str], ...] = ()
     """Column and text; all must hold."""
+    keys: tuple[str, ...] = ()
+    """Keys of rows; empty: any."""
+
+    def plain(self) -> dict[str, object]:
+        """As a state keeps it."""
+        return dict(json.loads(json.dumps(asdict(self))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,8 @@ def _work(table: Input, options: Options, given: Given, state: State | None) -> 
     size = max(table.bytes, plain["bytes"] if plain else 0)
     migration = given.migration
     first: First = "add"
-    if known is None and not table.before and migration is None:
+    whole = plain is not None and plain["whole"]
+    if not whole and not table.before and migration is None:
         said: Mapping[str, First] = {"resynchronise": "replace", "future": "nothing", "all": "add"}
         first = said[options.startup_option]
     return TableWork(
@@ -155,10 +162,25 @@ def _work(table: Input, options: Options, given: Given, state: State | None) -> 
         options.buckets or _buckets(size),
         Rules(options.state, first, deletes=migration is None, all_anew=migration is not None),
         given.number,
-        Condition(migration.equal if migration is not None else ()),
+        _condition(table.shape, migration),
         table.live,
         table.identity,
+        plain or {},
     )
+
+
+def _condition(shape: Shape, migration: Migration | None) -> Condition:
+    """Which rows of a table are migrated.  Raises ``UsageError`` where that makes no sense for it."""
+    if migration is None:
+        return Condition()
+    folded = {name.casefold(): name for name in shape.read}
+    for name, _ in migration.equal:
+        if name.casefold() not in folded:
+            raise UsageError(
+                f"table {shape.source_name} has no column {name}; it has {', '.join(shape.read)}"
+            )
+    equal = tuple((folded[name.casefold()], value) for name, value in migration.equal)
+    return Condition(equal, tuple(shape.canonical(key) for key in migration.keys))
 
 
 def _kept(state: State, plain: Mapping[str, Any], shape: Shape, options: Options) -> Kept:
@@ -201,14 +223,15 @@ def finished(
         first = comparison.first_partition(number)
         own = results[first : first + table.buckets]
         splits += found_splits(table, own, target, given.wanted)
-        described[table.shape.source_name] = _described(table, own, given.clock)
+        described[table.shape.source_name] = _described(table, own, given)
     if comparison.keep:
         hinted = given.hinted
         if given.state is not None:
             state = State.read(given.state)
             described |= state.carried(target, described)
             hinted = state.hinted if hinted is None else hinted
-        write_state(target, options.state, described, hinted)
+        migration = given.migration.plain() if given.migration is not None else None
+        write_state(target, State(target, options.state, described, hinted, migration))
     else:
         shutil.rmtree(target / KNOWN)
     return tuple(splits)
@@ -243,20 +266,26 @@ def found_splits(
     return splits
 
 
-def _described(table: TableWork, results: Sequence[BucketResult], clock: int) -> Mapping[str, Any]:
+def _described(
+    table: TableWork, results: Sequence[BucketResult], given: Given
+) -> Mapping[str, Any]:
     schema, name, key = table.shape.identity
     counts = sum((result.counts for result in results), Counts())
+    migrated = given.migration is not None
+    before = table.last
     return {
         "schema": schema,
         "table": name,
         "key": list(key),
         "columns": list(table.shape.columns),
         "generation": table.generation,
-        "compared": clock,
+        # a migration is no comparison: the next one may have to tell of rows that are gone
+        "compared": before.get("compared", 0) if migrated else given.clock,
+        "input": before.get("input", []) if migrated else list(table.identity),
+        "whole": before.get("whole", table.condition == Condition()) if migrated else True,
         "rows": sum(result.known_rows for result in results),
         "bytes": _BUCKET_BYTES * table.buckets if table.buckets > 1 else 0,
         "files": [result.known for result in results],
-        "input": list(table.identity),
         "last": counts._asdict() | {"unreadable": sum(result.unreadable for result in results)},
     }
 

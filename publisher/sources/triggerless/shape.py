@@ -15,9 +15,16 @@ import pyarrow.compute as pc
 
 from publisher.catalogue import Catalogue, JobCatalogue, Kind, LayeredCatalogue, Table
 from publisher.change import Reason
-from publisher.errors import FatalError
-from publisher.keys import decimal_text, integer_text, quote
-from publisher.lanes import table_hash
+from publisher.errors import FatalError, UsageError
+from publisher.keys import (
+    IdentifierCase,
+    KeyProblem,
+    canonical,
+    decimal_text,
+    integer_text,
+    parse,
+    quote,
+)
 from publisher.sources.columns import plain, texts
 from publisher.sources.event_log_names import Fault, Names, Target, split_name
 from publisher.sources.triggerless.hashing import Hashes, text_hashes
@@ -72,10 +79,18 @@ class Shape:
         """What a stored state must agree with."""
         return self.schema, self.table, tuple(part.name for part in self.key)
 
-    @property
-    def hash(self) -> int:
-        """Hash of the table's name, see ``lanes``."""
-        return table_hash(self.schema, self.table)
+    def canonical(self, key: str) -> str:
+        """The canonical text of a key that a user wrote.  Raises ``UsageError``."""
+        kinds = {part.name: str(part.kind) for part in self.key if part.kind is not None}
+        names = [part.name for part in self.key]
+        try:
+            parts = parse(key)
+            text = canonical(parts, kinds, IdentifierCase.DATABASE, names)
+            if sorted(part.column for part in parse(text)) != names:
+                raise KeyProblem(f"the key of {self.source_name} is {', '.join(names)}: write it")
+        except KeyProblem as problem:
+            raise UsageError(f"{key}: {problem}") from problem
+        return text
 
 
 class Read(NamedTuple):
@@ -88,6 +103,16 @@ class Read(NamedTuple):
     """Text of each column outside the key."""
     faults: dict[int, Fault]
     """By number in the batch; these rows are not among the others."""
+
+    def with_keys(self, keys: Sequence[str]) -> Read:
+        """The rows with these keys; what is wrong with others stays said."""
+        chosen = pc.is_in(self.keys, pa.array(keys, pa.string()))
+        return Read(
+            self.hashes[chosen.to_numpy(zero_copy_only=False)],
+            self.keys.filter(chosen),
+            [column.filter(chosen) for column in self.values],
+            self.faults,
+        )
 
 
 def shape_of(

@@ -86,7 +86,8 @@ class Triggerless:
         """
         with ExitStack() as stack:
             if paths:
-                tables = file_inputs(paths, self.options, self.snapshot, given)
+                found = [path.absolute() for path in self.files(paths)]
+                tables = file_inputs(found, self.options, self.snapshot, given)
             else:
                 assert database is not None  # settings have seen to it
                 tables = live_inputs(database, self.options, self.snapshot, given, stack)

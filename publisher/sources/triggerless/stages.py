@@ -21,44 +21,33 @@ from publisher.sources.frames import Frame
 from publisher.sources.record_batches import as_json
 from publisher.sources.snapshot_options import Columns
 from publisher.sources.snapshots import Split
+from publisher.sources.tables import TableSplit
 from publisher.sources.triggerless.compare import Known, Rules, compare, nothing_known
 from publisher.sources.triggerless.found import FOUND_SCHEMA, Rows
 from publisher.sources.triggerless.kept import read_known, write_known
 from publisher.sources.triggerless.pieces import Kind, Packer, each, marks, rows_of, unpacked
-from publisher.sources.triggerless.shape import read_rows
+from publisher.sources.triggerless.shape import Read, read_rows
 from publisher.sources.triggerless.state import FOUND, KNOWN
 from publisher.sources.triggerless.work import BucketResult, Comparison, SplitWork, TableWork
 
 
 def read_pieces(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]:
-    """The rows of split ``number`` as batches of ``PIECE_SCHEMA``."""
+    """The rows of split ``number`` as batches of ``PIECE_SCHEMA``.
+
+    Raises ``FatalError`` where an earlier snapshot has a row that cannot be read.
+    """
     work = comparison.splits()[number]
     table = comparison.tables[work.table]
     kind = Kind.NOW if work.side == "now" else Kind.BEFORE
     packer = Packer(comparison.first_partition(work.table), table.buckets, kind, number)
     framed, blind = 0, False
-    where, binary = table.shape.source_name, comparison.binary_text
-    if isinstance(work.split, Split):
-        where = work.split.path
-    else:
-        binary = "base64"  # as tables are read
     if not number:
         yield from marks(comparison)
     for frame in _frames(comparison, table, work):
-        frame_ = _chosen(frame, table)
-        framed += frame_.batch.num_rows + len(frame_.broken)
-        read = read_rows(table.shape, frame_.batch, binary, where)
+        read = _read(comparison, work, table, frame)
         yield from packer.add(read.hashes, read.keys, read.values)
-        faults = [
-            (
-                _placed(Fault(Reason.BROKEN_RECORD, broken.reason), work, broken.row),
-                as_json(broken.raw),
-            )
-            for broken in frame_.broken
-        ]
-        for row, fault in sorted(read.faults.items()):
-            raw = as_json(frame_.batch.slice(row, 1).to_pylist()[0])
-            faults.append((_placed(fault, work, int(frame_.rows[row])), raw))
+        faults = _faults(work, frame, read)
+        framed += len(read.keys) + len(faults) if table.condition.keys else _framed(frame)
         if faults and kind is Kind.BEFORE:
             raise FatalError(f"{faults[0][0].detail}; an earlier snapshot must be read wholly")
         if faults:
@@ -167,24 +156,54 @@ def checked(comparison: Comparison, results: list[BucketResult]) -> list[BucketR
     return results
 
 
+def _read(comparison: Comparison, work: SplitWork, table: TableWork, frame: Frame) -> Read:
+    where, binary = table.shape.source_name, comparison.binary_text
+    if isinstance(work.split, Split):
+        where = work.split.path
+    else:
+        binary = "base64"  # as tables are read
+    read = read_rows(table.shape, frame.batch, binary, where)
+    return read.with_keys(table.condition.keys) if table.condition.keys else read
+
+
+def _framed(frame: Frame) -> int:
+    return int(frame.batch.num_rows) + len(frame.broken)
+
+
+def _faults(work: SplitWork, frame: Frame, read: Read) -> list[tuple[Fault, str]]:
+    """What could not be read of a frame: why, and the record as JSON text."""
+    faults = []
+    for broken in frame.broken:
+        fault = Fault(Reason.BROKEN_RECORD, broken.reason)
+        faults.append((_placed(fault, work, broken.row), as_json(broken.raw)))
+    for row, fault in sorted(read.faults.items()):
+        raw = as_json(frame.batch.slice(row, 1).to_pylist()[0])
+        faults.append((_placed(fault, work, int(frame.rows[row])), raw))
+    return faults
+
+
 def _frames(comparison: Comparison, table: TableWork, work: SplitWork) -> Iterator[Frame]:
+    """The rows of a split that a condition on columns asks for."""
+    for frame in _all_frames(comparison, table, work):
+        yield _chosen(frame, table)
+
+
+def _all_frames(comparison: Comparison, table: TableWork, work: SplitWork) -> Iterator[Frame]:
     if isinstance(work.split, Split):
         names = table.shape.read
         columns = Columns(names, optional=frozenset(names), closed=True)
         return snapshots.frames(work.split, table.reading, columns)
-    return _live_frames(comparison, table, work)
+    return _live_frames(comparison, table, work.split)
 
 
-def _live_frames(comparison: Comparison, table: TableWork, work: SplitWork) -> Iterator[Frame]:
+def _live_frames(comparison: Comparison, table: TableWork, split: TableSplit) -> Iterator[Frame]:
     assert comparison.database is not None
     assert table.live is not None
-    assert not isinstance(work.split, Split)
     with Database(comparison.database) as database:
-        yield from tables.read(database, table.live, work.split, comparison.text_of)
+        yield from tables.read(database, table.live, split, comparison.text_of)
 
 
 def _chosen(frame: Frame, table: TableWork) -> Frame:
-    """The rows that a condition asks for."""
     asked = [
         pair for pair in table.condition.equal if table.live is None or pair != table.live.where
     ]

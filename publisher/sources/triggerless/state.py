@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from publisher.errors import FatalError
-from publisher.sources.triggerless.options import Keeps
 
 MANIFEST = "state.json"
 FOUND, KNOWN = "found", "known"
@@ -32,6 +31,8 @@ class State:
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     hinted: int | None = None
     """Time of the last sample that was asked for hints, in microseconds since 1970 UTC."""
+    migration: Mapping[str, object] | None = None
+    """Which rows the run has published as new that wrote it."""
 
     @classmethod
     def empty(cls) -> State:
@@ -45,7 +46,8 @@ class State:
         try:
             plain = json.loads(path.read_text("utf-8"))
             if plain["format"] == FORMAT:
-                return cls(folder, plain["keeps"], plain["tables"], plain["hinted"])
+                named = (plain[name] for name in ("keeps", "tables", "hinted", "migration"))
+                return cls(folder, *named)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise FatalError(
                 f"{path} of the state is damaged ({error}): restore it, or remove the state and migrate"
@@ -67,11 +69,15 @@ class State:
         return found
 
 
-def write_state(
-    target: Path, keeps: Keeps, tables: Mapping[str, Mapping[str, Any]], hinted: int | None
-) -> None:
+def write_state(target: Path, state: State) -> None:
     """Writes the description of a new state."""
-    content = {"format": FORMAT, "keeps": keeps, "hinted": hinted, "tables": tables}
+    content = {
+        "format": FORMAT,
+        "keeps": state.keeps,
+        "hinted": state.hinted,
+        "migration": state.migration,
+        "tables": state.tables,
+    }
     (target / MANIFEST).write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
 
 

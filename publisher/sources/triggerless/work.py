@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from publisher.database import DatabaseOptions
@@ -33,6 +33,8 @@ class Condition:
     """Which rows are compared: those with these texts in these columns (as they are read)."""
 
     equal: tuple[tuple[str, str], ...] = ()
+    keys: tuple[str, ...] = ()
+    """Canonical keys; empty: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class TableWork:
     """What is read of a database; a condition of its own is not looked at again."""
     identity: tuple[object, ...] = ()
     """Of the files that are read."""
+    last: Mapping[str, Any] = field(default_factory=dict)
+    """What the state says of the table."""
 
 
 class SplitWork(NamedTuple):

@@ -1,0 +1,83 @@
+"""``xds-publisher migrate``: rows of compared tables are published as new."""
+
+# ruff: noqa: PLC0415 - --help answers at once
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from publisher.commands.parameters import Moment
+from publisher.commands.showing import show
+
+
+@click.command()
+@click.option(
+    "-c",
+    "--config",
+    metavar="JOB.toml",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Job file.",
+)
+@click.option("--source", "name", metavar="NAME", help="Tables of this source only.")
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="[SCHEMA.]NAME",
+    help="This table; may be given again.  By default all.",
+)
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    help="The row with this key, as idu=4711; may be given again.",
+)
+@click.option(
+    "--where",
+    "conditions",
+    multiple=True,
+    metavar="COLUMN=VALUE",
+    help="Rows with this text in this column; may be given again, then all must hold.",
+)
+@click.option("--now", type=Moment(), help="Sets the clock.")
+@click.option(
+    "--journal",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Directory of the job's journals.",
+)
+@click.option("--json", "json_", is_flag=True, help="Print the report as JSON.")
+def migrate(
+    config: Path,
+    name: str | None,
+    tables: tuple[str, ...],
+    keys: tuple[str, ...],
+    conditions: tuple[str, ...],
+    now: datetime | None,
+    journal: Path | None,
+    json_: bool,
+) -> None:
+    """Publish rows of compared tables as new, whatever is known of them.
+
+    Each is an <add>, and is known from then on.  Rows that are not migrated stay as they were.  Cut short,
+    the same migration goes on.
+    """
+    from publisher import output
+    from publisher.job_file import Overrides, load
+    from publisher.migrating import migrate as migrated
+    from publisher.sources.triggerless.planning import Migration
+
+    pairs = [condition.partition("=")[::2] for condition in conditions]
+    if not all(column for column, _ in pairs) or not all("=" in text for text in conditions):
+        raise click.UsageError("--where: write COLUMN=VALUE")
+    settings = load(config, Overrides(journal=journal)).for_publish()
+    with output.progress() as progress:
+        report = migrated(
+            settings, Migration(tables, tuple(pairs), keys), name, now=now, progress=progress
+        )
+    show(report, json_, settings.allowed_rejects(0))

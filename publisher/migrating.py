@@ -1,0 +1,89 @@
+"""Migration: rows of compared tables are published as new, as a first comparison does it with all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from publisher.errors import UsageError
+from publisher.journal.report import RunReport, nothing_read
+from publisher.publishing import Publishing, with_notes
+from publisher.settings import Settings, SourceSettings
+from publisher.sources import snapshots
+from publisher.sources.triggerless.inputs import by_table
+from publisher.sources.triggerless.planning import Migration
+from publisher.spark.engine import Engine, Progress
+
+RESUMED = "that was this migration: nothing more is sent; start it again to migrate anew"
+
+
+def migrate(
+    settings: Settings,
+    migration: Migration,
+    name: str | None = None,
+    *,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+) -> RunReport:
+    """Publishes rows as new, of the source ``name`` or of all that compare tables.
+
+    What an earlier start has planned and not sent is sent first; where that was this migration, that is
+    all.
+
+    Raises:
+        SettingsError: The job file lacks something that publishing needs.
+        PublisherError: See ``errors``.
+    """
+    settings = settings.for_publish()
+    sources = _sources(settings, migration, name)
+    with Engine(settings.spark) as engine:
+        engine.warm_up()
+        with Publishing(settings, engine, progress) as job:
+            resumed = job.has_unsent(migration)
+            notes = job.finish()
+            if resumed:
+                return with_notes(nothing_read(settings.name), [*notes, RESUMED])
+            report = job.migrate(sources, migration, now)
+            job.expire()
+    return with_notes(report, notes)
+
+
+def _sources(settings: Settings, migration: Migration, name: str | None) -> list[SourceSettings]:
+    """The sources, with the tables that are migrated."""
+    compared = [source for source in settings.sources if source.compared is not None]
+    chosen = [source for source in compared if name in (None, source.name)]
+    if not chosen:
+        there = ", ".join(source.name for source in compared) or "none"
+        raise UsageError(
+            f"job {settings.name} has no source{f' {name}' if name else ''} that compares tables; there"
+            f" are: {there}"
+        )
+    found = [_narrowed(source, migration) for source in chosen]
+    left = [source for source in found if source.reads]
+    if not left:
+        raise UsageError(f"no source compares a table {', '.join(migration.tables)}: mend --table")
+    return left
+
+
+def _narrowed(source: SourceSettings, migration: Migration) -> SourceSettings:
+    options = source.compared
+    assert options is not None
+    wanted = {table.casefold() for table in migration.tables}
+
+    def asked(table: str) -> bool:
+        return not wanted or table.casefold() in wanted
+
+    if not source.snapshots:
+        return replace(
+            source, options=replace(options, tables=tuple(filter(asked, options.tables)))
+        )
+    found: dict[str, list[Path]] = by_table(
+        [path.absolute() for path in snapshots.files(source.snapshots)], options
+    )
+    chosen = {table: files for table, files in found.items() if asked(table) and files}
+    return replace(
+        source,
+        snapshots=tuple(path for files in chosen.values() for path in files),
+        options=replace(options, tables=tuple(chosen) if options.tables else ()),
+    )
