@@ -19,7 +19,7 @@ from publisher.journal.lane import LaneResult
 from publisher.journal.manifest import DOCUMENT_STAGING, FileEntry, Journal, Manifest, SourceEntry
 from publisher.journal.report import RunReport, conserve, report_of
 from publisher.settings import Settings, SourceSettings
-from publisher.sources.contract import KeepsState, Kept, Source
+from publisher.sources.contract import KeepsState, Kept, LeavesState, Source
 from publisher.sources.snapshots import Split
 from publisher.sources.triggerless.planning import Given, Migration
 from publisher.sources.triggerless.source import Triggerless
@@ -140,6 +140,7 @@ def plan(
         read = {source.name: _files_of(source) for source in order.settings.sources}
         order.journal.begin(order.directory)
         work = surveyed(_work(order, engine, stack), engine.survey)
+        _leave_states(order, work)
         results = engine.plan(
             work,
             staging=order.journal.staging,
@@ -238,6 +239,14 @@ def _splits_of(order: Order, source: SourceSettings, reader: Source) -> tuple[Sp
     if kept is None or not isinstance(reader, KeepsState):
         return tuple(reader.splits(source.snapshots, order.splits))
     return tuple(reader.continued(source.snapshots, order.splits, kept))
+
+
+def _leave_states(order: Order, work: Work) -> None:
+    """What sources found in their surveys, for the next run."""
+    for source in work.sources:
+        kept = order.kept(source.name)
+        if kept is not None and source.splits and isinstance(source.source, LeavesState):
+            source.source.leave([s for s in source.splits if isinstance(s, Split)], kept.after)
 
 
 def _files_of(source: SourceSettings) -> tuple[FileEntry, ...]:

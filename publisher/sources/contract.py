@@ -127,7 +127,15 @@ class Surveyed(Protocol):
         Raises ``FatalError`` where the file has changed or is damaged."""
 
     def resolved(self, facts: Iterable[pa.RecordBatch]) -> Source:
-        """The source that knows what the facts of all splits mean; goes to tasks."""
+        """The source that knows what the facts of all splits, in their order, mean; goes to tasks."""
+
+
+@runtime_checkable
+class LeavesState(Protocol):
+    """What a surveyed source is besides where what it found is to be known to the next run."""
+
+    def leave(self, splits: Sequence[Split], folder: Path) -> None:
+        """Writes it into the folder (``Kept.after``); called after the survey, while the run plans."""
 
 
 @runtime_checkable

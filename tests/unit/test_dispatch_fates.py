@@ -19,9 +19,9 @@ from publisher.sources.dispatch_queue.fates import (
     PUBLISH,
     REJECT,
     Fates,
-    fates_of,
 )
 from publisher.sources.dispatch_queue.operations import CLOSING, COMMIT, OPERATION, ROLLBACK
+from publisher.sources.dispatch_queue.resolving import fates_of
 from publisher.sources.dispatch_queue.transactions import LIST_A, LIST_B, Seen, facts_of
 
 NODES = ("A", "B")
@@ -168,7 +168,7 @@ def test_ranks_follow_the_commits_then_the_addresses(
     chance.shuffle(made)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(transactions, "CHUNK", chunk)
-        patched.setattr("publisher.sources.dispatch_queue.fates.CHUNK", chunk)
+        patched.setattr("publisher.sources.dispatch_queue.resolving.CHUNK", chunk)
         cut = chance.randrange(len(made) + 1)
         fates = resolved([made[:cut], made[cut:]])
     for node in (0, 1):

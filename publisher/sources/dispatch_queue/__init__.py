@@ -6,7 +6,8 @@
 ``layout``       the row of the queue, declared; ``image``: the row image in it
 ``file_form``    whole files: stride, parts, where to cut; ``rows``, ``text``: rows as columns
 ``operations``   rows to operations; ``copies``: which of them count
-``transactions`` what parts say of transactions; ``fates``: what becomes of these
+``transactions`` what parts say of transactions; ``resolving``: what follows from it, ``fates``
+``kept``         what a run leaves for the next one
 ``images``       row images to text; ``values``: numbers, dates; ``decoding``: images by table
 ``meaning``      operations to records; ``changes``: to changes; ``names``: tables and keys
 ``times``        OPER_DATE; ``showing``: operations as JSON

@@ -11,7 +11,7 @@ import pyarrow as pa
 from publisher.change import Outcome, Reason
 from publisher.sources.dispatch_queue.changes import Changes
 from publisher.sources.dispatch_queue.decoding import BLOCK, Decoded, decoded
-from publisher.sources.dispatch_queue.fates import DROP, HOLD, OPEN, PUBLISH, Fates
+from publisher.sources.dispatch_queue.fates import DONE, DROP, HOLD, OPEN, PUBLISH, Fates
 from publisher.sources.dispatch_queue.names import AllNames
 from publisher.sources.dispatch_queue.operations import (
     ALONE,
@@ -49,6 +49,9 @@ _NOT_CHOSEN = _Preset(
     Outcome.IGNORED,
     Reason.NOT_CHOSEN,
     "another database or destination than those of the settings (nodes, destination)",
+)
+_DONE = _Preset(
+    Outcome.IGNORED, Reason.DUPLICATE, "an earlier run has read this transaction to its end"
 )
 _COPIED = _Preset(
     Outcome.IGNORED, Reason.DUPLICATE, "the same operation stands there for another destination"
@@ -190,14 +193,11 @@ class Meaning:
     def _end(self, number: int) -> _Preset:
         """Why an operation gives no change."""
         made, counted = self.operations, int(self.operations.counted[number])
-        if counted == EXCLUDED:
-            chosen = (
-                "another database or destination than those of the settings (nodes, destination)"
-            )
-            return _Preset(Outcome.IGNORED, Reason.NOT_CHOSEN, chosen)
+        fate, span = int(self._fate[number]), int(self._span[number])
+        if counted == EXCLUDED or fate == DONE:
+            return _NOT_CHOSEN if counted == EXCLUDED else _DONE
         if made.kind[number] != OPERATION:
             return self._end_of_mark(number)
-        fate, span = int(self._fate[number]), int(self._span[number])
         if fate == DROP:
             mark = address_text(int(self.fates.marks[span]))
             return _Preset(Outcome.IGNORED, Reason.ROLLBACK, f"ROLLBACK at {mark}")

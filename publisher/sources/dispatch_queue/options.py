@@ -158,6 +158,9 @@ class Options:
     """What the operations on a BLOB give: type 8 of its column, or nothing."""
     blob_columns: Literal["omit", "bytes"] = "omit"
     """What a BLOB column of a row image gives: nothing, it is a reference; or its bytes."""
+    remember: Annotated[int, Ge(1), Le(100_000_000)] = 1_000_000
+    """Transactions of each database that ``publish`` remembers, so that an export that overlaps an
+    earlier one publishes nothing twice."""
     schema: str | None = None
     """Schema of tables that the settings name without one."""
     identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN

@@ -14,10 +14,11 @@ from publisher.catalogue import Table
 from publisher.change import Position
 from publisher.errors import FatalError, InternalError, UsageError
 from publisher.sources import snapshots
-from publisher.sources.contract import Context
+from publisher.sources.contract import Context, Kept
+from publisher.sources.dispatch_queue import kept as kept_rows
 from publisher.sources.dispatch_queue import text
 from publisher.sources.dispatch_queue.copies import collapse, leave_out
-from publisher.sources.dispatch_queue.fates import Fates, fates_of
+from publisher.sources.dispatch_queue.fates import Fates
 from publisher.sources.dispatch_queue.file_form import (
     LIST_A_ONLY,
     FileForm,
@@ -33,11 +34,13 @@ from publisher.sources.dispatch_queue.meaning import NO_ROW, Meaning, faults_of
 from publisher.sources.dispatch_queue.names import AllNames
 from publisher.sources.dispatch_queue.operations import (
     ALONE,
+    EXCLUDED,
     OPERATION,
     Operations,
     operations_of,
 )
 from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.resolving import fates_of
 from publisher.sources.dispatch_queue.rows import Rows, binary_rows, whole_rows
 from publisher.sources.dispatch_queue.showing import raw_of
 from publisher.sources.dispatch_queue.transactions import (
@@ -120,8 +123,35 @@ class DispatchQueue:
             start = first * stride
             yield Split(path, form.text, start, stop, first + 1, stop - start, size)
 
+    def continued(
+        self, paths: Sequence[str | os.PathLike[str]], wanted: int, kept: Kept
+    ) -> list[Split]:
+        """As ``splits``, after what the last run has left."""
+        before = kept_rows.splits_of(kept.before) if kept.before is not None else []
+        return [*before, *self.splits(paths, wanted)]
+
+    def leave(self, splits: Sequence[Split], folder: Path) -> None:
+        """Keeps the rows of open transactions, and which transactions are done with."""
+        assert self.fates is not None  # the survey is over
+        folder.mkdir(parents=True)
+        marks = [split for split in splits if file_form(split.kind).layout == "marks"]
+        kept_rows.keep_marks(folder, marks[0] if marks else None, self.fates, self.options.remember)
+        with kept_rows.Keeper(folder) as keeper:
+            for number in self.fates.open_parts:
+                self._keep_open(splits[number], keeper)
+
+    def _keep_open(self, split: Split, keeper: kept_rows.Keeper) -> None:
+        assert self.fates is not None
+        made = self._operations(split)
+        span = self.fates.span(made.rows.nodes, made.node, made.column("TRANSACT_ID"), made.address)
+        open_ = (span < 0) & (made.kind == OPERATION) & (made.counted != EXCLUDED)
+        places = [row for number in np.flatnonzero(open_).tolist() for row in made.rows_of(number)]
+        keeper.keep(made.rows, np.array(places, np.int64), made.reading)
+
     def survey(self, split: Split, ctx: Context) -> pa.RecordBatch:
         """What a part says of the transactions in it."""
+        if file_form(split.kind).layout == "marks":
+            return kept_rows.facts_of_marks(split)
         operations = self._operations(split)
         faults = faults_of(operations, AllNames(self.options, ctx.catalogue))
         chosen = np.flatnonzero(operations.counted == ALONE)
@@ -161,6 +191,10 @@ class DispatchQueue:
     def _rows(self, split: Split, form: FileForm) -> Rows:
         if form.layout == "text":
             return text.rows(split, self.options, self.snapshot)
+        if form.layout == "kept":
+            return kept_rows.rows_of(split)
+        if form.layout == "marks":
+            return kept_rows.no_rows()
         data = _mapped(split.path, split.length)
         return binary_rows(data, split.start, split.stop, form.stride, self.options, split.first)
 

@@ -23,6 +23,10 @@ Mask = npt.NDArray[np.bool_]
 CHUNK = 4096
 """Operations that one fact speaks of, at most: what a rank may be wrong by."""
 
+SEEN, FLOOR = 4, 5
+"""Kinds of facts beside those of operations and marks: a mark that an earlier run has read, and the
+address up to which it is not known any more what earlier runs have read."""
+
 LIST_A, LIST_B = 1, 2
 """What speaks for a list of TYP: codes 7 to 10, or 4 with data."""
 

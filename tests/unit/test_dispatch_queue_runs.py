@@ -1,0 +1,154 @@
+"""Queues from run to run: what is open goes on, and nothing is published twice.  Without Spark."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from publisher import publishing
+from publisher.job_file import load
+from publisher.journal.report import RunReport
+from tests.unit.dispatch_queue_files import BIG, Queue, Row, binary, delimited, image, jack
+from tests.unit.local_engine import LocalEngine
+
+JOB = """\
+[job]
+reject_budget = "unlimited"
+[[sources]]
+format = "dispatch-queue"
+snapshots = ["in"]
+null_mode = "byte_before"
+null_flag = 1
+image_charset = "cp866"
+{more}
+[[sources.tables]]
+number = 7
+name = "usr"
+columns = ["idu INTEGER", "fname CHAR(8)", "lname VARCHAR(12)", "photo BLOB(24)", "note CHAR(4)"]
+key = ["idu"]
+[[sources.tables]]
+number = 8
+name = "big"
+columns = ["id BIGINT", "a CHAR(2000)", "b CHAR(3000)"]
+key = ["id"]
+[dispatch]
+path = "out"
+[run]
+lanes = 1
+"""
+INSERT, COMMIT, ROLLBACK = 2, 4, 10
+
+
+@pytest.fixture(autouse=True)
+def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
+
+
+class Job:
+    """A job in a folder, and the exports that are put there."""
+
+    def __init__(self, base: Path, more: str = "") -> None:
+        self.base = base
+        (base / "in").mkdir()
+        (base / "job.toml").write_text(JOB.format(more=more))
+
+    def publish(self, name: str, *rows: Row, text: bool = False) -> RunReport:
+        """A run after one more export."""
+        path = self.base / "in" / name
+        if text:
+            path.write_text(delimited(rows))
+        else:
+            path.write_bytes(binary(rows))
+        return publishing.publish(load(self.base / "job.toml"))
+
+    def keys(self) -> list[str]:
+        """The keys of all documents, in the order in which they went out."""
+        found = []
+        for part in sorted((self.base / "out" / "runs").rglob("part-*.xds")):
+            found += re.findall(r"<association>(\w+=\d+)", part.read_text())
+        return found
+
+
+def reasons(report: RunReport) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for by_reason in report.reasons.values():
+        for reason, count in by_reason.items():
+            found[reason] = found.get(reason, 0) + count
+    return found
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_an_open_transaction_goes_on_in_a_later_run(text: bool, tmp_path: Path) -> None:
+    job, queue = Job(tmp_path), Queue()
+    big = image(BIG, [3, "x" * 1999, "Ж"])
+    name = "{}.csv" if text else "{}.dat"
+    first = [
+        queue.row(INSERT, jack(1), TRANSACT_ID=1),
+        *queue.rows(INSERT, big, TRANSACT_ID=1, TABNUM_SRC=8),
+        queue.row(INSERT, jack(2), TRANSACT_ID=2),
+        queue.row(COMMIT, TRANSACT_ID=2),
+    ]
+    job.publish(name.format(1), *first, text=text)
+    assert job.keys() == ["idu=2"]
+    job.publish(name.format(2), queue.row(INSERT, jack(4), TRANSACT_ID=1), text=text)
+    assert job.keys() == ["idu=2"]
+    report = job.publish(name.format(3), queue.row(COMMIT, TRANSACT_ID=1), text=text)
+    assert job.keys() == ["idu=2", "idu=1", "id=3", "idu=4"]
+    assert report.outcomes["published"] == 4
+    assert job.publish(name.format(4), queue.row(COMMIT, TRANSACT_ID=9), text=text).documents == 0
+
+
+def test_an_export_that_overlaps_publishes_nothing_twice(tmp_path: Path) -> None:
+    job, queue = Job(tmp_path), Queue()
+    first = [
+        queue.row(INSERT, jack(1), TRANSACT_ID=1),
+        queue.row(INSERT, jack(2), TRANSACT_ID=2),
+        queue.row(COMMIT, TRANSACT_ID=1),
+        queue.row(INSERT, jack(3), TRANSACT_ID=3),
+        queue.row(ROLLBACK, TRANSACT_ID=3),
+        queue.row(INSERT, jack(4)[:-1], TRANSACT_ID=4),
+        queue.row(COMMIT, TRANSACT_ID=4),
+    ]
+    job.publish("1.dat", *first)
+    assert job.keys() == ["idu=1"]
+    more = [queue.row(COMMIT, TRANSACT_ID=2), queue.row(INSERT, jack(5), TRANSACT_ID=5)]
+    second = job.publish("2.dat", *first, *more)
+    assert job.keys() == ["idu=1", "idu=2"]
+    # the transactions 1, 3 and 4 with their ends, and the held row, which is in the export again
+    assert reasons(second) == {"duplicate": 7, "commit": 1, "open-transaction": 1}
+    third = job.publish("3.dat", *first[2:], *more, queue.row(COMMIT, TRANSACT_ID=5))
+    assert job.keys() == ["idu=1", "idu=2", "idu=5"]
+    assert third.documents == 1
+
+
+def test_rows_that_stay_open_are_kept_once(tmp_path: Path) -> None:
+    job, queue = Job(tmp_path), Queue()
+    rows = [queue.row(INSERT, jack(1)), queue.row(INSERT, jack(2))]
+    for number in range(3):
+        report = job.publish(f"{number}.dat", *rows)
+        assert report.outcomes["held"] == (2 if number == 0 else 4)
+    assert job.publish("4.dat", queue.row(COMMIT)).documents == 2
+    assert job.keys() == ["idu=1", "idu=2"]
+
+
+def test_a_commit_that_comes_late_is_published(tmp_path: Path) -> None:
+    job, queue = Job(tmp_path), Queue()
+    one = [queue.row(INSERT, jack(1), TRANSACT_ID=1), queue.row(COMMIT, TRANSACT_ID=1)]
+    two = [queue.row(INSERT, jack(2), TRANSACT_ID=2), queue.row(COMMIT, TRANSACT_ID=2)]
+    job.publish("1.dat", *two)
+    job.publish("2.dat", *one)
+    assert job.keys() == ["idu=2", "idu=1"]
+
+
+def test_what_is_not_remembered_is_not_published_again(tmp_path: Path) -> None:
+    job, queue = Job(tmp_path, "remember = 2"), Queue()
+    rows = []
+    for number in range(1, 5):
+        rows.append(queue.row(INSERT, jack(number), TRANSACT_ID=number))
+        rows.append(queue.row(COMMIT, TRANSACT_ID=number))
+    job.publish("1.dat", *rows)
+    again = job.publish("2.dat", *rows)
+    assert job.keys() == ["idu=1", "idu=2", "idu=3", "idu=4"]
+    assert reasons(again) == {"held-back": 2, "commit": 2, "duplicate": 4}
