@@ -1,4 +1,5 @@
-"""``./run demo [DIRECTORY]``: makes the company, publishes its event log, shows what came out."""
+"""``./run demo [DIRECTORY]``: makes the company, publishes its event log and what other systems recorded
+of the same rows, shows what came out."""
 
 from __future__ import annotations
 
@@ -8,24 +9,35 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from rich.console import Console
 
+from publisher.demo.compare import lines
+from publisher.demo.consumer import agreed_rows
 from publisher.demo.database import write_database, write_snapshot
+from publisher.demo.recorded import Recorded, write_recordings
+from publisher.demo.recordings import recordings
 from publisher.demo.show import differences, print_counts, print_documents, sample_documents
+from publisher.demo.side_by_side import print_change, print_lines, print_sources
 from publisher.demo.story import NOW, PROCESSED, Story, tell
 from publisher.errors import InternalError, PublisherError, UsageError
+from publisher.job_file import load
 from publisher.resources import resource
 
 DATABASE = "company.sqlite"
 SNAPSHOT = "event-log.csv"
 JOB = "demo.toml"
+RECORDED = "recorded"
 MADE_BY_DEMO = (DATABASE, SNAPSHOT, JOB)
 
 
-@click.command(help="Makes a small company with its event log in DIRECTORY and publishes it.")
+@click.command(
+    help="Makes a small company in DIRECTORY, with its event log and other systems' records of it, and"
+    " publishes them."
+)
 @click.argument("directory", type=click.Path(path_type=Path), default=Path("demo-output"))
 def main(directory: Path) -> None:
     """Exit code 0 only if the run gave exactly what the demo's own bookkeeping says."""
@@ -41,20 +53,16 @@ def demo(console: Console, directory: Path) -> None:
     """The whole tour.  Raises ``InternalError`` where the counts are not those expected."""
     start = time.perf_counter()
     story = tell()
-    prepare(directory, story)
-    console.print(
-        f"{directory / DATABASE}: {len(story.company.employees):,} employees, "
-        f"{len(story.events):,} rows in event_log, {len(story.events) - PROCESSED:,} of them new. "
-        "Publishing ...\n",
-        soft_wrap=True,
-    )
+    sources = prepare(directory, story)
+    print_beginning(console, directory, story)
     report = publish(directory)
-    wrong = differences(story.counts(live=True), report)
+    wrong = differences({source.name: source.counts for source in sources}, report)
     if wrong:
         raise InternalError("the run did not give what it must: " + "; ".join(wrong))
     target, journal = Path(str(report["target"])), Path(str(report["journal"]))
     print_documents(console, sample_documents(target))
     print_counts(console, story.counts(live=True))
+    print_recordings(console, story, sources, (journal, target))
     console.print(f"\n{report['documents']:,} documents in {_shown(target)}", soft_wrap=True)
     seconds = time.perf_counter() - start
     console.print(
@@ -63,8 +71,40 @@ def demo(console: Console, directory: Path) -> None:
     print_next(console, directory, target, journal, story)
 
 
-def prepare(directory: Path, story: Story) -> None:
-    """A fresh directory with database, snapshot and job file.
+def print_beginning(console: Console, directory: Path, story: Story) -> None:
+    """What there is to be published."""
+    console.print(
+        f"{directory / DATABASE}: {len(story.company.employees):,} employees, "
+        f"{len(story.events):,} rows in event_log, {len(story.events) - PROCESSED:,} of them new.\n"
+        f"{directory / RECORDED}: the last day of the same tables, {len(story.acts):,} transactions, "
+        "as other systems record it. Publishing ...\n",
+        soft_wrap=True,
+    )
+
+
+def print_recordings(
+    console: Console, story: Story, sources: Sequence[Recorded], run: tuple[Path, Path]
+) -> None:
+    """The sources side by side.  Raises ``InternalError`` where they tell another story."""
+    journal, target = run
+    recorded = recordings(journal, target, load(target.parents[2] / JOB).run.lanes, story.acts)
+    print_sources(console, sources)
+    users = [number for number, act in enumerate(story.acts) if act.row[0] == "usr"]
+    jack = [system[users[1]] for system in recorded]
+    print_change(console, "User 1, Jack Frost, becomes John Doe", sources, jack)
+    rest = [number for number in range(len(story.acts)) if number not in users]
+    acts = [story.acts[number] for number in rest]
+    told = [[system[number] for number in rest] for system in recorded]
+    print_lines(console, sources, lines(acts, told))
+    console.print(
+        "Applied one after the other they agree on every value that more than one of them has said, "
+        f"in {agreed_rows(acts, told):,} rows."
+    )
+
+
+def prepare(directory: Path, story: Story) -> list[Recorded]:
+    """A fresh directory with database, snapshot, job file and what other systems recorded; gives the
+    sources of the job.
 
     Raises ``UsageError`` where something else than an earlier demo is in the way.
     """
@@ -78,6 +118,7 @@ def prepare(directory: Path, story: Story) -> None:
     write_database(directory / DATABASE, story.company, story.events)
     write_snapshot(directory / SNAPSHOT, story.events)
     shutil.copyfile(resource("conf/demo.toml"), directory / JOB)
+    return write_recordings(directory / JOB, story)
 
 
 def publish(directory: Path) -> dict[str, object]:
@@ -105,7 +146,12 @@ def print_next(
         "Are all documents valid?": f"validate {_shown(target)}/part-*.xds",
         "The same from a snapshot of the log:": (
             f"replay {directory / SNAPSHOT} --to {directory / 'replayed'} "
-            f"-c {directory / JOB} --now {NOW}"
+            f"-c {directory / JOB} --format event-log --now {NOW}"
+        ),
+        "One user, as each system has told it:": f"{told} idu=1,table=usr,schema=indirect",
+        "What is in an extraction file?": (
+            f"inspect {directory / RECORDED / 'people.dat'} --format linkexpress "
+            f"-c {directory / JOB} | head -3"
         ),
     }
     console.print("\n[bold]What to type next")

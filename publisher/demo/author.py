@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
+from publisher.demo.acts import Act, act_of
 from publisher.demo.episodes import (
     ARRIVALS,
     CHANGES,
     PLAIN_CHANGES,
     Episode,
     delete_row,
+    insert_fields,
     replace_fields,
 )
 from publisher.demo.log import Event, Subject, Trigger
@@ -39,6 +41,9 @@ class Author:
 
     def __init__(self, random: Random, company: Company, people: int) -> None:
         self.company = company
+        self.acts: list[Act] = []
+        """What was done to rows, in the order of inventing; of events that fill up nothing."""
+        self._act: Act | None = None
         self._random = random
         self._next_number = people + 1
         self._written = 0
@@ -66,10 +71,12 @@ class Author:
             special = next(specials, None) if self._written >= due else None
             if special is not None:
                 due += every
+            self._act = None
             episode = special or self._random.choices(kinds, weights)[0]()
             if self._written + len(episode) > end:
-                episode = self._filler(end - self._written)
+                self._act, episode = None, self._filler(end - self._written)
             self._written += len(episode)
+            self.acts += filter(None, [self._act])
             yield episode
 
     def exists(self, subject: Subject) -> bool:
@@ -90,7 +97,7 @@ class Author:
         return [replace_fields(self._employee(self._somebody()))[0] for _ in range(rows)]
 
     def _change(self) -> list[Event]:
-        return self._chosen(CHANGES)(self._employee(self._somebody()))
+        return self._played(self._chosen(CHANGES), self._employee(self._somebody()))
 
     def _arrival(self) -> list[Event]:
         """Somebody new, or somebody who left long ago."""
@@ -98,14 +105,14 @@ class Author:
         if back is None:
             back, self._next_number = self._next_number, self._next_number + 1
         self.company.employees[back] = employee(self._random)
-        return self._chosen(ARRIVALS)(self._employee(back))
+        return self._played(self._chosen(ARRIVALS), self._employee(back, new=True))
 
     def _returns(self) -> bool:
         return bool(self._gone) and self._rested(Subject("employee", self._gone[0]))
 
     def _leaving(self) -> list[Event]:
         number = self._somebody(leaving=True)
-        episode = delete_row(self._employee(number))
+        episode = self._played(delete_row, self._employee(number))
         del self.company.employees[number]
         self._gone.append(number)
         return episode
@@ -118,10 +125,10 @@ class Author:
             if (group, number) in members and self._rested(Subject("membership", number, group)):
                 break
         if self._random.random() < 1 / 6:
-            episode = delete_row(self._member(group, number))
+            episode = self._played(delete_row, self._member(group, number))
             del members[group, number]
             return episode
-        return self._chosen(PLAIN_CHANGES)(self._member(group, number))
+        return self._played(self._chosen(PLAIN_CHANGES), self._member(group, number))
 
     def _new_membership(self) -> list[Event]:
         members = self.company.memberships
@@ -132,8 +139,7 @@ class Author:
                 break
         members[group, number] = membership(self._random)
         self._members.append((group, number))
-        trigger = self._member(group, number)
-        return [trigger.field(1, name) for name in MEMBERSHIP_COLUMNS]
+        return self._played(insert_fields, self._member(group, number, new=True))
 
     def _view(self) -> list[Event]:
         while True:
@@ -143,10 +149,15 @@ class Author:
                 break
         row = self.company.employees[number]
         trigger = self._trigger(subject, view_key(number), row, VIEW_COLUMNS)
-        return self._chosen(PLAIN_CHANGES)(trigger)
+        return self._played(self._chosen(PLAIN_CHANGES), trigger)
 
     def _excluded(self) -> list[Event]:
         return [excluded_event(self._written)]
+
+    def _played(self, episode: Episode, trigger: Trigger) -> list[Event]:
+        events = episode(trigger)
+        self._act = act_of(trigger, events)
+        return events
 
     def _chosen(self, episodes: dict[Episode, int]) -> Episode:
         return self._random.choices(list(episodes), list(episodes.values()))[0]
@@ -165,17 +176,19 @@ class Author:
         last = self._touched.get(subject)
         return last is None or self._written - last > APART
 
-    def _employee(self, number: int) -> Trigger:
+    def _employee(self, number: int, *, new: bool = False) -> Trigger:
         row = self.company.employees[number]
-        return self._trigger(
-            Subject("employee", number), employee_key(number), row, EMPLOYEE_COLUMNS
-        )
+        subject = Subject("employee", number)
+        return self._trigger(subject, employee_key(number), row, EMPLOYEE_COLUMNS, new=new)
 
-    def _member(self, group: str, number: int) -> Trigger:
+    def _member(self, group: str, number: int, *, new: bool = False) -> Trigger:
         row = self.company.memberships[group, number]
         key = membership_key(group, number)
-        return self._trigger(Subject("membership", number, group), key, row, MEMBERSHIP_COLUMNS)
+        subject = Subject("membership", number, group)
+        return self._trigger(subject, key, row, MEMBERSHIP_COLUMNS, new=new)
 
-    def _trigger(self, subject: Subject, key: str, row: Row, columns: tuple[str, ...]) -> Trigger:
+    def _trigger(
+        self, subject: Subject, key: str, row: Row, columns: tuple[str, ...], *, new: bool = False
+    ) -> Trigger:
         self._touched[subject] = self._written
-        return Trigger(self._random, subject, key, row, columns)
+        return Trigger(self._random, subject, key, row, columns, new)

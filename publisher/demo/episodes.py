@@ -124,6 +124,7 @@ def nothing_new(t: Trigger) -> list[Event]:
     t.row["photo"] = None
     event = t.field(3, "photo")
     t.row["photo"] = None
+    t.as_before()
     event.event_type, event.old_value, event.new_value = 2, None, None
     return [event.must(Outcome.IGNORED, Reason.NOTHING_TO_PUBLISH)]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from publisher.change import PER_FIELD_LOGGED, QUERY_BACK, Outcome, Reason
 from publisher.demo.people import Row, column_value, log_text
@@ -53,6 +53,10 @@ class Event:
         return self
 
 
+Versions: TypeAlias = list[tuple[Row | None, Row | None]]
+"""A row before and after each statement; ``None`` where there is none."""
+
+
 @dataclass(slots=True)
 class Trigger:
     """Writes the events of one object as the triggers of a database do, and changes the row."""
@@ -62,6 +66,26 @@ class Trigger:
     key: str
     row: Row
     columns: tuple[str, ...]
+    new: bool = False
+    """Whether the row was not there before."""
+    _versions: Versions = field(default_factory=list)
+    _known: Row | None = None
+    """The row after the last statement."""
+    _gone: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.new:
+            self.as_before()
+
+    def as_before(self) -> None:
+        """What is in the row now has been there before."""
+        self._known = dict(self.row)
+
+    def versions(self) -> Versions:
+        """What happened to the row itself: between two deletes all changes are one statement."""
+        if not self._gone:
+            self._stated()
+        return self._versions
 
     def field(self, event_type: int, column: str) -> Event:
         """An event of one column; types 2, 3 and 8 give it a new value."""
@@ -95,7 +119,17 @@ class Trigger:
             pass  # a trigger that fires has something to tell
         self.row[column] = new
 
+    def _stated(self) -> None:
+        if self._known != self.row:
+            self._versions.append((self._known, dict(self.row)))
+            self.as_before()
+
     def _event(self, event_type: int, column: str | None) -> Event:
+        self._gone = event_type == 4
+        if self._gone:
+            self._stated()
+            self._versions.append((self._known, None))
+            self._known = None
         return Event(
             record_id=0,
             table_key=self.key,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from publisher.change import Outcome, Reason
+from publisher.demo.acts import USR_COLUMNS, Act, RowChange
 from publisher.demo.log import Event
+from publisher.demo.people import Row
 
 USERS: dict[int, tuple[str, str, bytes | None]] = {
     1: ("John", "Doe", b"\xbb\xbb"),
@@ -35,6 +37,28 @@ def user_stories() -> list[Event]:
         ),
         _user(6, "idu= 04", None, None, None),
     ]
+
+
+def user_acts(events: Sequence[Event]) -> list[Act]:
+    """What happened to the rows of ``user_stories``; the log has not said all of it."""
+    jack, john = _row("Jack", "Frost", b"\xaa\xaa"), _row(*USERS[1])
+    nora, ann, ivan = _row("Nora", "Rime", None), _row("Ann", "Hoar", None), _row(*USERS[4])
+    told: list[tuple[int, int, int, Row | None, Row | None]] = [
+        (0, 3, 1, None, jack),
+        (3, 6, 1, jack, john),
+        (6, 8, 2, None, nora),
+        (8, 9, 2, nora, None),
+        (9, 11, 3, ann, _row(*USERS[3])),
+        (11, 13, 4, {**ivan, "lname": "Frost"}, ivan),
+    ]
+    return [
+        Act((RowChange("usr", (number,), before, after),), events[first:end])
+        for first, end, number, before, after in told
+    ]
+
+
+def _row(*values: str | bytes | None) -> Row:
+    return dict(zip(USR_COLUMNS, values, strict=True))
 
 
 SUPERSEDED_USER = 9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from publisher.change import Outcome
+from publisher.change import Outcome, Reason
 from publisher.demo.story import Counts
 
 SAMPLES = {
@@ -53,9 +54,14 @@ def print_documents(console: Console, documents: Mapping[str, str]) -> None:
         console.print(Syntax(documents[kind], "xml", background_color="default", word_wrap=True))
 
 
-def differences(expected: Counts, report: Mapping[str, object]) -> list[str]:
-    """Where the counts of a run are not those expected, one line each."""
-    wanted = flat_counts(expected)
+def differences(expected: Mapping[str, Counts], report: Mapping[str, object]) -> list[str]:
+    """Where the counts of a run are not those expected of its sources, one line each."""
+    everything: Counter[tuple[Outcome, Reason | None]] = Counter()
+    wanted: dict[str, int] = {}
+    for name, counts in expected.items():
+        everything.update(counts)
+        wanted |= {f"{name}: {key}": n for key, n in flat_counts(counts).items() if "/" not in key}
+    wanted |= flat_counts(everything)
     found = _flat_report(report)
     return [
         f"{name}: {found.get(name, 0)}, expected {wanted.get(name, 0)}"
@@ -81,13 +87,16 @@ def _flat_report(report: Mapping[str, object]) -> dict[str, int]:
     flat: dict[str, int] = dict(loaded["outcomes"]) | {"read": loaded["read"]}
     for outcome, reasons in loaded["reasons"].items():
         flat |= {f"{outcome}/{reason}": count for reason, count in reasons.items()}
+    for source in loaded["sources"]:
+        own = source["outcomes"] | {"read": source["read"]}
+        flat |= {f"{source['name']}: {key}": count for key, count in own.items()}
     return flat
 
 
 def print_counts(console: Console, expected: Counts) -> None:
     """The five outcomes and their reasons; they add up to the records read."""
     flat = flat_counts(expected)
-    table = Table(title="Every record has exactly one outcome", title_justify="left")
+    table = Table(title="Every record of the log has exactly one outcome", title_justify="left")
     table.add_column("outcome")
     table.add_column("records", justify="right")
     table.add_column("reasons")

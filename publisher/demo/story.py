@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from random import Random
 
 from publisher.change import Outcome, Reason
+from publisher.demo.acts import Act, RowChange
 from publisher.demo.author import Author
 from publisher.demo.log import Event
-from publisher.demo.opening import SUPERSEDED_USER, user_stories
+from publisher.demo.opening import SUPERSEDED_USER, user_acts, user_stories
 from publisher.demo.people import Company, company
 
 SEED = 20260511
@@ -20,6 +21,8 @@ EVENTS = 30_000
 PROCESSED = 2_000
 """Rows at the beginning that were processed before."""
 FIRST_EVENT = datetime(2026, 5, 4, 6, 0, 0)  # noqa: DTZ001  the column has no zone; UTC is meant
+RECORDED_FROM = datetime(2026, 5, 7, 6, 0, 0)  # noqa: DTZ001  as above
+"""From then on three more systems record what happens to the same tables."""
 NOW = "2026-05-11T00:00:00Z"
 """The demo's clock: after all events but those with an effective date to come."""
 
@@ -32,11 +35,28 @@ class Story:
 
     company: Company
     events: list[Event]
+    acts: list[Act]
+    """Transactions that others record too, in the order of their ends: those of the four users, and
+    the last day's."""
 
     def counts(self, *, live: bool) -> Counts:
         """Rows by outcome and reason.  A live reading does not see rows that were processed."""
         rows = (e for e in self.events if not (live and e.reason is Reason.STATUS))
         return Counter((e.outcome, e.reason) for e in rows)
+
+    @property
+    def unfinished(self) -> RowChange:
+        """What somebody is about to change when the others' records end, and has not committed."""
+        return self._retitled(1, "Acting Head")
+
+    @property
+    def undone(self) -> RowChange:
+        """What somebody changed and took back."""
+        return self._retitled(2, "Head")
+
+    def _retitled(self, number: int, title: str) -> RowChange:
+        row = self.company.employees[number]
+        return RowChange("employee", (number,), row, {**row, "title": title})
 
     @property
     def superseded(self) -> int:
@@ -65,7 +85,18 @@ def tell(events: int = EVENTS, people: int = PEOPLE) -> Story:
     for event in log:
         if event.lookup is not None and not author.exists(event.lookup):
             event.must(Outcome.IGNORED, Reason.ROW_GONE)
-    return Story(author.company, log)
+    acts = [*user_acts(users), *_last_day(author.acts)]
+    return Story(author.company, log, acts)
+
+
+def _last_day(acts: Iterable[Act]) -> list[Act]:
+    """Transactions that ended when the others had begun to record."""
+    late = [act for act in acts if all(_late(event) for event in act.events)]
+    return sorted(late, key=lambda act: act.last.record_id)
+
+
+def _late(event: Event) -> bool:
+    return event.event_time is not None and event.event_time >= RECORDED_FROM
 
 
 def _interleaved(random: Random, episodes: Iterable[list[Event]]) -> Iterator[Event]:

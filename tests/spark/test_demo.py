@@ -27,10 +27,21 @@ def test_shows_documents_and_counts(tour: tuple[Path, str]) -> None:
         assert f"│ {outcome} " in shown
 
 
+def test_shows_the_recordings_side_by_side(tour: tuple[Path, str]) -> None:
+    _, shown = tour
+    for source in ("company", "change-tables", "extract"):
+        assert f"│ {source} " in shown
+    for told in ("any → John", "Jack → John"):
+        assert told in shown
+    assert shown.count("A add") >= 3
+    assert shown.count("A delete") == 3
+    assert "they agree on every value" in shown
+
+
 def test_every_command_that_it_prints_works(tour: tuple[Path, str]) -> None:
     directory, shown = tour
     commands = [line.strip() for line in shown.splitlines() if line.startswith("    /")]
-    assert len(commands) == 5
+    assert len(commands) == 7
     for command in commands:
         done = subprocess.run(
             command, shell=True, cwd=directory, capture_output=True, text=True, check=False

@@ -105,4 +105,5 @@ def test_the_demo_shows_every_setting_too() -> None:
                 found.add((section, plain.split(" = ")[0]))
         return found
 
-    assert shown(SHOWN) == shown(SHOWN.with_name("demo.toml"))
+    # beside the log it has sources of other formats, whose settings have files of their own
+    assert shown(SHOWN) <= shown(SHOWN.with_name("demo.toml"))

@@ -1,0 +1,141 @@
+"""Where the documents of several recordings of the same acts are the same, and where they differ."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from publisher.change import QUERY_BACK, Reason
+from publisher.demo.acts import COLUMNS, Act
+from publisher.demo.recordings import Attribute, Operation, Operations
+
+
+class Kind(NamedTuple):
+    """What happened to a row."""
+
+    what: str
+    types: str
+    """Event types that the log has of it."""
+
+
+INSERTED = Kind("insert", "1")
+INSERTED_READ = Kind("insert", "5 read back")
+INSERTED_COLUMNS_READ = Kind("insert", "7 some read back")
+CHANGED = Kind("update", "2 old and new")
+REPLACED = Kind("update", "3 new")
+READ = Kind("update", "6 read back")
+COLUMNS_READ = Kind("update", "8 some read back")
+MIXED = Kind("update", "2, 3, 8")
+DELETED = Kind("delete", "4")
+RENEWED = Kind("update, delete, insert", "6, 3, 4, 1")
+RENEWED_READ = Kind("update, delete, insert", "2, 4, 5")
+LATE = Kind("update, then another", "6, 8")
+VIEW = Kind("update through a view", "any")
+LOOPBACK = Kind("update by the driver's user", "any")
+KINDS = (
+    *(INSERTED, INSERTED_READ, INSERTED_COLUMNS_READ),
+    *(CHANGED, REPLACED, READ, COLUMNS_READ, MIXED),
+    *(DELETED, RENEWED, RENEWED_READ, LATE, VIEW, LOOPBACK),
+)
+"""What can happen, in the order of showing it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one system's documents of some acts are like."""
+
+    form: str
+    alike: str
+    """The same letter as in another cell of the line: the same documents, value for value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Acts of one kind."""
+
+    kind: Kind
+    acts: int
+    cells: tuple[Cell, ...]
+    """By system."""
+
+
+def lines(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> list[Line]:
+    """The acts by kind, with what the documents of each system are like; the log's come first."""
+    last = {act.row: number for number, act in enumerate(acts)}
+    groups: dict[Kind, list[int]] = defaultdict(list)
+    for number, act in enumerate(acts):
+        kind = kind_of(act)
+        again = last[act.row] != number and kind not in {VIEW, LOOPBACK}
+        groups[LATE if again and act.types & QUERY_BACK else kind].append(number)
+    return [_line(kind, groups[kind], acts, recorded) for kind in KINDS if groups[kind]]
+
+
+def kind_of(act: Act) -> Kind:
+    """One of ``KINDS``."""
+    if act.events[0].reason is Reason.LOOPBACK:
+        return LOOPBACK
+    if act.events[0].table_name.startswith("view_"):
+        return VIEW
+    if len(act.changes) > 1:
+        return RENEWED_READ if 5 in act.types else RENEWED
+    (change,) = act.changes
+    if change.after is None:
+        return DELETED
+    if change.before is None:
+        return _inserted(act.types)
+    return _updated(act.types)
+
+
+def _inserted(types: frozenset[int]) -> Kind:
+    if 5 in types:
+        return INSERTED_READ
+    return INSERTED_COLUMNS_READ if 7 in types else INSERTED
+
+
+def _updated(types: frozenset[int]) -> Kind:
+    if 6 in types:
+        return READ
+    if types == {2, 3, 8}:
+        return MIXED
+    if 8 in types:
+        return COLUMNS_READ
+    return REPLACED if 3 in types else CHANGED
+
+
+def _line(
+    kind: Kind, numbers: Sequence[int], acts: Sequence[Act], systems: Sequence[Sequence[Operations]]
+) -> Line:
+    told = [[system[number] for number in numbers] for system in systems]
+    firsts = [told.index(documents) for documents in told]
+    shared = [first for first in sorted(set(firsts)) if firsts.count(first) > 1]
+    letters = {first: "ABC"[place] for place, first in enumerate(shared)}
+    cells = (
+        Cell(_form(documents, [acts[n] for n in numbers]), letters.get(first, ""))
+        for documents, first in zip(told, firsts, strict=True)
+    )
+    return Line(kind, len(numbers), tuple(cells))
+
+
+def _form(documents: Sequence[Operations], acts: Sequence[Act]) -> str:
+    """What most of them are like."""
+    forms = Counter(
+        ", ".join(form_of(one, act.changes[0].table) for one in operations) or "nothing"
+        for operations, act in zip(documents, acts, strict=True)
+    )
+    return forms.most_common(1)[0][0]
+
+
+def form_of(operation: Operation, table: str) -> str:
+    """An operation in a few words."""
+    if operation.kind != "modify":
+        return operation.kind
+    said = {_change(attribute) for attribute in operation.attributes}
+    how = said.pop() if len(said) == 1 else "some of each"
+    whole = len(operation.attributes) == len(COLUMNS[table])
+    return "whole row" if whole and how == "new" else how
+
+
+def _change(attribute: Attribute) -> str:
+    return "new" if attribute.removes_all else "old → new"

@@ -1,0 +1,69 @@
+"""A consumer that applies documents to rows: whatever their form, it must end up with the same rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from publisher.demo.acts import COLUMNS, Act
+from publisher.demo.compare import LOOPBACK, VIEW, kind_of
+from publisher.demo.recordings import Operation, Operations
+from publisher.errors import InternalError
+
+
+@dataclass(slots=True)
+class KnownRow:
+    """What documents have said of a row."""
+
+    there: bool = False
+    values: dict[str, str | None] = field(default_factory=dict)
+    """Of the columns that were spoken of."""
+
+
+def applied(operations: Iterable[Operation], columns: Sequence[str]) -> KnownRow:
+    """The row after the operations, as far as it is known.
+
+    Raises ``InternalError`` where a value is to be removed that is not there.
+    """
+    row = KnownRow()
+    for operation in operations:
+        row.there = operation.kind != "delete"
+        if operation.kind != "modify":
+            row.values = dict.fromkeys(columns)
+        for attribute in operation.attributes:
+            old = row.values.get(attribute.name)
+            if attribute.removed and attribute.name in row.values and (old,) != attribute.removed:
+                raise InternalError(
+                    f"{operation.association}: {attribute.name} is {old} and should be"
+                    f" {attribute.removed[0]}"
+                )
+            row.values[attribute.name] = attribute.added[0] if attribute.added else None
+    return row
+
+
+def agreed_rows(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> int:
+    """Rows of which all recordings say the same in the end, of all that they say.
+
+    Left out are rows that the log speaks of under another name, or not at all.  Raises
+    ``InternalError`` where two of them disagree.
+    """
+    rows: dict[tuple[str, tuple[object, ...]], list[int]] = defaultdict(list)
+    for number, act in enumerate(acts):
+        rows[act.row].append(number)
+    other = {act.row for act in acts if kind_of(act) in {VIEW, LOOPBACK}}
+    for row, numbers in rows.items():
+        if row in other:
+            continue
+        columns = COLUMNS[row[0]]
+        known = [
+            applied((one for n in numbers for one in system[n]), columns) for system in recorded
+        ]
+        if len({one.there for one in known}) > 1 or any(_disagree(known, c) for c in columns):
+            raise InternalError(f"the recordings disagree about {row}: {known}")
+    return len(rows.keys() - other)
+
+
+def _disagree(rows: Sequence[KnownRow], column: str) -> bool:
+    said = {row.values[column] for row in rows if column in row.values}
+    return len(said) > 1

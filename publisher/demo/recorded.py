@@ -1,0 +1,65 @@
+"""What other systems recorded of the story, beside the event log: files of their formats, and what
+publishing them must count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from publisher.demo.change_tables import write_change_tables
+from publisher.demo.extracts import write_extract
+from publisher.demo.story import Counts, Story
+from publisher.errors import InternalError
+from publisher.job_file import load
+from publisher.settings import Settings
+from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.linkexpress.options import Options as LinkexpressOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One source of the job."""
+
+    name: str
+    """As in the job file."""
+    title: str
+    """As people call it."""
+    counts: Counts
+    """Its records by outcome and reason."""
+
+
+def write_recordings(job: Path, story: Story) -> list[Recorded]:
+    """Writes what the sources of the job file read, but the log, which is in the database; gives all
+    sources in their order.
+
+    The options that the files are built by are those that they are read by.
+    """
+    settings = load(job)
+    return [
+        Recorded("company", "event log", story.counts(live=True)),
+        _change_tables(settings, story),
+        _extract(settings, story),
+    ]
+
+
+def _change_tables(settings: Settings, story: Story) -> Recorded:
+    name = "change-tables"
+    options = _options(settings, name)
+    assert isinstance(options, ChangeTableOptions)
+    folder = settings.directory / "recorded"
+    return Recorded(name, "change tables", write_change_tables(folder, options, story.acts))
+
+
+def _extract(settings: Settings, story: Story) -> Recorded:
+    name = "extract"
+    options = _options(settings, name)
+    assert isinstance(options, LinkexpressOptions)
+    path = settings.directory / "recorded" / "people.dat"
+    return Recorded(name, "Linkexpress", write_extract(path, options, story.acts, story.unfinished))
+
+
+def _options(settings: Settings, name: str) -> object:
+    for source in settings.sources:
+        if source.name == name:
+            return source.options
+    raise InternalError(f"the demo's job file has no source {name}")

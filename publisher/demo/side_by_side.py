@@ -1,0 +1,94 @@
+"""What the demo prints of several recordings: their counts, one change, and all kinds of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from publisher.change import Outcome
+from publisher.demo.compare import Line
+from publisher.demo.recorded import Recorded
+from publisher.demo.recordings import Attribute, Operations
+from publisher.demo.show import flat_counts
+
+WHY = (
+    "The same letter in a line: the same documents, value for value. Where it is missing:",
+    (
+        "- Types 3 and 5 to 8 say what a column is now. Change tables have before images: they say what"
+        " it was, too, as type 2 does."
+    ),
+    (
+        "- Linkexpress has the new row only, and not what changed in it: the whole row as type 3, which"
+        " is what the query-back of a row (6) gives."
+    ),
+    (
+        "- An insert that is read back (5, 7) is a <modify>, as the driver's guide prints it"
+        ' (insert_query_back = "add" changes that); the others have the new row, and add it.'
+    ),
+    "- A query-back reads the row as it is now, not as it was then.",
+    (
+        "- Only a log knows who did it: what the driver's user did is not published from it. Only a log"
+        " speaks of views: the others name the table behind."
+    ),
+)
+"""Why documents of one change differ."""
+
+
+def print_sources(console: Console, sources: Sequence[Recorded]) -> None:
+    """One line for each source of the job; its outcomes add up to the records read."""
+    table = Table(title="\nOne job, one journal: what became of the records of each source")
+    table.title_justify = "left"
+    table.add_column("source")
+    table.add_column("recorded by")
+    for name in ("read", *(outcome.name.lower() for outcome in Outcome)):
+        table.add_column(name, justify="right")
+    for source in sources:
+        flat = flat_counts(source.counts)
+        shown = [flat["read"], *(flat[outcome.name.lower()] for outcome in Outcome)]
+        table.add_row(source.name, source.title, *(f"{count:,}" for count in shown))
+    console.print(table)
+
+
+def print_change(
+    console: Console, title: str, sources: Sequence[Recorded], recorded: Sequence[Operations]
+) -> None:
+    """One change of a row, as each source tells it."""
+    names = sorted({a.name for operations in recorded for a in operations[0].attributes})
+    table = Table(title=f"\n{title}", title_justify="left")
+    table.add_column("recorded by")
+    for name in names:
+        table.add_column(name)
+    for source, operations in zip(sources, recorded, strict=True):
+        said = {attribute.name: attribute for attribute in operations[0].attributes}
+        table.add_row(source.title, *(_change(said.get(name)) for name in names))
+    console.print(table)
+
+
+def print_lines(console: Console, sources: Sequence[Recorded], lines: Sequence[Line]) -> None:
+    """What each source's documents are like, by what happened; then why they differ."""
+    table = Table(title="\nThe same day, recorded by each", title_justify="left")
+    table.add_column("what happened")
+    table.add_column("in the log")
+    table.add_column("times", justify="right")
+    for source in sources:
+        table.add_column(source.title)
+    for line in lines:
+        cells = (f"[bold]{cell.alike or ' '}[/] {cell.form}" for cell in line.cells)
+        table.add_row(*line.kind, f"{line.acts:,}", *cells)
+    console.print(table)
+    for sentence in WHY:
+        console.print(sentence, style="dim", markup=False, soft_wrap=True)
+
+
+def _change(attribute: Attribute | None) -> str:
+    if attribute is None:
+        return ""
+    old = "any" if attribute.removes_all else _value(attribute.removed)
+    return f"[dim]{old} →[/] {_value(attribute.added)}"
+
+
+def _value(values: Sequence[str]) -> str:
+    """Without its type."""
+    return ", ".join(value.partition(" ")[2] for value in values) or "nothing"

@@ -1,0 +1,231 @@
+"""What the demo builds of its story reads as just that story; and how it compares documents."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from publisher.catalogue import Kind, Table
+from publisher.demo.acts import COLUMNS, KEYS, Act, RowChange, act_of
+from publisher.demo.compare import KINDS, form_of, kind_of, lines
+from publisher.demo.consumer import agreed_rows
+from publisher.demo.episodes import deleted_and_read_back, effective_later, nothing_new
+from publisher.demo.log import Subject, Trigger
+from publisher.demo.opening import user_acts, user_stories
+from publisher.demo.people import employee, log_text
+from publisher.demo.recorded import Recorded, write_recordings
+from publisher.demo.recordings import Operation, Operations, association, operations
+from publisher.demo.story import Story, tell
+from publisher.errors import InternalError
+from publisher.job_file import load
+from publisher.resources import resource
+from publisher.settings import Settings
+from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.linkexpress.options import Options as LinkexpressOptions
+from tests.unit import change_table_files, linkexpress_files
+from tests.unit.event_log_files import Row, Tables
+
+Change = tuple[Any, ...]
+PHOTOS = Tables(
+    {name: Table(None, name, (), {"photo": Kind.OCTET}) for name in ("usr", "employee")},
+    closed=False,
+)
+
+
+class Made:
+    """The story and its recordings."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.story: Story = tell()
+        job = Path(shutil.copy(resource("conf/demo.toml"), folder / "demo.toml"))
+        self.sources: list[Recorded] = write_recordings(job, self.story)
+        self.settings: Settings = load(job)
+
+    def options(self, name: str) -> Any:
+        return next(source.options for source in self.settings.sources if source.name == name)
+
+    @property
+    def changes(self) -> list[RowChange]:
+        return [change for act in self.story.acts for change in act.changes]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(tmp_path_factory.mktemp("recorded"))
+
+
+def read(record: Row) -> Change:
+    """A decoded change: event type, object, and its columns with what they were and are."""
+    images = [record["old"] or record["columns"], record["new"] or record["columns"]]
+    columns = frozenset(zip(record["columns"], *images, strict=True))  # type: ignore[call-overload]
+    return record["event_type"], record["table"], record["key"], columns
+
+
+def must_be(change: RowChange, event_type: int, names: tuple[str, ...]) -> Change:
+    """The same of a change of the story."""
+    key = association(change).partition(",table=")[0]
+    before, after = change.before or {}, change.after or {}
+    row = {**dict(zip(KEYS[change.table], change.key, strict=True)), **after}
+    old = {name: log_text(before[name]) if event_type == 2 else name for name in names}
+    columns = frozenset((name, old[name], log_text(row[name])) for name in names)
+    return event_type, change.table, _by_name(key), columns
+
+
+def flagged(change: Change) -> Change:
+    """Linkexpress has no booleans: ``active`` is a number there."""
+    *rest, columns = change
+    words = {"0": "false", "1": "true"}
+    return *rest, frozenset(
+        (n, old, words[new] if n == "active" else new) for n, old, new in columns
+    )
+
+
+def _by_name(key: str) -> str:
+    """The canonical key of a membership has its parts by name."""
+    group, plus, number = key.rpartition("+")
+    return f"{number}+{group}" if plus else key
+
+
+def test_change_tables_read_as_what_was_done(made: Made) -> None:
+    options = made.options("change-tables")
+    assert isinstance(options, ChangeTableOptions)
+    paths = sorted(p for p in (made.folder / "recorded").glob("*__ct/*") if p.suffix != ".dfm")
+    assert {path.suffix for path in paths} == {".csv", ".jsonl"}
+    records = change_table_files.read(paths, options, tables=PHOTOS)
+    found = [read(row) for row in records]
+    expected = []
+    for change in made.changes:
+        if change.after is None:
+            expected.append(must_be(change, 4, ()))
+        elif change.before is None:
+            names = (*KEYS[change.table], *COLUMNS[change.table])
+            expected.append(must_be(change, 1, names))
+        else:
+            expected.append(must_be(change, 2, change.changed))
+    assert found == expected
+    counted = sum(made.sources[1].counts.values())
+    assert sum(int(str(row["records"])) for row in records) == counted  # before images with updates
+
+
+def test_an_extract_reads_as_what_was_done(made: Made) -> None:
+    options = made.options("extract")
+    assert isinstance(options, LinkexpressOptions)
+    path = made.folder / "recorded" / "people.dat"
+    records, framed = linkexpress_files.read(options, path, made.folder)
+    found = [flagged(read(row)) for row in records if row["outcome"] is None]
+    expected = []
+    for change in made.changes:
+        if change.after is None:
+            expected.append(must_be(change, 4, ()))
+        else:
+            kind = 1 if change.before is None else 3
+            expected.append(must_be(change, kind, COLUMNS[change.table]))
+    assert found == expected
+    held = [flagged(read(row)) for row in records if row["outcome"] == 4]
+    assert held == [must_be(made.story.unfinished, 3, COLUMNS["employee"])]
+    assert framed == sum(made.sources[2].counts.values())
+
+
+def trigger(new: bool = False) -> Trigger:
+    random = Random(4)
+    row = employee(random)
+    return Trigger(random, Subject("employee", 7), "empno=7", row, COLUMNS["employee"], new)
+
+
+def test_a_row_that_is_replaced_is_changed_deleted_and_inserted() -> None:
+    played = trigger()
+    act = act_of(played, deleted_and_read_back(played))
+    assert act is not None
+    first, gone, back = act.changes
+    assert first.changed
+    assert gone.before == first.after
+    assert gone.after is back.before is None
+    assert back.after == played.row
+
+
+@pytest.mark.parametrize("episode", [effective_later, nothing_new])
+def test_what_does_not_change_the_row_is_recorded_by_the_log_alone(episode: Any) -> None:
+    played = trigger()
+    assert act_of(played, episode(played)) is None
+
+
+def test_every_kind_of_act_is_in_the_story(made: Made) -> None:
+    assert {kind_of(act) for act in made.story.acts} >= set(KINDS) - {KINDS[11]}
+
+
+DOCUMENT = (
+    "<nds><source/><input><{0} class-name='usr'><association>idu=1,table=usr</association>{1}</{0}>"
+    "</input></nds>"
+)
+
+
+def told(kind: str, inside: str = "") -> Operations:
+    return tuple(operations(DOCUMENT.format(kind, inside)))
+
+
+def put(name: str, new: str, old: str | None = None) -> str:
+    gone = "<remove-all-values/>"
+    if old is not None:
+        gone = f"<remove-value><value type='string'>{old}</value></remove-value>"
+    value = f"<value type='string'>{new}</value>"
+    return f"<modify-attr attr-name='{name}'>{gone}<add-value>{value}</add-value></modify-attr>"
+
+
+def one(operations_: Operations) -> Operation:
+    (found,) = operations_
+    return found
+
+
+def test_operations_are_the_same_in_any_order_of_attributes() -> None:
+    ab = told("modify", put("fname", "Jim") + put("lname", "Doe"))
+    assert ab == told("modify", put("lname", "Doe") + put("fname", "Jim"))
+    assert ab != told("modify", put("lname", "Doe") + put("fname", "Jim", "Jack"))
+
+
+def test_numbers_are_the_same_without_zeros_at_their_end() -> None:
+    assert told("modify", put("pay", "12.50")) == told("modify", put("pay", "12.5"))
+    assert told("modify", put("pay", "120")) != told("modify", put("pay", "12"))
+
+
+def test_forms_are_named() -> None:
+    three = "".join(put(name, "x") for name in COLUMNS["usr"])
+    assert form_of(one(told("modify", three)), "usr") == "whole row"
+    assert form_of(one(told("modify", put("fname", "x"))), "usr") == "new"
+    assert form_of(one(told("modify", put("fname", "x", "y"))), "usr") == "old → new"
+    both = put("fname", "x", "y") + put("lname", "x")
+    assert form_of(one(told("modify", both)), "usr") == "some of each"
+    assert form_of(one(told("delete")), "usr") == "delete"
+
+
+def acts() -> list[Act]:
+    """The first two of user 1: inserted, then all columns changed."""
+    return user_acts(user_stories())[:2]
+
+
+ADD = told("add", "<add-attr attr-name='fname'><value type='string'>Jack</value></add-attr>")
+
+
+def test_a_line_says_which_documents_are_the_same() -> None:
+    log = [ADD, told("modify", put("fname", "John"))]
+    images = [ADD, told("modify", put("fname", "John", "Jack"))]
+    inserted, changed = lines(acts(), [log, images, log])
+    assert [cell.alike for cell in inserted.cells] == ["A", "A", "A"]
+    assert [cell.alike for cell in changed.cells] == ["A", "", "A"]
+    assert [cell.form for cell in changed.cells] == ["new", "old → new", "new"]
+
+
+def test_consumers_of_all_recordings_end_up_with_the_same_rows() -> None:
+    log = [ADD, told("modify", put("fname", "John"))]
+    images = [ADD, told("modify", put("fname", "John", "Jack"))]
+    assert agreed_rows(acts(), [log, images]) == 1
+    with pytest.raises(InternalError, match="disagree"):
+        agreed_rows(acts(), [log, [ADD, told("modify", put("fname", "Jon"))]])
+    with pytest.raises(InternalError, match="should be string Jim"):
+        agreed_rows(acts(), [log, [ADD, told("modify", put("fname", "John", "Jim"))]])
+    with pytest.raises(InternalError, match="disagree"):
+        agreed_rows(acts(), [log, [ADD, told("delete")]])
