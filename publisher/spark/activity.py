@@ -37,6 +37,7 @@ from publisher.spark.task_errors import decoded, encoded
 
 _GAPS_SHOWN = 50
 _BYTES_OF_A_TASK = 16 << 20
+_SPREAD = 4
 
 
 def count_activity(spark: SparkSession, samples: Samples) -> Activity:
@@ -95,8 +96,10 @@ def _read(spark: SparkSession, samples: Samples) -> DataFrame:
                     yield from read_samples(splits[number], options)
 
     count = len(splits)
-    schema = from_arrow_schema(SAMPLE_SCHEMA)
-    return spark.range(0, count, 1, max(1, count)).mapInArrow(read, schema)
+    # many small files share a task
+    tasks = max(_SPREAD * spark.sparkContext.defaultParallelism, samples.size // _BYTES_OF_A_TASK)
+    parts = max(1, min(count, tasks))
+    return spark.range(0, count, 1, parts).mapInArrow(read, from_arrow_schema(SAMPLE_SCHEMA))
 
 
 def _problems(read: DataFrame) -> tuple[Problem, ...]:

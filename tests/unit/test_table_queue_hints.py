@@ -52,6 +52,20 @@ def test_calls_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     assert (found.calls, found.problems, len(found.tables)) == (3, 2, 1)
 
 
+def test_what_is_no_call_is_as_old_as_what_follows(tmp_path: Path) -> None:
+    calls: list[Call | str] = [
+        call(4, element("A"), sweep=1),
+        "broken",
+        call(4, element("A"), sweep=2),
+        "half a li",
+    ]
+    assert hints(tmp_path, calls).problems == 1
+    assert hints(tmp_path, calls, micros(call(4, sweep=1).time)).problems == 1
+    assert hints(tmp_path, calls, micros(call(4, sweep=2).time)).problems == 0
+    calls.append(call(4, element("A"), sweep=3))
+    assert hints(tmp_path, calls, micros(call(4, sweep=2).time)).problems == 1
+
+
 def test_there_may_be_no_samples_yet(tmp_path: Path) -> None:
     assert hints_of([tmp_path], OWNED) == Hints(frozenset(), None, 0, 0)
 

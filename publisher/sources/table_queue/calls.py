@@ -85,7 +85,7 @@ a file that is one sweep by itself.  ``time``: microseconds since 1970 UTC, NULL
 ``completion``: name of the completion code.  ``owner``, ``table``, ``updated`` (UpdFlag): NULL where
 there is no element.  ``warning``: what is odd about a call that counts: ``flag`` (UpdFlag is neither 0 nor
 1), ``cut`` (the name ends inside a character).  ``problem``: why a call cannot be used, NULL where it can;
-``detail`` says what to do, ``raw`` is what was recorded.
+``detail`` says what to do, ``raw`` is what was recorded, 4,096 bytes of it at most.
 """
 
 

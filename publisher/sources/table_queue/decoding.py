@@ -23,6 +23,7 @@ from publisher.sources.table_queue.layout import columns_of, dirr_out
 from publisher.sources.table_queue.options import NORMAL, TableQueueOptions
 
 _REMEMBERED = 100_000
+_SHOWN = 4096
 
 
 class _Element(NamedTuple):
@@ -98,7 +99,7 @@ class Decoder:
             self._check_length(length)
             table = self._name(name, envelope.code_page)
         except CallProblem as problem:
-            raw = block.record(row)[: max(length, 0)].hex()
+            raw = block.record(row)[: min(max(length, 0), _SHOWN)].hex()
             return _Element(symbol, problem=problem.problem, detail=str(problem), raw=raw)
         warning = "cut" if table.cut else None
         return _Element(symbol, owner, table.text, flag, "flag" if flag > 1 else warning)

@@ -7,8 +7,10 @@ any sample, so that a table without a hint may have changed all the same.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -43,8 +45,7 @@ class Hints:
     calls: int
     """Calls after ``since``."""
     problems: int
-    """Those of them that could not be used, and pieces of the input without a time that are no calls:
-    what they would have said is not known."""
+    """Those of them that could not be used: what they would have said is not known."""
 
     @property
     def unnamed_owners(self) -> frozenset[int]:
@@ -58,26 +59,48 @@ def touched(
     """The tables with UpdFlag in batches of ``SAMPLE_SCHEMA``, of calls later than ``since``.
 
     ``since``: microseconds since 1970 UTC, or ``None`` for all.  Calls without a time (bare records)
-    count always.  Elements 1 to 3 and tables with names of system tables never do.
+    count always.  A piece of the input that is no call has the time of the call that follows it in its
+    file; before there is one it may still be written to, and does not count.  Elements 1 to 3 and
+    tables with names of system tables are never there.
     """
     tables: set[TouchedTable] = set()
     until, calls, problems = since, 0, 0
-    for batch in samples:
-        for time, ordinal, owner, name, updated, problem in _calls(batch):
-            if time is not None:
-                if since is not None and time <= since:
-                    continue
-                until = time if until is None else max(until, time)
-            calls += 1
-            problems += problem is not None
-            if updated and ordinal > SYSTEM_ELEMENTS and not name.startswith(_SYSTEM):
-                tables.add(TouchedTable(owner, options.owners.get(owner), name))
+    waiting: Counter[str] = Counter()
+    for call in _calls(samples):
+        if call.sweep is None:
+            waiting[call.file] += 1
+            continue
+        before = waiting.pop(call.file, 0)
+        if call.time is not None:
+            if since is not None and call.time <= since:
+                continue
+            until = call.time if until is None else max(until, call.time)
+        calls += 1 + before
+        problems += before + (call.problem is not None)
+        if call.updated and call.ordinal > SYSTEM_ELEMENTS and not call.table.startswith(_SYSTEM):
+            tables.add(TouchedTable(call.owner, options.owners.get(call.owner), call.table))
     return Hints(frozenset(tables), until, calls, problems)
 
 
-def _calls(batch: pa.RecordBatch) -> Iterator[tuple]:  # type: ignore[type-arg]
-    names = ("time", "ordinal", "owner", "table", "updated", "problem")
-    return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+class _Call(NamedTuple):
+    """What matters here of a row."""
+
+    row: int
+    file: str
+    sweep: str | None
+    time: int | None
+    ordinal: int
+    owner: int
+    table: str
+    updated: int | None
+    problem: str | None
+
+
+def _calls(samples: Iterable[pa.RecordBatch]) -> Iterator[_Call]:
+    """The rows in the order of their files: what is no call stands last in its batch."""
+    for batch in samples:
+        columns = (batch.column(name).to_pylist() for name in _Call._fields)
+        yield from sorted(map(_Call, *columns), key=itemgetter(0))
 
 
 def hints_of(
