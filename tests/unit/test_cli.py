@@ -6,7 +6,6 @@ import pty
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,11 +89,13 @@ class TestStart:
 
     def test_help_is_there_at_once(self) -> None:
         def seconds() -> float:
-            start = time.perf_counter()
+            """Of the processor: other tests may run beside this one."""
+            start = os.times()
             assert program("--help").returncode == 0
-            return time.perf_counter() - start
+            end = os.times()
+            return sum(end[2:4]) - sum(start[2:4])
 
-        assert min(seconds() for _ in range(3)) < 0.3
+        assert min(seconds() for _ in range(3)) < 0.2
 
 
 class TestUsage:
