@@ -7,11 +7,13 @@ from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
-from pyspark import StorageLevel, TaskContext
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody uses
 
 _ORDER = ["event_time", "high", "split", "row"]
+_PIECE = "piece"
+"""Number of a partition of the ordered events: in a union its task has another."""
 
 
 def ranked(records: DataFrame, sources: list[int]) -> DataFrame:
@@ -23,11 +25,10 @@ def ranked(records: DataFrame, sources: list[int]) -> DataFrame:
     result = kept.where(~F.col("source").isin(sources) | F.col("outcome").isNotNull())
     for source in sources:
         events = kept.where((F.col("source") == source) & F.col("outcome").isNull())
-        ordered = events.orderBy(*_ORDER).persist(StorageLevel.DISK_ONLY)
-        counts = {
-            row[0]: row[1] for row in ordered.groupBy(F.spark_partition_id()).count().collect()
-        }
-        result = result.union(ordered.mapInArrow(_numbered(_offsets(counts)), ordered.schema))
+        ordered = events.orderBy(*_ORDER).withColumn(_PIECE, F.spark_partition_id())
+        ordered = ordered.persist(StorageLevel.DISK_ONLY)
+        counts = {row[0]: row[1] for row in ordered.groupBy(_PIECE).count().collect()}
+        result = result.union(ordered.mapInArrow(_numbered(_offsets(counts)), events.schema))
     return result
 
 
@@ -42,13 +43,15 @@ def _numbered(
     offsets: dict[int, int],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None
-        done = offsets.get(context.partitionId(), 0)
+        done: int | None = None
         for batch in batches:
+            if not batch.num_rows:
+                continue
+            if done is None:
+                done = offsets[batch.column(_PIECE)[0].as_py()]
             ranks = np.arange(done + 1, done + 1 + batch.num_rows, dtype=np.int64)
             place = batch.schema.get_field_index("rank")
-            yield batch.set_column(place, "rank", pa.array(ranks))
+            yield batch.set_column(place, "rank", pa.array(ranks)).drop_columns([_PIECE])
             done += batch.num_rows
 
     return number
