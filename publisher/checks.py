@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from publisher.comparing import examined
 from publisher.database import Database, DatabaseOptions
 from publisher.errors import FatalError, PublisherError
 from publisher.settings import Settings, SourceSettings
@@ -32,7 +33,7 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
     yield CheckFinding("settings", True, f"job {settings.name}, {len(settings.sources)} source(s)")
     yield _tried("envelope", partial(_envelope, settings))
     for source in settings.sources:
-        yield _tried(f"source {source.name}", partial(_source, source))
+        yield _tried(f"source {source.name}", partial(_source, settings, source))
     if settings.database is not None:
         yield _tried("database", partial(_database, settings.database))
         yield _tried("tables", partial(_tables, settings))
@@ -58,15 +59,30 @@ def _envelope(settings: Settings) -> str:
     return f"dtdversion {settings.envelope.dtdversion}"
 
 
-def _source(source: SourceSettings) -> str:
+def _source(settings: Settings, source: SourceSettings) -> str:
     if source.table is not None:
         assert source.database is not None
         with Database(source.database) as database:
             source.live.fits(database)
             return f"table {source.table} of {database.name} has the columns"
+    if source.compared is not None:
+        return _compared(settings, source)
     splits = source.reader.splits(source.snapshots, 1)
     size = sum(split.size for split in splits)
     return f"{len({split.path for split in splits})} file(s), {size:,} bytes"
+
+
+def _compared(settings: Settings, source: SourceSettings) -> str:
+    resources = Resources(_rules(settings))
+    try:
+        return examined(source, resources.catalogue)
+    finally:
+        resources.close()
+
+
+def _rules(settings: Settings, *, with_tables: bool = True) -> Rules:
+    tables = settings.tables if with_tables else ()
+    return Rules(settings.documents, settings.envelope, settings.values, tables, settings.database)
 
 
 def _database(options: DatabaseOptions) -> str:
@@ -77,8 +93,7 @@ def _database(options: DatabaseOptions) -> str:
 
 def _tables(settings: Settings) -> str:
     """The tables of the job file exist, with the columns that it names."""
-    rules = Rules(settings.documents, settings.envelope, settings.values, (), settings.database)
-    resources = Resources(rules)
+    resources = Resources(_rules(settings, with_tables=False))
     try:
         missing = []
         for table in settings.tables:

@@ -6,12 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from publisher.catalogue import Catalogue
+from publisher.database import Database
 from publisher.settings import SourceSettings
 from publisher.sources import snapshots
 from publisher.sources.event_log_names import split_name
 from publisher.sources.table_queue import Hints, TableQueueOptions, hints_of
 from publisher.sources.triggerless.inputs import by_table
+from publisher.sources.triggerless.live import live_shapes
 from publisher.sources.triggerless.options import Options
+from publisher.sources.triggerless.planning import Given, file_inputs
 from publisher.sources.triggerless.state import State, identity_of
 
 MICROSECONDS = 1_000_000
@@ -48,6 +52,49 @@ def due(
         options=replace(options, tables=tuple(chosen) if options.tables else ()),
         hinted=until,
     )
+
+
+def tables_of(source: SourceSettings) -> list[str]:
+    """The tables that a source compares."""
+    options = source.compared
+    assert options is not None
+    if not source.snapshots:
+        return list(options.tables)
+    paths = [path.absolute() for path in snapshots.files(source.snapshots)]
+    return [name for name, files in by_table(paths, options).items() if files]
+
+
+def examined(source: SourceSettings, catalogue: Catalogue) -> str:
+    """What there is to compare, for people; nothing is compared.
+
+    Raises:
+        PublisherError: Tables or files do not fit.
+    """
+    options = source.compared
+    assert options is not None
+    if source.snapshots:
+        paths = [path.absolute() for path in snapshots.files(source.snapshots)]
+        given = Given(catalogue, Path(), wanted=1)
+        tables = file_inputs(paths, options, source.reading, given)
+        size = sum(path.stat().st_size for path in paths)
+        return f"{len(tables)} table(s) in {len(paths)} file(s), {size:,} bytes"
+    assert source.database is not None  # for_publish has seen to it
+    with Database(source.database) as database:
+        found = live_shapes(database, options, catalogue)
+        return f"{len(found)} table(s) of {database.name} can be compared"
+
+
+def comparison_notes(folder: Path, source: str) -> list[str]:
+    """What is to be said of the comparison that left a state: rows that stay for want of proof."""
+    notes = []
+    for name, table in State.read(folder).tables.items():
+        last = table["last"]
+        if last["left"] and last["unreadable"]:
+            notes.append(
+                f"{source}: {last['left']:,} known row(s) of {name} were not seen and are not deleted,"
+                f" for {last['unreadable']:,} row(s) could not be read: mend them and publish again"
+            )
+    return notes
 
 
 def _wanted(

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 from publisher.acknowledge.letters import refused_of
 from publisher.acknowledge.rows import acknowledge
 from publisher.backlog import due_sources
+from publisher.comparing import comparison_notes
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.errors import PublisherError
@@ -243,6 +244,7 @@ class Publishing:
                 statuses.update(done.changed)
         self._epoch()
         report = with_notes(report, self._late(journal, manifest))
+        report = with_notes(report, _compared(journal, manifest))
         journal.mark_sent()
         report = replace(report, statuses=dict(sorted(statuses.items())))
         live = any(_has_status(entry) for entry in manifest.sources)
@@ -331,6 +333,14 @@ def _has_status(entry: SourceEntry) -> bool:
     return entry.table is not None and entry.format in WITH_STATUS
 
 
-def with_notes(report: RunReport, notes: Sequence[str]) -> RunReport:
+def _compared(journal: Journal, manifest: Manifest) -> Iterator[str]:
+    """What there is to say of the comparisons of a run."""
+    for source in manifest.sources:
+        state = journal.state(source.name) if source.format in COMPARED else None
+        if state is not None:
+            yield from comparison_notes(state, source.name)
+
+
+def with_notes(report: RunReport, notes: Iterable[str]) -> RunReport:
     """A report with more to say."""
     return replace(report, notes=(*report.notes, *notes))

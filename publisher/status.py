@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from publisher.backlog import new_files
+from publisher.comparing import due, tables_of
 from publisher.dispatch.refusals import joined, records
 from publisher.errors import PublisherError
 from publisher.journal.epoch import last_epoch
@@ -20,6 +22,7 @@ from publisher.journal.report import RunReport, report_of
 from publisher.journal.runs import RUNS, Journals
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.live import TableBacklog
+from publisher.sources.triggerless.state import State
 
 T = TypeVar("T")
 
@@ -59,6 +62,8 @@ class FilesStatus:
     """Files that were published, also those that are no longer there."""
     new: int | None
     """Files that the next start would read."""
+    compared: bool = False
+    """Whether these are no files but tables: those that have a state, those that are due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +167,11 @@ def status(settings: Settings) -> JobStatus:
     logs = [
         _log(source, journals, tries) for source in settings.sources if source.table is not None
     ]
-    files = [_files(source, journals, tries) for source in settings.sources if source.table is None]
+    files = [
+        _files(settings, source, journals, tries)
+        for source in settings.sources
+        if source.table is None
+    ]
     return JobStatus(
         job=settings.name,
         journals=str(journals.root),
@@ -190,7 +199,11 @@ def _log(source: SourceSettings, journals: Journals, tries: _Tries) -> LogStatus
     return tries.tried(f"source {source.name}", asked, empty)
 
 
-def _files(source: SourceSettings, journals: Journals, tries: _Tries) -> FilesStatus:
+def _files(
+    settings: Settings, source: SourceSettings, journals: Journals, tries: _Tries
+) -> FilesStatus:
+    if source.compared is not None:
+        return _tables(settings, source, journals, tries)
     known = journals.published_files()
     published = sum(name == source.name for name, _ in known.sizes)
 
@@ -198,6 +211,21 @@ def _files(source: SourceSettings, journals: Journals, tries: _Tries) -> FilesSt
         return len(new_files(source, known))
 
     return FilesStatus(source.name, published, tries.tried(f"source {source.name}", asked, None))
+
+
+def _tables(
+    settings: Settings, source: SourceSettings, journals: Journals, tries: _Tries
+) -> FilesStatus:
+    folder = journals.state_of(source.name)
+    empty = FilesStatus(source.name, 0, None, compared=True)
+
+    def asked() -> FilesStatus:
+        known = len(State.read(folder).tables) if folder is not None else 0
+        clock = time.time_ns() // 1000
+        next_ = due(source, folder, settings.table_queue, clock)
+        return replace(empty, published=known, new=len(tables_of(next_)))
+
+    return tries.tried(f"source {source.name}", asked, empty)
 
 
 def _last(journal: Journal, manifest: Manifest) -> LastRun:

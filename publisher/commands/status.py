@@ -81,6 +81,8 @@ def _log(log: LogStatus) -> str:
 
 
 def _files(files: FilesStatus) -> str:
+    if files.compared:
+        return f"{files.new:,} tables are due, {files.published:,} have a state"
     return f"{files.new:,} files wait, {files.published:,} were published"
 
 

@@ -14,7 +14,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from publisher import publishing, run
+from publisher import checks, publishing, run, status
+from publisher import job as rehearsing
 from publisher.errors import FatalError, PublisherError, UnreachableError
 from publisher.explain import explain
 from publisher.job_file import load
@@ -222,6 +223,7 @@ def test_a_row_that_cannot_be_read_deletes_nothing(local_engine: None, tmp_path:
     report = publish(tmp_path)
     assert told(report, tmp_path) == [("modify", "1")]
     assert report.reasons["rejected"] == {"broken-record": 1, "table-key": 2}
+    assert any("2 known row(s) of usr were not seen" in note for note in report.notes)
     rejects = (tmp_path / "out" / "runs" / report.run / "rejects.jsonl").read_text().splitlines()
     assert any("usr.csv, record 4" in json.loads(line)["detail"] for line in rejects)
     write(tmp_path, [row(1, "Eve")])
@@ -338,3 +340,36 @@ def test_the_old_value_is_published_where_it_is_kept(local_engine: None, tmp_pat
     (operation,) = documents(publish(tmp_path, 'state = "values"'), tmp_path)
     assert operation.findtext("modify-attr/remove-value/value") == "Lee"
     assert operation.find("modify-attr/add-value") is None
+
+
+def test_what_can_be_compared_is_checked(local_engine: None, tmp_path: Path) -> None:
+    write(tmp_path, [row(1)])
+    found = {finding.what: finding for finding in checks.check(load(job(tmp_path)))}
+    assert found["source hr"].detail.startswith("1 table(s) in 1 file(s)")
+    write(tmp_path, [row(1)], "dep.csv")
+    found = {finding.what: finding for finding in checks.check(load(job(tmp_path)))}
+    assert "primary key of dep is not known" in found["source hr"].detail
+
+
+def test_status_tells_which_tables_are_due(local_engine: None, tmp_path: Path) -> None:
+    write(tmp_path, [row(1)])
+    (before,) = status.status(load(job(tmp_path))).files
+    publish(tmp_path)
+    (after,) = status.status(load(job(tmp_path))).files
+    assert [(s.new, s.published, s.compared) for s in (before, after)] == [
+        (1, 0, True),
+        (0, 1, True),
+    ]
+
+
+def test_a_rehearsal_keeps_nothing(
+    local_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsing, "Engine", lambda _: LocalEngine())
+    write(tmp_path, [row(1), row(2)])
+    publish(tmp_path)
+    write(tmp_path, [row(1)])
+    for _ in range(2):
+        report = rehearsing.rehearse(load(job(tmp_path)))
+        assert report.operations == {"delete": 1}
+    assert told(publish(tmp_path), tmp_path) == [("delete", "2")]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from publisher import publishing
+from publisher.checks import check
 from publisher.errors import FatalError
 from publisher.job_file import load
 from publisher.journal.report import RunReport
@@ -143,7 +144,8 @@ def test_samples_that_cannot_be_read_bring_all_forward(tmp_path: Path) -> None:
     hint(tmp_path, sweep=1)
     publish(tmp_path, more)
     execute(tmp_path, "DELETE FROM dep")
-    text_file(tmp_path / "dirr" / "2.jsonl", ["no JSON"])
+    later = json_line(call(4, element("OTHER", 5, 0), 2))
+    text_file(tmp_path / "dirr" / "2.jsonl", ["no JSON", later])
     assert publish(tmp_path, more).operations == {"delete": 1}
 
 
@@ -158,3 +160,12 @@ def test_following_goes_by_hints(tmp_path: Path) -> None:
         assert job.once() is None
         hint(tmp_path, "DEP", sweep=2)
         assert not job.backlog().is_empty
+
+
+def test_what_can_be_compared_is_checked(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(JOB.format(more=""))
+    found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
+    assert found["source hr"].detail.startswith("2 table(s) of SQLite")
+    execute(tmp_path, "DROP TABLE dep")
+    found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
+    assert not found["source hr"].ok

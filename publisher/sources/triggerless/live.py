@@ -9,16 +9,16 @@ from sqlalchemy import func, quoted_name, select
 from sqlalchemy import table as sql_table
 from sqlalchemy.exc import DBAPIError
 
+from publisher.catalogue import Catalogue
 from publisher.database import Database, DatabaseOptions
 from publisher.database.connection import fatal
-from publisher.errors import FatalError
 from publisher.sources import tables
 from publisher.sources.event_log_names import split_name
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.tables import LiveTable
 from publisher.sources.triggerless.options import Options
 from publisher.sources.triggerless.planning import Given, Input, Migration
-from publisher.sources.triggerless.shape import shape_of
+from publisher.sources.triggerless.shape import Shape, shape_of
 
 _VALUE_BYTES = 16
 """Of a value's text, about."""
@@ -37,19 +37,23 @@ def live_inputs(
     """
     database = stack.enter_context(Database(options))
     found = []
-    migration = given.migration
-    for name in wanted.tables:
-        live = _live(name, wanted, migration)
-        columns = tables.describe(database, live)
-        shape = shape_of(name, columns, given.catalogue, wanted, database.name)
-        rows = _count(database, live)
+    for name, shape in live_shapes(database, wanted, given.catalogue).items():
+        live = _live(name, wanted, given.migration)
         if len(shape.key) == 1:
             live = replace(live, order=shape.key[0].read)
+        rows = _count(database, live)
         splits = stack.enter_context(tables.moment(database, live, given.wanted))
-        size = rows * len(columns) * _VALUE_BYTES
+        size = rows * len(shape.read) * _VALUE_BYTES
         found.append(Input(name, shape, reading, splits, (), size, live))
-    if not found:
-        raise FatalError("no table is named: set tables of the source")
+    return found
+
+
+def live_shapes(database: Database, wanted: Options, catalogue: Catalogue) -> dict[str, Shape]:
+    """What the tables are like.  Raises ``FatalError`` where one does not fit, ``UnreachableError``."""
+    found = {}
+    for name in wanted.tables:
+        columns = tables.describe(database, _live(name, wanted, None))
+        found[name] = shape_of(name, columns, catalogue, wanted, database.name)
     return found
 
 

@@ -65,7 +65,7 @@ class State:
             files = [f"kept-{plain['generation']}-{place}-{old}" for old in plain["files"]]
             for old, new in zip(plain["files"], files, strict=True):
                 _linked(self.folder / KNOWN / old, target / KNOWN / new)
-            found[name] = {**plain, "files": files}
+            found[name] = {**plain, "files": files, "last": {"left": 0, "unreadable": 0}}
         return found
 
 
