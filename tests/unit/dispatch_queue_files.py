@@ -114,7 +114,7 @@ class Queue:
                 "TYP": typ,
                 "BLOBATR": 0,
                 "CHANNEL": 5,
-                "TABNUM_SRC": 7 if typ not in (4, 5, 10) else 0,
+                "TABNUM_SRC": 7 if data or typ not in (4, 5, 10) else 0,
                 "ROWID_SRC": 9,
                 "LEN1": one,
                 "LEN2": two,
