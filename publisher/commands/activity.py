@@ -65,7 +65,7 @@ def activity(
     else:
         for line in _lines(report, settings, form):
             click.echo(line)
-    for note in _notes(report.activity, form):
+    for note in activity_notes(report.activity, form):
         click.echo(f"note: {note}", err=True)
 
 
@@ -91,7 +91,7 @@ def _lines(report: Report, settings: Settings, form: Form) -> Iterator[str]:
         yield from activity_text(report, settings.activity.tables)
 
 
-def _notes(found: Activity, form: Form) -> Iterator[str]:
+def activity_notes(found: Activity, form: Form) -> Iterator[str]:
     """What must be known beside the numbers."""
     from publisher.activity.measures import UPDATE_RATE_BIASES
     from publisher.output import printable

@@ -55,8 +55,10 @@ def count_activity(spark: SparkSession, samples: Samples) -> Activity:
         read = kept(_read(spark, samples))
         calls = kept(unique_calls(read))
         sweeps = kept(checked_sweeps(calls, samples.reading, samples.counting.gap_seconds))
-        number, warnings = _calls(read)
+        number, problems, warnings = _quality(read)
         nodes = _nodes(sweeps)
+        if not nodes:
+            return Activity(number, problems=problems, warnings=warnings)
         width = _width(nodes, samples.counting)
         events = kept(events_of(calls, sweeps, width))
         tables = _tables(events)
@@ -67,8 +69,8 @@ def count_activity(spark: SparkSession, samples: Samples) -> Activity:
             interval_us=width,
             intervals=_intervals(sweeps, events, width),
             cells=_cells(spark, events, tables[: samples.counting.tables]),
-            gaps=_gaps(sweeps),
-            problems=_problems(read),
+            gaps=_gaps(sweeps) if any(node.gaps for node in nodes) else (),
+            problems=problems,
             warnings=warnings,
         )
 
@@ -102,23 +104,14 @@ def _read(spark: SparkSession, samples: Samples) -> DataFrame:
     return spark.range(0, count, 1, parts).mapInArrow(read, from_arrow_schema(SAMPLE_SCHEMA))
 
 
-def _problems(read: DataFrame) -> tuple[Problem, ...]:
+def _quality(read: DataFrame) -> tuple[int, tuple[Problem, ...], dict[str, int]]:
+    """Calls, what cannot be used, what is odd."""
     first = F.min(F.struct("file", "row", "detail"))
-    rows = (
-        read.where(F.col("problem").isNotNull())
-        .groupBy("problem")
-        .agg(F.count("*").alias("calls"), first.alias("first"))
-        .orderBy("problem")
-        .collect()
-    )
-    return tuple(Problem(row.problem, row.calls, *row.first) for row in rows)
-
-
-def _calls(read: DataFrame) -> tuple[int, dict[str, int]]:
-    """Calls, and those with a warning by kind."""
-    rows = read.groupBy("warning").agg(F.count("*").alias("calls")).collect()
-    warnings = {row.warning: row.calls for row in rows if row.warning is not None}
-    return sum(row.calls for row in rows), dict(sorted(warnings.items()))
+    sums = F.count("*").alias("calls"), first.alias("first")
+    rows = read.groupBy("problem", "warning").agg(*sums).orderBy("problem", "warning").collect()
+    problems = (Problem(row.problem, row.calls, *row.first) for row in rows if row.problem)
+    warnings = {row.warning: row.calls for row in rows if row.warning}
+    return sum(row.calls for row in rows), tuple(problems), warnings
 
 
 def _nodes(sweeps: DataFrame) -> tuple[NodeCounts, ...]:

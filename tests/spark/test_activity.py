@@ -229,12 +229,3 @@ class TestCommand:
         assert [(t["schema"], t["table"]) for t in content["tables"]] == [("HR", "A"), ("HR", "B")]
         assert content["tables"][0]["updates_per_hour"] == 360
         assert content["calls"] == 18
-
-    def test_without_a_code_page_nothing_counts_and_that_is_said(
-        self, run: Callable[..., Result]
-    ) -> None:
-        done = run("a.jsonl", "--as", "csv")
-        assert done.exit_code == 0
-        assert len(done.stdout.splitlines()) == 1
-        assert "(code-page): 14" in done.stderr
-        assert "note: no sweep counts" in done.stderr

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from lxml import etree
@@ -24,7 +25,7 @@ from publisher.activity.counts import (
 )
 from publisher.activity.page import page
 from publisher.activity.report import Report
-from publisher.commands.activity import activity_text
+from publisher.commands.activity import activity_notes, activity_text
 
 HOUR = 3_600_000_000
 HOSTILE = "<img src=\"http://x\" onerror='a()'>&\x07\u202e[red]"
@@ -198,3 +199,14 @@ def classes(plot: etree._Element) -> Counter[str | None]:
 
 def test_a_page_without_sweeps_is_a_page() -> None:
     assert page(Report(Activity(calls=0), {})).endswith("</html>")
+
+
+def test_what_must_be_known_beside_the_numbers() -> None:
+    (problem,) = activity_notes(ACTIVITY, "table")
+    assert problem.startswith("calls that cannot be used (json): 3, the first at <b>.jsonl:7: no")
+    biases, _ = activity_notes(ACTIVITY, "csv")
+    assert all(bias in biases for bias in measures.UPDATE_RATE_BIASES)
+    nothing = replace(ACTIVITY, nodes=(replace(NODE, sweeps=0),), problems=())
+    assert list(activity_notes(nothing, "json")) == [
+        "no sweep counts: see what was left out, and [table_queue] recorded"
+    ]
