@@ -1,0 +1,67 @@
+"""Recordings of the table queue that are damaged anywhere: what was not touched stays as it was."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from publisher.sources.table_queue.bulk_calls import HEADER_BYTES, BulkHeader
+from publisher.sources.table_queue.json_calls import json_line
+from tests.unit.table_queue_files import call, element, read
+
+HEADER = BulkHeader(72, "HR", "CP866")
+CALLS = [
+    call(n, element(f"T{n}", n, n % 2), code_page="CP866", node="HR", code=0) for n in range(1, 31)
+]
+LINES = [f"{json_line(each)}\n".encode() for each in CALLS]
+PARTS = {
+    "a.jsonl": (b"", LINES),
+    "a.dirr": (HEADER.built(), [HEADER.call(each) for each in CALLS]),
+    "a.raw": (b"", [each.record or b"" for each in CALLS]),
+}
+
+
+def rows_by_place(path: Path, head: bytes, parts: list[bytes]) -> list[dict[str, Any]]:
+    path.write_bytes(head + b"".join(parts))
+    return sorted(read(path), key=lambda row: int(row["row"]))
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("seed", range(20))
+def test_damage_costs_no_other_call(tmp_path: Path, name: str, seed: int) -> None:
+    head, parts = PARTS[name]
+    whole = rows_by_place(tmp_path / name, head, parts)
+    draw = random.Random(seed)
+    hurt = set(draw.sample(range(len(parts)), 5))
+    damaged = list(parts)
+    for number in hurt:
+        part = bytearray(parts[number])
+        for _ in range(draw.randint(1, 8)):
+            part[draw.randrange(len(part) - 1)] = draw.choice([0, 0x20, 0x22, 0x7B, 0x80, 0xFF])
+        damaged[number] = bytes(part)
+    found = rows_by_place(tmp_path / name, head, damaged)
+    assert len(found) == len(whole) == len(CALLS)
+    for number, (row, before) in enumerate(zip(found, whole, strict=True)):
+        assert number in hurt or row == before
+        assert row["problem"] is None or row["detail"]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_cut_costs_one_call(tmp_path: Path, name: str) -> None:
+    head, parts = PARTS[name]
+    whole = rows_by_place(tmp_path / name, head, parts)
+    data = head + b"".join(parts)
+    start = len(head) + sum(map(len, parts[:-1]))
+    for stop in range(start + 1, len(data) - 1, 7):
+        (tmp_path / name).write_bytes(data[:stop])
+        *good, cut = sorted(read(tmp_path / name), key=lambda row: int(row["row"]))
+        assert good == whole[:-1]
+        assert cut["problem"] in ("cut", "json")
+        assert cut["row"] == (len(parts) if name == "a.jsonl" else start)
+
+
+def test_headers_are_64_bytes() -> None:
+    assert len(PARTS["a.dirr"][0]) == HEADER_BYTES == 64
