@@ -243,3 +243,34 @@ def test_a_null_of_another_form_names_the_setting(tmp_path: Path) -> None:
     assert framed == len(RECORDS) + 1
     (found,) = rejects(records)
     assert 'little_null (try "absent")' in found["detail"]
+
+
+def test_a_damaged_record_behind_a_commit_is_found_by_every_cut(tmp_path: Path) -> None:
+    parts = [record(GROUP, *RECORDS[0]), mark(GROUP), record(GROUP, *RECORDS[1]), mark(GROUP)]
+    parts[2] = parts[2][:4] + b"\xff" + parts[2][5:]
+    data = b"".join(parts)
+    expected = said(read(GROUP, data, tmp_path)[0])
+    for wanted in (2, 4, 50):
+        assert said(read(GROUP, data, tmp_path, wanted)[0]) == expected
+
+
+def test_what_is_said_of_the_last_bytes_of_a_part_does_not_depend_on_the_part(
+    tmp_path: Path,
+) -> None:
+    parts = [record(JNL, *each) for each in RECORDS]
+    data = parts[0] + bytes(6) + b"".join(parts[1:])
+    expected = [each["detail"] for each in read(JNL, data, tmp_path)[0]]
+    for wanted in (2, 3, 50):
+        assert [each["detail"] for each in read(JNL, data, tmp_path, wanted)[0]] == expected
+
+
+def test_a_wrong_length_that_leads_to_a_record_swallows_none_where_items_are_damaged(
+    tmp_path: Path,
+) -> None:
+    options = little(OPEN)
+    parts = [record(options, *each) for each in RECORDS]
+    three = sum(map(len, parts[:3]))
+    parts[0] = three.to_bytes(4, "big") + parts[0][4:-5] + b"\xff" * 5
+    records, framed = read(options, b"".join(parts), tmp_path)
+    assert framed == len(parts)
+    assert [each["outcome"] for each in records] == [5, None, None, None, None]

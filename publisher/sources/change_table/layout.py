@@ -7,6 +7,7 @@ names with a prefix (manual, change tables).  A ``.dfm`` beside a data file desc
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -214,9 +215,12 @@ def _as_described(path: Path, described: Description, reading: SnapshotOptions) 
 
 
 def _keys_of(path: Path, reading: SnapshotOptions) -> tuple[str, ...]:
-    """The keys of the first objects of a file: those of the fullest, then what others add."""
-    listed = sorted(json_frames.first_keys(_start(path, reading)), key=len, reverse=True)
-    return tuple(dict.fromkeys(key for keys in listed for key in keys))
+    """The keys of the first objects of a file: those of the fullest, then what others add.
+
+    Keys that no second object has come last: they may be those of a damaged line."""
+    listed = Counter(json_frames.first_keys(_start(path, reading)))
+    ordered = sorted(listed, key=lambda keys: (listed[keys] > 1, len(keys)), reverse=True)
+    return tuple(dict.fromkeys(key for keys in ordered for key in keys))
 
 
 def _start(path: Path, reading: SnapshotOptions) -> bytes:

@@ -42,7 +42,7 @@ def header_fault(
     if heads.flag[place]:
         return Reason.BROKEN_RECORD, (
             f"the NULL area of the operation code is {int(heads.flag[place]):04X}, always 0000;"
-            " the file is damaged or nulls is wrong"
+            " extract again, or look at nulls"
         )
     if int(heads.table[place]) == UNKNOWN:
         xid = int(heads.xid[place])

@@ -236,11 +236,14 @@ class Framer:
             why = f"LEN says {length} bytes, the record has {used}; the file is damaged, extract again"
             return self._broken(here, used, heads, why)
         fits = self.form.mark_size <= length <= self.stop - at
-        if fits and (used == length or self._may_follow(at + length)):
+        if fits and used == length:
             return Block(here, heads.length, heads)
         size = self._next_record(at + 1) - at
-        why = f"no record begins here nor in the {size} bytes from here (LEN would be {length})"
-        if at + size == self.stop and length > size:
+        if fits and self._may_follow(at + length) and not self._leads(at + size, at + length):
+            return Block(here, heads.length, heads)
+        seen = f" (LEN would be {length})" if size >= self.form.mark_size else ""
+        why = f"no record begins here nor in the {size} bytes from here{seen}"
+        if at + size == len(self.data) and length > size:
             why = f"LEN says {length} bytes, {size} are left; the file was cut or damaged"
         return self._broken(here, size, heads, f"{why}, extract again")
 
@@ -262,6 +265,19 @@ class Framer:
         if at >= self.stop:
             return at == self.stop
         return bool(self.heads(np.array([at], np.int64)).good[0])
+
+    def _leads(self, at: int, stop: int) -> bool:
+        """Whether records follow each other from one offset to another, a few at the most."""
+        for _ in range(_FEW):
+            if at >= stop:
+                return False
+            head = self.heads(np.array([at], np.int64))
+            if not head.good[0]:
+                return False
+            at += int(head.length[0])
+            if at == stop:
+                return True
+        return False
 
     def _broken(self, here: Offsets, size: int, heads: Heads, why: str) -> Block:
         return Block(here, np.array([size], np.int64), heads, why)

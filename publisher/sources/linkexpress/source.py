@@ -123,13 +123,15 @@ class Linkexpress:
         if not in_transactions and target >= size:
             yield _Part(0, size, known)
             return
-        for block in framer(self.options, data, known, size).blocks(0):
+        finder = framer(self.options, data, known, size)
+        for block in finder.blocks(0):
             good = block.heads.good if block.broken is None else block.heads.good & False
             places = block.offsets[good]
             if in_transactions:
                 is_mark = good & (block.heads.table == MARK)
                 places = block.offsets[is_mark] + block.lengths[is_mark]
                 committed = int(places[-1]) if len(places) else committed
+                places = places[finder.heads(places).good]  # what follows a mark may be damaged
             while len(at := places[places >= start + target]):
                 if int(at[0]) >= size:
                     break
