@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import datetime
 
 from publisher.errors import SettingsError, UnreachableError
 from publisher.observing.contract import Observer, Poll
-from publisher.publishing import Backlog, Publishing
+from publisher.publishing import Backlog, Publishing, notes_of
 from publisher.settings import Settings
 from publisher.spark.engine import Engine
 
@@ -68,8 +69,7 @@ class Follower:
         """One poll, or what is to be done before; gives the seconds to wait after it."""
         job = self._begun(stack)
         if not self._settled:
-            job.finish()
-            self._settled = True
+            self._told(self._finished(job))
         self._expire(job)
         if not self._due:
             self._due = True
@@ -85,10 +85,30 @@ class Follower:
     def _begun(self, stack: ExitStack) -> Publishing:
         if self._job is None:
             job = stack.enter_context(Publishing(self._settings, self._engine))
-            notes = job.finish()
-            self._job, self._settled = job, True
+            polls = self._finished(job)
+            self._job = job
+            notes = notes_of(poll.report for poll in polls)
             self._observer.begun(self._settings.name, job.target, notes)
+            self._told(polls)
         return self._job
+
+    def _finished(self, job: Publishing) -> list[Poll]:
+        """Finishes what a start, or a poll that was cut short, had planned: it counts now, as it was
+        not told before."""
+        transactions, retries = self._engine.transactions, self._engine.retries
+        reports = job.finish()
+        self._settled = True
+        polls = []
+        for report in reports:
+            sent = self._engine.transactions - transactions
+            tried = self._engine.retries - retries
+            polls.append(Poll(report, sum(report.seconds.values()), None, None, sent, tried))
+            transactions, retries = transactions + sent, retries + tried
+        return polls
+
+    def _told(self, polls: Sequence[Poll]) -> None:
+        for poll in polls:
+            self._observer.polled(poll)
 
     def _poll(self, job: Publishing, backlog: Backlog) -> float:
         started = time.monotonic()

@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 
 from publisher.errors import UsageError
-from publisher.journal.report import RunReport, nothing_read
-from publisher.publishing import Publishing, with_notes
+from publisher.journal.report import RunReport
+from publisher.publishing import Publishing, notes_of, with_notes
 from publisher.settings import Settings, SourceSettings
 from publisher.sources import snapshots
 from publisher.sources.triggerless.inputs import by_table
@@ -41,12 +41,12 @@ def migrate(
         engine.warm_up()
         with Publishing(settings, engine, progress) as job:
             resumed = job.has_unsent(migration)
-            notes = job.finish()
+            done = job.finish()
             if resumed:
-                return with_notes(nothing_read(settings.name), [*notes, RESUMED])
+                return with_notes(done[-1], [*notes_of(done), RESUMED])
             report = job.migrate(sources, migration, now)
             job.expire()
-    return with_notes(report, notes)
+    return with_notes(report, notes_of(done))
 
 
 def _sources(settings: Settings, migration: Migration, name: str | None) -> list[SourceSettings]:

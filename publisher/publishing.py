@@ -30,7 +30,7 @@ from publisher.settings import Settings, SourceSettings
 from publisher.sources.live import WITH_STATUS, TableBacklog
 from publisher.sources.registry import COMPARED
 from publisher.sources.triggerless.planning import Migration
-from publisher.sources.triggerless.state import State
+from publisher.sources.triggerless.state import State, forget_rows
 from publisher.spark.engine import Engine, Progress
 from publisher.xds.document import Envelope
 
@@ -116,27 +116,28 @@ class Publishing:
             document = Envelope(self._settings.envelope).document(())
             heartbeat(self._settings.kafka, self._settings.name, document)
 
-    def finish(self) -> list[str]:
+    def finish(self) -> list[RunReport]:
         """Sends and acknowledges what is planned; throws away what is not planned wholly.
 
-        Nothing was sent of what is thrown away.  Gives what there is to say about it.
+        Nothing was sent of what is thrown away.  Gives the reports of the runs that are done now.
         """
         with self._told_when_replaced():
             return self._finished()
 
-    def _finished(self) -> list[str]:
+    def _finished(self) -> list[RunReport]:
         for run in self._journals.discard_unplanned(self._epoch):
             if self._settings.sink.to == "files":
                 FileDispatcher(self._directory(run)).discard()
-        notes = []
+        reports = []
         for journal, manifest in self._journals.unsent():
             dispatcher = self._prepared(manifest.run)
             report = told(manifest, journal, "published", dispatcher)
             if not dispatcher.dispatched(manifest.run):
                 report = sent(journal, manifest, dispatcher)
-            self._acknowledged(journal, manifest, report, dispatcher)
-            notes.append(f"run {manifest.run}, which an earlier start had planned, was sent first")
-        return notes
+            first = f"run {manifest.run}, which an earlier start had planned, was sent first"
+            report = with_notes(report, [first])
+            reports.append(self._acknowledged(journal, manifest, report, dispatcher))
+        return reports
 
     def once(self, now: datetime | None = None, lanes: int | None = None) -> RunReport | None:
         """Publishes what the sources have now; ``None`` where no file is new and no table is read.
@@ -244,7 +245,7 @@ class Publishing:
                 statuses.update(done.changed)
         self._epoch()
         report = with_notes(report, self._late(journal, manifest))
-        report = with_notes(report, _compared(journal, manifest))
+        report = with_notes(report, self._compared(journal, manifest))
         journal.mark_sent()
         report = replace(report, statuses=dict(sorted(statuses.items())))
         live = any(_has_status(entry) for entry in manifest.sources)
@@ -268,6 +269,16 @@ class Publishing:
                     f"{behind}, which an earlier run had read: committed late, held or retried"
                 )
         self._journals.note_greatest(found)
+        return notes
+
+    def _compared(self, journal: Journal, manifest: Manifest) -> list[str]:
+        """What there is to say of the comparisons of a run; the states that it replaced go."""
+        notes = []
+        for source in manifest.sources:
+            state = journal.state(source.name) if source.format in COMPARED else None
+            if state is not None:
+                notes += comparison_notes(state, source.name)
+                forget_rows(self._journals.earlier_states(manifest.run, source.name))
         return notes
 
     def _due(self) -> Iterator[SourceSettings]:
@@ -322,7 +333,7 @@ def publish(
     with Engine(settings.spark) as engine:
         engine.warm_up()
         job = Publishing(settings, engine, progress)
-        notes = job.finish()
+        notes = notes_of(job.finish())
         report = job.once(now)
         job.expire()
     return with_notes(report or nothing_read(settings.name), notes)
@@ -333,14 +344,11 @@ def _has_status(entry: SourceEntry) -> bool:
     return entry.table is not None and entry.format in WITH_STATUS
 
 
-def _compared(journal: Journal, manifest: Manifest) -> Iterator[str]:
-    """What there is to say of the comparisons of a run."""
-    for source in manifest.sources:
-        state = journal.state(source.name) if source.format in COMPARED else None
-        if state is not None:
-            yield from comparison_notes(state, source.name)
+def notes_of(reports: Iterable[RunReport]) -> list[str]:
+    """All that there is to say about some runs."""
+    return [note for report in reports for note in report.notes]
 
 
 def with_notes(report: RunReport, notes: Iterable[str]) -> RunReport:
-    """A report with more to say."""
-    return replace(report, notes=(*report.notes, *notes))
+    """A report with more to say, nothing twice."""
+    return replace(report, notes=tuple(dict.fromkeys((*report.notes, *notes))))

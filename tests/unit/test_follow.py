@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from publisher import follow
+from publisher.dispatch.files import FileDispatcher
 from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
 from publisher.follow import Follower
 from publisher.job_file import load
@@ -189,6 +190,47 @@ def test_pauses_double_up_to_a_minute_and_begin_anew(tmp_path: Path) -> None:
     # nothing is left of what could not be planned
     runs = {path.name for path in (tmp_path / "out" / "runs").iterdir()}
     assert runs == {poll.report.run for poll in watcher.polls}
+
+
+def cut_short(monkeypatch: pytest.MonkeyPatch, *at: int) -> None:
+    """Dispatching fails at these times, counted from 1, after all was planned."""
+    dispatch, count = FileDispatcher.dispatch, 0
+
+    def failing(self: FileDispatcher, *arguments: object) -> None:
+        nonlocal count
+        count += 1
+        if count in at:
+            raise AWAY
+        dispatch(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(FileDispatcher, "dispatch", failing)
+
+
+def test_a_poll_that_was_cut_short_counts_when_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rows(tmp_path, 1, 2)
+    cut_short(monkeypatch, 1, 2)
+    watcher = followed(settings(tmp_path, TABLE), LocalEngine(), lambda: write_rows(tmp_path, 3))
+    assert watcher.told == ["begun", "job-000001", "job-000002", "told to stop"]
+    assert [poll.report.statuses for poll in watcher.polls] == [{"S": 2}, {"S": 1}]
+    assert [poll.waiting for poll in watcher.polls] == [None, 1]
+    assert watcher.failures == [1, 2]
+
+
+def test_what_an_earlier_start_had_planned_counts_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rows(tmp_path, 1, 2)
+    made = settings(tmp_path, TABLE)
+    cut_short(monkeypatch, 1)
+    with Publishing(made, LocalEngine()) as job, pytest.raises(UnreachableError):
+        job.once()
+    watcher = followed(made, LocalEngine())
+    first = "run job-000001, which an earlier start had planned, was sent first"
+    assert watcher.told == ["begun", first, "job-000001", "told to stop"]
+    (poll,) = watcher.polls
+    assert (poll.report.read, poll.report.documents, poll.report.notes) == (2, 2, (first,))
 
 
 def test_what_waiting_does_not_mend_ends_it(tmp_path: Path) -> None:
