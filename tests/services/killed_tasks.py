@@ -1,7 +1,7 @@
-"""Sends a journal of made documents in Spark tasks that end themselves in their first attempt.
+"""Sends journals of made documents in Spark tasks that end themselves in their first attempt.
 
-Takes brokers, topic, mode and a folder to work in as arguments; prints a line for each lane: number,
-documents and transactions of the attempt that counted.
+Takes brokers, a folder to work in, and mode and topic of each sending as arguments; prints a line for
+each lane: mode, number, documents and transactions of the attempt that counted.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from publisher.dispatch.kafka import KafkaDispatcher
@@ -42,28 +43,30 @@ class Killed(LaneDocuments):
 
 
 def main() -> None:
-    bootstrap, topic, mode, folder = sys.argv[1:]
+    bootstrap, folder, *modes_and_topics = sys.argv[1:]
     lanes = [documents(COUNT, first=1 + lane * COUNT) for lane in range(LANES)]
-    journal, manifest = committed(Path(folder), lanes)
-    options = KafkaOptions(
-        bootstrap=bootstrap,
-        topic=topic,
-        mode=mode,  # type: ignore[arg-type]
-        transaction_size=3_000,
-        transaction_ms=10_000,
-    )
     with Engine(SparkOptions(master="local[2,4]")) as engine:
+        for mode, topic in zip(modes_and_topics[::2], modes_and_topics[1::2], strict=True):
+            journal, manifest = committed(Path(folder, mode), lanes)
+            options = KafkaOptions(
+                bootstrap=bootstrap,
+                topic=topic,
+                mode=mode,  # type: ignore[arg-type]
+                transaction_size=3_000,
+                transaction_ms=10_000,
+            )
+            send = partial(send_killed, engine, mode)
+            sink = KafkaDispatcher(options, job=topic, owner=topic, lanes=LANES, run_lanes=send)
+            sink.prepare(manifest.run)
+            sink.dispatch(journal, manifest, report(journal, manifest))
 
-        def send(sendings: Sequence[LaneSending]) -> list[LaneSent]:
-            made = [replace(one, documents=killed(one.documents)) for one in sendings]
-            sent = engine.send(made)
-            for lane in sent:
-                sys.stdout.write(f"{lane.lane} {lane.documents} {lane.transactions}\n")
-            return sent
 
-        sink = KafkaDispatcher(options, job=topic, owner=topic, lanes=LANES, run_lanes=send)
-        sink.prepare(manifest.run)
-        sink.dispatch(journal, manifest, report(journal, manifest))
+def send_killed(engine: Engine, mode: str, sendings: Sequence[LaneSending]) -> list[LaneSent]:
+    made = [replace(one, documents=killed(one.documents)) for one in sendings]
+    sent = engine.send(made)
+    for lane in sent:
+        sys.stdout.write(f"{mode} {lane.lane} {lane.documents} {lane.transactions}\n")
+    return sent
 
 
 def killed(made: LaneDocuments | DeadLetters) -> Killed:

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -32,11 +33,14 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
         yield made
 
 
-def killed_and_repeated(kafka: Topics, topic: str, mode: str, folder: Path) -> list[list[int]]:
-    """Lane, documents and transactions of the attempts that counted."""
-    words = ["-m", "tests.services.killed_tasks", kafka.bootstrap, topic, mode, str(folder)]
+EXACTLY, AT_LEAST = "exactly-once", "at-least-once"
+
+
+def test_tasks_that_were_killed_are_repeated(kafka: Topics, tmp_path: Path) -> None:
+    topics = {mode: kafka.make(partitions=2) for mode in (EXACTLY, AT_LEAST)}
+    words = [kafka.bootstrap, str(tmp_path), *chain.from_iterable(topics.items())]
     done = subprocess.run(
-        [sys.executable, *words],
+        [sys.executable, "-m", "tests.services.killed_tasks", *words],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -44,14 +48,16 @@ def killed_and_repeated(kafka: Topics, topic: str, mode: str, folder: Path) -> l
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4_000:]
-    return sorted([int(word) for word in line.split()] for line in done.stdout.splitlines())
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert_nothing_doubled(
+        kafka, topics[EXACTLY], [line[1:] for line in lines if line[0] == EXACTLY]
+    )
+    assert_at_most_a_transaction_doubled(kafka, topics[AT_LEAST])
 
 
-def test_tasks_that_were_killed_are_repeated_and_double_nothing(
-    kafka: Topics, tmp_path: Path
-) -> None:
-    topic = kafka.make(partitions=2)
-    counted = killed_and_repeated(kafka, topic, "exactly-once", tmp_path / "journal")
+def assert_nothing_doubled(kafka: Topics, topic: str, lanes: list[list[str]]) -> None:
+    """``lanes``: number, documents and transactions of the attempts that counted."""
+    counted = sorted([int(word) for word in lane] for lane in lanes)
     # the repeated attempts went on behind what the first had committed
     assert counted == [[lane, COUNT - 3_000, 1] for lane in range(LANES)]
     wanted = [made.text for made in documents(LANES * COUNT)]
@@ -60,9 +66,7 @@ def test_tasks_that_were_killed_are_repeated_and_double_nothing(
     assert len(kafka.read(topic, "read_uncommitted")) == LANES * (COUNT + 2_000)
 
 
-def test_at_least_once_they_repeat_at_most_a_transaction(kafka: Topics, tmp_path: Path) -> None:
-    topic = kafka.make(partitions=2)
-    killed_and_repeated(kafka, topic, "at-least-once", tmp_path / "journal")
+def assert_at_most_a_transaction_doubled(kafka: Topics, topic: str) -> None:
     found = kafka.read(topic)
     times = Counter(dict(record.headers)["event-id"] for record in found)
     assert len(times) == LANES * COUNT
@@ -70,7 +74,7 @@ def test_at_least_once_they_repeat_at_most_a_transaction(kafka: Topics, tmp_path
     assert len(found) - len(times) <= LANES * 3_000
 
 
-@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
+@pytest.mark.parametrize("mode", [EXACTLY, AT_LEAST])
 def test_an_error_of_a_lane_is_the_programs_own(
     kafka: Topics, engine: Engine, tmp_path: Path, mode: str
 ) -> None:
