@@ -255,7 +255,6 @@ from publisher.journal.manifest import Journal
 
 small = statuses.Sizes(rows=4, listed=1, run=2)
 statuses._ARRAYS_UNINDEXED = statuses._LISTS_UNINDEXED = small
-left = int(sys.argv[3])
 
 def still_mine():
     global left
@@ -263,23 +262,35 @@ def still_mine():
     if left < 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-journal = Journal(Path(sys.argv[1]))
-acknowledge(
-    journal, journal.manifest(), 0, DatabaseOptions(url=sys.argv[2]),
-    AcknowledgeOptions(reason_table="reasons"), still_mine=still_mine,
-)
+for line in sys.stdin:
+    left = int(line)
+    child = os.fork()
+    if not child:
+        journal = Journal(Path(sys.argv[1]))
+        acknowledge(
+            journal, journal.manifest(), 0, DatabaseOptions(url=sys.argv[2]),
+            AcknowledgeOptions(reason_table="reasons"), still_mine=still_mine,
+        )
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+"""Reads numbers of transactions; after so many a child of it is killed."""
 
 
 def test_killed_in_the_middle_and_done_again(place: Place, tmp_path: Path) -> None:
     make_tables(place)
     run = planned(place, tmp_path / "j")
     seen = []
-    for transactions in (1, 3, 5, 8):
-        command = [sys.executable, "-c", KILLED, str(run[0].root), place.url, str(transactions)]
-        done = subprocess.run(command, check=False, timeout=120)
-        assert done.returncode == -signal.SIGKILL
-        seen.append(sum(status == "N" for _, status in statuses_of(place)))
+    command = [sys.executable, "-c", KILLED, str(run[0].root), place.url]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for transactions in (1, 3, 5, 8):
+            process.stdin.write(f"{transactions}\n")
+            process.stdin.flush()
+            assert int(process.stdout.readline()) == -signal.SIGKILL
+            seen.append(sum(status == "N" for _, status in statuses_of(place)))
     assert seen == sorted(seen, reverse=True)
     assert 0 < seen[-1] < seen[0]
     told(place, run, reason_table="reasons")
