@@ -103,7 +103,7 @@ _format = click.option(
     "--format",
     "format_",
     metavar="FORMAT",
-    help="Source format: event-log, change-table, linkexpress.",
+    help="Source format: event-log, change-table, linkexpress, triggerless.",
 )
 _status = click.option(
     "--status", metavar="N|any", help="Records to read: new ones (N), or all (any)."

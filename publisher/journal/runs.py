@@ -112,6 +112,14 @@ class Journals:
         kept = KeptStates(self.root).of(source)
         return kept if kept is not None and number_of(kept) > newest else state
 
+    def earlier_states(self, run: str, source: str) -> Iterator[Path]:
+        """The states that the runs before a run have left of a source, newest first."""
+        for number in reversed(self._numbers()):
+            if number < int(run.rpartition("-")[2]):
+                state = self.journal(self._id(number)).state(source)
+                if state is not None:
+                    yield state
+
     def states_of(self, sources: Iterable[str]) -> dict[str, Path]:
         """The states of those sources that have one."""
         found = {source: self.state_of(source) for source in sources}

@@ -373,3 +373,12 @@ def test_a_rehearsal_keeps_nothing(
         report = rehearsing.rehearse(load(job(tmp_path)))
         assert report.operations == {"delete": 1}
     assert told(publish(tmp_path), tmp_path) == [("delete", "2")]
+
+
+def test_rows_of_replaced_states_are_removed(local_engine: None, tmp_path: Path) -> None:
+    for number in range(3):
+        write(tmp_path, [row(number)])
+        publish(tmp_path)
+    states = sorted((tmp_path / ".xds-publisher" / "job").glob("*/state/hr"))
+    assert [(state / "known").exists() for state in states] == [False, False, True]
+    assert all((state / "found").exists() for state in states)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,17 @@ def write_state(target: Path, state: State) -> None:
         "tables": state.tables,
     }
     (target / MANIFEST).write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+
+
+def forget_rows(states: Iterable[Path]) -> None:
+    """Removes the rows of states that a later one has replaced, newest first; what was found stays.
+
+    Ends with the first that has none any more: those before it were done before.
+    """
+    for state in states:
+        if not (state / KNOWN).is_dir():
+            return
+        shutil.rmtree(state / KNOWN)
 
 
 def identity_of(files: Sequence[Path]) -> list[list[object]]:
