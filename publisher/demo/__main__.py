@@ -18,7 +18,7 @@ from rich.console import Console
 from publisher.demo.compare import lines
 from publisher.demo.consumer import agreed_rows
 from publisher.demo.database import write_database, write_snapshot
-from publisher.demo.recorded import Recorded, write_recordings
+from publisher.demo.recorded import RECORDED, Recorded, write_recordings
 from publisher.demo.recordings import recordings
 from publisher.demo.show import differences, print_counts, print_documents, sample_documents
 from publisher.demo.side_by_side import print_change, print_lines, print_sources
@@ -30,7 +30,6 @@ from publisher.resources import resource
 DATABASE = "company.sqlite"
 SNAPSHOT = "event-log.csv"
 JOB = "demo.toml"
-RECORDED = "recorded"
 MADE_BY_DEMO = (DATABASE, SNAPSHOT, JOB)
 
 

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from publisher.demo.change_tables import write_change_tables
+from publisher.demo.dispatch_rows import ATTRIBUTES, write_queue
 from publisher.demo.extracts import write_extract
 from publisher.demo.story import Counts, Story
 from publisher.errors import InternalError
 from publisher.job_file import load
 from publisher.settings import Settings
 from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.dispatch_queue.options import Options as QueueOptions
 from publisher.sources.linkexpress.options import Options as LinkexpressOptions
+
+RECORDED = "recorded"
+"""Folder of the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +39,14 @@ def write_recordings(job: Path, story: Story) -> list[Recorded]:
 
     The options that the files are built by are those that they are read by.
     """
+    folder = job.parent / RECORDED
+    folder.mkdir()
+    (folder / "dispatch_attrs.csv").write_text(ATTRIBUTES)  # the job file is not whole without it
     settings = load(job)
     return [
         Recorded("company", "event log", story.counts(live=True)),
         _change_tables(settings, story),
+        _queue(settings, story),
         _extract(settings, story),
     ]
 
@@ -46,15 +55,23 @@ def _change_tables(settings: Settings, story: Story) -> Recorded:
     name = "change-tables"
     options = _options(settings, name)
     assert isinstance(options, ChangeTableOptions)
-    folder = settings.directory / "recorded"
+    folder = settings.directory / RECORDED
     return Recorded(name, "change tables", write_change_tables(folder, options, story.acts))
+
+
+def _queue(settings: Settings, story: Story) -> Recorded:
+    name = "queue"
+    options = _options(settings, name)
+    assert isinstance(options, QueueOptions)
+    path = settings.directory / RECORDED / "queue.dat"
+    return Recorded(name, "dispatch queue", write_queue(path, options, story))
 
 
 def _extract(settings: Settings, story: Story) -> Recorded:
     name = "extract"
     options = _options(settings, name)
     assert isinstance(options, LinkexpressOptions)
-    path = settings.directory / "recorded" / "people.dat"
+    path = settings.directory / RECORDED / "people.dat"
     return Recorded(name, "Linkexpress", write_extract(path, options, story.acts, story.unfinished))
 
 

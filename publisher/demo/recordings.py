@@ -144,5 +144,5 @@ def _attribute(element: etree._Element) -> Attribute:
 
 
 def _number(text: str) -> str:
-    """SQLite keeps no zeros at the end of decimals, where a row is read back."""
+    """SQLite and DISPATCH_ATTRS keep no zeros at the end of decimals."""
     return text.rstrip("0").rstrip(".") if re.fullmatch(r"[0-9]+\.[0-9]+", text) else text

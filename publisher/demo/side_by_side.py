@@ -14,10 +14,13 @@ from publisher.demo.recordings import Attribute, Operations
 from publisher.demo.show import flat_counts
 
 WHY = (
-    "The same letter in a line: the same documents, value for value. Where it is missing:",
     (
-        "- Types 3 and 5 to 8 say what a column is now. Change tables have before images: they say what"
-        " it was, too, as type 2 does."
+        "The same letter in a line: the same documents, value for value (decimals as numbers: SQLite and"
+        " DISPATCH_ATTRS keep no zeros at their end). Where it is missing:"
+    ),
+    (
+        "- Types 3 and 5 to 8 say what a column is now. Change tables have before images, the dispatch"
+        " queue both images of a row: they say what it was, too, as type 2 does."
     ),
     (
         "- Linkexpress has the new row only, and not what changed in it: the whole row as type 3, which"

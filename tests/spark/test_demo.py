@@ -29,12 +29,12 @@ def test_shows_documents_and_counts(tour: tuple[Path, str]) -> None:
 
 def test_shows_the_recordings_side_by_side(tour: tuple[Path, str]) -> None:
     _, shown = tour
-    for source in ("company", "change-tables", "extract"):
+    for source in ("company", "change-tables", "queue", "extract"):
         assert f"│ {source} " in shown
     for told in ("any → John", "Jack → John"):
         assert told in shown
-    assert shown.count("A add") >= 3
-    assert shown.count("A delete") == 3
+    assert shown.count("A add") >= 4
+    assert shown.count("A delete") == 4
     assert "they agree on every value" in shown
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +15,9 @@ from publisher.catalogue import Kind, Table
 from publisher.demo.acts import COLUMNS, KEYS, Act, RowChange, act_of
 from publisher.demo.compare import KINDS, form_of, kind_of, lines
 from publisher.demo.consumer import agreed_rows
+from publisher.demo.dispatch_rows import decimal
 from publisher.demo.episodes import deleted_and_read_back, effective_later, nothing_new
+from publisher.demo.extracts import packed
 from publisher.demo.log import Subject, Trigger
 from publisher.demo.opening import user_acts, user_stories
 from publisher.demo.people import employee, log_text
@@ -25,8 +29,10 @@ from publisher.job_file import load
 from publisher.resources import resource
 from publisher.settings import Settings
 from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.dispatch_queue.options import Options as QueueOptions
 from publisher.sources.linkexpress.options import Options as LinkexpressOptions
-from tests.unit import change_table_files, linkexpress_files
+from publisher.sources.linkexpress.types import item_of
+from tests.unit import change_table_files, dispatch_queue_files, linkexpress_files
 from tests.unit.event_log_files import Row, Tables
 
 Change = tuple[Any, ...]
@@ -48,6 +54,11 @@ class Made:
 
     def options(self, name: str) -> Any:
         return next(source.options for source in self.settings.sources if source.name == name)
+
+    def counted(self, name: str) -> int:
+        """The records that the builder says it wrote."""
+        (source,) = (source for source in self.sources if source.name == name)
+        return sum(source.counts.values())
 
     @property
     def changes(self) -> list[RowChange]:
@@ -85,6 +96,18 @@ def flagged(change: Change) -> Change:
     )
 
 
+def spelled(change: Change) -> Change:
+    """LINTER has no dates without time, and DISPATCH_ATTRS no scale of decimals."""
+    *rest, columns = change
+
+    def one(name: str, text: str | None) -> str | None:
+        if text and name in ("hired", "since"):
+            return text.removesuffix(" 00:00:00")
+        return f"{Decimal(text):.2f}" if text and name == "salary" and text != name else text
+
+    return *rest, frozenset((name, one(name, old), one(name, new)) for name, old, new in columns)
+
+
 def _by_name(key: str) -> str:
     """The canonical key of a membership has its parts by name."""
     group, plus, number = key.rpartition("+")
@@ -108,8 +131,8 @@ def test_change_tables_read_as_what_was_done(made: Made) -> None:
         else:
             expected.append(must_be(change, 2, change.changed))
     assert found == expected
-    counted = sum(made.sources[1].counts.values())
-    assert sum(int(str(row["records"])) for row in records) == counted  # before images with updates
+    records_ = sum(int(str(row["records"])) for row in records)
+    assert records_ == made.counted("change-tables")  # before images count with their updates
 
 
 def test_an_extract_reads_as_what_was_done(made: Made) -> None:
@@ -128,7 +151,48 @@ def test_an_extract_reads_as_what_was_done(made: Made) -> None:
     assert found == expected
     held = [flagged(read(row)) for row in records if row["outcome"] == 4]
     assert held == [must_be(made.story.unfinished, 3, COLUMNS["employee"])]
-    assert framed == sum(made.sources[2].counts.values())
+    assert framed == made.counted("extract")
+
+
+def test_a_queue_reads_as_what_was_done(made: Made) -> None:
+    options = made.options("queue")
+    assert isinstance(options, QueueOptions)
+    path = made.folder / "recorded" / "queue.dat"
+    records, framed = dispatch_queue_files.read(options, path, made.folder)
+    found = [read(row) for row in records if row["outcome"] is None]
+    expected = []
+    for change in made.changes:
+        kind = 4 if change.after is None else 1 if change.before is None else 2
+        names = change.changed if kind == 2 else COLUMNS[change.table] if kind == 1 else ()
+        expected.append(must_be(change, kind, names))
+    assert [spelled(change) for change in found] == expected
+    reasons = Counter(row["reason"] for row in records if row["outcome"] is not None)
+    assert reasons == {"commit": len(made.story.acts), "rollback": 2, "open-transaction": 1}
+    assert framed == made.counted("queue")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("0", "00" + "00" * 15),
+        ("4197.34", "02" + "00000000000000004197" + "3400000000"),
+        ("-12.5", "01" + "00000000000000000012" + "5000000000"),
+    ],
+)
+def test_decimals_of_a_queue(value: str, expected: str) -> None:
+    assert decimal(Decimal(value)).hex() == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "item", "expected"),
+    [
+        ("4197.34", "pay DECIMAL(10,2)", "00000419734c"),
+        ("-1.5", "pay DECIMAL(5,2)", "00150d"),
+        ("7", "pay DECIMAL(3)", "007c"),
+    ],
+)
+def test_decimals_of_an_extract(value: str, item: str, expected: str) -> None:
+    assert packed(Decimal(value), item_of(item)).hex() == expected
 
 
 def trigger(new: bool = False) -> Trigger:
