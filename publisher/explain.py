@@ -293,6 +293,8 @@ def _time(microseconds: int | None) -> str | None:
 
 
 def _meaning(decided: Decided) -> str:
+    if decided.reason is Reason.DUPLICATE and decided.detail:
+        return decided.detail  # says of what it is one
     known = MEANINGS.get(decided.reason) if decided.reason is not None else None
     return known or decided.detail or ""
 

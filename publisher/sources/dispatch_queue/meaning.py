@@ -226,7 +226,8 @@ class Meaning:
             what = "it closes no operation" + (f": {why}" if why else "")
             return _Preset(Outcome.IGNORED, Reason.NOTHING_TO_COMMIT, what)
         if kind == ROLLBACK:
-            return _Preset(Outcome.IGNORED, Reason.ROLLBACK, None)
+            what = "it ends a transaction, nothing of which is published"
+            return _Preset(Outcome.IGNORED, Reason.ROLLBACK, what)
         assert kind == COMMIT
         return _Preset(Outcome.IGNORED, Reason.COMMIT, why)
 
