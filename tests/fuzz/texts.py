@@ -1,0 +1,267 @@
+"""Event logs, change tables and tables without triggers, as text and as Parquet."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from publisher.sources.change_table.mask import mask_of
+from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.change_table.source import ChangeTable
+from publisher.sources.event_log import LAYOUT, EventLog
+from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.sources.triggerless.options import Options as TriggerlessOptions
+from publisher.sources.triggerless.source import Triggerless
+from tests.fuzz.form import Claim, Form, Framing, Made, Piece
+from tests.fuzz.reading import reader_of
+from tests.unit.change_table_files import HEADERS
+from tests.unit.change_table_files import record as change
+from tests.unit.change_table_files import seq as change_seq
+from tests.unit.event_log_files import Row, Tables, event
+
+NAMES = (
+    "Ann",
+    "Žofie",
+    "O'Neil & Sons",
+    "Li 伟",
+    "",
+    'a "b", c',
+    "x" * 300,
+    "Müller <m@example.org>",
+)
+BREAKS = (*NAMES, "two\nlines", "and\r\nthree\n\n")
+COLUMNS = (*HEADERS, "idu", "fname", "lname", "photo")
+_SEQ = re.compile(rb"[0-9]{35}")
+_NUMBER = re.compile(rb"[0-9]{6,}")
+
+Rows = Callable[[random.Random, int, Sequence[str]], Iterable[tuple[Row, frozenset[Claim]]]]
+
+
+def _csv(row: Row) -> bytes:
+    cells = ("" if v is None else '"' + str(v).replace('"', '""') + '"' for v in row.values())
+    return ",".join(cells).encode() + b"\n"
+
+
+def _json(row: Row) -> bytes:
+    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+
+
+def _written(rows: Rows, kind: str, names: Sequence[str]) -> Callable[[random.Random, int], Made]:
+    """What makes files of rows in CSV or JSON lines."""
+    line = _csv if kind == "csv" else _json
+
+    def make(chance: random.Random, count: int) -> Made:
+        found = list(rows(chance, count, names))
+        head = ",".join(found[0][0]).encode() + b"\n" if kind == "csv" else b""
+        return Made(head, [Piece(line(row), claims) for row, claims in found])
+
+    return make
+
+
+def parquet(lines: bytes) -> bytes:
+    """JSON lines as a Parquet file of some row groups."""
+    rows = [json.loads(line) for line in lines.split(b"\n") if line]
+    names = list(rows[0]) if rows else list(COLUMNS)
+    columns = {name: pa.array([row[name] for row in rows], pa.string()) for name in names}
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink, row_group_size=16, write_page_checksum=True)
+    return sink.getvalue()
+
+
+def packed(text: bytes) -> bytes:
+    return gzip.compress(text, 1, mtime=0)
+
+
+def events(
+    chance: random.Random, count: int, names: Sequence[str]
+) -> Iterable[tuple[Row, frozenset[Claim]]]:
+    """Event types 1 to 8 on some objects, some processed already."""
+    number = chance.randrange(1, 10_000)
+    for _ in range(count):
+        number += chance.choice((1, 1, 2, 50))
+        kind = chance.randint(1, 8)
+        per_row = kind in (4, 5, 6)
+        row = event(
+            str(number),
+            table_key=f"idu={chance.randrange(1000)}",
+            status=chance.choice("NNNNNNNS"),
+            event_type=str(kind),
+            perpetrator=chance.choice((None, "hr", "portal")),
+            column_name=None if per_row else chance.choice(("fname", "lname")),
+            old_value=chance.choice(names) if kind == 2 else None,
+            new_value=None if per_row or kind > 6 else chance.choice(names),
+        )
+        yield row, frozenset()
+
+
+def changes(
+    chance: random.Random, count: int, names: Sequence[str]
+) -> Iterable[tuple[Row, frozenset[Claim]]]:
+    """Inserts, updates with and without before image wherever it lies, deletes."""
+    rows: list[tuple[Row, frozenset[Claim]]] = []
+    while len(rows) < count:
+        number = chance.randrange(10**18)
+        claims: frozenset[Claim] = frozenset({("seq", change_seq(number))})
+        key = str(chance.randrange(1000))
+        row: dict[str, Any] = {
+            "idu": key,
+            "fname": chance.choice(names),
+            "lname": chance.choice(names),
+            "photo": "00ff",
+        }
+        kind = chance.choice("IUUUD")
+        place = chance.randint(max(0, len(rows) - 30), len(rows))
+        if kind == "I":
+            rows.insert(place, (change(number, "I", range(4), **row), claims))
+        elif kind == "D":
+            rows.insert(place, (change(number, "D", [0], idu=key), claims))
+        else:
+            after = row | {"fname": chance.choice(names) + "!"}
+            rows.insert(place, (change(number, "U", [1], **after), claims))
+            if chance.random() < 0.7:
+                before = change(number, "B", **row)
+                rows.insert(chance.randint(place, len(rows)), (before, claims))
+    for made, claims in rows:
+        yield {name: made.get(name) for name in COLUMNS}, claims
+
+
+def seqs(data: bytes) -> Iterable[Claim]:
+    """Every change_seq in bytes, also where digits stand before or behind it."""
+    for match in re.finditer(rb"[0-9]{35,}", data):
+        digits = match.group().decode()[:2000]
+        yield from (("seq", digits[at : at + 35]) for at in range(len(digits) - 34))
+
+
+def people(
+    chance: random.Random, count: int, names: Sequence[str]
+) -> Iterable[tuple[Row, frozenset[Claim]]]:
+    """Rows of a table, each with a key of its own."""
+    for idu in chance.sample(range(100_000, 999_999), count):
+        row: Row = {
+            "idu": str(idu),
+            "fname": chance.choice(names),
+            "lname": chance.choice((None, *names)),
+            "photo": None,
+        }
+        yield row, frozenset({("key", f"idu={idu}")})
+
+
+def keys(data: bytes) -> Iterable[Claim]:
+    for match in _NUMBER.finditer(data):
+        digits = match.group().decode()[:2000]
+        yield from (("key", f"idu={digits[at : at + 6]}") for at in range(len(digits) - 5))
+
+
+def messages(chance: random.Random, count: int) -> Made:
+    """The JSON messages of change tables; no two of them mean anything together."""
+    pieces = []
+    for _ in range(count):
+        image = {"idu": chance.randrange(1000), "fname": chance.choice(NAMES), "lname": None}
+        other = image | {"fname": chance.choice(NAMES) + "!"}
+        kind = chance.choice(("INSERT", "UPDATE", "UPDATE", "DELETE"))
+        headers = {
+            "operation": kind,
+            "changeSequence": change_seq(chance.randrange(10**18)),
+            "timestamp": "2023-03-21T21:34:19.511",
+            "transactionId": "0A",
+            "schema": "indirect",
+            "table": "usr",
+        }
+        data, before = (None, image) if kind == "DELETE" else (image, None)
+        if kind == "UPDATE":
+            headers["changeMask"] = mask_of(2, "msb")
+            before = other if chance.random() < 0.7 else None
+        message: Row = {"data": data, "beforeData": before, "headers": headers}
+        pieces.append(Piece(_json(message)))
+    return Made(b"", pieces)
+
+
+assert LAYOUT["3.5"] == tuple(event())
+_SMALL = SnapshotOptions(block_size=4096, max_record=100_000)
+_IN_LINES = SnapshotOptions(line_breaks=False, block_size=4096, max_record=100_000)
+_CHANGES = ChangeTableOptions(
+    source_table="indirect.usr", binary_text="hex", mask_order="msb", header_columns=7, key=("idu",)
+)
+_PEOPLE = TriggerlessOptions(tables=("usr",), key={"usr": ("idu",)})
+_CSV, _JSONL, _PARQUET = "csv", "jsonl", "parquet"
+
+
+def _log(kind: str, options: SnapshotOptions = _SMALL) -> Form:
+    log = EventLog(snapshot=options)
+    return _form("event-log", kind, events, reader_of(log, Tables()), options)
+
+
+def _form(
+    format_: str,
+    kind: str,
+    rows: Rows,
+    read: object,
+    options: SnapshotOptions = _SMALL,
+    claimed: Callable[[bytes], Iterable[Claim]] | None = None,
+    compared: bool = False,
+) -> Form:
+    in_lines = kind == _JSONL or not options.line_breaks
+    quoted = kind == _CSV and options.line_breaks
+    framing = Framing.ROWS if kind == _PARQUET else Framing.LINES if in_lines else Framing.QUOTED
+    name = "in lines" if kind == _CSV and in_lines else kind
+    return Form(
+        name=f"{format_} {name}",
+        format=format_,
+        file=f"usr.{kind}",
+        read=read,  # type: ignore[arg-type]
+        make=_written(rows, _CSV if kind == _CSV else _JSONL, BREAKS if quoted else NAMES),
+        framing=framing,
+        claimed=claimed or (lambda data: ()),
+        pack=parquet if kind == _PARQUET else None,
+        address="key" if compared else "number" if kind == _PARQUET else "line",
+        unseen=frozenset({"row", "high", "low"}) if compared else frozenset(),
+    )
+
+
+def _table(kind: str, options: SnapshotOptions = _SMALL) -> Form:
+    read = reader_of(ChangeTable(_CHANGES, options))
+    return _form("change-table", kind, changes, read, options, seqs)
+
+
+def _compared(kind: str, options: SnapshotOptions = _SMALL) -> Form:
+    read = reader_of(Triggerless(_PEOPLE, options))
+    return _form("triggerless", kind, people, read, options, keys, compared=True)
+
+
+FORMS = [
+    *(_log(_CSV), _log(_CSV, _IN_LINES), _log(_JSONL), _log(_PARQUET)),
+    Form(
+        name="event-log csv.gz",
+        format="event-log",
+        file="usr.csv.gz",
+        read=reader_of(EventLog(snapshot=_IN_LINES), Tables()),
+        make=_written(events, _CSV, NAMES),
+        framing=Framing.LINES,
+        pack=packed,
+    ),
+    *(_table(_CSV), _table(_CSV, _IN_LINES), _table(_JSONL), _table(_PARQUET)),
+    Form(
+        name="change-table messages",
+        format="change-table",
+        file="usr.jsonl",
+        read=reader_of(
+            ChangeTable(
+                ChangeTableOptions(
+                    layout="messages", mask_order="msb", header_columns=0, key=("idu",)
+                ),
+                _SMALL,
+            )
+        ),
+        make=messages,
+        framing=Framing.LINES,
+    ),
+    *(_compared(_CSV, _IN_LINES), _compared(_JSONL), _compared(_PARQUET)),
+]

@@ -1,0 +1,181 @@
+"""One trial: a valid file, damage to it, and what must hold of both; smaller where it does not."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tests.fuzz.damage import Parts, damage, damage_bytes, parts_of
+from tests.fuzz.form import Content, Form, Made, Read
+from tests.fuzz.reading import PromiseError, checked, read_or_refused, rejected, same
+from tests.fuzz.rules import compare, expected
+
+CUTS = (2, 3, 9)
+FEW = 10
+"""Untouched records that tell what the file is."""
+SLOW = 20.0
+"""Seconds of processor time that no small file may take."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of the trials of a form."""
+
+    records: int = 0
+    """Read from damaged files."""
+    mutations: int = 0
+    claimed: int = 0
+    """Records that had to say what they said before, and did."""
+    files: int = 0
+    refused: int = 0
+    size: int = 0
+    """Bytes of damaged files."""
+    seconds: float = 0.0
+    """Spent reading them."""
+    rejected: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A damaged file and what it was made of."""
+
+    form: Form
+    made: Made
+    valid: tuple[list[Content], ...]
+    """What each record gave."""
+    parts: Parts
+    cut: int
+    container: tuple[int, ...] = ()
+    """Steps of damage to the container."""
+    what: tuple[str, ...] = ()
+    head: bytes = b""
+    """What stands before the first record, damaged or not."""
+
+    def data(self) -> bytes:
+        text = self.head + b"".join(part.data for part in self.parts)
+        data = self.form.pack(text) if self.form.pack else text
+        for step in self.container:
+            data = damage_bytes(step, data)
+        return data
+
+
+def case_of(form: Form, seed: str, folder: Path) -> Case:
+    """The case of a seed.  Raises ``PromiseError`` where not even the valid file is read well."""
+    chance = random.Random(f"{form.name} {seed}")
+    count = chance.choice((1, 5, 40, 40, 200, 200))
+    made = form.make(chance, count)
+    valid = _valid(form, made, folder)
+    parts = parts_of(made.pieces)
+    container: tuple[int, ...] = ()
+    what: list[str] = []
+    head = made.head
+    if head and chance.random() < 0.05:
+        head = damage_bytes(chance.getrandbits(32), head)
+        what.append("head")
+    if form.pack and chance.random() < 0.4:
+        container = tuple(chance.getrandbits(32) for _ in range(chance.choice((1, 1, 3))))
+    else:
+        steps = [chance.getrandbits(32) for _ in range(chance.randint(1, 1 + len(parts) // 25))]
+        what += [damage(step, parts, form) for step in steps]
+    return Case(form, made, valid, parts, chance.choice(CUTS), container, tuple(what), head)
+
+
+def _valid(form: Form, made: Made, folder: Path) -> tuple[list[Content], ...]:
+    text = made.head + b"".join(piece.data for piece in made.pieces)
+    path = folder / form.file
+    path.write_bytes(form.pack(text) if form.pack else text)
+    read = read_or_refused(form, path, 1)
+    if isinstance(read, str):
+        raise PromiseError(f"a valid file is refused: {read}")
+    checked(read, form)
+    if rejected(read):
+        raise PromiseError(f"records of a valid file are rejected: {rejected(read)}")
+    return tuple(expected(read, made.head, made.pieces, form))
+
+
+def tried(case: Case, folder: Path, tally: Tally | None = None) -> None:
+    """Reads the damaged file and holds it to the promises.  Raises ``PromiseError``."""
+    data = case.data()
+    path = folder / case.form.file
+    path.write_bytes(data)
+    start, cpu = time.perf_counter(), time.process_time()
+    read = read_or_refused(case.form, path, 1)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    if cpu > SLOW:
+        raise PromiseError(f"{len(data)} bytes took {cpu:.0f} s")
+    claimed = _held(case, read, path)
+    if tally is not None:
+        _count(tally, case, read, len(data), seconds)
+        tally.claimed += claimed
+
+
+def _held(case: Case, read: Read | str, path: Path) -> int:
+    """How many records were claimed."""
+    form, made = case.form, case.made
+    same(read, read_or_refused(form, path, case.cut), form)
+    if isinstance(read, str):
+        if not _may_be_refused(case):
+            raise PromiseError(f"damage to few of its records has the file refused: {read}")
+        return 0
+    checked(read, form)
+    if case.container or case.head != made.head:
+        return 0
+    return compare(list(case.valid), read, case.parts, made.head, made.pieces, form)
+
+
+def _may_be_refused(case: Case) -> bool:
+    """Files of few records, without their head, packed ones, and such of records of one size whose
+    size or places tell that bytes are gone, are refused as a whole."""
+    if case.container or case.head != case.made.head:
+        return True
+    whole = sum(part.origin is not None for part in case.parts)
+    if whole < FEW or whole < len(case.parts) * 0.8:
+        return True
+    ends, stride = 0, case.form.stride
+    for part in case.parts if stride else ():
+        ends += len(part.data)
+        if ends % stride:
+            return True
+    return False
+
+
+def _count(tally: Tally, case: Case, read: Read | str, size: int, seconds: float) -> None:
+    tally.files += 1
+    tally.mutations += len(case.what) + len(case.container)
+    if isinstance(read, str):
+        tally.refused += 1
+        return
+    tally.size += size
+    tally.seconds += seconds
+    tally.records += read.framed
+    tally.rejected += rejected(read)
+
+
+def fails(case: Case, folder: Path) -> str | None:
+    """What is broken, ``None`` where nothing is."""
+    try:
+        tried(case, folder)
+    except PromiseError as broken:
+        return str(broken)
+    return None
+
+
+def smaller(case: Case, folder: Path, patience: float) -> Case:
+    """The same failure with fewer records: stretches are left out as long as it fails."""
+    ends = time.monotonic() + patience
+    size = max(1, len(case.parts) // 2)
+    while time.monotonic() < ends:
+        at, found = 0, False
+        while at < len(case.parts) and time.monotonic() < ends:
+            fewer = replace(case, parts=[*case.parts[:at], *case.parts[at + size :]])
+            if fewer.parts and fails(fewer, folder):
+                case, found = fewer, True
+            else:
+                at += size
+        if size == 1 and not found:
+            break
+        size = max(1, size // 2)
+    return case
