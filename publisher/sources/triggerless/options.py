@@ -32,6 +32,9 @@ class Options:
     (``resynchronise``), nothing (``future``: changes from now on), or all rows as ``<add>`` (``all``)."""
     before: tuple[Name, ...] = ()
     """Files and directories of an earlier snapshot, to compare with where nothing is known yet."""
+    most_deleted: Annotated[float, Ge(0), Le(1)] = 0.5
+    """Share of the known rows of a table that may be gone at once, where they are more than 100: beyond it
+    nothing is published, for an export that was cut looks the same."""
     hints: Literal["samples"] | None = None
     """What brings a comparison forward: ``samples`` of LINTER's table queue; by default every run compares
     every table."""

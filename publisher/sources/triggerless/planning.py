@@ -33,6 +33,8 @@ from publisher.sources.triggerless.work import (
 _BUCKET_BYTES = 16 << 20
 """Bytes of text of a bucket, about; a task holds some times as much."""
 _MOST_BUCKETS = 4096
+_FEW_DELETES = 100
+"""Rows that may always be gone."""
 _UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
 """How much larger than a file its text may be, about."""
 
@@ -214,6 +216,9 @@ def finished(
     Raises ``InternalError`` unless every row that was read was compared.
     """
     results = checked(comparison, results)
+    for number, table in enumerate(comparison.tables):
+        first = comparison.first_partition(number)
+        _refuse_many_deletes(table, results[first : first + table.buckets], options)
     target = Path(comparison.target)
     _without(target / FOUND, {result.found for result in results})
     _without(target / KNOWN, {result.known for result in results if result.known})
@@ -235,6 +240,18 @@ def finished(
     else:
         shutil.rmtree(target / KNOWN)
     return tuple(splits)
+
+
+def _refuse_many_deletes(
+    table: TableWork, results: Sequence[BucketResult], options: Options
+) -> None:
+    counts = sum((result.counts for result in results), Counts())
+    known = counts.vanished + counts.left + counts.changed + counts.unchanged
+    if counts.vanished > max(_FEW_DELETES, options.most_deleted * known):
+        raise FatalError(
+            f"{counts.vanished:,} of {known:,} known rows of table {table.shape.source_name} are not there"
+            " any more: where that is so, set most_deleted = 1 for one run; where not, export it again"
+        )
 
 
 def found_splits(

@@ -201,7 +201,7 @@ def read_rows(shape: Shape, batch: pa.RecordBatch, binary_text: str | None, wher
     def text(name: str) -> pa.Array:
         found, right = _text(shape, name, batch.column(name), binary_text, where)
         for row in np.flatnonzero(~right).tolist():
-            faults.setdefault(row, Fault(Reason.BROKEN_RECORD, f"{name} is no text; {_MEND}"))
+            faults.setdefault(row, _no_text(shape, name, binary_text))
         return found
 
     values = [text(name) for name in shape.others]
@@ -218,7 +218,11 @@ def read_rows(shape: Shape, batch: pa.RecordBatch, binary_text: str | None, wher
     return Read(text_hashes(keys), keys, values, faults)
 
 
-_MEND = "export it as UTF-8 text"
+def _no_text(shape: Shape, name: str, binary_text: str | None) -> Fault:
+    if name in shape.octets and binary_text is not None:
+        form = "hex" if binary_text == "hex" else "Base64"
+        return Fault(Reason.VALUE, f"the binary column {name} holds no {form}; export it again")
+    return Fault(Reason.BROKEN_RECORD, f"{name} is no text; export it as UTF-8 text")
 
 
 def _written(part: KeyPart, values: pa.Array, faults: dict[int, Fault]) -> pa.Array:

@@ -1,0 +1,158 @@
+"""Exports that somebody will feed to a comparison some day, and what must come of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from publisher import publishing
+from publisher.change import TALLY, Outcome
+from publisher.errors import PublisherError
+from publisher.job_file import load
+from publisher.sources.contract import Context
+from publisher.sources.triggerless.options import Options
+from publisher.sources.triggerless.source import Triggerless
+from publisher.sources.triggerless.work import BucketResult, Comparison
+from tests.unit.event_log_files import USR, Tables
+from tests.unit.local_engine import LocalEngine
+from tests.unit.test_triggerless import job, publish, row, told, write
+
+HEAD = "idu,fname,lname,photo\n"
+BEFORE = HEAD + "".join(f'{n},Ann,Lee,"AA=="\n' for n in range(1, 6))
+SAME = BEFORE.removeprefix(HEAD)
+
+
+class Case(NamedTuple):
+    """An export after ``BEFORE``: rows and rejects that come of it, or why it is refused."""
+
+    name: str
+    content: str | bytes
+    records: int = 0
+    events: dict[int, int] = {}  # noqa: RUF012 - never changed
+    rejected: dict[str, int] = {}  # noqa: RUF012 - never changed
+    refused: str = ""
+
+
+CASES = [
+    Case("nothing at all", "", refused="begins with no names of columns"),
+    Case("no rows", HEAD, 5, {4: 5}),
+    Case("the same", BEFORE, 5),
+    Case("the same, other order, CRLF", HEAD + "\r\n".join(reversed(SAME.split("\n"))), 5),
+    Case("no key column", BEFORE.replace("idu", "id"), refused="no column 'id'"),
+    Case("a column that is not there", BEFORE.replace("fname", "nick"), refused="no column 'nick'"),
+    Case("a column twice", BEFORE.replace("lname", "fname"), refused="there twice"),
+    Case("other columns", "lname,idu\n" + "".join(f"Lee,{n}\n" for n in range(1, 6)), 5),
+    Case("names in another case", BEFORE.replace("fname", "FNAME"), 5),
+    Case("a field too many", BEFORE + "6,a,b,AA==,x\n", 6, {}, {"broken-record": 1}),
+    Case("cut in a row", BEFORE[:-8], 5, {}, {"broken-record": 1}),
+    Case(
+        "an open quote", HEAD + '1,"Ann\n' + SAME[SAME.index("2,") :], 4, {}, {"broken-record": 1}
+    ),
+    Case("no UTF-8", BEFORE.encode().replace(b"3,Ann", b"3,\xe9"), 5, {}, {"broken-record": 1}),
+    Case("no Base64", BEFORE + '6,Ann,Lee,"?"\n', 6, {}, {"value": 1}),
+    Case("key NULL", BEFORE + ",Ann,Lee,\n", 6, {}, {"table-key": 1}),
+    Case("key empty", BEFORE + '"",Ann,Lee,\n', 6, {}, {"table-key": 1}),
+    Case("key no number", BEFORE + "0x6,Ann,Lee,\n", 6, {}, {"table-key": 1}),
+    Case("keys written otherwise", BEFORE.replace("3,Ann", " +03,Ann"), 5),
+    Case("a key twice", BEFORE + "3,Eve,Lee,\n", 6, {}, {"double-record": 2}),
+    Case("a row twice", BEFORE + '3,Ann,Lee,"AA=="\n', 6),
+    Case(
+        "all rows of one key", HEAD + "1,a,b,\n" * 3 + "1,c,d,\n", 8, {4: 4}, {"double-record": 4}
+    ),
+    Case("a key as large as can be", BEFORE + "9" * 400 + ",Ann,Lee,\n", 6, {1: 1}),
+    Case("bytes that are no text", b"\x00\xff\xfe" * 50, refused="primary key|missing|column"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_comes_of_it(case: Case, tmp_path: Path) -> None:
+    for side, content in (("before", BEFORE), ("now", case.content)):
+        (tmp_path / side).mkdir()
+        data = content.encode() if isinstance(content, str) else content
+        (tmp_path / side / "usr.csv").write_bytes(data)
+    options = Options(before=(str(tmp_path / "before"),), binary_text="base64", tables=("usr",))
+    source = Triggerless(options)
+    records, framed = [], 0
+
+    def read() -> None:
+        nonlocal framed
+        for number, split in enumerate(source.splits([tmp_path / "now"], 1)):
+            for batch in source.read(split, number, Context(0, 4, Tables({"usr": USR}))):
+                for record in batch.to_pylist():
+                    if record["outcome"] == TALLY:
+                        framed += record["row"]
+                    else:
+                        records.append(record)
+
+    if case.refused:
+        with pytest.raises(PublisherError, match=case.refused):
+            read()
+        return
+    read()
+    assert framed == case.records == sum(record["records"] for record in records)
+    events = Counter(record["event_type"] for record in records if record["outcome"] is None)
+    assert events == case.events
+    rejects = [record for record in records if record["outcome"] == Outcome.REJECTED]
+    assert Counter(record["reason"] for record in rejects) == case.rejected
+    for record in rejects:
+        assert record["detail"]
+        json.loads(record["raw"])
+
+
+@pytest.fixture
+def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
+
+
+def test_a_table_that_is_all_but_empty_is_refused(local_engine: None, tmp_path: Path) -> None:
+    write(tmp_path, [row(n) for n in range(300)])
+    publish(tmp_path)
+    write(tmp_path, [row(n) for n in range(149)])
+    with pytest.raises(PublisherError, match="151 of 300 known rows of table usr"):
+        publish(tmp_path)
+    assert publish(tmp_path, "most_deleted = 1").operations == {"delete": 151}
+
+
+def test_a_few_rows_may_always_be_gone(local_engine: None, tmp_path: Path) -> None:
+    write(tmp_path, [row(n) for n in range(100)])
+    publish(tmp_path)
+    write(tmp_path, [])
+    assert publish(tmp_path).operations == {"delete": 100}
+
+
+def test_a_file_that_changes_while_it_is_compared_is_refused(
+    local_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, [row(1), row(2)])
+    settings = load(job(tmp_path))
+
+    class Meddling(LocalEngine):
+        def compare(self, comparison: Comparison) -> list[BucketResult]:
+            write(tmp_path, [row(1)])
+            return super().compare(comparison)
+
+    monkeypatch.setattr(publishing, "Engine", lambda _: Meddling())
+    with pytest.raises(PublisherError, match="has changed since the run began"):
+        publishing.publish(settings)
+    monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
+    assert told(publish(tmp_path), tmp_path) == [("add", "1")]
+
+
+def test_names_and_values_of_any_kind(local_engine: None, tmp_path: Path) -> None:
+    odd = 'a+b="c",\\<d>'
+    (tmp_path / "in").mkdir()
+    lines = [{"idu": n, odd: odd * n, "état civil": "\u202e"} for n in range(1, 4)]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "in" / "usr.jsonl").write_text(text)
+    path = job(tmp_path)
+    path.write_text(
+        path.read_text().partition("columns =")[0].replace('key = ["idu"]', f"key = ['{odd}']")
+        + '[dispatch]\npath = "out"\n'
+    )
+    assert publishing.publish(load(path)).operations == {"add": 3}
+    (tmp_path / "in" / "usr.jsonl").write_text(text.replace("202e", "202d"))
+    assert publishing.publish(load(path)).operations == {"modify": 3}
