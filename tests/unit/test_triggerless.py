@@ -382,3 +382,44 @@ def test_rows_of_replaced_states_are_removed(local_engine: None, tmp_path: Path)
     states = sorted((tmp_path / ".xds-publisher" / "job").glob("*/state/hr"))
     assert [(state / "known").exists() for state in states] == [False, False, True]
     assert all((state / "found").exists() for state in states)
+
+
+def test_a_crash_at_any_step_of_the_commit_neither_loses_nor_repeats(
+    local_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = Path.replace
+    for step in range(100):
+        base = tmp_path / str(step)
+        base.mkdir()
+        write(base, [row(1), row(2)])
+        publish(base)
+        write(base, [row(1, "Eve"), row(3)])
+        left = step
+
+        def dying(path: Path, target: Path) -> Path:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+            return replace(path, target)
+
+        died = False
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "replace", dying)
+            try:
+                publish(base)
+            except KeyboardInterrupt:
+                died = True
+        write(base, [row(1, "Eve"), row(3), row(4)])
+        publish(base)
+        operations = [
+            (op.tag, key_of(op))
+            for part in sorted((base / "out" / "runs").rglob("part-*.xds"))
+            for line in part.read_text("utf-8").splitlines()
+            for op in etree.fromstring(line.encode()).iterfind("input/*")
+        ]
+        wanted = [("add", n) for n in "1234"] + [("delete", "2"), ("modify", "1")]
+        assert sorted(operations) == wanted, step
+        if not died:
+            break
+    assert step > 10
