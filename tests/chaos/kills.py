@@ -15,6 +15,8 @@ from tests.chaos.process import LAUNCHER, Started
 
 BETWEEN = "between"
 """No phase was open: while it started, say."""
+MORE = 20
+"""Kills beyond those that were asked for, until every phase has one."""
 _LONGEST = 1.0
 _FIRST_GUESS = 0.05
 _PATIENCE = 180.0
@@ -38,6 +40,12 @@ class Killer:
     def missing(self) -> list[str]:
         """Phases that no kill has hit."""
         return [name for name in self.wanted if not self.kills[name]]
+
+    def goes_on(self, kills: int, *, blind: Callable[[], bool] = lambda: False) -> bool:
+        """Whether it takes more kills: so many, then until each phase has one and none is ``blind``."""
+        if self.count < kills:
+            return True
+        return self.count < kills + MORE and (bool(self.missing()) or blind())
 
     def run(self, words: list[str], *, kill: bool) -> str | None:
         """One start, which is killed if that is wanted; the phase of the kill, ``None`` where it

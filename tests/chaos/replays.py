@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.chaos.kills import job_file
-from tests.chaos.known_log import judged, random_events
+from tests.chaos.known_log import random_events
 from tests.chaos.marks import PHASES
-from tests.chaos.scenarios import MORE, Say, Verdict, killer, silent
+from tests.chaos.scenarios import Say, Verdict, killer, lines, published, silent
 from tests.unit.event_log_files import csv_text, event
 
 EVENTS = 20_000
@@ -57,7 +57,7 @@ class KillsOfReplays:
             whole = self.work / "whole-replay"
             killing.run([*words, str(whole)], kill=False)
             targets: list[Path] = []
-            while killing.count < kills or (killing.missing() and killing.count < kills + MORE):
+            while killing.goes_on(kills):
                 targets.append(self.work / f"replay-{len(targets)}")
                 for _ in IN_REPLAY:
                     self.say(f"{killing.run([*words, str(targets[-1])], kill=True)}")
@@ -70,20 +70,14 @@ class KillsOfReplays:
     def _compare(
         self, verdict: Verdict, targets: list[Path], whole: Path, counts: Counter[int]
     ) -> None:
-        undisturbed = _published(whole)
-        lines = [(0, line) for part in undisturbed.values() for line in part.splitlines()]
-        unlike = [target.name for target in targets if _published(target) != undisturbed]
+        undisturbed = published(whole)
+        documents = list(lines(undisturbed))
+        unlike = [target.name for target in targets if published(target) != undisturbed]
+        verdict.documents("the undisturbed replay", documents, counts)
         verdict.figures |= {
             "replays": len(targets),
-            "documents of each": len(lines),
+            "documents of each": len(documents),
             "with the bytes of an undisturbed one": len(targets) - len(unlike),
         }
         if unlike:
             verdict.problems.append(f"not the bytes of an undisturbed replay: {unlike}")
-        if not judged(lines, counts).is_right:
-            verdict.problems.append(f"the undisturbed one is not right: {judged(lines, counts)}")
-
-
-def _published(directory: Path) -> dict[str, bytes]:
-    paths = (*directory.glob("part-*"), directory / "rejects.jsonl")
-    return {path.name: path.read_bytes() for path in paths}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from publisher.errors import UnreachableError
 from tests.chaos.kills import BETWEEN, Killer, job_file
@@ -37,9 +38,6 @@ path = "{path}"
 [run]
 lanes = 3
 """
-MORE = 20
-"""Kills beyond those that were asked for, until every phase has one."""
-
 Say = Callable[[str], None]
 
 
@@ -69,44 +67,61 @@ class Verdict:
         """Takes what a topic holds; without aborted records the test is ``blind``."""
         committed = topics.read(topic)
         aborted = len(topics.read(topic, "read_uncommitted")) - len(committed)
-        found = judged(texts(committed), counts)
-        self.figures |= {
-            "records": len(committed),
-            "values logged": sum(counts.values()),
-            "lost": found.lost,
-            "duplicated": found.duplicated,
-            "out of order": found.out_of_order,
-            "aborted records seen": aborted,
-        }
-        if not found.is_right:
-            self.problems.append(f"the topic is not right: {found}")
+        self.figures["records"] = len(committed)
+        self.documents("the topic", texts(committed), counts)
+        self.figures["aborted records seen"] = aborted
         if blind and not aborted:
             self.problems.append("blind: no aborted record was seen")
 
     def directories(self, killed: Path, whole: Path, counts: Counter[int]) -> None:
         """Takes the directories of runs, beside those of undisturbed ones: the same bytes."""
         runs, undisturbed = _published(killed), _published(whole)
-        lines = [(0, line) for parts in runs for part in parts for line in part.splitlines()]
-        found = judged(lines, counts)
-        self.figures |= {
-            "runs": len(runs),
-            "documents": len(lines),
-            "values logged": sum(counts.values()),
-            "lost": found.lost,
-            "duplicated": found.duplicated,
-            "out of order": found.out_of_order,
-            "bytes equal": runs == undisturbed,
-        }
-        if not found.is_right:
-            self.problems.append(f"the files are not right: {found}")
+        documents = [document for parts in runs for document in lines(parts)]
+        self.figures |= {"runs": len(runs), "documents": len(documents)}
+        self.documents("the files", documents, counts)
+        self.figures["bytes equal"] = runs == undisturbed
         if runs != undisturbed:
             self.problems.append("the bytes are not those of an undisturbed run")
+
+    def documents(
+        self, where: str, found: Iterable[tuple[int, bytes]], counts: Counter[int]
+    ) -> None:
+        """Takes documents (partition, text): all that was logged must be there once and in order."""
+        seen = judged(found, counts)
+        self.figures |= {
+            "values logged": sum(counts.values()),
+            "lost": seen.lost,
+            "duplicated": seen.duplicated,
+            "out of order": seen.out_of_order,
+        }
+        if not seen.is_right:
+            self.problems.append(f"{where}: not right: {seen}")
 
     def statuses(self, log: KnownLog) -> None:
         """Takes the rows of the log: all must be S."""
         self.figures["statuses"] = found = log.statuses()
         if set(found) != {"S"}:
             self.problems.append(f"rows are not all S: {found}")
+
+
+@dataclass(frozen=True)
+class KafkaJob:
+    """A job that publishes a known log to a topic."""
+
+    log: KnownLog
+    topic: str
+    path: Path
+
+    @classmethod
+    def made(cls, url: str, table: str, topics: Topics, work: Path, rest: str = "") -> Self:
+        """Makes table, topic and job file; ``rest`` stands in this, too."""
+        log, topic = KnownLog(url, table), topics.make(3)
+        sink = SINK.format(bootstrap=topics.bootstrap, topic=topic)
+        return cls(log, topic, job_file(work / f"{topic}.toml", log.source, sink + rest))
+
+    def words(self, rng: random.Random) -> list[str]:
+        """The command, with another number of lanes each time."""
+        return ["publish", "-c", str(self.path), "--lanes", str(rng.randint(1, 4))]
 
 
 @dataclass
@@ -118,52 +133,53 @@ class KillsToKafka:
     work: Path
     seed: int
     events: int = EVENTS
+    wanted: Sequence[str] = (*PHASES, TRANSACTION)
+    """What is to be hit, as often each."""
     say: Say = silent
 
     def run(self, kills: int) -> Verdict:
         """At least so many kills, then until all is done."""
         rng = random.Random(self.seed)
-        log = KnownLog(self.url, "known_log")
-        topic = self.topics.make(3)
-        sink = SINK.format(bootstrap=self.topics.bootstrap, topic=topic)
-        job = job_file(self.work / f"{topic}.toml", log.source, sink)
-        with killer(rng, self.work) as killing:
-            while self._goes_on(killing, kills, topic):
+        job = KafkaJob.made(self.url, "known_log", self.topics, self.work)
+        log = job.log
+        with killer(rng, self.work, self.wanted) as killing:
+            while killing.goes_on(kills, blind=lambda: not self._aborted(job.topic)):
                 if log.statuses().get("N", 0) < self.events:
                     log.add(rng, self.events)
-                self.say(f"{killing.run(_words(job, rng), kill=True)} {log.statuses()}")
+                self.say(f"{killing.run(job.words(rng), kill=True)} {log.statuses()}")
             while log.statuses().get("N"):
-                killing.run(_words(job, rng), kill=False)
+                killing.run(job.words(rng), kill=False)
         verdict = Verdict("publisher killed, to Kafka")
         verdict.kills(killing.kills)
         verdict.figures["kills in an open transaction"] = killing.kills[TRANSACTION]
         verdict.figures["kills with rows half acknowledged"] = killing.kills[WRITTEN]
-        verdict.topic(self.topics, topic, log.counts)
+        verdict.topic(self.topics, job.topic, log.counts)
         verdict.statuses(log)
         return verdict
-
-    def _goes_on(self, killing: Killer, kills: int, topic: str) -> bool:
-        if killing.count < kills:
-            return True
-        blind = killing.missing() or not self._aborted(topic)
-        return bool(blind) and killing.count < kills + MORE
 
     def _aborted(self, topic: str) -> int:
         seen = self.topics.read(topic, "read_committed", wait=False)
         return len(self.topics.read(topic, "read_uncommitted")) - len(seen)
 
 
-def _published(runs: Path) -> list[list[bytes]]:
+def published(directory: Path) -> dict[str, bytes]:
+    """The files with documents and rejects of a run, by name."""
+    paths = (*sorted(directory.glob("part-*.xds")), directory / "rejects.jsonl")
+    return {path.name: path.read_bytes() for path in paths}
+
+
+def lines(parts: Mapping[str, bytes]) -> Iterator[tuple[int, bytes]]:
+    """What ``judged`` takes of the files of a run."""
+    return ((0, line) for part in parts.values() for line in part.splitlines())
+
+
+def _published(runs: Path) -> list[dict[str, bytes]]:
     """What runs with documents published, oldest first.
 
     Numbers of runs that never came to be, and runs that found nothing to read, are not compared.
     """
-    found = [
-        [path.read_bytes() for path in (*sorted(run.glob("part-*.xds")), run / "rejects.jsonl")]
-        for run in sorted(runs.iterdir())
-        if (run / "run.json").exists()
-    ]
-    return [parts for parts in found if any(parts)]
+    found = [published(run) for run in sorted(runs.iterdir()) if (run / "run.json").exists()]
+    return [parts for parts in found if any(parts.values())]
 
 
 @contextmanager
@@ -173,10 +189,6 @@ def killer(
     """A killer with a pipe of its own."""
     with Marks(work / f"marks-{rng.randrange(1 << 30)}") as marks:
         yield Killer(rng, marks, wanted)
-
-
-def _words(job: Path, rng: random.Random) -> list[str]:
-    return ["publish", "-c", str(job), "--lanes", str(rng.randint(1, 4))]
 
 
 @dataclass
@@ -195,7 +207,7 @@ class KillsToFiles:
         killed, whole = (self._job(name) for name in ("killed", "whole"))
         count = 0
         with killer(rng, self.work, PHASES) as killing:
-            while killing.count < kills or (killing.missing() and killing.count < kills + MORE):
+            while killing.goes_on(kills):
                 if not killed.log.statuses().get("N"):
                     killed.log.add(portions, self.events)
                     count += 1
@@ -241,20 +253,18 @@ class BrokerKills:
     def run(self, kills: int) -> Verdict:
         """So many kills; the publisher is started again where it gave up."""
         rng = random.Random(self.seed)
-        log = KnownLog(self.url, "broker_log")
-        topic = self.brokers.topics.make(3)
-        sink = SINK.format(bootstrap=self.brokers.bootstrap, topic=topic)
-        job = job_file(self.work / f"{topic}.toml", log.source, sink)
+        job = KafkaJob.made(self.url, "broker_log", self.brokers.topics, self.work)
+        log = job.log
         gave_up = 0
         with killer(rng, self.work, ("dispatch", TRANSACTION)) as killing:
             while killing.count < kills:
                 if not log.statuses().get("N"):
                     log.add(rng, 2 * self.events)
-                code = killing.run_beside(_words(job, rng), lambda: self._outage(rng))
+                code = killing.run_beside(job.words(rng), lambda: self._outage(rng))
                 gave_up += code == UnreachableError.exit_code
                 self.say(f"broker killed, exit code {code}, {log.statuses()}")
             while log.statuses().get("N"):
-                killing.run(_words(job, rng), kill=False)
+                killing.run(job.words(rng), kill=False)
         verdict = Verdict("broker killed")
         verdict.figures |= {
             "kills": killing.count,
@@ -263,7 +273,7 @@ class BrokerKills:
         }
         if not killing.kills[TRANSACTION]:
             verdict.problems.append("blind: no kill hit an open transaction")
-        verdict.topic(self.brokers.topics, topic, log.counts, blind=False)
+        verdict.topic(self.brokers.topics, job.topic, log.counts, blind=False)
         verdict.statuses(log)
         return verdict
 

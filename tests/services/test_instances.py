@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.kills import job_file
 from tests.chaos.known_log import KnownLog, judged, texts
 from tests.chaos.marks import TRANSACTION, WRITTEN, Marks
 from tests.chaos.process import LAUNCHER, PROGRAM, Started
-from tests.chaos.scenarios import SINK
+from tests.chaos.scenarios import KafkaJob
 from tests.services.databases import Place
 from tests.services.topics import Topics
 
@@ -80,12 +79,10 @@ class Scene:
 
 @pytest.fixture
 def scene(postgres: Place, kafka: Topics, tmp_path: Path) -> Iterator[Scene]:
-    log = KnownLog(postgres.url, "known_log")
-    topic = kafka.make(3)
-    sink = SINK.format(bootstrap=kafka.bootstrap, topic=topic)
-    job = job_file(tmp_path / "known.toml", log.source, f"{sink}\n[follow]\npolling_interval = 0\n")
+    rest = "\n[follow]\npolling_interval = 0\n"
+    job = KafkaJob.made(postgres.url, "known_log", kafka, tmp_path, rest)
     with Marks(tmp_path / "marks") as marks:
-        yield Scene(log, kafka, topic, job, marks, random.Random(1))
+        yield Scene(job.log, kafka, job.topic, job.path, marks, random.Random(1))
 
 
 def test_the_newest_one_works_and_older_ones_stop(scene: Scene) -> None:
