@@ -31,7 +31,7 @@ QUICK = {
 
 
 class Load(threading.Thread):
-    """Transactions on a table, one after the other, until told to stop; survives a restart."""
+    """Some transactions a second on a table until told to stop; survives a restart."""
 
     def __init__(self, logged: Logged, rng: random.Random) -> None:
         super().__init__(name="load", daemon=True)
@@ -40,7 +40,7 @@ class Load(threading.Thread):
         self.failures = 0
 
     def run(self) -> None:
-        while not self._end.wait(0.02):
+        while not self._end.wait(0.1):
             try:
                 self._logged.work(self._rng, 5)
             except sa.exc.OperationalError:
