@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from publisher.acknowledge.letters import refused_of
+from publisher.acknowledge.letters import Passed, refused_of
 from publisher.acknowledge.rows import acknowledge
 from publisher.backlog import due_sources
 from publisher.comparing import comparison_notes
@@ -22,7 +22,6 @@ from publisher.errors import PublisherError
 from publisher.journal.epoch import Epoch, next_epoch
 from publisher.journal.files import PublishedFiles
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
-from publisher.journal.order import passed
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import DOCUMENTS, RUNS, Journals
 from publisher.run import SPLITS, Order, microseconds, planned_and_sent, sent, told
@@ -229,6 +228,7 @@ class Publishing:
         """Tells the rows of live event logs what became of them, then notes that the run is done."""
         refused = refused_of(dispatcher.refusals(journal))
         statuses: Counter[str] = Counter()
+        greatest: dict[str, int] = {}
         databases = {source.name: source.database for source in self._settings.sources}
         for number, entry in enumerate(manifest.sources):
             database = databases.get(entry.name)
@@ -243,8 +243,10 @@ class Publishing:
                     still_mine=self._epoch,
                 )
                 statuses.update(done.changed)
+                greatest[entry.name] = done.passed.greatest
+                report = with_notes(report, _late(entry.name, manifest, done.passed))
         self._epoch()
-        report = with_notes(report, self._late(journal, manifest))
+        self._journals.note_greatest(greatest)
         report = with_notes(report, self._compared(journal, manifest))
         journal.mark_sent()
         report = replace(report, statuses=dict(sorted(statuses.items())))
@@ -252,24 +254,6 @@ class Publishing:
         if live and not self._settings.acknowledge.write_status:
             return with_notes(report, [STATUS_NOTE])
         return report
-
-    def _late(self, journal: Journal, manifest: Manifest) -> list[str]:
-        """Notes how far the run has read its live sources; says which records came late."""
-        found: dict[str, int] = {}
-        notes = []
-        for number, source in enumerate(manifest.sources):
-            if not _has_status(source):
-                continue
-            behind = manifest.behind.get(source.name, 0)
-            greatest, late = passed(journal.root, manifest.lanes, number, behind)
-            found[source.name] = greatest
-            if late:
-                notes.append(
-                    f"late: {late:,} published record(s) of {source.name} have a record_id below "
-                    f"{behind}, which an earlier run had read: committed late, held or retried"
-                )
-        self._journals.note_greatest(found)
-        return notes
 
     def _compared(self, journal: Journal, manifest: Manifest) -> list[str]:
         """What there is to say of the comparisons of a run; the states that it replaced go."""
@@ -337,6 +321,15 @@ def publish(
         report = job.once(now)
         job.expire()
     return with_notes(report or nothing_read(settings.name), notes)
+
+
+def _late(source: str, manifest: Manifest, passed: Passed) -> Iterator[str]:
+    """Says which records of a live source came late."""
+    if passed.late:
+        yield (
+            f"late: {passed.late:,} published record(s) of {source} have a record_id below "
+            f"{manifest.behind[source]}, which an earlier run had read: committed late, held or retried"
+        )
 
 
 def _has_status(entry: SourceEntry) -> bool:

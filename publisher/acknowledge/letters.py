@@ -29,6 +29,7 @@ from publisher.journal.manifest import Journal, Manifest
 
 Ids = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
 
 WINDOW = 1 << 20
 """Records whose ids are sorted together."""
@@ -39,7 +40,7 @@ NONE, S, W, E, F, HELD = 0, 1, 2, 4, 8, 16
 _OF_OUTCOME = np.zeros(8, np.uint8)
 _OF_OUTCOME[[Outcome.PUBLISHED, Outcome.IGNORED, Outcome.HELD, Outcome.REJECTED]] = (S, W, HELD, E)
 _LEFT_ALONE = pa.array([Reason.STATUS, Reason.OUT_OF_RANGE], pa.string())
-_READ = ["source", "part", "outcome", "reason", "by", "document"]
+_READ = ["source", "part", "high", "outcome", "reason", "by", "document"]
 _REPEATING = ["part", "reason"]
 
 
@@ -84,6 +85,14 @@ def refused_of(refusals: Iterable[Refusal]) -> Refused:
     return {(entry.lane, entry.document): (entry.reason, entry.detail) for entry in refusals}
 
 
+class Passed(NamedTuple):
+    """What a run read of a live source: the greatest record id, 0 for none, and how many of the
+    published records lie below the greatest that an earlier run had read."""
+
+    greatest: int = 0
+    late: int = 0
+
+
 class Group(NamedTuple):
     """A row group of a decisions file: its number, its rows in the lane, least and greatest id."""
 
@@ -100,8 +109,11 @@ class LaneLetters:
         FatalError: A file of the journal is missing or damaged.
     """
 
-    def __init__(self, root: Path, lane: int, source: int, refused: Collection[int] = ()) -> None:
-        """``refused`` are numbers of documents of the lane."""
+    def __init__(
+        self, root: Path, lane: int, source: int, refused: Collection[int] = (), behind: int = 0
+    ) -> None:
+        """``refused`` are numbers of documents of the lane; ``behind`` is the greatest record id that
+        an earlier run had read."""
         self._path = root / LaneNames(lane).decisions
         self._source = source
         self._refused = np.array(sorted(refused), np.int64)
@@ -120,13 +132,14 @@ class LaneLetters:
         """Rows of the superseded records,"""
         self.by: Ids = np.empty(0, np.int64)
         """and of those which superseded them."""
-        self._fill()
+        self.passed = Passed()
+        self._fill(behind)
 
     def read(self, group: Group, columns: list[str]) -> pa.Table:
         """Columns of a row group."""
         return self.file.read_row_group(group.number, columns=columns, use_threads=False)
 
-    def _fill(self) -> None:
+    def _fill(self, behind: int) -> None:
         superseded, by = [], []
         for group in self.groups:
             table = self.read(group, _READ)
@@ -141,9 +154,17 @@ class LaneLetters:
             rows = np.flatnonzero(mine & (outcomes == Outcome.SUPERSEDED))
             superseded.append(rows + group.rows.start)
             by.append(numbers(table["by"])[rows])
+            self._pass(table, mine, outcomes == Outcome.PUBLISHED, behind)
         if superseded:
             self.superseded, self.by = np.concatenate(superseded), np.concatenate(by)
         self._settle()
+
+    def _pass(self, table: pa.Table, mine: Flags, published: Flags, behind: int) -> None:
+        ids = numbers(table["high"])
+        mine = mine & named(table)
+        greatest = max(self.passed.greatest, int(ids[mine].max(initial=0)))
+        late = int(np.count_nonzero(mine & published & (ids < behind)))
+        self.passed = Passed(greatest, self.passed.late + late)
 
     def _settle(self) -> None:
         """Superseded records take the bits of those which superseded them; S where none did."""
@@ -159,16 +180,22 @@ class LaneLetters:
 
 
 def lanes_of(
-    journal: Journal, manifest: Manifest, source: int, refused: Refused
+    journal: Journal, manifest: Manifest, source: int, refused: Refused, behind: int = 0
 ) -> list[LaneLetters]:
-    """The letters of all lanes of one source of a journal."""
+    """The letters of all lanes of one source of a journal; ``behind`` as of ``LaneLetters``."""
     by_lane: dict[int, list[int]] = {}
     for lane, document in refused:
         by_lane.setdefault(lane, []).append(document)
     return [
-        LaneLetters(journal.root, lane, source, by_lane.get(lane, ()))
+        LaneLetters(journal.root, lane, source, by_lane.get(lane, ()), behind)
         for lane in range(manifest.lanes)
     ]
+
+
+def passed(lanes: list[LaneLetters]) -> Passed:
+    """How far a run has read a source, and what of it came late."""
+    greatest = max((lane.passed.greatest for lane in lanes), default=0)
+    return Passed(greatest, sum(lane.passed.late for lane in lanes))
 
 
 def marks(lanes: list[LaneLetters], window: int = WINDOW) -> Iterator[Marks]:
@@ -258,7 +285,7 @@ def _groups(metadata: Any) -> Iterator[Group]:
         first += group.num_rows
 
 
-def named(table: pa.Table) -> npt.NDArray[np.bool_]:
+def named(table: pa.Table) -> Flags:
     """Which records have a record id: those without stand at their place in the input."""
     return truth(pc.equal(pc.fill_null(table["part"].cast(pa.string()), ""), ""))
 
@@ -268,7 +295,7 @@ def numbers(column: pa.ChunkedArray) -> Any:
     return column.combine_chunks().to_numpy(zero_copy_only=False)
 
 
-def truth(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+def truth(column: pa.ChunkedArray) -> Flags:
     """A boolean column as NumPy array; null is false."""
-    found: npt.NDArray[np.bool_] = numbers(pc.fill_null(column, False))
+    found: Flags = numbers(pc.fill_null(column, False))
     return found

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from publisher.acknowledge.letters import Codes, LaneLetters, Refused, lanes_of, marks
+from publisher.acknowledge.letters import (
+    Codes,
+    LaneLetters,
+    Passed,
+    Refused,
+    lanes_of,
+    marks,
+    passed,
+)
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.reasons import told, torn, unnamed
 from publisher.database import Database, DatabaseOptions
@@ -39,6 +47,8 @@ class Acknowledged:
     """Rejected rows that stay N, as their record_id is no integer by which to name them."""
     reasons: int = 0
     """Rows written to the reason table."""
+    passed: Passed = field(default_factory=Passed)
+    """How far the run has read the source."""
 
 
 def nobody_else() -> None:
@@ -69,7 +79,7 @@ def acknowledge(
     if entry.table is None:
         raise InternalError(f"source {entry.name} was not read from a table: report this")
     refused = refused or {}
-    lanes = lanes_of(journal, manifest, source, refused)
+    lanes = lanes_of(journal, manifest, source, refused, manifest.behind.get(entry.name, 0))
     with Database(database, writing=True) as served:
         reasons = 0
         if options.reason_table is not None:
@@ -84,7 +94,7 @@ def acknowledge(
         if done.letters.get("S"):
             statements = options.post_polling_statements
             run_statements(served, statements, still_mine, "post_polling_statements")
-    return replace(done, reasons=reasons)
+    return replace(done, reasons=reasons, passed=passed(lanes))
 
 
 def log_table(database: Database, table: str, options: Options) -> LogTable:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from publisher.acknowledge.letters import LaneLetters, Passed, passed
 from publisher.change import Outcome
 from publisher.errors import FatalError
 from publisher.explain import explain
-from publisher.journal.order import passed, read_greatest
+from publisher.journal.order import read_greatest
 from publisher.journal.report import RunReport
 from publisher.publishing import Publishing
 from tests.unit.journals import record, write_decisions
@@ -90,13 +91,18 @@ def test_sources_are_counted_each_by_itself(tmp_path: Path) -> None:
         ],
     ]
     write_decisions(tmp_path, lanes)
-    assert passed(tmp_path, 2, 0, 0) == (9, 0)
-    assert passed(tmp_path, 2, 0, 4) == (9, 1)
-    assert passed(tmp_path, 2, 0, 100) == (9, 2)
-    assert passed(tmp_path, 2, 1, 9) == (8, 1)
-    assert passed(tmp_path, 2, 2, 9) == (0, 0)
+
+    def looked_through(lanes: int, source: int, behind: int) -> Passed:
+        numbers = range(lanes)
+        return passed([LaneLetters(tmp_path, lane, source, (), behind) for lane in numbers])
+
+    assert looked_through(2, 0, 0) == (9, 0)
+    assert looked_through(2, 0, 4) == (9, 1)
+    assert looked_through(2, 0, 100) == (9, 2)
+    assert looked_through(2, 1, 9) == (8, 1)
+    assert looked_through(2, 2, 9) == (0, 0)
     with pytest.raises(FatalError, match="cannot be read"):
-        passed(tmp_path, 3, 0, 0)
+        looked_through(3, 0, 0)
 
 
 def test_a_damaged_note_is_refused(tmp_path: Path) -> None:
