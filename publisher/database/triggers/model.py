@@ -138,6 +138,16 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def quoted(name: str) -> str:
+    """An identifier, as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def script(statements: Iterable[Statement]) -> str:
+    """The statements as a shell of the database reads them, in one transaction."""
+    return "\n".join(["BEGIN;\n", *(f"{text};\n" for _, text in statements), "COMMIT;\n"])
+
+
 def written_name(schema: str | None, name: str) -> str:
     """A table's name as ``table_name`` has it: parts in double quotes where they must be."""
     return ".".join(

@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from publisher.catalogue import Kind
 from publisher.database.triggers.model import (
     DELETE,
@@ -22,7 +20,11 @@ from publisher.database.triggers.model import (
     key_pieces,
     literal,
     object_name,
+    quoted,
+    script,
 )
+
+__all__ = ["log_statements", "script", "table_statements"]
 
 _NAME_BYTES = 63
 _PLAIN = frozenset({Kind.INT, Kind.DECIMAL, Kind.STATE, Kind.DATE})
@@ -36,11 +38,6 @@ SET intervalstyle TO 'postgres'
 SET bytea_output TO 'hex'
 SET extra_float_digits TO 1
 SET lc_monetary TO 'C'"""
-
-
-def quoted(name: str) -> str:
-    """An identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def log_statements(log: TableRef) -> list[Statement]:
@@ -96,11 +93,6 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
         statements.append(Statement(f"no older trigger {trigger} on {table.written}", drop))
         statements.append(Statement(f"trigger {trigger} on {table.written}", create))
     return statements
-
-
-def script(statements: Sequence[Statement]) -> str:
-    """The statements as psql reads them, in one transaction."""
-    return "\n".join(["BEGIN;\n", *(f"{text};\n" for _, text in statements), "COMMIT;\n"])
 
 
 class _Function:

@@ -11,8 +11,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sqlalchemy import types
 
 from publisher.catalogue import Kind
@@ -26,16 +24,15 @@ from publisher.database.triggers.model import (
     key_pieces,
     literal,
     object_name,
+    quoted,
+    script,
 )
+
+__all__ = ["log_statements", "script", "table_statements"]
 
 _NAME_BYTES = 200
 _PLAIN = frozenset({Kind.INT, Kind.DECIMAL})
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
-
-def quoted(name: str) -> str:
-    """An identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def log_statements(log: TableRef) -> list[Statement]:
@@ -89,11 +86,6 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
             )
             statements.append(Statement(f"trigger {name}", create))
     return statements
-
-
-def script(statements: Sequence[Statement]) -> str:
-    """The statements as the sqlite3 shell reads them, in one transaction."""
-    return "\n".join(["BEGIN;\n", *(f"{text};\n" for _, text in statements), "COMMIT;\n"])
 
 
 class _Events:
