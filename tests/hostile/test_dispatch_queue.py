@@ -3,6 +3,7 @@ transaction that was not touched gives what it gave before."""
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections import Counter
 from pathlib import Path
@@ -182,6 +183,20 @@ def test_garbage_is_refused(tmp_path: Path) -> None:
 def test_text_in_place_of_rows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FatalError, match='for delimited text set layout = "text"'):
         read(OPTIONS, delimited(transactions() * 9).encode(), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["queue.lst", "queue.csv.gz"])
+def test_text_of_any_name_can_be_said_to_be_text(name: str, tmp_path: Path) -> None:
+    data = delimited(transactions()).encode()
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    records, framed = read(options(layout="text"), path, tmp_path, 3)
+    assert (said(records), framed) == (WHOLE, 9)
+
+
+def test_text_without_the_columns_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FatalError, match="LEN2 is missing"):
+        read(OPTIONS, delimited(transactions()).replace("LEN2", "LEN3"), tmp_path)
 
 
 def test_a_wrong_charset_rejects_or_shows(tmp_path: Path) -> None:

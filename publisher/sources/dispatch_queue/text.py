@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -55,21 +55,19 @@ def reading_of(options: SnapshotOptions) -> SnapshotOptions:
 def splits(path: Path, options: Options, reading: SnapshotOptions, target: int) -> list[Split]:
     """The parts of a file, none of which cuts an operation."""
     reading = reading_of(reading)
-    whole = snapshots.splits([path], reading, _COLUMNS, 1)
-    frames = (frame for split in whole for frame in snapshots.frames(split, reading, _COLUMNS))
+    snapshots.header(str(path), reading, _COLUMNS)
+    size = path.stat().st_size
+    whole = Split(str(path), "csv", 0, size, 1, size, size)
     numbers: list[Codes] = []
     indices = []
-    for frame in frames:
-        rows = _rows([frame], options)
+    for frame in snapshots.frames(whole, reading, _COLUMNS):
+        rows = _rows([frame], options, whole=False)
         numbers.append(rows.numbers)
         indices.append(index_of(rows))
     index = joined_index(iter(indices))
     form = FileForm("text", 0, parts_reading(options, index))
     lines = np.concatenate(numbers)[cuts(index)] if numbers else np.zeros(0, np.int64)
-    made = []
-    for split in whole:
-        made += [replace(part, kind=form.text) for part in _cut(split, lines, target)]
-    return made
+    return [replace(part, kind=form.text) for part in _cut(whole, lines, target)]
 
 
 def _cut(split: Split, lines: Codes, target: int) -> Iterator[Split]:
@@ -120,13 +118,14 @@ class _Chunk(NamedTuple):
     sizes: Codes
 
 
-def _rows(frames: Iterator[Frame] | list[Frame], options: Options) -> Rows:
+def _rows(frames: Iterable[Frame], options: Options, *, whole: bool = True) -> Rows:
+    """The rows of frames; not ``whole``: without DATA."""
     chunks: list[_Chunk] = []
     broken: list[Broken] = []
     with tempfile.TemporaryFile() as spool:
         for frame in frames:
             broken += [piece._replace(raw=as_json(piece.raw)) for piece in frame.broken]
-            chunk, bad = _chunk(frame, spool, options)
+            chunk, bad = _chunk(frame, spool, options, whole=whole)
             chunks.append(chunk)
             broken += bad
         data = _spooled(spool)
@@ -164,13 +163,15 @@ def _one(parts: list[Codes]) -> Codes:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def _chunk(frame: Frame, spool: BinaryIO, options: Options) -> tuple[_Chunk, list[Broken]]:
+def _chunk(
+    frame: Frame, spool: BinaryIO, options: Options, *, whole: bool
+) -> tuple[_Chunk, list[Broken]]:
     """The rows of a frame, and those whose columns cannot be read."""
     texts = {name: _filled(frame.batch.column(name)) for name in COLUMNS}
     problems: dict[int, str] = {}
     integers = {name: _integers(name, texts[name], problems) for name in INTEGERS}
     dates = _dates(texts["OPER_DATE"], problems, options.date_order)
-    hexes = _hexes(texts["DATA"], problems)
+    hexes = _hexes(texts["DATA"], problems) if whole else [b""] * frame.batch.num_rows
     good = np.ones(frame.batch.num_rows, bool)
     good[list(problems)] = False
     chosen = pa.array(np.flatnonzero(good))
