@@ -308,7 +308,40 @@ def test_tables_without_a_name_are_named_by_their_destination(tmp_path: Path) ->
     assert "set charset" in records[1]["detail"]
 
 
+def test_copies_under_different_names_need_a_name(tmp_path: Path) -> None:
+    table = OPTIONS.tables[0]
+    unnamed = type(table)(number=7, columns=table.columns, key=table.key)
+    rows = copies(jack(1), DST_TABLE=b"PEOPLE")
+    assert said(rows, tmp_path) == ["1 idu=1", "ignored duplicate", "ignored commit"]
+    found = said(rows, tmp_path, tables=(unnamed,))
+    assert found == [*["rejected double-record"] * 2, "ignored commit"]
+
+
 # commits
+
+
+def test_a_commit_may_have_the_address_of_an_operation(tmp_path: Path) -> None:
+    queue = Queue()
+    rows = [queue.row(INSERT, jack(1)), queue.row(COMMIT, SYSLOG_ADDR=queue.address)]
+    assert said(rows, tmp_path) == ["1 idu=1", "ignored commit"]
+
+
+def test_an_operation_above_its_commit_says_where_that_is(tmp_path: Path) -> None:
+    queue = Queue()
+    rows = [queue.row(INSERT, jack(1)), queue.row(COMMIT), queue.row(INSERT, jack(2))]
+    records, _ = read(OPTIONS, binary(rows), tmp_path)
+    assert short(records[2]) == "held open-transaction"
+    assert records[2]["detail"].endswith("the last one of its number is at 3.1200")
+
+
+def test_a_broken_4_is_no_evidence_of_the_other_list(tmp_path: Path) -> None:
+    queue = Queue()
+    rows = [
+        queue.row(8, jack(1), b"x", BLOBATR=4),
+        queue.row(COMMIT),
+        queue.row(COMMIT, b"x", TRANSACT_ID=2),
+    ]
+    assert said(rows, tmp_path) == ["8 idu=1", "ignored commit", "held open-transaction"]
 
 
 def test_a_commit_below_its_operations_is_told(tmp_path: Path) -> None:

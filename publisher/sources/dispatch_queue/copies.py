@@ -33,7 +33,7 @@ def leave_out(made: Operations, options: Options) -> None:
         made.faults.pop(number, None)
 
 
-def collapse(made: Operations) -> None:
+def collapse(made: Operations, options: Options) -> None:
     """Of operations that differ in their destination only the first counts; all are at fault where the
     used bytes are not proved equal."""
     chosen = np.flatnonzero((made.counted == ALONE) & (made.kind == OPERATION))
@@ -41,11 +41,20 @@ def collapse(made: Operations) -> None:
     order = chosen[np.lexsort((chosen, *(key[chosen] for key in keys)))]
     if len(order) < 2:
         return
+    unnamed = {table.number for table in options.tables if table.name is None}
+    tables = made.column("TABNUM_SRC")
     same = np.all([key[order][1:] == key[order][:-1] for key in keys], axis=0)
     for place in np.flatnonzero(same).tolist():
         one, other = int(order[place]), int(order[place + 1])
         made.counted[other] = COPY
-        if not _equal(made, one, other):
+        if _named_otherwise(made, one, other) & (int(tables[one]) in unnamed):
+            made.fault(
+                (one, other),
+                Reason.DOUBLE_RECORD,
+                "its destinations name the table differently; give it a name in [[sources.tables]], or"
+                " choose one with destination",
+            )
+        elif not _equal(made, one, other):
             made.fault(
                 (one, other),
                 Reason.DOUBLE_RECORD,
@@ -57,6 +66,13 @@ def collapse(made: Operations) -> None:
         for a, b in ((one, other), (other, one)):
             if a in made.faults:
                 made.faults.setdefault(b, made.faults[a])
+
+
+def _named_otherwise(made: Operations, one: int, other: int) -> bool:
+    """Whether owner or table of two destinations differ."""
+    names = made.rows.destinations
+    first, second = (int(made.rows.destination[made.first[number]]) for number in (one, other))
+    return names[first][1:] != names[second][1:]
 
 
 def _equal(made: Operations, one: int, other: int) -> bool:

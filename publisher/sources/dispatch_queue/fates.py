@@ -76,6 +76,11 @@ class Fates:
             found[chosen[known]] = start + place[known]
         return found
 
+    def last_mark(self, node: str, number: int) -> int | None:
+        """Address of the last mark of a transaction number, ``None`` where there is none."""
+        place = int(self.places((node,), np.zeros(1, np.int64), np.array([number]))[0])
+        return None if place < 0 else int(self.marks[self.spans[place + 1] - 1])
+
     def ranks(self, span: Codes, at: Addresses) -> Codes:
         """Ranks of operations of published spans: they grow with the COMMIT, then the address, and
         leave about as much room as there are operations."""

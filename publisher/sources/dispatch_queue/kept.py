@@ -86,11 +86,17 @@ def rows_of(split: Split) -> Rows:
         nodes=nodes,
         destination=destination,
         destinations=destinations,
-        unreadable=frozenset(),
+        unreadable=frozenset(name for name in _all_names(nodes, destinations) if "\\x" in name),
         data=data,
         data_at=np.cumsum(sizes) - sizes,
         data_bytes=sizes,
     )
+
+
+def _all_names(nodes: tuple[str, ...], destinations: tuple[Destination, ...]) -> Iterator[str]:
+    yield from nodes
+    for names in destinations:
+        yield from names
 
 
 def no_rows() -> Rows:

@@ -215,7 +215,11 @@ class Meaning:
             return self.fates.why.get(span, "")
         fault = self.operations.faults.get(number)
         also = "" if fault is None else f"; with a COMMIT it would be rejected: {fault.detail}"
-        return f"no COMMIT or ROLLBACK follows in the input{also}"
+        made = self.operations
+        node = made.rows.nodes[int(made.node[number])]
+        last = self.fates.last_mark(node, int(made.column("TRANSACT_ID")[number]))
+        below = "" if last is None else f"; the last one of its number is at {address_text(last)}"
+        return f"no COMMIT or ROLLBACK follows in the input{below}{also}"
 
     def _end_of_mark(self, number: int) -> _Preset:
         kind, span = int(self.operations.kind[number]), int(self._span[number])

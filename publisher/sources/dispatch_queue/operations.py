@@ -162,7 +162,11 @@ def _grouped(rows: Rows, reading: PartsReading) -> tuple[Operations, list[int]]:
 
     Rows that stand there again with the same content belong to the operation, and are not looked at."""
     part = rows.integers["EXTDATA"]
-    keys = (rows.destination, rows.integers["TRANSACT_ID"], rows.address, rows.node)
+    ends = np.isin(rows.integers["TYP"], [layout.COMMIT, layout.CLOSING, layout.ROLLBACK])
+    # the address of a COMMIT is promised nowhere: it may be that of an operation
+    ends &= (rows.integers["LEN1"] == 0) & (rows.integers["LEN2"] == 0) & (part == 0)
+    transaction = rows.integers["TRANSACT_ID"]
+    keys = (ends, rows.destination, transaction, rows.address, rows.node)
     order = np.lexsort((rows.numbers, part, *keys))
     new = np.ones(len(order), bool)
     if len(order):

@@ -41,7 +41,7 @@ from publisher.sources.dispatch_queue.operations import (
 )
 from publisher.sources.dispatch_queue.options import Options
 from publisher.sources.dispatch_queue.resolving import fates_of
-from publisher.sources.dispatch_queue.rows import Rows, binary_rows, whole_rows
+from publisher.sources.dispatch_queue.rows import Codes, Rows, binary_rows, whole_rows
 from publisher.sources.dispatch_queue.showing import raw_of
 from publisher.sources.dispatch_queue.transactions import (
     LIST_A,
@@ -183,9 +183,11 @@ class DispatchQueue:
 
     def _operations(self, split: Split) -> Operations:
         form = file_form(split.kind)
-        made = operations_of(self._rows(split, form), self.options, form.reading)
+        said = self.options.parts  # wins over what an earlier run found in its files
+        reading = form.reading if said == "auto" else said
+        made = operations_of(self._rows(split, form), self.options, reading)
         leave_out(made, self.options)
-        collapse(made)
+        collapse(made, self.options)
         return made
 
     def _rows(self, split: Split, form: FileForm) -> Rows:
@@ -248,12 +250,14 @@ def _address(text: str) -> int:
     return whole - (1 << 64) if whole >> 63 else whole
 
 
-def _lists(operations: Operations) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """What speaks for a list of TYP in each operation."""
+def _lists(operations: Operations) -> Codes:
+    """What speaks for a list of TYP in each operation; nothing in those that are at fault."""
     typ = operations.column("TYP")
     found = np.where(np.isin(typ, LIST_A_ONLY), LIST_A, 0)
     with_data = (typ == COMMIT) & (operations.kind == OPERATION)
-    return np.where(with_data, LIST_B, found)
+    found = np.where(with_data, LIST_B, found)
+    found[list(operations.faults)] = 0
+    return found
 
 
 def _mapped(path: str, length: int) -> Bytes:
