@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from publisher import __version__
+from publisher.commands import parameters
 from publisher.commands.activity import activity
 from publisher.commands.ddl import ddl
 from publisher.commands.following import follow_until_told
 from publisher.commands.migrate import migrate
-from publisher.commands.parameters import Moment, Target
 from publisher.commands.retry import retry
 from publisher.commands.showing import show
 from publisher.commands.status import status
@@ -75,24 +75,18 @@ def _fail(ctx: click.Context, lines: Iterable[str], exit_code: int) -> NoReturn:
     raise click.exceptions.Exit(exit_code) from None
 
 
-PATH = click.Path(path_type=Path)
-_config = click.option("-c", "--config", metavar="JOB.toml", type=PATH, help="Job file.")
-_config_required = click.option(
-    "-c", "--config", metavar="JOB.toml", type=PATH, required=True, help="Job file."
-)
 _to = click.option(
     "--to",
     "target",
-    type=Target(),
+    type=parameters.Target(),
     required=True,
     metavar="DIR|kafka://HOST:PORT/TOPIC",
     help="Directory to write to, new or empty, or topic to send to.",
 )
 _now = click.option(
-    "--now", type=Moment(), help="Sets the clock, for events that lie in the future."
+    "--now", type=parameters.Moment(), help="Sets the clock, for events that lie in the future."
 )
 _again = click.option("--again", is_flag=True, help="Send all once more, also what was sent.")
-_json = click.option("--json", "json_", is_flag=True, help="Print the report as JSON.")
 _database = click.option(
     "--database", metavar="URL", help="Database to look rows up in, as SQLAlchemy URL."
 )
@@ -110,9 +104,6 @@ _status = click.option(
 )
 _lanes = click.option(
     "--lanes", type=int, metavar="N", help="Part files, units of parallelism; default 8."
-)
-_journal = click.option(
-    "--journal", metavar="DIR", type=PATH, help="Directory of the job's journals."
 )
 
 
@@ -133,7 +124,7 @@ def cli(debug: bool) -> None:
 
 
 @cli.command()
-@_config_required
+@parameters.config_required
 @click.option("--follow", is_flag=True, help="Go on for good: poll after poll until told to stop.")
 @click.option(
     "--log", type=click.Choice(["text", "json"]), help="With --follow: form of the log's lines."
@@ -151,8 +142,8 @@ def cli(debug: bool) -> None:
 @_database
 @_schema
 @_lanes
-@_journal
-@_json
+@parameters.journal_of_job
+@parameters.report_as_json
 def publish(
     config: Path,
     follow: bool,
@@ -181,9 +172,9 @@ def publish(
 
 
 @cli.command()
-@click.argument("snapshots", nargs=-1, required=True, type=PATH, metavar="SNAPSHOT...")
+@click.argument("snapshots", nargs=-1, required=True, type=parameters.PATH, metavar="SNAPSHOT...")
 @_to
-@_config
+@parameters.config
 @_format
 @_database
 @_schema
@@ -193,7 +184,7 @@ def publish(
 @_status
 @_lanes
 @_again
-@_json
+@parameters.report_as_json
 def replay(
     snapshots: tuple[Path, ...],
     target: str,
@@ -227,11 +218,11 @@ def replay(
 
 
 @cli.command()
-@click.argument("journal", type=PATH)
+@click.argument("journal", type=parameters.PATH)
 @_to
-@_config
+@parameters.config
 @_again
-@_json
+@parameters.report_as_json
 def dispatch(journal: Path, target: str, config: Path | None, again: bool, json_: bool) -> None:
     """Send what a run planned to a further sink.
 
@@ -243,9 +234,9 @@ def dispatch(journal: Path, target: str, config: Path | None, again: bool, json_
 
 
 @cli.command()
-@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=parameters.PATH, metavar="FILE...")
 @_format
-@_config
+@parameters.config
 @_database
 @_schema
 @_status
@@ -267,9 +258,9 @@ def inspect(files: tuple[Path, ...], config: Path | None, **said: Any) -> None:
 
 
 @cli.command()
-@click.argument("journal", type=PATH)
+@click.argument("journal", type=parameters.PATH)
 @click.argument("what", metavar="POSITION|KEY")
-@_json
+@parameters.report_as_json
 def explain(journal: Path, what: str, json_: bool) -> None:
     """Tell the whole story of a change.
 
@@ -284,7 +275,7 @@ def explain(journal: Path, what: str, json_: bool) -> None:
 
 
 @cli.command()
-@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=parameters.PATH, metavar="FILE...")
 @click.option(
     "--profile",
     type=click.Choice(["strict", "lenient"]),
@@ -306,11 +297,11 @@ def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
 
 
 @cli.command()
-@_config_required
+@parameters.config_required
 @_database
 @_schema
-@_journal
-@_json
+@parameters.journal_of_job
+@parameters.report_as_json
 def check(config: Path, json_: bool, **said: Any) -> None:
     """Check a job: settings, files, database, places to write to.  Writes nothing."""
     from publisher import output

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from publisher.commands import parameters
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -25,12 +27,8 @@ _WIDTH = 132
 
 
 @click.command()
-@click.argument(
-    "samples", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SAMPLES..."
-)
-@click.option(
-    "-c", "--config", metavar="JOB.toml", type=click.Path(path_type=Path), help="Job file."
-)
+@click.argument("samples", nargs=-1, required=True, type=parameters.PATH, metavar="SAMPLES...")
+@parameters.config
 @click.option(
     "--as",
     "form",
@@ -43,7 +41,7 @@ _WIDTH = 132
     "--to",
     "target",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=parameters.PATH,
     help="File to write to, instead of standard output.",
 )
 def activity(

@@ -9,19 +9,12 @@ from pathlib import Path
 
 import click
 
-from publisher.commands.parameters import Moment
+from publisher.commands import parameters
 from publisher.commands.showing import show
 
 
 @click.command()
-@click.option(
-    "-c",
-    "--config",
-    metavar="JOB.toml",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Job file.",
-)
+@parameters.config_required
 @click.option("--source", "name", metavar="NAME", help="Tables of this source only.")
 @click.option(
     "--table",
@@ -44,14 +37,9 @@ from publisher.commands.showing import show
     metavar="COLUMN=VALUE",
     help="Rows with this text in this column; may be given again, then all must hold.",
 )
-@click.option("--now", type=Moment(), help="Sets the clock.")
-@click.option(
-    "--journal",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Directory of the job's journals.",
-)
-@click.option("--json", "json_", is_flag=True, help="Print the report as JSON.")
+@click.option("--now", type=parameters.Moment(), help="Sets the clock.")
+@parameters.journal_of_job
+@parameters.report_as_json
 def migrate(
     config: Path,
     name: str | None,

@@ -1,10 +1,11 @@
-"""What options of commands take beside text and numbers."""
+"""What several commands take: options, and what those take beside text and numbers."""
 
 # ruff: noqa: PLC0415 - --help answers at once
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -44,3 +45,14 @@ class Target(click.ParamType[str]):
         elif "://" in value:
             self.fail(f"{value!r} is no directory, and does not begin with {SCHEME}", param, ctx)
         return str(value)
+
+
+PATH = click.Path(path_type=Path)
+config = click.option("-c", "--config", metavar="JOB.toml", type=PATH, help="Job file.")
+config_required = click.option(
+    "-c", "--config", metavar="JOB.toml", type=PATH, required=True, help="Job file."
+)
+journal_of_job = click.option(
+    "--journal", metavar="DIR", type=PATH, help="Directory of the job's journals."
+)
+report_as_json = click.option("--json", "json_", is_flag=True, help="Print the report as JSON.")

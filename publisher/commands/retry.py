@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from publisher.commands import parameters
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,14 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "-c",
-    "--config",
-    metavar="JOB.toml",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Job file.",
-)
+@parameters.config_required
 @click.option(
     "--reason",
     "reasons",
@@ -48,12 +42,7 @@ if TYPE_CHECKING:
     help="The row with this record_id; may be given again.",
 )
 @click.option("--source", "name", metavar="NAME", help="Rows of this source only.")
-@click.option(
-    "--journal",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Directory of the job's journals.",
-)
+@parameters.journal_of_job
 def retry(
     config: Path,
     reasons: tuple[str, ...],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from publisher.commands import parameters
 from publisher.errors import FatalError, UnreachableError
 
 if TYPE_CHECKING:
@@ -20,20 +21,8 @@ _AWAY = UnreachableError.exit_code
 
 
 @click.command()
-@click.option(
-    "-c",
-    "--config",
-    metavar="JOB.toml",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Job file.",
-)
-@click.option(
-    "--journal",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Directory of the job's journals.",
-)
+@parameters.config_required
+@parameters.journal_of_job
 @click.option("--json", "json_", is_flag=True, help="As JSON.")
 def status(config: Path, journal: Path | None, json_: bool) -> None:
     """How a job stands: what waits, the last run, what the next start will do.  Writes nothing.
