@@ -16,6 +16,8 @@ import click
 from rich.console import Console
 
 from publisher.demo.compare import lines
+from publisher.demo.comparison import JOB as COMPARISON
+from publisher.demo.comparison import SAMPLES, compare, print_comparison
 from publisher.demo.consumer import agreed_rows
 from publisher.demo.database import write_database, write_snapshot
 from publisher.demo.recorded import RECORDED, Recorded, write_recordings
@@ -63,6 +65,7 @@ def demo(console: Console, directory: Path) -> None:
     print_counts(console, story.counts(live=True))
     print_recordings(console, story, sources, (journal, target))
     console.print(f"\n{report['documents']:,} documents in {_shown(target)}", soft_wrap=True)
+    print_comparison(console, compare(directory, story.company))
     seconds = time.perf_counter() - start
     console.print(
         f"All counts are those that the demo's own bookkeeping expects ({seconds:.0f} s)."
@@ -151,6 +154,9 @@ def print_next(
         "What is in an extraction file?": (
             f"inspect {directory / RECORDED / 'people.dat'} --format linkexpress "
             f"-c {directory / JOB} | head -3"
+        ),
+        "How often are tables used?": (
+            f"activity {directory / SAMPLES} -c {directory / COMPARISON}"
         ),
     }
     console.print("\n[bold]What to type next")

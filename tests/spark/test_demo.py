@@ -38,10 +38,22 @@ def test_shows_the_recordings_side_by_side(tour: tuple[Path, str]) -> None:
     assert "they agree on every value" in shown
 
 
+def test_shows_what_a_comparison_finds(tour: tuple[Path, str]) -> None:
+    _, shown = tour
+    assert "of exactly the rows that changed" in shown
+    for table, counts in (
+        ("usr", "no 0 0 0"),
+        ("employee", "yes 0 12 0"),
+        ("membership", "yes 1 0 1"),
+    ):
+        (line,) = [line for line in shown.splitlines() if line.startswith(f"│ {table} ")]
+        assert line.replace("│", " ").split() == [table, *counts.split()]
+
+
 def test_every_command_that_it_prints_works(tour: tuple[Path, str]) -> None:
     directory, shown = tour
     commands = [line.strip() for line in shown.splitlines() if line.startswith("    /")]
-    assert len(commands) == 7
+    assert len(commands) == 8
     for command in commands:
         done = subprocess.run(
             command, shell=True, cwd=directory, capture_output=True, text=True, check=False

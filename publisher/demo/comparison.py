@@ -1,0 +1,202 @@
+"""The fifth format: nothing records what happens to tables, but a sample says which were touched."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from lxml import etree
+from rich.console import Console
+from rich.table import Table
+
+from publisher.demo.people import Company
+from publisher.errors import InternalError
+from publisher.job_file import load
+from publisher.journal.report import RunReport
+from publisher.publishing import Publishing
+from publisher.resources import resource
+from publisher.settings import Settings
+from publisher.sources.table_queue import Call
+from publisher.sources.table_queue.json_calls import json_line
+from publisher.sources.table_queue.layout import dirr_out
+from publisher.spark.engine import Engine
+
+JOB = "comparison.toml"
+SAMPLES = Path("recorded") / "dirr"
+TABLES = ("usr", "employee", "membership")
+PROMOTED = 12
+"""Employees who get a new title."""
+TITLE = "Principal"
+SYSTEM_TABLES = ("$$$SYSRL", "$$$ATTRI", "$$$USR")
+"""They stand first in every sweep."""
+_OWNER = 5
+_SYSTEM_OWNER = 1
+_FIRST = datetime(2026, 5, 11, 0, 0, tzinfo=UTC)
+_INTERVAL = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Afterwards:
+    """What happens to the tables when nobody records it: kind of operation by table and key."""
+
+    promoted: tuple[int, ...]
+    left: tuple[str, int]
+    """A membership that ends."""
+    joined: tuple[str, int]
+    """One that begins."""
+
+    @property
+    def operations(self) -> dict[tuple[str, str], str]:
+        """The operations that publishing must give, by table and key."""
+        found = {("employee", f"empno={number}"): "modify" for number in self.promoted}
+        found["membership", _member(self.left)] = "delete"
+        found["membership", _member(self.joined)] = "add"
+        return found
+
+    @property
+    def touched(self) -> tuple[str, ...]:
+        """The tables that a sample shows."""
+        return "employee", "membership"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Both runs, and how many rows of each table are known."""
+
+    first: RunReport
+    second: RunReport
+    afterwards: Afterwards
+
+
+def compare(directory: Path, company: Company) -> Compared:
+    """Takes the tables as they are, lets things happen to them, and publishes the differences.
+
+    Raises ``InternalError`` where they are not exactly what has happened.
+    """
+    shutil.copyfile(resource("conf/demo-comparison.toml"), directory / JOB)
+    settings = load(directory / JOB)
+    (directory / SAMPLES).mkdir(parents=True)
+    _sweep(settings, 1, ())
+    afterwards = _afterwards(company)
+    with Engine(settings.spark) as engine, Publishing(settings, engine) as job:
+        first = _done(job.once())
+        _happen(directory / "company.sqlite", afterwards)
+        _sweep(settings, 2, afterwards.touched)
+        second = _done(job.once())
+    _check(company, first, second, afterwards)
+    return Compared(first, second, afterwards)
+
+
+def print_comparison(console: Console, compared: Compared) -> None:
+    """What was known, what a sample said, what was found."""
+    known, done = compared.first.outcomes["ignored"], compared.second
+    operations = compared.afterwards.operations
+    console.print(
+        f"\n[bold]Tables whose changes nobody records[/]: {known:,} rows are known. Then"
+        f" {PROMOTED} employees get a new title, a membership ends, one begins. A sweep of LINTER's table"
+        " queue shows EMPLOYEE and MEMBERSHIP as touched, so these two are compared:",
+        soft_wrap=True,
+    )
+    table = Table()
+    for name in ("table", "touched", "add", "modify", "delete"):
+        table.add_column(name, justify="left" if name == "table" else "right")
+    for name in TABLES:
+        kinds = [kind for (table_, _), kind in operations.items() if table_ == name]
+        touched = "yes" if name in compared.afterwards.touched else "no"
+        counts = (f"{kinds.count(kind)}" for kind in ("add", "modify", "delete"))
+        table.add_row(name, touched, *counts)
+    console.print(table)
+    console.print(
+        f"{done.read:,} records (rows, and those that are gone), {done.outcomes['ignored']:,} of them as"
+        f" they were; {done.documents} documents, of exactly the rows that changed."
+    )
+
+
+def _afterwards(company: Company) -> Afterwards:
+    promoted = [number for number, row in company.employees.items() if row["title"] != TITLE]
+    left = next(iter(company.memberships))
+    joined = next(
+        ("sales", number)
+        for number in company.employees
+        if ("sales", number) not in company.memberships
+    )
+    return Afterwards(tuple(promoted[:PROMOTED]), left, joined)
+
+
+def _happen(database: Path, afterwards: Afterwards) -> None:
+    connection = sqlite3.connect(database)
+    try:
+        connection.executemany(
+            "UPDATE employee SET title = ? WHERE empno = ?",
+            [(TITLE, number) for number in afterwards.promoted],
+        )
+        connection.execute("DELETE FROM membership WHERE grp = ? AND empno = ?", afterwards.left)
+        connection.execute(
+            "INSERT INTO membership VALUES (?, ?, 'guest', '2026-05-11')", afterwards.joined
+        )
+        connection.commit()
+    finally:
+        connection.close()
+
+
+def _sweep(settings: Settings, number: int, touched: tuple[str, ...]) -> None:
+    """A sweep as a recorder writes it: the system tables, then those of the company, then EORR."""
+    options = settings.table_queue
+    elements = [(_SYSTEM_OWNER, name, 1) for name in SYSTEM_TABLES]
+    elements += [(_OWNER, name.upper(), int(name in touched)) for name in TABLES]
+    lines = []
+    for ordinal, (owner, name, updated) in enumerate(elements, 1):
+        field = name.encode("cp866").ljust(options.identifier_length)
+        record = dirr_out(options).build({"owner": owner, "table": field, "updated": updated})
+        lines.append(_call(number, ordinal, "NORMAL", record))
+    lines.append(_call(number, len(lines) + 1, "EORR", None))
+    path = settings.directory / SAMPLES / f"sweep-{number}.jsonl"
+    path.write_text("".join(f"{json_line(call)}\n" for call in lines), "utf-8")
+
+
+def _call(sweep: int, ordinal: int, completion: str, record: bytes | None) -> Call:
+    time = _FIRST + sweep * _INTERVAL + timedelta(milliseconds=ordinal)
+    return Call(sweep, time, ordinal, completion, record=record, node="COMPANY")
+
+
+def _done(report: RunReport | None) -> RunReport:
+    if report is None:
+        raise InternalError("the comparison found no table to compare")
+    return report
+
+
+def _check(company: Company, first: RunReport, second: RunReport, afterwards: Afterwards) -> None:
+    known = len(company.employees) + len(company.memberships)
+    wrong = []
+    if first.documents or first.read <= known:
+        wrong.append(f"the first comparison read {first.read} rows, of more than {known}")
+    found = _operations(Path(second.target))
+    if found != afterwards.operations:
+        odd = found.items() ^ afterwards.operations.items()
+        wrong.append(f"the second comparison differs from what happened: {sorted(odd)[:3]}")
+    if second.read != known + 1:
+        wrong.append(f"it read {second.read} rows of two tables, not {known + 1}")
+    if wrong:
+        raise InternalError("; ".join(wrong))
+
+
+def _operations(target: Path) -> Mapping[tuple[str, str], str]:
+    """Kind of operation by table and key."""
+    found = {}
+    for part in sorted(target.glob("part-*.xds")):
+        for line in part.read_text("utf-8").splitlines():
+            for operation in etree.fromstring(line.encode()).iterfind("input/*"):
+                association = str(operation.findtext("association"))
+                key, _, table = association.removesuffix(",schema=indirect").rpartition(",table=")
+                found[table, key] = str(operation.tag)
+    return found
+
+
+def _member(key: tuple[str, int]) -> str:
+    group, number = key
+    quoted = f'"{group}"' if any(c in group for c in '+=,"') else group
+    return f"grp={quoted}+empno={number}"
