@@ -168,6 +168,14 @@ def pairs(count: int) -> list[Row]:
 SMALL = SnapshotOptions(line_breaks=False, block_size=256)
 
 
+@pytest.fixture(scope="module")
+def paired(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
+    """What is told of pairs whose partners are neighbours."""
+    path = tmp_path_factory.mktemp("paired") / "all.csv"
+    path.write_text(csv_of(pairs(40)))
+    return [told(one) for one in read(path, options(), SMALL)]
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.randoms(use_true_random=False),
@@ -177,6 +185,7 @@ SMALL = SnapshotOptions(line_breaks=False, block_size=256)
 )
 def test_partners_are_found_wherever_they_lie(
     tmp_path_factory: pytest.TempPathFactory,
+    paired: list[tuple[object, ...]],
     chance: random.Random,
     wanted: int,
     window: int,
@@ -184,8 +193,6 @@ def test_partners_are_found_wherever_they_lie(
 ) -> None:
     path = tmp_path_factory.mktemp("pairs")
     rows = pairs(40)
-    (path / "all.csv").write_text(csv_of(rows))
-    expected = [told(one) for one in read(path / "all.csv", options(), SMALL)]
     chance.shuffle(rows)
     cut = len(rows) // 3 if two_files else len(rows)
     files = [path / f"{n}.csv" for n in range(2 if two_files else 1)]
@@ -194,7 +201,7 @@ def test_partners_are_found_wherever_they_lie(
     if two_files:
         files[1].write_text(csv_of(rows[cut:], names))
     found = read(files, options(join_rows=window), SMALL, wanted)
-    assert [told(one) for one in found] == expected
+    assert [told(one) for one in found] == paired
     assert not any(one["outcome"] for one in found)
 
 
