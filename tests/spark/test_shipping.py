@@ -22,7 +22,11 @@ from publisher.spark.session import spark_session
 from publisher.spark.shipping import probe, ship
 
 journal, foreign = Path(sys.argv[1]), Path(sys.argv[2])
-with spark_session(SparkOptions(master="local-cluster[2,1,1024]")) as spark:
+options = SparkOptions(
+    master="local-cluster[2,1,1024]",
+    conf={"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"},  # a short run
+)
+with spark_session(options) as spark:
     digest = ship(spark)
     print("executors", probe(spark, digest, journal=journal))
     print("left", sorted(os.listdir(journal)))
