@@ -78,7 +78,7 @@ def _records(spark: SparkSession, work: Work, by_time: list[int], *, packed: boo
     records = spark.range(0, splits, 1, splits).mapInArrow(
         _reader(work, packed=packed), from_arrow_schema(schema)
     )
-    return ranked(records, by_time) if by_time else records
+    return ranked(records, by_time, work.lanes) if by_time else records
 
 
 def _collected(rows: Iterable[Row]) -> Iterator[str]:

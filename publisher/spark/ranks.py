@@ -16,20 +16,36 @@ _PIECE = "piece"
 """Number of a partition of the ordered events: in a union its task has another."""
 
 
-def ranked(records: DataFrame, sources: list[int]) -> DataFrame:
+def ranked(records: DataFrame, sources: list[int], pieces: int) -> DataFrame:
     """``records`` with the events of these sources ranked by event time, then record_id, from 1.
 
-    Reads the input once: what follows works on what was read, kept on disk.
+    They are sorted in ``pieces`` parts, each of which costs a task, however few events it has.  Reads the
+    input once: what follows works on what was read, kept on disk.
     """
     kept = records.persist(StorageLevel.DISK_ONLY)
     result = kept.where(~F.col("source").isin(sources) | F.col("outcome").isNotNull())
     for source in sources:
         events = kept.where((F.col("source") == source) & F.col("outcome").isNull())
-        ordered = events.orderBy(*_ORDER).withColumn(_PIECE, F.spark_partition_id())
-        ordered = ordered.persist(StorageLevel.DISK_ONLY)
-        counts = {row[0]: row[1] for row in ordered.groupBy(_PIECE).count().collect()}
+        sorted_ = events.repartitionByRange(pieces, *_ORDER).sortWithinPartitions(*_ORDER)
+        ordered = sorted_.withColumn(_PIECE, F.spark_partition_id()).persist(StorageLevel.DISK_ONLY)
+        # one small row of each part; grouping them would be a further shuffle
+        rows = ordered.select(_PIECE).mapInArrow(_counted, "piece int, events bigint").collect()
+        counts = {row[0]: row[1] for row in rows}
         result = result.union(ordered.mapInArrow(_numbered(_offsets(counts)), events.schema))
     return result
+
+
+def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The number of a part and how many events it has; nothing of an empty one."""
+    events = 0
+    for batch in batches:
+        if batch.num_rows:
+            piece = batch.column(0)[0].as_py()
+            events += batch.num_rows
+    if events:
+        yield pa.RecordBatch.from_pydict(
+            {"piece": pa.array([piece], pa.int32()), "events": pa.array([events], pa.int64())}
+        )
 
 
 def _offsets(counts: dict[int, int]) -> dict[int, int]:

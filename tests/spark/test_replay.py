@@ -308,7 +308,7 @@ def test_record_lost_on_the_way_fails_the_run(
 ) -> None:
     monkeypatch.setattr(
         "publisher.spark.lanes.ranked",
-        lambda records, sources: ranked(records, sources).where("high <> 40"),
+        lambda records, sources, pieces: ranked(records, sources, pieces).where("high <> 40"),
     )
     options = log.settings(tmp_path / "job.toml", "future_events = true")
     with pytest.raises(InternalError, match="34 records were read, 33"):
