@@ -330,6 +330,7 @@ def test_explain_tells_of_a_change(local_engine: None, tmp_path: Path) -> None:
     write(tmp_path, [row(1, "Eve")])
     report = publish(tmp_path)
     (story,) = explain(Path(report.journal), "usr:2:1")
+    assert story.place == f"{Path(report.journal) / 'state' / 'hr' / 'found'}, record 1"
     assert json.loads(str(story.raw))["new"] == ["Eve"]
 
 
@@ -423,3 +424,22 @@ def test_a_crash_at_any_step_of_the_commit_neither_loses_nor_repeats(
         if not died:
             break
     assert step > 10
+
+
+def test_parts_in_which_nothing_has_changed_keep_their_file(
+    local_engine: None, tmp_path: Path
+) -> None:
+    more = "buckets = 8"
+    write(tmp_path, [row(n) for n in range(200)])
+    before = files_of(publish(tmp_path, more))
+    write(tmp_path, [row(n, "Eve" if n == 7 else "Ann") for n in range(200)])
+    after = files_of(publish(tmp_path, more))
+    assert len(before & after) == 7
+    assert len(after) == 8
+    write(tmp_path, [row(n, "Eve" if n in (7, 8) else "Ann") for n in range(200)])
+    assert told(publish(tmp_path, more), tmp_path) == [("modify", "8")]
+
+
+def files_of(report: RunReport) -> set[int]:
+    """The numbers by which the disk knows the files of a state."""
+    return {path.stat().st_ino for path in Path(report.journal).glob("state/hr/known/*")}

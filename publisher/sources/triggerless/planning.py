@@ -21,7 +21,14 @@ from publisher.sources.triggerless.compare import Counts, First, Rules
 from publisher.sources.triggerless.options import Options
 from publisher.sources.triggerless.shape import Shape, shape_of
 from publisher.sources.triggerless.stages import checked
-from publisher.sources.triggerless.state import FOUND, KNOWN, State, identity_of, write_state
+from publisher.sources.triggerless.state import (
+    FOUND,
+    KNOWN,
+    State,
+    committed,
+    identity_of,
+    write_state,
+)
 from publisher.sources.triggerless.work import (
     BucketResult,
     Comparison,
@@ -260,7 +267,7 @@ def found_splits(
     """The splits of a table, in the order of hashes: some buckets each, their changes numbered."""
     each = max(1, -(-len(results) // wanted))
     splits = []
-    number = 1
+    folder, number = str(committed(target / FOUND)), 1
     for start in range(0, len(results), each):
         part = results[start : start + each]
         counts = sum((result.counts for result in part), Counts())
@@ -278,7 +285,7 @@ def found_splits(
         size = sum(path.stat().st_size for path in paths)
         text = json.dumps(found, ensure_ascii=False)
         stop = start + len(part)
-        splits.append(Split(str(target / FOUND), "found", start, stop, number, size, size, text))
+        splits.append(Split(folder, "found", start, stop, number, size, size, text))
         number += rows
     return splits
 

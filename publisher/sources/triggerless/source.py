@@ -35,11 +35,11 @@ from publisher.sources.triggerless.planning import (
     finished,
 )
 from publisher.sources.triggerless.stages import compare_here
+from publisher.sources.triggerless.state import present
 from publisher.sources.triggerless.work import BucketResult, Comparison
 
 Run = Callable[[Comparison], list[BucketResult]]
 _ROWS = 8192
-_STAGED = f"{os.sep}staging{os.sep}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +214,7 @@ _AS_FOUND = ("key", "event_type", "columns", "old", "new", "outcome", "reason", 
 
 
 def _found_batches(split: Split) -> Iterator[pa.RecordBatch]:
-    folder = Path(split.path)
-    if not folder.exists():  # the journal was committed since
-        folder = Path(split.path.replace(_STAGED, os.sep, 1))
+    folder = present(Path(split.path))
     for name in json.loads(split.found)["files"]:
         try:
             with pq.ParquetFile(folder / name) as file:

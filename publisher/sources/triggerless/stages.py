@@ -22,12 +22,12 @@ from publisher.sources.record_batches import as_json
 from publisher.sources.snapshot_options import Columns
 from publisher.sources.snapshots import Split
 from publisher.sources.tables import TableSplit
-from publisher.sources.triggerless.compare import Known, Rules, compare, nothing_known
+from publisher.sources.triggerless.compare import Counts, Known, Rules, compare, nothing_known
 from publisher.sources.triggerless.found import FOUND_SCHEMA, Rows
 from publisher.sources.triggerless.kept import read_known, write_known
 from publisher.sources.triggerless.pieces import Kind, Packer, each, marks, rows_of, unpacked
 from publisher.sources.triggerless.shape import Read, read_rows
-from publisher.sources.triggerless.state import FOUND, KNOWN
+from publisher.sources.triggerless.state import FOUND, KNOWN, linked
 from publisher.sources.triggerless.work import BucketResult, Comparison, SplitWork, TableWork
 
 
@@ -102,7 +102,11 @@ def compare_bucket(
     target = Path(comparison.target)
     pq.write_table(pa.Table.from_batches([found]), target / FOUND / name, compression="zstd")
     if comparison.keep:
-        write_known(target / KNOWN / name, compared.known, columns, rules.keeps)
+        same = _same_file(table, bucket, compared.counts)
+        if same is not None:
+            linked(same, target / KNOWN / name)
+        else:
+            write_known(target / KNOWN / name, compared.known, columns, rules.keeps)
     return BucketResult(
         partition,
         tuple(sorted(sides.tallies)),
@@ -113,6 +117,16 @@ def compare_bucket(
         name if comparison.keep else None,
         len(compared.known),
     )
+
+
+def _same_file(table: TableWork, bucket: int, counts: Counts) -> Path | None:
+    """The file of the state that a bucket may keep, for nothing in it has changed."""
+    known = table.known
+    if known is None or known.columns != table.shape.columns or len(known.files) != table.buckets:
+        return None
+    if counts.added or counts.changed or counts.baseline or counts.vanished:
+        return None
+    return Path(known.folder) / known.files[bucket]
 
 
 def folders(comparison: Comparison) -> None:

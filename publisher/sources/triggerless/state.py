@@ -64,7 +64,7 @@ class State:
                 continue
             files = [f"kept-{plain['generation']}-{place}-{old}" for old in plain["files"]]
             for old, new in zip(plain["files"], files, strict=True):
-                _linked(self.folder / KNOWN / old, target / KNOWN / new)
+                linked(self.folder / KNOWN / old, target / KNOWN / new)
             found[name] = {**plain, "files": files, "last": {"left": 0, "unreadable": 0}}
         return found
 
@@ -79,6 +79,21 @@ def write_state(target: Path, state: State) -> None:
         "tables": state.tables,
     }
     (target / MANIFEST).write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+
+
+_STAGED = f"{os.sep}staging{os.sep}state{os.sep}"
+_COMMITTED = f"{os.sep}state{os.sep}"
+
+
+def committed(folder: Path) -> Path:
+    """Where a folder of a state lies when its journal is committed."""
+    return Path(_COMMITTED.join(str(folder).rsplit(_STAGED, 1)))
+
+
+def present(folder: Path) -> Path:
+    """Where that folder lies now: there, or still among what the run has staged."""
+    staged = Path(_STAGED.join(str(folder).rsplit(_COMMITTED, 1)))
+    return folder if folder.exists() or not staged.exists() else staged
 
 
 def forget_rows(states: Iterable[Path]) -> None:
@@ -101,7 +116,8 @@ def identity_of(files: Sequence[Path]) -> list[list[object]]:
     return found
 
 
-def _linked(old: Path, new: Path) -> None:
+def linked(old: Path, new: Path) -> None:
+    """Gives a file another name, or copies it where the disk does not do that."""
     try:
         os.link(old, new)
     except OSError:
