@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from publisher.backlog import due_sources
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka_topics import SCHEME, KafkaTarget
@@ -19,7 +20,7 @@ from publisher.errors import UsageError
 from publisher.filters import Window
 from publisher.journal.lock import locked
 from publisher.journal.manifest import Journal
-from publisher.journal.report import RunReport
+from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import DOCUMENTS, JOURNAL, Journals, first_documents, found_journal
 from publisher.run import Order, microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
@@ -103,9 +104,14 @@ def rehearse(
 ) -> RunReport:
     """Plans what ``publish`` would send, with look-ups, in a directory that is removed afterwards.
 
-    The report has the first documents in ``samples``.
+    Files that were published are not read again.  The report has the first documents in ``samples``.
     """
     settings = settings.for_publish()
+    journals = Journals((settings.journal / settings.name).absolute(), settings.name)
+    sources = tuple(due_sources(settings, journals.published_files, journals.state_of))
+    if not any(source.reads for source in sources):
+        return replace(nothing_read(settings.name), notes=(REHEARSAL_NOTE,))
+    settings = replace(settings, sources=sources)
     with TemporaryDirectory(prefix="xds-publisher-") as name, Engine(settings.spark) as engine:
         directory = Path(name)
         journal = Journal(directory / JOURNAL)
@@ -113,14 +119,12 @@ def rehearse(
         run = f"{settings.name}-rehearsal"
         dispatcher = FileDispatcher(directory)
         dispatcher.prepare(run)
-        journals = Journals((settings.journal / settings.name).absolute(), settings.name)
-        state = journals.states_of(source.name for source in settings.sources)
+        state = journals.states_of(source.name for source in sources)
         order = Order(run, settings, microseconds(now), journal, directory, state=state)
         report = planned_and_sent(order, dispatcher, engine, progress)
         samples = tuple(first_documents(directory, SAMPLES))
-    return replace(
-        report, state="planned", journal="", target="", samples=samples, notes=(REHEARSAL_NOTE,)
-    )
+    notes = (*report.notes, REHEARSAL_NOTE)
+    return replace(report, state="planned", journal="", target="", samples=samples, notes=notes)
 
 
 def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = False) -> RunReport:

@@ -290,8 +290,11 @@ def test_a_rehearsal_goes_on_and_keeps_nothing(job: Path) -> None:
     (job / "in" / "2").write_bytes(MARK + rows(2))
     settings = load(job / "job.toml")
     for _ in range(2):
-        assert rehearse(settings).outcomes["held"] == 1
+        report = rehearse(settings)
+        assert (report.read, report.outcomes["held"], report.documents) == (3, 1, 1)
+        assert report.notes[0].startswith("read again: 1 record(s) of hr")
     assert publish(job).documents == 1
+    assert rehearse(settings).state == "nothing new to read"
 
 
 def test_a_replay_goes_on_with_nothing(job: Path) -> None:
