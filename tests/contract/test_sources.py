@@ -15,7 +15,7 @@ from publisher.change import RECORD_SCHEMA, TALLY, Outcome, Position
 from publisher.errors import PublisherError
 from publisher.sources.change_table.options import Options as ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.contract import Context, Source
+from publisher.sources.contract import Context, KeepsState, Kept, Source
 from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.sources.event_log import EventLog
 from publisher.sources.linkexpress import Linkexpress
@@ -449,6 +449,18 @@ class TestSource:
             for wrong in (b"\0", b"\xff", b'"', b"\n"):
                 path.write_bytes(whole[:at] + wrong + whole[at + 1 :])
                 conserved_or_refused(sample.source, path)
+
+
+KEEPERS = [sample for sample in SAMPLES if isinstance(sample.source, KeepsState)]
+
+
+@pytest.mark.parametrize("sample", KEEPERS, ids=lambda sample: sample.name)
+def test_a_first_run_reads_what_a_replay_reads(sample: Sample, tmp_path: Path) -> None:
+    assert isinstance(sample.source, KeepsState)
+    path = sample.make(tmp_path / sample.name)
+    for wanted in (1, 3):
+        kept = Kept(None, tmp_path / f"kept{wanted}")
+        assert sample.source.continued([path], wanted, kept) == sample.source.splits([path], wanted)
 
 
 def conserved_or_refused(source: Source, path: Path) -> int | None:
