@@ -20,10 +20,7 @@ from publisher.sources.dispatch_queue.options import Options, QueueTable
 from publisher.sources.dispatch_queue.types import NATIONAL, VARIABLE, WHOLE, Column
 from publisher.sources.dispatch_queue.values import dates, decimals, floats
 from publisher.sources.linkexpress.cells import Bytes, Mask, Offsets, areas_at, numbers_at
-from publisher.sources.linkexpress.items import blanked, decoded, strings
-
-_ASCII = frozenset({"ascii", "utf-8", "cp866", "cp1251", "koi8-r", "cp1252", "iso8859-5"})
-"""Codes whose bytes below 0x80 are the ASCII characters."""
+from publisher.sources.linkexpress.items import blanked, decoded, decoded_areas
 
 
 @dataclass(slots=True)
@@ -231,11 +228,7 @@ class ImageReader:
 
     def _characters(self, areas: Bytes, column: Column) -> tuple[pa.Array, Mask]:
         codec = self._codec(column)
-        if codec.lower() in _ASCII and not bool((areas > 0x7F).any()):
-            texts, wrong = strings(areas), _none(areas)
-        else:
-            width, flat = areas.shape[1], areas.tobytes()
-            texts, wrong = decoded((flat[a : a + width] for a in range(0, len(flat), width)), codec)
+        texts, wrong = decoded_areas(areas, codec)
         if self.options.trim_padding:
             texts = pc.utf8_rtrim(texts, characters=" ")
         return texts, wrong
@@ -251,12 +244,14 @@ class ImageReader:
         sizes = np.where(wrong, 0, sizes)
         starts = where + self.layout.length_bytes
         codec = self._codec(column)
-        plain = column.type == "VARCHAR" and codec.lower() in _ASCII and bool(len(where))
-        if plain and int(starts.max()) + column.capacity <= len(data) and column.capacity <= 256:
-            areas = areas_at(data, starts, column.capacity)
-            keep = np.arange(column.capacity) < sizes[:, None]
-            if not bool((areas[keep] > 0x7F).any()):
-                return strings(areas, keep), wrong
+        is_short = column.capacity <= 256 and bool(len(where))
+        if (
+            is_short
+            and column.type != "VARBYTE"
+            and int(starts.max()) + column.capacity <= len(data)
+        ):
+            texts, bad = decoded_areas(areas_at(data, starts, column.capacity), codec, sizes)
+            return texts, wrong | bad
         ends, view = (starts + sizes).tolist(), memoryview(data.data)
         values = (bytes(view[a:b]) for a, b in zip(starts.tolist(), ends, strict=True))
         if column.type == "VARBYTE":

@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 
 from publisher.catalogue import Catalogue, JobCatalogue, Kind, LayeredCatalogue, Table
 from publisher.keys import KeyForm, KeyPart, KeyProblem, quote
-from publisher.lanes import key_lane, table_hash
+from publisher.lanes import table_hash
 from publisher.sources.dispatch_queue.image import ImageLayout, image_layout
 from publisher.sources.dispatch_queue.images import ImageReader
 from publisher.sources.dispatch_queue.options import Options, QueueTable
 from publisher.sources.dispatch_queue.rows import Destination
 from publisher.sources.dispatch_queue.types import WHOLE, Column
+from publisher.sources.key_lanes import key_lanes
 
 _NEEDS_QUOTES = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
 
@@ -108,9 +109,7 @@ class TableNames:
 
     def lanes(self, keys: pa.Array, lanes: int) -> pa.Array:
         """Lane of each key."""
-        start = self.hash
-        found = [0 if key is None else key_lane(start, key, lanes) for key in keys.to_pylist()]
-        return pa.array(np.array(found, np.int32))
+        return pa.array(key_lanes(self.hash, keys, lanes), pa.int32())
 
 
 class AllNames:

@@ -224,6 +224,9 @@ def _same(rows: Rows, one: int, other: int) -> bool:
     return bool(np.array_equal(rows.data[a : a + used], rows.data[b : b + used]))
 
 
+_READING = "; look at the export, and at parts: it is read as the file's other operations say"
+
+
 def _check_parts(made: Operations) -> None:
     """Parts 0 to n without holes, whose heads agree."""
     part = made.rows.integers["EXTDATA"]
@@ -288,7 +291,8 @@ def _joined(made: Operations, number: int) -> str | None:
     if len(members) == 1:  # rows that stood there again are gone
         total = int(made.len1[number] + made.len2[number])
         have = int(made.rows.data_bytes[members[0]])
-        return None if total <= have else f"LEN1 and LEN2 give {total} bytes, and DATA has {have}"
+        short = f"LEN1 and LEN2 give {total} bytes, and DATA has {have}; export all of DATA"
+        return None if total <= have else short
     ones = [int(made.rows.integers["LEN1"][row]) for row in members]
     twos = [int(made.rows.integers["LEN2"][row]) for row in members]
     sizes = [int(made.rows.data_bytes[row]) for row in members]
@@ -299,11 +303,11 @@ def _joined(made: Operations, number: int) -> str | None:
         wrong = any(
             min(a, b) < 0 or a + b > size for a, b, size in zip(ones, twos, sizes, strict=True)
         )
-        return "LEN1 and LEN2 of a part give more bytes than its DATA has" if wrong else None
+        return f"LEN1 and LEN2 of a part give more than its DATA has{_READING}" if wrong else None
     total = ones[0] + twos[0]
     rest = list(zip(ones[1:], twos[1:], strict=True))
     if rest not in ([(ones[0], twos[0])] * len(rest), [(0, 0)] * len(rest)):
-        return "LEN1 and LEN2 of the later parts are neither those of the first nor 0"
+        return f"LEN1 and LEN2 of the later parts are neither those of the first nor 0{_READING}"
     if -(-total // DATA_BYTES) != len(members):
         return f"LEN1 and LEN2 give {total} bytes, and there are {len(members)} parts{_WINDOW}"
     wrong = any(
