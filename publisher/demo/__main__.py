@@ -3,31 +3,35 @@ of the same rows, shows what came out."""
 
 from __future__ import annotations
 
-import json
-import shlex
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import click
 from rich.console import Console
 
+from publisher.demo.acts import Act
 from publisher.demo.compare import lines
 from publisher.demo.comparison import JOB as COMPARISON
 from publisher.demo.comparison import SAMPLES, compare, print_comparison
 from publisher.demo.consumer import agreed_rows
 from publisher.demo.database import write_database, write_snapshot
 from publisher.demo.recorded import RECORDED, Recorded, write_recordings
-from publisher.demo.recordings import recordings
+from publisher.demo.recordings import Operations, recordings
 from publisher.demo.show import differences, print_counts, print_documents, sample_documents
 from publisher.demo.side_by_side import print_change, print_lines, print_sources
 from publisher.demo.story import NOW, PROCESSED, Story, tell
 from publisher.errors import InternalError, PublisherError, UsageError
 from publisher.job_file import load
+from publisher.journal.report import RunReport
+from publisher.publishing import Publishing
 from publisher.resources import resource
+from publisher.settings import Settings
+from publisher.spark.engine import Engine
+from publisher.spark.options import SparkOptions
 
 DATABASE = "company.sqlite"
 SNAPSHOT = "event-log.csv"
@@ -51,24 +55,31 @@ def main(directory: Path) -> None:
 
 
 def demo(console: Console, directory: Path) -> None:
-    """The whole tour.  Raises ``InternalError`` where the counts are not those expected."""
+    """The whole tour, in one Spark session.
+
+    Raises ``InternalError`` where the counts are not those expected.
+    """
     start = time.perf_counter()
-    story = tell()
-    sources = prepare(directory, story)
-    print_beginning(console, directory, story)
-    report = publish(directory)
-    wrong = differences({source.name: source.counts for source in sources}, report)
-    if wrong:
-        raise InternalError("the run did not give what it must: " + "; ".join(wrong))
-    target, journal = Path(str(report["target"])), Path(str(report["journal"]))
-    print_documents(console, sample_documents(target))
-    print_counts(console, story.counts(live=True))
-    print_recordings(console, story, sources, (journal, target))
-    console.print(f"\n{report['documents']:,} documents in {_shown(target)}", soft_wrap=True)
-    print_comparison(console, compare(directory, story.company))
+    with Engine(SparkOptions()) as engine:  # the job files of the demo set nothing of Spark
+        engine.warm_up()
+        story = tell()
+        sources = prepare(directory, story)
+        settings = load(directory / JOB)
+        print_beginning(console, directory, story)
+        report = publish(settings, engine)
+        wrong = differences({source.name: source.counts for source in sources}, report)
+        if wrong:
+            raise InternalError("the run did not give what it must: " + "; ".join(wrong))
+        target, journal = Path(report.target), Path(report.journal)
+        print_documents(console, sample_documents(target))
+        print_counts(console, story.counts(live=True))
+        told = recordings(journal, target, settings.run.lanes, story.acts)
+        print_recordings(console, story.acts, sources, told)
+        console.print(f"\n{report.documents:,} documents in {_shown(target)}", soft_wrap=True)
+        print_comparison(console, compare(directory, story.company, engine))
     seconds = time.perf_counter() - start
     console.print(
-        f"All counts are those that the demo's own bookkeeping expects ({seconds:.0f} s)."
+        f"\nAll counts are those that the demo's own bookkeeping expects ({seconds:.0f} s)."
     )
     print_next(console, directory, target, journal, story)
 
@@ -85,22 +96,24 @@ def print_beginning(console: Console, directory: Path, story: Story) -> None:
 
 
 def print_recordings(
-    console: Console, story: Story, sources: Sequence[Recorded], run: tuple[Path, Path]
+    console: Console,
+    acts: Sequence[Act],
+    sources: Sequence[Recorded],
+    recorded: Sequence[Sequence[Operations]],
 ) -> None:
     """The sources side by side.  Raises ``InternalError`` where they tell another story."""
-    journal, target = run
-    recorded = recordings(journal, target, load(target.parents[2] / JOB).run.lanes, story.acts)
     print_sources(console, sources)
-    users = [number for number, act in enumerate(story.acts) if act.row[0] == "usr"]
+    users = [number for number, act in enumerate(acts) if act.row[0] == "usr"]
     jack = [system[users[1]] for system in recorded]
     print_change(console, "User 1, Jack Frost, becomes John Doe", sources, jack)
-    rest = [number for number in range(len(story.acts)) if number not in users]
-    acts = [story.acts[number] for number in rest]
+    rest = [number for number in range(len(acts)) if number not in users]
+    others = [acts[number] for number in rest]
     told = [[system[number] for number in rest] for system in recorded]
-    print_lines(console, sources, lines(acts, told))
+    print_lines(console, sources, lines(others, told))
     console.print(
         "Applied one after the other they agree on every value that more than one of them has said, "
-        f"in {agreed_rows(acts, told):,} rows."
+        f"in {agreed_rows(others, told):,} rows.",
+        soft_wrap=True,
     )
 
 
@@ -123,16 +136,13 @@ def prepare(directory: Path, story: Story) -> list[Recorded]:
     return write_recordings(directory / JOB, story)
 
 
-def publish(directory: Path) -> dict[str, object]:
-    """Publishes the event log as a user would; gives the report of the run."""
-    arguments = ["publish", "-c", str(directory / JOB), "--now", NOW, "--json"]
-    done = subprocess.run(  # noqa: S603  our own program
-        [sys.executable, "-m", "publisher.cli", *arguments], stdout=subprocess.PIPE, check=False
-    )
-    if done.returncode:
-        raise InternalError(f"xds-publisher {shlex.join(arguments)} ended with {done.returncode}")
-    loaded: dict[str, object] = json.loads(done.stdout)
-    return loaded
+def publish(settings: Settings, engine: Engine) -> RunReport:
+    """What ``xds-publisher publish -c demo.toml`` does."""
+    with Publishing(settings, engine) as job:
+        report = job.once(datetime.fromisoformat(NOW))
+    if report is None:
+        raise InternalError("there was nothing to publish")
+    return report
 
 
 def print_next(

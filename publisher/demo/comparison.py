@@ -72,7 +72,7 @@ class Compared:
     afterwards: Afterwards
 
 
-def compare(directory: Path, company: Company) -> Compared:
+def compare(directory: Path, company: Company, engine: Engine) -> Compared:
     """Takes the tables as they are, lets things happen to them, and publishes the differences.
 
     Raises ``InternalError`` where they are not exactly what has happened.
@@ -82,7 +82,7 @@ def compare(directory: Path, company: Company) -> Compared:
     (directory / SAMPLES).mkdir(parents=True)
     _sweep(settings, 1, ())
     afterwards = _afterwards(company)
-    with Engine(settings.spark) as engine, Publishing(settings, engine) as job:
+    with Publishing(settings, engine) as job:
         first = _done(job.once())
         _happen(directory / "company.sqlite", afterwards)
         _sweep(settings, 2, afterwards.touched)

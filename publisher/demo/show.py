@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from publisher.change import Outcome, Reason
 from publisher.demo.story import Counts
+from publisher.journal.report import RunReport
 
 SAMPLES = {
     "add": "idu=1,table=usr",
@@ -54,7 +54,7 @@ def print_documents(console: Console, documents: Mapping[str, str]) -> None:
         console.print(Syntax(documents[kind], "xml", background_color="default", word_wrap=True))
 
 
-def differences(expected: Mapping[str, Counts], report: Mapping[str, object]) -> list[str]:
+def differences(expected: Mapping[str, Counts], report: RunReport) -> list[str]:
     """Where the counts of a run are not those expected of its sources, one line each."""
     everything: Counter[tuple[Outcome, Reason | None]] = Counter()
     wanted: dict[str, int] = {}
@@ -81,15 +81,13 @@ def flat_counts(counts: Counts) -> dict[str, int]:
     return flat | {"read": sum(counts.values())}
 
 
-def _flat_report(report: Mapping[str, object]) -> dict[str, int]:
-    text = json.dumps(report)
-    loaded = json.loads(text)
-    flat: dict[str, int] = dict(loaded["outcomes"]) | {"read": loaded["read"]}
-    for outcome, reasons in loaded["reasons"].items():
+def _flat_report(report: RunReport) -> dict[str, int]:
+    flat = report.outcomes | {"read": report.read}
+    for outcome, reasons in report.reasons.items():
         flat |= {f"{outcome}/{reason}": count for reason, count in reasons.items()}
-    for source in loaded["sources"]:
-        own = source["outcomes"] | {"read": source["read"]}
-        flat |= {f"{source['name']}: {key}": count for key, count in own.items()}
+    for source in report.sources:
+        own = source.outcomes | {"read": source.read}
+        flat |= {f"{source.name}: {key}": count for key, count in own.items()}
     return flat
 
 

@@ -13,6 +13,11 @@ from publisher.demo.recorded import Recorded
 from publisher.demo.recordings import Attribute, Operations
 from publisher.demo.show import flat_counts
 
+FORMS = (
+    "old → new: what a column was and is; new: what it is; whole row: that of all columns (both remove all"
+    " values first)."
+)
+"""What the forms in the lines mean."""
 WHY = (
     (
         "The same letter in a line: the same documents, value for value (decimals as numbers: SQLite and"
@@ -81,7 +86,7 @@ def print_lines(console: Console, sources: Sequence[Recorded], lines: Sequence[L
         cells = (f"[bold]{cell.alike or ' '}[/] {cell.form}" for cell in line.cells)
         table.add_row(*line.kind, f"{line.acts:,}", *cells)
     console.print(table)
-    for sentence in WHY:
+    for sentence in (FORMS, *WHY):
         console.print(sentence, style="dim", markup=False, soft_wrap=True)
 
 
