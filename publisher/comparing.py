@@ -12,6 +12,7 @@ from publisher.settings import SourceSettings
 from publisher.sources import snapshots
 from publisher.sources.event_log_names import split_name
 from publisher.sources.table_queue import Hints, TableQueueOptions, hints_of
+from publisher.sources.table_queue.reading import sample_files
 from publisher.sources.triggerless.inputs import by_table
 from publisher.sources.triggerless.live import live_shapes
 from publisher.sources.triggerless.options import Options
@@ -72,6 +73,8 @@ def examined(source: SourceSettings, catalogue: Catalogue) -> str:
     """
     options = source.compared
     assert options is not None
+    if options.hints is not None:
+        sample_files(options.samples, may_be_none=True)
     if source.snapshots:
         paths = [path.absolute() for path in snapshots.files(source.snapshots)]
         given = Given(catalogue, Path(), wanted=1)

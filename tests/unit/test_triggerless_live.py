@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from publisher.job_file import load
 from publisher.journal.report import RunReport
 from publisher.publishing import Publishing
 from publisher.sources.table_queue.json_calls import json_line
+from publisher.sources.triggerless import planning
 from tests.unit.local_engine import LocalEngine
 from tests.unit.table_queue_files import call, element, text_file
 from tests.unit.test_triggerless import documents, told
@@ -168,4 +170,26 @@ def test_what_can_be_compared_is_checked(tmp_path: Path) -> None:
     assert found["source hr"].detail.startswith("2 table(s) of SQLite")
     execute(tmp_path, "DROP TABLE dep")
     found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
+    assert not found["source hr"].ok
+
+
+def test_large_rows_are_compared_in_more_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "_BUCKET_BYTES", 10_000)
+    execute(
+        tmp_path, *(f"INSERT INTO usr VALUES ({n}, '{n:0500}', NULL, 1)" for n in range(3, 103))
+    )
+    report = publish(tmp_path)
+    state = json.loads((Path(report.journal) / "state" / "hr" / "state.json").read_text())
+    assert len(state["tables"]["usr"]["files"]) == 8
+    assert len(state["tables"]["dep"]["files"]) == 1
+    assert 50_000 < state["tables"]["usr"]["bytes"] < 60_000
+
+
+def test_samples_that_are_not_there_are_told(tmp_path: Path) -> None:
+    more = 'hints = "samples"\nsamples = ["dirr"]'
+    (tmp_path / "job.toml").write_text(JOB.format(more=more))
+    found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
+    assert "dirr" in found["source hr"].detail
     assert not found["source hr"].ok

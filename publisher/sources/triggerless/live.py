@@ -15,13 +15,13 @@ from publisher.database.connection import fatal
 from publisher.sources import tables
 from publisher.sources.event_log_names import split_name
 from publisher.sources.snapshot_options import SnapshotOptions
-from publisher.sources.tables import LiveTable
+from publisher.sources.tables import LiveTable, TableSplit
 from publisher.sources.triggerless.options import Options
 from publisher.sources.triggerless.planning import Given, Input, Migration
 from publisher.sources.triggerless.shape import Shape, shape_of
 
-_VALUE_BYTES = 16
-"""Of a value's text, about."""
+_SAMPLE_BYTES = 1 << 16
+"""Of the first rows of a table, which tell how long its rows are."""
 
 
 def live_inputs(
@@ -30,6 +30,7 @@ def live_inputs(
     reading: SnapshotOptions,
     given: Given,
     stack: ExitStack,
+    text_of: tables.TextOf,
 ) -> list[Input]:
     """The tables of a database; ``stack`` keeps open what tasks read from.
 
@@ -43,7 +44,7 @@ def live_inputs(
             live = replace(live, order=shape.key[0].read)
         rows = _count(database, live)
         splits = stack.enter_context(tables.moment(database, live, given.wanted))
-        size = rows * len(shape.read) * _VALUE_BYTES
+        size = int(rows * _mean_bytes(database, live, splits[0], text_of))
         found.append(Input(name, shape, reading, splits, (), size, live))
     return found
 
@@ -74,3 +75,15 @@ def _count(database: Database, live: LiveTable) -> int:
         return int(database.run(lambda connection: connection.execute(statement).scalar_one()))
     except DBAPIError as error:
         raise fatal(database, error, f"Counting the rows of {relation.table.name}") from error
+
+
+def _mean_bytes(
+    database: Database, live: LiveTable, split: TableSplit, text_of: tables.TextOf
+) -> float:
+    """Bytes of a row as text, told by the first ones; 0 where there are none."""
+    frames = tables.read(database, live, split, text_of, _SAMPLE_BYTES)
+    try:
+        batch = next((frame.batch for frame in frames), None)
+    finally:
+        frames.close()  # type: ignore[attr-defined]  # it is a generator
+    return batch.nbytes / batch.num_rows if batch is not None and batch.num_rows else 0.0

@@ -308,7 +308,7 @@ def _described(
         "input": before.get("input", []) if migrated else list(table.identity),
         "whole": before.get("whole", table.condition == Condition()) if migrated else True,
         "rows": sum(result.known_rows for result in results),
-        "bytes": _BUCKET_BYTES * table.buckets if table.buckets > 1 else 0,
+        "bytes": before.get("bytes", 0) if migrated else sum(result.bytes for result in results),
         "files": [result.known for result in results],
         "last": counts._asdict() | {"unreadable": sum(result.unreadable for result in results)},
     }

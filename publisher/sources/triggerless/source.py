@@ -90,7 +90,7 @@ class Triggerless:
                 tables = file_inputs(found, self.options, self.snapshot, given)
             else:
                 assert database is not None  # settings have seen to it
-                tables = live_inputs(database, self.options, self.snapshot, given, stack)
+                tables = live_inputs(database, self.options, self.snapshot, given, stack, text_of)
             comparison = comparison_of(tables, self.options, given, database, text_of)
             return finished(comparison, run(comparison), given, self.options)
 

@@ -92,6 +92,7 @@ def compare_bucket(
     table = comparison.tables[number]
     columns = table.shape.columns
     sides = _Sides.of(pieces)
+    size = sum(batch.nbytes for batch in sides.now)
     known = _known(table, bucket, sides.before)
     rules = table.rules
     if sides.blind:  # a row that cannot be read may be one that seems to be gone
@@ -116,6 +117,7 @@ def compare_bucket(
         found.num_rows,
         name if comparison.keep else None,
         len(compared.known),
+        size,
     )
 
 

@@ -125,6 +125,8 @@ class BucketResult:
     known: str | None
     """File with the new state, in the folder ``known``."""
     known_rows: int
+    bytes: int
+    """Of the rows that were read, as text in memory."""
 
     def to_json(self) -> str:
         """As JSON."""
