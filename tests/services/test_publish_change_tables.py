@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from publisher import publishing
 from publisher.cli import cli
+from publisher.errors import PublisherError
 from publisher.explain import explain
 from publisher.job_file import load
+from publisher.publishing import Publishing
 from tests.services.databases import Place
 from tests.unit.change_table_files import seq
 from tests.unit.local_engine import LocalEngine
@@ -128,9 +129,9 @@ def test_a_run_that_failed_moves_no_mark(postgres: Place, tmp_path: Path) -> Non
     make(postgres)
     add(postgres, (1, "I", "38", 1, "Ann"))
     made = load(write_job(tmp_path, postgres))
-    lost = publishing.PublisherError("a task was lost")
-    with publishing.Publishing(made, LocalEngine(lost)) as job:
-        with pytest.raises(publishing.PublisherError, match="a task was lost"):
+    lost = PublisherError("a task was lost")
+    with Publishing(made, LocalEngine(lost)) as job:
+        with pytest.raises(PublisherError, match="a task was lost"):
             job.once()
         job.finish()
         report = job.once()

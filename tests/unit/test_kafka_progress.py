@@ -16,7 +16,8 @@ def token(sent: int) -> Token:
 
 
 def test_lanes_stand_in_the_order_of_their_numbers_beside_what_is_no_lane() -> None:
-    found = {PLACE.key(lane): token(sent) for sent, lane in enumerate((10, LANE, 2, WHOLE, 0))}
+    lanes: list[int | str] = [10, LANE, 2, WHOLE, 0]
+    found = {PLACE.key(lane): token(sent) for sent, lane in enumerate(lanes)}
     progress = by_lane("tokens", found)
     assert list(progress.lanes) == [0, 2, 10]
     assert (progress.rejects, progress.whole) == (token(1), token(3))
