@@ -1,11 +1,13 @@
-"""One job that reads an event log, change tables and an extract: precedence, order and counts by source.
+"""One job that reads an event log, change tables, a queue and an extract: precedence, order and counts by
+source.
 
-All three speak of the same objects, so what is of one source must not touch what is of another.
+All four speak of the same objects, so what is of one source must not touch what is of another.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -19,9 +21,12 @@ from publisher.dispatch.kafka_records import LaneDocuments
 from publisher.dispatch.kafka_topics import TopicTemplate
 from publisher.explain import explain
 from publisher.journal.lane import LaneNames
+from publisher.sources.dispatch_queue.options import Options as QueueOptions
+from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.linkexpress import Options as LinkexpressOptions
 from publisher.sources.linkexpress.options import ExtractedTable
 from tests.unit import change_table_files as tables
+from tests.unit import dispatch_queue_files as queues
 from tests.unit import linkexpress_files as extracts
 from tests.unit.event_log_files import csv_text, event
 
@@ -45,6 +50,19 @@ format = "change-table"
 snapshots = ["usr__ct.csv"]
 source_table = "hr.usr"
 exclude_columns = ["idu"]
+
+[[sources]]
+name = "queue"
+format = "dispatch-queue"
+snapshots = ["queue.dat"]
+null_mode = "none"
+
+[[sources.tables]]
+number = 7
+name = "usr"
+schema = "hr"
+key = ["idu"]
+columns = ["idu INTEGER", "no INTEGER"]
 
 [[sources]]
 name = "extract"
@@ -85,6 +103,10 @@ EXTRACT = LinkexpressOptions(
         ),
     ),
 )
+QUEUED = QueueTable(
+    number=7, name="usr", schema="hr", key=("idu",), columns=("idu INTEGER", "no INTEGER")
+)
+QUEUE = QueueOptions(null_mode="none", tables=(QUEUED,))
 FILES = 4
 """Of the log, so that several tasks read it and several order it by time."""
 
@@ -126,6 +148,22 @@ def write_tables(path: Path) -> int:
     return len(rows)
 
 
+def write_queue(path: Path) -> int:
+    """For each an update and its commit, at the end what is rolled back and what is open."""
+    queue = queues.Queue(QUEUE)
+
+    def update(number: int, new: int, transaction: int) -> queues.Row:
+        images = (queues.image(QUEUED, [number, value], QUEUE) for value in (0, new))
+        return queue.row(3, *images, TRANSACT_ID=transaction)
+
+    rows = []
+    for number in PEOPLE:
+        rows += [update(number, 700 + number, number), queue.row(4, TRANSACT_ID=number)]
+    rows += [update(1, 99, 50), queue.row(10, TRANSACT_ID=50), update(1, 98, 51)]
+    path.write_bytes(queues.binary(rows, QUEUE))
+    return len(rows)
+
+
 def write_extract(path: Path) -> int:
     """For each an update, a delete, an insert."""
     records = []
@@ -145,6 +183,7 @@ class Mixed:
         self.read = {
             "log": write_log(folder / "log"),
             "tables": write_tables(folder / "usr__ct.csv"),
+            "queue": write_queue(folder / "queue.dat"),
             "extract": write_extract(folder / "usr.dat"),
         }
         job = folder / "job.toml"
@@ -177,6 +216,7 @@ def test_records_are_counted_by_source(mixed: Mixed) -> None:
     assert some == {
         "log": {"published": 3 * many, "superseded": many, "ignored": many},
         "tables": {"published": 3 * many, "rejected": 1},
+        "queue": {"published": many, "ignored": many + 2, "held": 1},
         "extract": {"published": 3 * many},
     }
 
@@ -190,6 +230,7 @@ def test_precedence_holds_within_a_source(mixed: Mixed) -> None:
     assert fates == {
         "log": ["published", "superseded", "ignored", "published", "published"],
         "tables": ["published", "published"],
+        "queue": ["published"],
         "extract": ["published", "published", "published"],
     }
     (superseded,) = (story for story in stories if story.outcome == "superseded")
@@ -205,8 +246,9 @@ def test_order_holds_within_a_source(mixed: Mixed) -> None:
         key = f"idu={number},table=usr,schema=hr"
         assert told["log", key] == [f"modify log {number}", "delete", f"add again {number}"]
         assert told["tables", key] == ["add ct", f"modify table {number}"]
+        assert told["queue", key] == [f"modify {700 + number}"]
         assert told["extract", key] == [f"modify lx {number} 2", "delete", f"add lx {number} 1"]
-    assert len(told) == 3 * len(PEOPLE)
+    assert len(told) == 4 * len(PEOPLE)
 
 
 def test_every_record_and_header_names_its_source(mixed: Mixed) -> None:
@@ -218,11 +260,14 @@ def test_every_record_and_header_names_its_source(mixed: Mixed) -> None:
         .to_pylist()
     }
     assert counted == dict(enumerate(mixed.read.values()))
-    events = {"log": "record", "tables": "35 digits", "extract": "file"}
+    forms = {
+        "log": r"[0-9]{1,2}",
+        "tables": "[0-9]{35}",
+        "queue": r"MAIN:3\.[0-9]+@3\.[0-9]+",
+        "extract": r"usr\.dat:[0-9]+",
+    }
     for headers, _, _ in sent(mixed):
-        source, position = headers["source"], headers["position"]
-        kind = "file" if ":" in position else "35 digits" if len(position) == 35 else "record"
-        assert events[source] == kind
+        assert re.fullmatch(forms[headers["source"]], headers["position"]), headers
 
 
 def test_events_are_ranked_by_time_beside_other_sources(mixed: Mixed) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from publisher.catalogue import Kind, Table
@@ -22,10 +24,17 @@ from publisher.demo.log import Subject, Trigger
 from publisher.demo.opening import user_acts, user_stories
 from publisher.demo.people import employee, log_text
 from publisher.demo.recorded import Recorded, write_recordings
-from publisher.demo.recordings import Operation, Operations, association, operations
+from publisher.demo.recordings import (
+    Operation,
+    Operations,
+    association,
+    operations,
+    recordings,
+)
 from publisher.demo.story import Story, tell
 from publisher.errors import InternalError
 from publisher.job_file import load
+from publisher.journal.lane import LaneNames
 from publisher.resources import resource
 from publisher.settings import Settings
 from publisher.sources.change_table.options import Options as ChangeTableOptions
@@ -293,3 +302,56 @@ def test_consumers_of_all_recordings_end_up_with_the_same_rows() -> None:
         agreed_rows(acts(), [log, [ADD, told("modify", put("fname", "John", "Jim"))]])
     with pytest.raises(InternalError, match="disagree"):
         agreed_rows(acts(), [log, [ADD, told("delete")]])
+
+
+def journal(folder: Path, documents: list[tuple[int, str, str]]) -> Path:
+    """A journal of one lane: source, records and text of each document, all of user 1."""
+    names, at = LaneNames(0), 0
+    index: dict[str, list[object]] = {
+        name: [] for name in ("source", "association", "records", "offset", "length")
+    }
+    for source, records, text in documents:
+        size = len(text.encode())
+        values = (source, "idu=1,table=usr,schema=indirect", records, at, size)
+        for name, value in zip(index, values, strict=True):
+            index[name].append(value)
+        at += size + 1
+    pq.write_table(pa.table(index), folder / names.index)
+    (folder / names.part).write_text("".join(f"{text}\n" for _, _, text in documents))
+    return folder
+
+
+def numbered() -> list[Act]:
+    """``acts`` with record ids."""
+    told_ = acts()
+    for number, event in enumerate((e for act in told_ for e in act.events), 1):
+        event.record_id = number
+    return told_
+
+
+ADDED = DOCUMENT.format("add", "<add-attr attr-name='fname'><value>Jack</value></add-attr>")
+GONE = DOCUMENT.format("delete", "")
+
+
+def test_documents_go_to_the_acts_that_they_are_of(tmp_path: Path) -> None:
+    listed = [
+        (0, "1,2,3", ADDED),
+        (0, "4,5,6", GONE),
+        (1, "a", ADDED),
+        (1, "b", GONE),
+        (0, "9", GONE),
+    ]
+    log, other = recordings(journal(tmp_path, listed), tmp_path, 1, numbered())
+    assert log == other == [tuple(operations(ADDED)), tuple(operations(GONE))]
+
+
+@pytest.mark.parametrize(
+    ("documents", "problem"),
+    [([ADDED], "no document of a change"), ([ADDED, GONE, GONE], "nothing stands for: idu=1")],
+)
+def test_a_source_that_tells_more_or_less_is_found(
+    tmp_path: Path, documents: list[str], problem: str
+) -> None:
+    listed = [(0, "1", ADDED), *((1, "", text) for text in documents)]
+    with pytest.raises(InternalError, match=problem):
+        recordings(journal(tmp_path, listed), tmp_path, 1, numbered())
