@@ -197,6 +197,8 @@ class Journal:
             (self.root / STATE).mkdir(exist_ok=True, mode=0o700)
         for staged, final in self._renames(manifest, documents):
             if staged.exists():
+                if final.is_dir():  # a folder that a replay has left, which is done again
+                    shutil.rmtree(final)
                 staged.replace(final)
             elif not final.exists():
                 raise FatalError(

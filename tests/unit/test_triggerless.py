@@ -16,7 +16,7 @@ from lxml import etree
 
 from publisher import checks, publishing, run, status
 from publisher import job as rehearsing
-from publisher.errors import FatalError, PublisherError, UnreachableError
+from publisher.errors import FatalError, PublisherError, UnreachableError, UsageError
 from publisher.explain import explain
 from publisher.job_file import load
 from publisher.journal.report import RunReport
@@ -443,3 +443,25 @@ def test_parts_in_which_nothing_has_changed_keep_their_file(
 def files_of(report: RunReport) -> set[int]:
     """The numbers by which the disk knows the files of a state."""
     return {path.stat().st_ino for path in Path(report.journal).glob("state/hr/known/*")}
+
+
+def test_a_replay_is_explained_and_done_again(
+    local_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsing, "Engine", lambda _: LocalEngine())
+    (tmp_path / "old").mkdir()
+    write(tmp_path, [row(1), row(2)]).rename(tmp_path / "old" / "usr.csv")
+    path = write(tmp_path, [row(1, "Eve")])
+    settings = load(job(tmp_path, 'before = ["old"]'))
+    target = tmp_path / "replayed"
+    states = []
+    for again in (False, False, True):
+        report = rehearsing.replay(settings, [path], str(target), again=again)
+        states.append(report.state)
+        assert report.operations == {"delete": 1, "modify": 1}
+    assert states == ["published", "already published", "published"]
+    (story,) = explain(target, "idu=1")
+    assert json.loads(str(story.raw))["new"] == ["Eve"]
+    write(tmp_path, [row(1)]).rename(tmp_path / "old" / "usr.csv")
+    with pytest.raises(UsageError, match="other input or settings"):
+        rehearsing.replay(settings, [write(tmp_path, [row(1, "Eve")])], str(target))
