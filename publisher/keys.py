@@ -246,7 +246,7 @@ class KeyForm:
         if simple is None:
             return self.canonical(parse(key))
         column, value = simple.groups()
-        name, kind = self._remembered.get(column) or self._column(column)
+        name, kind = self._remembered.get(column) or self.column(column)
         number = value if kind is None else _number(name, kind, value)
         return key if name == column and number == value else self._join({name: number})
 
@@ -255,7 +255,7 @@ class KeyForm:
 
         ``column`` is a canonical name without characters that mean something.
         """
-        name, kind = self._column(column)
+        name, kind = self.column(column)
         value = {None: _SIMPLE_TEXT, "int": _PLAIN_NUMBER}.get(kind)
         if name != column or value is None:
             return lambda _key: False
@@ -265,7 +265,7 @@ class KeyForm:
         """The canonical text: columns in code-point order, quotes where needed, plain numbers."""
         values: dict[str, str] = {}
         for part in parts:
-            name, kind = self._column(part.column)
+            name, kind = self.column(part.column)
             if name in values:
                 raise KeyProblem(f"column {name!r} stands twice: name each column once")
             values[name] = part.value if kind is None else _number(name, kind, part.value)
@@ -274,7 +274,7 @@ class KeyForm:
     def _join(self, values: dict[str, str]) -> str:
         return format_key(sorted(values.items()))
 
-    def _column(self, written: str) -> tuple[str, str | None]:
+    def column(self, written: str) -> tuple[str, str | None]:
         """The canonical name of a column, and its kind where that is a kind of number."""
         known = self._remembered.get(written)
         if known is not None:

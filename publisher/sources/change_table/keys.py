@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,22 +11,52 @@ import pyarrow.compute as pc
 from publisher.change import Reason
 from publisher.keys import quote
 from publisher.sources.change_table.rows import Rows
-from publisher.sources.change_table.seq import Flags
+from publisher.sources.change_table.seq import Flags, Integers
 from publisher.sources.change_table.values import Columns
-from publisher.sources.event_log_names import Fault, Key, Names
+from publisher.sources.event_log_names import Fault, Names
+from publisher.sources.key_lanes import key_lanes
 
 _QUOTED = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
-_NO_KEY = Key("", 0)
+_PLAIN_INTEGER = r"\A(?:-?[1-9][0-9]*|0)\z"
+"""As ``keys.integer_text`` leaves it."""
+
+
+class FoundKeys(NamedTuple):
+    """The object keys of some rows."""
+
+    codes: Integers
+    """Place of each row's key; -1 where it has none."""
+    texts: pa.Array
+    """The distinct keys."""
+    lanes: Integers
+    """Their lanes."""
+
+    def of(self, which: Integers) -> tuple[pa.Array, pa.Array]:
+        """Keys and lanes of some rows that have one."""
+        codes = self.codes[which]
+        return self.texts.take(pa.array(codes)), pa.array(self.lanes[codes], pa.int32())
+
+    def text(self, row: int) -> str | None:
+        """The key of a row."""
+        code = int(self.codes[row])
+        found: str | None = None if code < 0 else self.texts[code].as_py()
+        return found
 
 
 class Keys:
     """Reads the keys of the rows of one table."""
 
-    def __init__(self, key: tuple[str, ...], columns: Columns, names: Names) -> None:
+    def __init__(self, key: tuple[str, ...], columns: Columns, names: Names, lanes: int) -> None:
         self._key = key
         self._columns = columns
         self._names = names
-        self._texts = [quote(columns.name(name)) + "=" for name in key]
+        self._lanes = lanes
+        self._sorted = sorted(key, key=columns.name)  # as canonical keys are
+        self._texts = [quote(columns.name(name)) + "=" for name in self._sorted]
+        form = columns.target.form
+        found = [form.column(columns.name(name)) for name in self._sorted]
+        self._kinds = [kind for _, kind in found]
+        self._spelled = [name for name, _ in found] == [columns.name(n) for n in self._sorted]
 
     def of(
         self,
@@ -32,17 +64,20 @@ class Keys:
         batch_: pa.RecordBatch,
         otherwise: pa.RecordBatch | None,
         which: Flags | None = None,
-    ) -> list[Key]:
+    ) -> FoundKeys:
         """The object key of each row; a row without is rejected.  ``otherwise`` has the values of a
         before image, for key columns that an UPDATE does not supply."""
         parts = []
         absent = np.zeros(len(rows), bool)
-        for name, start in zip(self._key, self._texts, strict=True):
+        plain = np.full(len(rows), self._spelled)
+        for name, start, kind in zip(self._sorted, self._texts, self._kinds, strict=True):
             values = batch_.column(name)
             if otherwise is not None and values.null_count:
                 values = pc.coalesce(values, otherwise.column(name))
             absent |= values.is_null().to_numpy(zero_copy_only=False)
             parts.append(pc.binary_join_element_wise(start, _quoted(values), ""))
+            if kind is not None:
+                plain &= _plain_numbers(values, kind)
         asked = np.ones(len(rows), bool) if which is None else which
         rows.fault(
             asked & absent,
@@ -54,18 +89,41 @@ class Keys:
         whole = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "+")
         asked = asked & ~absent
         asked[list(rows.faults)] = False
-        encoded = pc.dictionary_encode(whole.filter(pa.array(asked)))
-        target = self._columns.target
-        known = [self._names.key(target, text) for text in encoded.dictionary.to_pylist()]
-        keys = [_NO_KEY] * len(rows)
-        codes = encoded.indices.to_pylist()
-        for row, code in zip(np.flatnonzero(asked).tolist(), codes, strict=True):
-            found = known[code]
-            if isinstance(found, Fault):
-                rows.faults[row] = found
+        return self._found(rows, whole, np.flatnonzero(asked), plain)
+
+    def _found(self, rows: Rows, whole: pa.Array, asked: Integers, plain: Flags) -> FoundKeys:
+        encoded = pc.dictionary_encode(whole.take(pa.array(asked)))
+        codes = np.full(len(rows), -1, np.int64)
+        codes[asked] = encoded.indices.to_numpy()
+        texts: list[str] = encoded.dictionary.to_pylist()
+        is_plain = np.zeros(len(texts), bool)
+        is_plain[codes[asked]] = plain[asked]
+        start, lanes = self._columns.target.hash, np.zeros(len(texts), np.int64)
+        good = np.flatnonzero(is_plain)
+        if len(good) and self._names.key(self._columns.target, texts[good[0]])[0] != texts[good[0]]:
+            good = good[:0]  # the table has another key
+        lanes[good] = key_lanes(start, encoded.dictionary.take(pa.array(good)), self._lanes)
+        is_plain[:] = False
+        is_plain[good] = True
+        for code in np.flatnonzero(~is_plain).tolist():
+            key = self._names.key(self._columns.target, texts[code])
+            if isinstance(key, Fault):
+                wrong = np.flatnonzero(codes == code)
+                rows.faults.update(dict.fromkeys(wrong.tolist(), key))
+                codes[wrong] = -1
             else:
-                keys[row] = found
-        return keys
+                texts[code], lanes[code] = key
+        return FoundKeys(codes, pa.array(texts, pa.string()), lanes)
+
+
+def _plain_numbers(values: pa.Array, kind: str) -> Flags:
+    """Which values are the canonical text of a number already."""
+    if kind != "int":
+        return np.zeros(len(values), bool)
+    found: Flags = pc.fill_null(pc.match_substring_regex(values, _PLAIN_INTEGER), False).to_numpy(
+        zero_copy_only=False
+    )
+    return found
 
 
 def _quoted(values: pa.Array) -> pa.Array:

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from publisher.change import Outcome, Reason
 from publisher.sources.change_table.calibration import Reading, columns_of
 from publisher.sources.change_table.joining import ALONE, Joined
-from publisher.sources.change_table.keys import Keys
+from publisher.sources.change_table.keys import FoundKeys, Keys
 from publisher.sources.change_table.layout import Layout
 from publisher.sources.change_table.mask import MaskProblem
 from publisher.sources.change_table.options import Options
@@ -34,7 +34,7 @@ from publisher.sources.change_table.rows import RAW, Operation, Rows
 from publisher.sources.change_table.seq import Flags, Integers, Ranking
 from publisher.sources.change_table.values import Columns
 from publisher.sources.columns import times
-from publisher.sources.event_log_names import Fault, Key, Names
+from publisher.sources.event_log_names import Fault, Names
 from publisher.sources.record_batches import Place, as_json, batch, record_lanes
 
 Matrix = npt.NDArray[np.bool_]
@@ -96,7 +96,7 @@ class Meaning:
         self._key = key
         self._key_places = [layout.data.index(name) for name in key]
         self._columns = columns
-        self._keys = Keys(key, columns, names)
+        self._keys = Keys(key, columns, names, place.lanes)
         self._options = options
         self._ranking = ranking
         self._spelled = pa.array([columns.name(name) for name in layout.data], pa.string())
@@ -224,10 +224,10 @@ class Meaning:
         by_name |= dict(zip(self._layout.data, arrays, strict=True))
         rows.batch = pa.RecordBatch.from_arrays([by_name[name] for name in names], names=names)
 
-    def _stay(self, step: _Step, new_keys: list[Key], old_keys: list[Key]) -> None:
+    def _stay(self, step: _Step, new_keys: FoundKeys, old_keys: FoundKeys) -> None:
         """UPDATEs that only write the key differently (``01`` for ``1``) change no key."""
         for row in np.flatnonzero(step.moved).tolist():
-            if new_keys[row] == old_keys[row]:
+            if new_keys.text(row) == old_keys.text(row):
                 step.moved[row] = False
                 step.kinds[row] = 2
                 step.chosen[row] = (step.differs if self._reading is None else step.masked)[row]
@@ -287,8 +287,8 @@ class Meaning:
         self,
         step: _Step,
         live: Integers,
-        new_keys: list[Key],
-        old_keys: list[Key] | None,
+        new_keys: FoundKeys,
+        old_keys: FoundKeys | None,
         moments: Integers | None,
     ) -> Iterator[pa.RecordBatch]:
         rows = step.joined.after
@@ -299,7 +299,7 @@ class Meaning:
         yield self._batch(
             rows,
             live,
-            [new_keys[row] for row in live.tolist()],
+            new_keys,
             moments,
             ordinal=moved.astype(np.int32),
             records=np.where(moved, 1, step.joined.records[live]).astype(np.int32),
@@ -310,12 +310,11 @@ class Meaning:
         )
         gone = live[moved]
         if len(gone) and old_keys is not None:
-            keys = [old_keys[row] for row in gone.tolist()]
             empty = pa.array([[]] * len(gone), pa.list_(pa.string()))
             yield self._batch(
                 rows,
                 gone,
-                keys,
+                old_keys,
                 moments,
                 ordinal=0,
                 records=int(step.joined.apart),
@@ -324,9 +323,10 @@ class Meaning:
             )
 
     def _batch(
-        self, rows: Rows, which: Integers, keys: list[Key], moments: Integers | None, **own: object
+        self, rows: Rows, which: Integers, keys: FoundKeys, moments: Integers | None, **own: object
     ) -> pa.RecordBatch:
         """Changes of some rows."""
+        texts, lanes = keys.of(which)
         times_ = None
         if moments is not None:
             times_ = pa.array(moments[which], mask=moments[which] < 0)
@@ -334,7 +334,7 @@ class Meaning:
         return batch(
             len(which),
             source=self._place.source,
-            lane=pa.array([key.lane for key in keys], pa.int32()),
+            lane=lanes,
             part="",
             rank=self._ranking.ranks(rows.high[which], rows.low[which]),
             high=rows.high[which],
@@ -343,7 +343,7 @@ class Meaning:
             row=rows.numbers[which],
             schema=self._columns.target.schema,
             table=self._columns.target.table,
-            key=pa.array([key.text for key in keys], pa.string()),
+            key=texts,
             event_time=times_,
             transaction=(
                 rows.batch.column(transaction).take(pa.array(which)) if transaction else None

@@ -6,6 +6,7 @@ Types, sizes and content by the reference, section 1; character codes by its sec
 from __future__ import annotations
 
 import base64
+import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -31,6 +32,14 @@ _NUMBERS = {
 }
 _SHORT = 256
 """Bytes of an area of variable items that is looked at whole."""
+_LF = 10
+_IN_LINES = frozenset(
+    {"utf-8", "euc_jp", "euc_jis_2004", "euc_jisx0213", "cp932", "shift_jis", "shift_jis_2004"}
+    | {"cp1251", "cp1252", "cp866", "koi8-r", "iso8859-1", "iso8859-5", "iso8859-15"}
+)
+"""Codes in which a line feed is no part of another character and every line begins anew."""
+_ESCAPING = ("iso2022", "utf-7", "hz")
+"""Codes that write other characters with bytes of ASCII."""
 _IDENTICAL = bytes(range(128)).decode("ascii")
 
 
@@ -112,10 +121,7 @@ class ItemReader:
         if plain:
             texts, wrong = strings(areas), np.zeros(len(areas), bool)
         else:
-            width, flat = areas.shape[1], areas.tobytes()
-            texts, wrong = decoded(
-                (flat[at : at + width] for at in range(0, len(flat), max(width, 1))), codec
-            )
+            texts, wrong = decoded_areas(areas, codec)
         return Column(self._trimmed(texts, item), wrong)
 
     def _trimmed(self, texts: pa.Array, item: Item) -> pa.Array:
@@ -134,9 +140,9 @@ class ItemReader:
         if item.type == "BLOB" and head == 8:  # the reserved word is 00000000
             wrong |= numbers_at(data, at, np.dtype("<u4")) != 0
         sizes[wrong] = 0
-        plain = self._plain_texts(data, at + head, sizes, item)
-        if plain is not None:
-            return Column(plain, wrong)
+        short = self._short_texts(data, at + head, sizes, item)
+        if short is not None:
+            return Column(short.texts, wrong | short.wrong)
         ends = at + head + sizes
         view = memoryview(data.data)
         values = (
@@ -151,18 +157,18 @@ class ItemReader:
         texts, bad = decoded(values, codec)
         return Column(texts, wrong | bad)
 
-    def _plain_texts(self, data: Bytes, at: Offsets, sizes: Offsets, item: Item) -> pa.Array | None:
-        """The values of a variable item where all of them are ASCII and short, else ``None``."""
+    def _short_texts(self, data: Bytes, at: Offsets, sizes: Offsets, item: Item) -> Column | None:
+        """The values of a variable item of text where its areas are short, else ``None``."""
         width = self.layout.capacity(item)
-        if item.type != "CHARACTER VARYING" or width > _SHORT or not _plain_in(self.options.codec):
+        if (
+            item.type == "BLOB"
+            or width > _SHORT
+            or not len(at)
+            or int(at.max()) + width > len(data)
+        ):
             return None
-        if not len(at) or int(at.max()) + width > len(data):
-            return None
-        areas = areas_at(data, at, width)
-        keep = np.arange(width) < sizes[:, None]
-        if bool((areas[keep] > 0x7F).any()):
-            return None
-        return strings(areas, keep)
+        codec = self.options.national_codec if item.type in NATIONAL else self.options.codec
+        return decoded_areas(areas_at(data, at, width), codec, sizes)
 
     def _moment(self, areas: Bytes, item: Item) -> Column:
         """DATE, TIME, TIMESTAMP as ``yyyy-mm-dd hh:mm:ss``."""
@@ -313,6 +319,36 @@ def _floats(values: npt.NDArray[Any]) -> Column:
     return Column(pa.array(texts, pa.string()), ~finite)
 
 
+def decoded_areas(areas: Bytes, codec: str, sizes: Offsets | None = None) -> Column:
+    """The texts of rows of bytes in a character code, of all or of the first ``sizes`` bytes of each."""
+    count, width = areas.shape
+    keep = None if sizes is None else np.arange(width) < sizes[:, None]
+    used = areas if keep is None else areas[keep]
+    if _plain_in(codec) and not bool((used > 0x7F).any()):
+        return Column(strings(areas, keep), np.zeros(count, bool))
+    texts = _at_once(areas, codec, keep)
+    if texts is not None:
+        return Column(texts, np.zeros(count, bool))
+    lengths = [width] * count if sizes is None else sizes.tolist()
+    return decoded((row[:size].tobytes() for row, size in zip(areas, lengths, strict=True)), codec)
+
+
+def _at_once(areas: Bytes, codec: str, keep: Mask | None) -> pa.Array | None:
+    """The texts of rows that have no line feed and nothing wrong, decoded as lines of one text."""
+    if codecs.lookup(codec).name not in _IN_LINES:
+        return None
+    lines = np.full((len(areas), areas.shape[1] + 1), _LF, np.uint8)
+    lines[:, :-1] = areas
+    if keep is not None:
+        lines = lines[np.concatenate([keep, np.ones((len(areas), 1), bool)], axis=1)]
+    try:
+        text = _encodable(lines.tobytes().decode(codec))
+    except UnicodeError:
+        return None
+    found = text.split("\n")
+    return pa.array(found[:-1], pa.string()) if len(found) == len(areas) + 1 else None
+
+
 def decoded(values: Iterator[bytes], codec: str) -> Column:
     """The texts of bytes in a character code, and which are none in it."""
     texts: list[str | None] = []
@@ -338,7 +374,8 @@ def _plain_in(codec: str) -> bool:
     """Whether bytes below 0x80 are the ASCII characters in this code."""
     known = _PLAIN.get(codec)
     if known is None:
-        known = _PLAIN[codec] = bytes(range(128)).decode(codec, "replace") == _IDENTICAL
+        known = bytes(range(128)).decode(codec, "replace") == _IDENTICAL
+        known = _PLAIN[codec] = known and not codecs.lookup(codec).name.startswith(_ESCAPING)
     return known
 
 

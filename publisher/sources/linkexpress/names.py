@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.catalogue import Catalogue, JobCatalogue, Kind, LayeredCatalogue
 from publisher.keys import IdentifierCase, KeyForm, KeyPart, KeyProblem, format_key, quote
-from publisher.lanes import key_lane, table_hash
+from publisher.lanes import table_hash
+from publisher.sources.key_lanes import key_lanes
 from publisher.sources.linkexpress.options import ExtractedTable
 from publisher.sources.linkexpress.types import Item
 
@@ -85,9 +85,7 @@ class TableNames:
 
     def lanes(self, keys: pa.Array, lanes: int) -> pa.Array:
         """Lane of each key."""
-        start = self.hash
-        found = [key_lane(start, key, lanes) for key in keys.to_pylist()]
-        return pa.array(np.array(found, np.int32))
+        return pa.array(key_lanes(self.hash, keys, lanes), pa.int32())
 
 
 def names_of(
