@@ -112,7 +112,8 @@ def print_comparison(console: Console, compared: Compared) -> None:
     console.print(table)
     console.print(
         f"{done.read:,} records (rows, and those that are gone), {done.outcomes['ignored']:,} of them as"
-        f" they were; {done.documents} documents, of exactly the rows that changed."
+        f" they were; {done.documents} documents, of exactly the rows that changed.",
+        soft_wrap=True,
     )
 
 
