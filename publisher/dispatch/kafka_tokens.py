@@ -17,6 +17,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from publisher.dispatch.kafka_client import KafkaClients, Message
 from publisher.errors import UnreachableError
 
+_LEADERLESS = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+
 WHOLE = "whole"
 """In place of a lane: all lanes of the run were sent."""
 
@@ -100,8 +102,18 @@ def _assigned(
     consumer: Consumer, topic: str, partitions: Collection[int], timeout: float
 ) -> set[int]:
     ordered = sorted(partitions)
-    # asking first makes the client connect at once; otherwise it waits for half a second
-    consumer.get_watermark_offsets(TopicPartition(topic, ordered[0]), timeout=timeout)
+    first, deadline = TopicPartition(topic, ordered[0]), time.monotonic() + timeout
+    while True:
+        try:
+            # asking first makes the client connect at once; otherwise it waits for half a second
+            consumer.get_watermark_offsets(first, timeout=timeout)
+            break
+        except KafkaException as error:
+            # a topic that was just made, or moves, has no leader for a moment
+            code = error.args[0].code()
+            if code not in _LEADERLESS or time.monotonic() > deadline:
+                raise
+            consumer.poll(0.1)
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ordered])
     return set(ordered)
 
