@@ -143,6 +143,27 @@ def test_the_same_row_again_is_a_duplicate(tmp_path: Path) -> None:
     assert found == ["1 idu=1", "ignored commit", "ignored duplicate", "ignored duplicate"]
 
 
+@pytest.mark.parametrize("reading", ["totals", "per-part"])
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_the_same_part_again_is_a_duplicate(reading: str, part: int, tmp_path: Path) -> None:
+    rows = big(reading)
+    again = rows[part] | {"DATA": rows[part]["DATA"] + b"filler" * (part == 2)}
+    found = said(committed([*rows, again]), tmp_path)
+    assert found == [
+        "1 idu=1",
+        "ignored nothing-to-publish",
+        "ignored duplicate",
+        "ignored commit",
+    ]
+    again["DATA"] = b"?" + again["DATA"][1:]
+    assert said(committed([*rows, again]), tmp_path)[1] == "rejected double-record"
+    text, _ = read(OPTIONS, delimited(committed([*rows, rows[part]])), tmp_path)
+    assert [short(record) for record in text[1:3]] == [
+        "ignored nothing-to-publish",
+        "ignored duplicate",
+    ]
+
+
 def test_a_row_that_contradicts_another_rejects_both(tmp_path: Path) -> None:
     queue = Queue()
     row = queue.row(INSERT, jack(1))

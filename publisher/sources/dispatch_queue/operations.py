@@ -219,9 +219,22 @@ def _same(rows: Rows, one: int, other: int) -> bool:
     """Whether two rows are the same record: all columns, and DATA as far as it is used."""
     if any(column[one] != column[other] for column in rows.integers.values()):
         return False
-    used = max(0, min(DATA_BYTES, int(rows.integers["LEN1"][one] + rows.integers["LEN2"][one])))
-    a, b = int(rows.data_at[one]), int(rows.data_at[other])
-    return bool(np.array_equal(rows.data[a : a + used], rows.data[b : b + used]))
+    used = _used(rows, one)
+    areas = []
+    for row in (one, other):
+        at, size = int(rows.data_at[row]), min(used, int(rows.data_bytes[row]))
+        areas.append(rows.data[at : at + size])
+    return bool(np.array_equal(areas[0], areas[1]))
+
+
+def _used(rows: Rows, row: int) -> int:
+    """Bytes of DATA that mean something, as far as the row itself tells."""
+    total = int(rows.integers["LEN1"][row] + rows.integers["LEN2"][row])
+    part = int(rows.integers["EXTDATA"][row])
+    if part > 0 and total == 0:
+        return DATA_BYTES  # a later part need not repeat the totals
+    before = part * DATA_BYTES if total > DATA_BYTES else 0
+    return max(0, min(DATA_BYTES, total - before))
 
 
 _READING = "; look at the export, and at parts: it is read as the file's other operations say"

@@ -245,7 +245,9 @@ def _hexes(texts: pa.Array, problems: dict[int, str]) -> list[bytes]:
     for row, text in enumerate(texts.to_pylist()):
         value = b"" if row in problems else bytes.fromhex(text)
         if len(value) > DATA_BYTES:
-            problems[row] = f"DATA has {len(value)} bytes, the column holds {DATA_BYTES}"
+            problems[row] = (
+                f"DATA has {len(value)} bytes, the column holds {DATA_BYTES}; look at the export"
+            )
             value = b""
         found.append(value)
     return found
