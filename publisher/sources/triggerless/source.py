@@ -19,9 +19,10 @@ from publisher.catalogue import Catalogue, JobCatalogue
 from publisher.change import Outcome, Position, Reason
 from publisher.database import DatabaseOptions
 from publisher.errors import FatalError, UsageError
-from publisher.lanes import key_lane, table_hash
+from publisher.lanes import table_hash
 from publisher.sources import snapshots
 from publisher.sources.contract import Context
+from publisher.sources.key_lanes import key_lanes
 from publisher.sources.record_batches import Place, as_json, batch, record_lanes, tally
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.snapshots import Split
@@ -201,12 +202,10 @@ class _Reader:
         )
 
     def _record_lanes(self, keys: pa.Array, numbers: np.ndarray) -> pa.Array:
-        lanes = [
-            other if key is None else key_lane(self._hash, key, self._lanes)
-            for key, other in zip(
-                keys.to_pylist(), record_lanes(self._place, numbers).tolist(), strict=True
-            )
-        ]
+        lanes = key_lanes(self._hash, keys, self._lanes)
+        if keys.null_count:
+            nameless = keys.is_null().to_numpy(zero_copy_only=False)
+            lanes = np.where(nameless, record_lanes(self._place, numbers), lanes)
         return pa.array(lanes, pa.int32())
 
 
