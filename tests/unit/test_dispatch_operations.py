@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from publisher.catalogue import JobCatalogue
+from publisher.sources.contract import Context
+from publisher.sources.dispatch_queue import DispatchQueue
+from publisher.surveys import surveyed_source
 from tests.unit.dispatch_queue_files import (
     BIG,
     OPTIONS,
@@ -327,6 +331,31 @@ def test_tables_without_a_name_are_named_by_their_destination(tmp_path: Path) ->
     records, _ = read(unnamed, binary(rows), tmp_path)
     assert short(records[1]) == "rejected broken-record"
     assert "set charset" in records[1]["detail"]
+
+
+def test_tables_that_destinations_name_are_described_after_the_survey(tmp_path: Path) -> None:
+    table = OPTIONS.tables[0]
+    unnamed = options(tables=(type(table)(number=7, columns=table.columns, key=table.key),))
+    queue = Queue()
+    rows = [
+        queue.row(INSERT, jack(1)),
+        queue.row(INSERT, jack(2), DST_TABLE=b"EMP"),
+        queue.row(INSERT, jack(3), DST_TABLE=b"", TRANSACT_ID=2),
+        queue.row(COMMIT),
+        queue.row(COMMIT, TRANSACT_ID=2),
+    ]
+    assert said(rows, tmp_path, tables=unnamed.tables)[2] == "rejected table-name"
+    source = DispatchQueue(unnamed)
+    assert source.tables() == ()
+    splits = source.splits([tmp_path / "queue.dat"], 3)
+    known = surveyed_source(source, splits, Context(0, 1, JobCatalogue(())))
+    assert isinstance(known, DispatchQueue)
+    assert [(t.schema, t.name, t.key) for t in known.tables()] == [
+        ("IDM", "", ("idu",)),
+        ("IDM", "EMP", ("idu",)),
+        ("IDM", "USR", ("idu",)),
+    ]
+    assert known.tables()[1].columns["photo"] == "octet"
 
 
 def test_copies_under_different_names_need_a_name(tmp_path: Path) -> None:

@@ -57,7 +57,15 @@ def decoded(operations: Operations, numbers: Codes, names: AllNames) -> Iterator
         codes = np.unique(named) if names.depends_on_destination(number) else named[:1]
         for code in codes.tolist():
             mine = of_table[named == code] if len(codes) > 1 else of_table
-            found = names.of(number, operations.rows.destinations[code])
+            where = operations.rows.destinations[code]
+            if names.depends_on_destination(number) and not where.table:
+                operations.fault(
+                    mine.tolist(),
+                    Reason.TABLE_NAME,
+                    f"DST_TABLE is blank; give table {number} a name in [[sources.tables]]",
+                )
+                continue
+            found = names.of(number, where)
             if found is None:
                 operations.fault(
                     mine.tolist(),

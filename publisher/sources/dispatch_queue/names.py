@@ -137,16 +137,22 @@ class AllNames:
         return self._found[key]
 
 
+def described(table: QueueTable, destination: Destination, options: Options) -> Table:
+    """What the settings say of a table; where they give it no name, it has that of its destination."""
+    schema = table.schema or options.schema
+    if schema is None and table.name is None:
+        schema = destination.owner or None
+    kinds = {column.name: options.kind_of(column) for column in table.parsed()}
+    return Table(schema, table.name or destination.table, table.key, kinds)
+
+
 def names_of(
     table: QueueTable, destination: Destination, options: Options, catalogue: Catalogue
 ) -> TableNames:
     """The names of a table; the catalogue's spelling and kinds, else those of its columns."""
     columns, case = table.parsed(), options.identifier_case
-    written = table.name or destination.table
-    schema = table.schema or options.schema
-    if schema is None and table.name is None:
-        schema = destination.owner or None
-    own = Table(schema, written, table.key, {c.name: options.kind_of(c) for c in columns})
+    own = described(table, destination, options)
+    schema, written = own.schema, own.name
     known = LayeredCatalogue(catalogue, JobCatalogue([own])).table(schema, written)
     assert known is not None  # the settings know it
     schema = schema or known.schema

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from annotated_types import Ge, Le, Len
 
-from publisher.catalogue import Kind, Table
+from publisher.catalogue import Kind
 from publisher.keys import IdentifierCase
 from publisher.sources.dispatch_queue.layout import ByteOrder
 from publisher.sources.dispatch_queue.types import NATIONAL, TEXT, VARIABLE, Column, column_of
@@ -209,15 +209,6 @@ class Options:
     def codec(self) -> str:
         """Python's name of ``charset``."""
         return codecs.lookup(self.charset or "ascii").name
-
-    def known(self) -> tuple[Table, ...]:
-        """What the settings say of the tables that they name."""
-        found = []
-        for table in self.tables:
-            if table.name is not None:
-                kinds = {column.name: self.kind_of(column) for column in table.parsed()}
-                found.append(Table(table.schema or self.schema, table.name, table.key, kinds))
-        return tuple(found)
 
     def kind_of(self, column: Column) -> Kind:
         """What a column is in a document."""

@@ -31,7 +31,7 @@ from publisher.sources.dispatch_queue.file_form import (
 )
 from publisher.sources.dispatch_queue.layout import COMMIT
 from publisher.sources.dispatch_queue.meaning import NO_ROW, Meaning, faults_of
-from publisher.sources.dispatch_queue.names import AllNames
+from publisher.sources.dispatch_queue.names import AllNames, described
 from publisher.sources.dispatch_queue.operations import (
     ALONE,
     EXCLUDED,
@@ -41,7 +41,7 @@ from publisher.sources.dispatch_queue.operations import (
 )
 from publisher.sources.dispatch_queue.options import Options
 from publisher.sources.dispatch_queue.resolving import fates_of
-from publisher.sources.dispatch_queue.rows import Codes, Rows, binary_rows, whole_rows
+from publisher.sources.dispatch_queue.rows import Codes, Destination, Rows, binary_rows, whole_rows
 from publisher.sources.dispatch_queue.showing import raw_of
 from publisher.sources.dispatch_queue.transactions import (
     LIST_A,
@@ -49,6 +49,8 @@ from publisher.sources.dispatch_queue.transactions import (
     Seen,
     address_text,
     facts_of,
+    names_as_facts,
+    without_names,
 )
 from publisher.sources.linkexpress.cells import Bytes
 from publisher.sources.record_batches import Place
@@ -73,10 +75,17 @@ class DispatchQueue:
     format: str = "dispatch-queue"
     fates: Fates | None = None
     """What becomes of the transactions; ``None`` before ``resolved``."""
+    named: tuple[tuple[int, str, str], ...] = ()
+    """Number, owner and name of tables that their destinations name."""
 
     def tables(self) -> tuple[Table, ...]:
-        """What the settings say of the replicated tables."""
-        return self.options.known()
+        """What the settings say of the replicated tables; those without a name after the survey."""
+        found = []
+        for table in self.options.tables:
+            named = [("", "")] if table.name else [d for n, *d in self.named if n == table.number]
+            for owner, name in named:
+                found.append(described(table, Destination("", owner, name), self.options))
+        return tuple(found)
 
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
@@ -105,7 +114,7 @@ class DispatchQueue:
         return self.options.layout == "text"
 
     def _cut(self, path: str, size: int, target: int) -> Iterator[Split]:
-        data = _mapped(path, size)
+        data = mapped(path, size)
         stride = found_stride(self.options, data, path)
         count = whole_rows(size, stride)
         step = max(1, _INDEXED_BYTES // stride)
@@ -156,7 +165,7 @@ class DispatchQueue:
         faults = faults_of(operations, AllNames(self.options, ctx.catalogue))
         chosen = np.flatnonzero(operations.counted == ALONE)
         place = {int(number): at for at, number in enumerate(chosen)}
-        return facts_of(
+        facts = facts_of(
             Seen(
                 kind=operations.kind[chosen],
                 node=operations.node[chosen],
@@ -167,10 +176,28 @@ class DispatchQueue:
                 faults={place[at]: detail for at, detail in faults.items() if at in place},
             )
         )
+        parts = pa.Table.from_batches([facts, names_as_facts(self._named(operations))])
+        return parts.combine_chunks().to_batches()[0] if parts.num_rows else facts
+
+    def _named(self, operations: Operations) -> set[tuple[int, str, str]]:
+        """The tables that their destinations name."""
+        unnamed = [table.number for table in self.options.tables if table.name is None]
+        numbers = operations.column("TABNUM_SRC")
+        chosen = np.flatnonzero(np.isin(numbers, unnamed) & (operations.counted == ALONE))
+        codes = operations.rows.destination[operations.first[chosen]]
+        pairs = set(zip(numbers[chosen].tolist(), codes.tolist(), strict=True))
+        names = operations.rows.destinations
+        return {(number, names[code].owner, names[code].table) for number, code in pairs}
 
     def resolved(self, facts: Iterable[pa.RecordBatch]) -> DispatchQueue:
         """The source that knows what becomes of each transaction, from the facts of all parts."""
-        return replace(self, fates=fates_of(facts))
+        named: set[tuple[int, str, str]] = set()
+        others = []
+        for part in facts:
+            other, found = without_names(part)
+            others.append(other)
+            named |= found
+        return replace(self, fates=fates_of(others), named=tuple(sorted(named)))
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""
@@ -197,7 +224,7 @@ class DispatchQueue:
             return kept_rows.rows_of(split)
         if form.layout == "marks":
             return kept_rows.no_rows()
-        data = _mapped(split.path, split.length)
+        data = mapped(split.path, split.length)
         return binary_rows(data, split.start, split.stop, form.stride, self.options, split.first)
 
     def position_text(self, position: Position) -> str:
@@ -258,13 +285,3 @@ def _lists(operations: Operations) -> Codes:
     found = np.where(with_data, LIST_B, found)
     found[list(operations.faults)] = 0
     return found
-
-
-def _mapped(path: str, length: int) -> Bytes:
-    """The bytes of a file, read where they are looked at.  Raises ``FatalError`` where it has another
-    length than it had."""
-    if Path(path).stat().st_size != length:
-        raise FatalError(f"{path} has changed since the run began; start again")
-    if not length:
-        return np.zeros(0, np.uint8)
-    return np.asarray(np.memmap(path, np.uint8, mode="r", shape=(length,)))

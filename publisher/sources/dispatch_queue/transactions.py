@@ -8,11 +8,13 @@ follow the *fates*, wherever the parts were cut and in whatever order the rows l
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from publisher.sources.dispatch_queue.operations import OPERATION
 
@@ -23,9 +25,11 @@ Mask = npt.NDArray[np.bool_]
 CHUNK = 4096
 """Operations that one fact speaks of, at most: what a rank may be wrong by."""
 
-SEEN, FLOOR = 4, 5
+SEEN, FLOOR, NAMED = 4, 5, 6
 """Kinds of facts beside those of operations and marks: a mark that an earlier run has read, and the
-address up to which it is not known any more what earlier runs have read."""
+address up to which it is not known any more what earlier runs have read; a table (its number in
+``transaction``) that the settings leave to its destinations to name (owner and name in ``node``)."""
+NAME_SEPARATOR = "\x1f"
 
 LIST_A, LIST_B = 1, 2
 """What speaks for a list of TYP: codes 7 to 10, or 4 with data."""
@@ -92,6 +96,28 @@ def facts_of(seen: Seen) -> pa.RecordBatch:
         ],
         schema=FACTS,
     )
+
+
+def names_as_facts(names: Iterable[tuple[int, str, str]]) -> pa.RecordBatch:
+    """Number, owner and name of tables as facts."""
+    found = sorted(names)
+    columns = {
+        "kind": pa.array([NAMED] * len(found), pa.int8()),
+        "node": pa.array(
+            [f"{owner}{NAME_SEPARATOR}{name}" for _, owner, name in found], pa.string()
+        ),
+        "transaction": pa.array([number for number, _, _ in found], pa.int64()),
+    }
+    arrays = [columns.get(item.name, pa.nulls(len(found), item.type)) for item in FACTS]
+    return pa.RecordBatch.from_arrays(arrays, schema=FACTS)
+
+
+def without_names(facts: pa.RecordBatch) -> tuple[pa.RecordBatch, set[tuple[int, str, str]]]:
+    """The other facts, and the tables among them."""
+    is_name = pc.equal(facts.column("kind"), NAMED)
+    names = facts.filter(is_name).select(["transaction", "node"]).to_pylist()
+    found = {(one["transaction"], *one["node"].split(NAME_SEPARATOR, 1)) for one in names}
+    return facts.filter(pc.invert(is_name)), found
 
 
 def _chunk_heads(seen: Seen, order: Codes, is_mark: Mask) -> Codes:
