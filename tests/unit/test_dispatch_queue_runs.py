@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from publisher import publishing
+from publisher.errors import FatalError
 from publisher.job_file import load
 from publisher.journal.report import RunReport
 from tests.unit.dispatch_queue_files import BIG, Queue, Row, binary, delimited, image, jack
@@ -152,3 +153,36 @@ def test_what_is_not_remembered_is_not_published_again(tmp_path: Path) -> None:
     again = job.publish("2.dat", *rows)
     assert job.keys() == ["idu=1", "idu=2", "idu=3", "idu=4"]
     assert reasons(again) == {"held-back": 2, "commit": 2, "duplicate": 4}
+
+
+def test_a_state_that_is_damaged_stops_the_run(tmp_path: Path) -> None:
+    job, queue = Job(tmp_path), Queue()
+    job.publish("1.dat", queue.row(INSERT, jack(1)))
+    for name in ("ended.arrow", "open-unknown.arrow"):
+        (path,) = tmp_path.rglob(f"state/**/{name}")
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(FatalError, match="of an earlier run cannot be read"):
+            job.publish(f"{name}.dat", queue.row(COMMIT))
+        path.write_bytes(whole)
+        (tmp_path / "in" / f"{name}.dat").unlink()
+    job.publish("2.dat", queue.row(COMMIT))
+    assert job.keys() == ["idu=1"]
+
+
+def test_kept_rows_obey_parts_when_it_is_set_later(tmp_path: Path) -> None:
+    job, queue = Job(tmp_path), Queue()
+    big = queue.rows(INSERT, image(BIG, [3, "x", "y"]), TABNUM_SRC=8)
+    each = queue.rows(INSERT, image(BIG, [4, "x", "y"]), TABNUM_SRC=8, reading="per-part")
+    assert job.publish("1.dat", *big, *each).outcomes["held"] == 4
+    (tmp_path / "job.toml").write_text(JOB.format(more='parts = "totals"'))
+    assert reasons(job.publish("2.dat", queue.row(COMMIT)))["parts"] == 2  # each is no total
+    assert job.keys() == []
+
+
+def test_kept_rows_whose_names_are_no_text_are_not_published(tmp_path: Path) -> None:
+    job, queue = Job(tmp_path), Queue()
+    job.publish("1.dat", queue.row(INSERT, jack(1), DBNODE=b"\xffA"))
+    report = job.publish("2.dat", queue.row(COMMIT, DBNODE=b"\xffA"))
+    assert reasons(report) == {"open-transaction": 2}
+    assert job.keys() == []
