@@ -20,7 +20,7 @@ from tests.fuzz.worker import Failure, in_process
 
 MEMORY = 700 << 20
 """Bytes that a process may hold at its peak; a form needs 200 to 300 MB of it to start at all."""
-_PATIENCE = 120.0
+_PATIENCE = 300.0
 """Seconds without a word after which a process hangs."""
 MIB = 1 << 20
 
@@ -70,6 +70,7 @@ def _in_a_process(name: str, seed: str, records: int, trial: str | None, folder:
         while True:
             if not here.poll(_PATIENCE):
                 failures.append(Failure(said, f"hangs for {_PATIENCE:.0f} s", str(folder)))
+                click.echo(f"{name}, {said}: {failures[-1].why}", err=True)
                 process.kill()
                 break
             kind, value = here.recv()

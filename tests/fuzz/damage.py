@@ -261,7 +261,7 @@ def _cell(chance: random.Random, parts: Parts) -> None:
             lambda: "",
             lambda: old[: len(old) // 2],
             lambda: old + "\0\x01",
-            lambda: old * 50_000,
+            lambda: old * 2_000,
             lambda: " " + old,
             lambda: old.translate({ord("1"): "2", ord("0"): "O", ord("="): "+"}),
             lambda: "9" * 400,

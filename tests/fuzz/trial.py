@@ -6,6 +6,7 @@ import random
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from tests.fuzz.damage import Parts, damage, damage_bytes, parts_of
@@ -14,6 +15,8 @@ from tests.fuzz.reading import PromiseError, checked, read_or_refused, rejected,
 from tests.fuzz.rules import compare, expected
 
 CUTS = (2, 3, 9)
+SHARED = 4
+"""Trials that damage the same valid file."""
 FEW = 10
 """Untouched records that tell what the file is."""
 SLOW = 20.0
@@ -64,10 +67,10 @@ class Case:
 
 def case_of(form: Form, seed: str, folder: Path) -> Case:
     """The case of a seed.  Raises ``PromiseError`` where not even the valid file is read well."""
+    run, _, number = seed.rpartition("-")
+    base = f"{run}-{int(number) // SHARED}" if number.isdigit() else seed
+    made, valid = _made(form, base, folder)
     chance = random.Random(f"{form.name} {seed}")
-    count = chance.choice((1, 5, 40, 40, 200, 200))
-    made = form.make(chance, count)
-    valid = _valid(form, made, folder)
     parts = parts_of(made.pieces)
     container: tuple[int, ...] = ()
     what: list[str] = []
@@ -81,6 +84,14 @@ def case_of(form: Form, seed: str, folder: Path) -> Case:
         steps = [chance.getrandbits(32) for _ in range(chance.randint(1, 1 + len(parts) // 25))]
         what += [damage(step, parts, form) for step in steps]
     return Case(form, made, valid, parts, chance.choice(CUTS), container, tuple(what), head)
+
+
+@lru_cache(maxsize=1)
+def _made(form: Form, base: str, folder: Path) -> tuple[Made, tuple[list[Content], ...]]:
+    """A valid file and what its records give."""
+    chance = random.Random(f"{form.name} {base}")
+    made = form.make(chance, chance.choice((1, 5, 40, 40, 200, 200)))
+    return made, _valid(form, made, folder)
 
 
 def _valid(form: Form, made: Made, folder: Path) -> tuple[list[Content], ...]:

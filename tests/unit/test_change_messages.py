@@ -110,3 +110,22 @@ def test_messages_name_their_table(tmp_path: Path) -> None:
     path.write_text(json.dumps(one))
     (found,) = read(path, options(layout="messages", key=("c01",), source_table=None))
     assert (found["schema"], found["table"]) == ("hr", "people")
+
+
+def test_a_message_without_table_or_key_costs_itself_only(tmp_path: Path) -> None:
+    path = tmp_path / "messages.jsonl"
+    lines = [
+        message(1, "INSERT", row(), table="people"),
+        message(2, "INSERT", row()),
+        message(3, "INSERT", {"c02": "1"}, table="people"),
+        message(4, "INSERT", row(), table='"people'),
+        message(5, "DELETE", row(), table="people"),
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    source = ChangeTable(options(layout="messages", key=("c01",), source_table=None))
+    found = read(path, source.options)
+    reasons = [told(one)[0] for one in sorted(found, key=lambda one: int(str(one["row"])))]
+    assert reasons == [1, "table-name", "table-key", "table-name", 4]
+    (split,) = source.splits([path], 1)
+    for one in found:
+        assert one["raw"] in (None, source.raw(split, int(str(one["row"]))))

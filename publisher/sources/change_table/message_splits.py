@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from publisher.change import Outcome, Reason
 from publisher.errors import FatalError
 from publisher.sources import snapshots
 from publisher.sources.change_table import messages
@@ -22,10 +23,10 @@ from publisher.sources.change_table.seq import Ranking
 from publisher.sources.change_table.survey import Found
 from publisher.sources.change_table.values import Columns, key_of
 from publisher.sources.contract import Context
-from publisher.sources.event_log_names import Names
+from publisher.sources.event_log_names import Fault, Names
 from publisher.sources.frames import Broken, Frame
 from publisher.sources.json_frames import LineProblem, lines
-from publisher.sources.record_batches import Place, as_json, broken, tally
+from publisher.sources.record_batches import Place, as_json, batch, broken, record_lanes, tally
 from publisher.sources.snapshot_options import Columns as Wanted
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.snapshots import Split
@@ -119,18 +120,25 @@ class _Reader:
         self._path = path
         self._names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
         self._meanings: dict[Shape, Meaning] = {}
+        self._table = options.source_table or _named(Path(path), options)
+        """The table of messages that name none."""
 
     def records(self, portion: list[Message]) -> Iterator[pa.RecordBatch]:
-        table = self._options.source_table
-        if table is None and any(message.table is None for message in portion):
-            table = named(Path(self._path), self._options)
-        for shape, same in messages.by_shape(portion, table):
+        nameless = [message for message in portion if not (message.table or self._table)]
+        if nameless:
+            portion = [message for message in portion if message.table]
+            yield self._rejected(nameless, _NAMELESS)
+        for shape, same in messages.by_shape(portion, self._table):
             yield from self._of_shape(shape, same)
 
     def _of_shape(self, shape: Shape, same: list[Message]) -> Iterator[pa.RecordBatch]:
         layout = messages.layout_of(shape, self._path)
         meaning = self._meanings.get(shape)
         if meaning is None:
+            fault = self._fault(shape)
+            if fault is not None:
+                yield self._rejected(same, fault)
+                return
             columns = Columns(layout, self._names, self._options, self._path)
             known = columns.target.known
             key = key_of(layout, [], known.key if known else (), self._options, self._path)
@@ -147,3 +155,51 @@ class _Reader:
             self._meanings[shape] = meaning
         joined = messages.joined_of(same, layout)
         yield from meaning.records(joined)
+
+    def _fault(self, shape: Shape) -> Fault | None:
+        """Why no message of a shape can be read, though the settings do for others."""
+        target = self._names.target(shape.table)
+        if isinstance(target, Fault):
+            said = f"{target.detail}; or set source_table"
+            return target._replace(detail=said) if shape.table != self._table else None
+        key = (target.known.key if target.known else ()) or self._options.key
+        there = {name.casefold() for name in shape.columns}
+        absent = [name for name in key if name.casefold() not in there]
+        return Fault(Reason.TABLE_KEY, _KEYLESS.format(", ".join(absent))) if absent else None
+
+    def _rejected(self, found: list[Message], fault: Fault) -> pa.RecordBatch:
+        """Messages whose objects cannot be told."""
+        numbers = np.array([message.number for message in found], np.int64)
+        return batch(
+            len(found),
+            source=self._place.source,
+            lane=record_lanes(self._place, numbers),
+            part=self._place.name,
+            rank=numbers,
+            high=numbers,
+            low=0,
+            ordinal=0,
+            split=self._place.split,
+            row=numbers,
+            records=1,
+            outcome=Outcome.REJECTED.value,
+            reason=str(fault.reason),
+            detail=fault.detail,
+            raw=[message.raw for message in found],
+        )
+
+
+_NAMELESS = Fault(
+    Reason.TABLE_NAME, "no table in the headers of the message; set source_table, or export it"
+)
+_KEYLESS = (
+    "the message has no {}, which the key of its table needs; export all columns of the table"
+)
+
+
+def _named(path: Path, options: Options) -> str | None:
+    """The table that the names of file and folder speak of, if they do."""
+    try:
+        return named(path, options)
+    except FatalError:
+        return None
