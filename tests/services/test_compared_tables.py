@@ -1,4 +1,4 @@
-"""Tables of real servers compared with what was known of them; an engine without Spark."""
+"""Tables of real servers compared with what was known of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ path = "out"
 """
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (publishing, migrating):
         monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
@@ -46,7 +46,7 @@ def values(report: RunReport, base: Path, key: str) -> dict[str, str | None]:
     return {str(a.attrib["attr-name"]): a.findtext("value") for a in found.iterfind("add-attr")}
 
 
-def test_differences_of_tables(place: Place, tmp_path: Path) -> None:
+def test_differences_of_tables(local_engine: None, place: Place, tmp_path: Path) -> None:
     place.execute(
         f"CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(40), photo {BINARY[place.kind]},"
         " pay DECIMAL(9, 2), hired DATE, code CHAR(6))",
@@ -86,7 +86,9 @@ def test_differences_of_tables(place: Place, tmp_path: Path) -> None:
     assert told(report, tmp_path) == [("add", "7")]
 
 
-def test_large_tables_are_read_by_several_tasks(postgres: Place, tmp_path: Path) -> None:
+def test_large_tables_are_read_by_several_tasks_in_one_moment(
+    spark: object, postgres: Place, tmp_path: Path
+) -> None:
     postgres.execute(
         "CREATE TABLE usr (idu BIGINT PRIMARY KEY, fname TEXT)",
         "CREATE TABLE dep (name TEXT PRIMARY KEY)",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from publisher import checks, publishing, run, status
+from publisher import checks, publishing, status
 from publisher import job as rehearsing
 from publisher.errors import FatalError, PublisherError, UnreachableError, UsageError
 from publisher.explain import explain
@@ -251,20 +254,28 @@ def test_a_run_that_fails_loses_no_change(
     assert told(publish(tmp_path), tmp_path) == [("modify", "1")]
 
 
-def test_a_crash_between_journal_and_dispatch_repeats_no_change(
-    local_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+KILLED = """
+import os, signal, sys
+from publisher import publishing, run
+from publisher.job_file import load
+from pathlib import Path
+from tests.unit.local_engine import LocalEngine
+publishing.Engine = lambda _: LocalEngine()
+run.sent = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+publishing.publish(load(Path(sys.argv[1])))
+"""
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_kill_between_journal_and_dispatch_neither_loses_nor_repeats(
+    local_engine: None, tmp_path: Path
 ) -> None:
     write(tmp_path, [row(1)])
     publish(tmp_path)
     write(tmp_path, [row(1, "Eve")])
-
-    def killed(*_: object) -> RunReport:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(run, "sent", killed)
-        with pytest.raises(KeyboardInterrupt):
-            publish(tmp_path)
+    command = [sys.executable, "-c", KILLED, str(job(tmp_path))]
+    killed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
     write(tmp_path, [row(1, "Eve"), row(2)])
     report = publish(tmp_path)
     assert "job-000002" in report.notes[0]
