@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
 
-import numpy as np
 import pyarrow as pa
 
 from publisher.errors import FatalError
+from publisher.sources.binary_text import column_texts
 from publisher.sources.change_table.layout import Layout
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.seq import Flags
-from publisher.sources.columns import plain, texts
 from publisher.sources.event_log_names import Column, Fault, Names, Target
 
 
@@ -42,21 +39,14 @@ class Columns:
 
     def text(self, column: str, array: pa.Array) -> tuple[pa.Array, Flags]:
         """Text of the values of a column, binary ones as Base64, and which of them have one."""
-        array = plain(array)
         known = self._known.get(column)
-        octet = known is not None and known.octet
-        if pa.types.is_binary(array.type) and (octet or self.target.known is None):
-            return _mapped(array, _encoded)
-        text, right = texts(array)
-        if not octet or text.null_count == len(text):
-            return text, right
-        if self._binary_text is None:
-            raise FatalError(
-                f"{self._where}: column {column} is binary, and how text writes it is not"
-                ' documented; set binary_text = "hex" or "base64"'
-            )
-        again, good = _mapped(text, _of_hex if self._binary_text == "hex" else _of_base64)
-        return again, right & good
+        return column_texts(
+            array,
+            f"{self._where}: column {column}",
+            octet=known is not None and known.octet,
+            untyped=self.target.known is None,
+            binary_text=self._binary_text,
+        )
 
 
 def key_of(
@@ -98,28 +88,3 @@ def key_of(
                 " show a unique index)"
             )
     return key
-
-
-def _mapped(array: pa.Array, form: object) -> tuple[pa.Array, Flags]:
-    right = np.ones(len(array), bool)
-    values: list[str | None] = []
-    for row, value in enumerate(array.to_pylist()):
-        try:
-            values.append(None if value is None else form(value))  # type: ignore[operator]
-        except (ValueError, binascii.Error):
-            values.append(value)
-            right[row] = False
-    return pa.array(values, pa.string()), right
-
-
-def _encoded(value: bytes) -> str:
-    return base64.b64encode(value).decode("ascii")
-
-
-def _of_hex(value: str) -> str:
-    digits = value[2:] if value[:2] in ("0x", "0X", "\\x") else value
-    return _encoded(bytes.fromhex(digits))
-
-
-def _of_base64(value: str) -> str:
-    return _encoded(base64.b64decode("".join(value.split()), validate=True))

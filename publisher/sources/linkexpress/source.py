@@ -26,6 +26,7 @@ from publisher.sources.linkexpress.meaning import Meaning
 from publisher.sources.linkexpress.names import names_of
 from publisher.sources.linkexpress.no_rows import no_rows, no_rows_raw
 from publisher.sources.linkexpress.options import Options
+from publisher.sources.mapped_file import mapped
 from publisher.sources.record_batches import Place
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.snapshots import Split
@@ -95,7 +96,7 @@ class Linkexpress:
         made, before = [], 0
         for piece in pieces:
             path, size, found = str(piece.path), piece.size, Found(piece.shift).text
-            data = _mapped(path, size)
+            data = mapped(path, size)
             known = piece.known or recognised(self.options, data, path)
             for start, stop, form in self._parts(data, known, target):
                 first = before + start + 1
@@ -147,7 +148,7 @@ class Linkexpress:
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""
-        data = _mapped(split.path, split.length)
+        data = mapped(split.path, split.length)
         known = file_form(split.kind)
         place = Place(ctx.source, number, split.path, ctx.lanes)
         base = split.first - split.start - 1
@@ -193,20 +194,10 @@ class Linkexpress:
         row -= shift
         if not split.start <= row < split.stop:
             return None
-        data = _mapped(split.path, split.length)
+        data = mapped(split.path, split.length)
         known = file_form(split.kind)
         if known.state == "no-rows" and not form_of(self.options).has_length:
             return no_rows_raw()
         finder = framer(self.options, data, known, split.stop)
         block = finder.one(row)
         return raw_text(finder, row, int(block.lengths[0]), shift)
-
-
-def _mapped(path: str, length: int) -> Bytes:
-    """The bytes of a file, read where they are looked at.  Raises ``FatalError`` where it has another
-    length than it had."""
-    if Path(path).stat().st_size != length:
-        raise FatalError(f"{path} has changed since the run began; start again")
-    if not length:
-        return np.zeros(0, np.uint8)
-    return np.asarray(np.memmap(path, np.uint8, mode="r", shape=(length,)))

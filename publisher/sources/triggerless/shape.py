@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,7 +23,7 @@ from publisher.keys import (
     parse,
     quote,
 )
-from publisher.sources.columns import plain, texts
+from publisher.sources.binary_text import column_texts
 from publisher.sources.event_log_names import Fault, Names, Target, split_name
 from publisher.sources.triggerless.hashing import Hashes, text_hashes
 from publisher.sources.triggerless.options import Options
@@ -259,42 +257,10 @@ def _text(
     shape: Shape, name: str, array: pa.Array, binary_text: str | None, where: str
 ) -> tuple[pa.Array, Mask]:
     """Text of a column, binary values as Base64, and which values have one."""
-    array = plain(array)
-    octet = name in shape.octets
-    if pa.types.is_binary(array.type) and (octet or not shape.known):
-        return _mapped(array, _encoded)
-    found, right = texts(array)
-    if not octet or found.null_count == len(found):
-        return found, right
-    if binary_text is None:
-        raise FatalError(
-            f"{where}: column {name} of {shape.source_name} is binary, and how text writes it is not"
-            ' known; set binary_text = "hex" or "base64"'
-        )
-    again, good = _mapped(found, _of_hex if binary_text == "hex" else _of_base64)
-    return again, right & good
-
-
-def _mapped(array: pa.Array, form: Callable[..., str]) -> tuple[pa.Array, Mask]:
-    right = np.ones(len(array), bool)
-    values: list[str | None] = []
-    for row, value in enumerate(array.to_pylist()):
-        try:
-            values.append(None if value is None else form(value))
-        except (ValueError, binascii.Error):
-            values.append(None)
-            right[row] = False
-    return pa.array(values, pa.string()), right
-
-
-def _encoded(value: bytes) -> str:
-    return base64.b64encode(value).decode("ascii")
-
-
-def _of_hex(value: str) -> str:
-    digits = value[2:] if value[:2] in ("0x", "0X", "\\x") else value
-    return _encoded(bytes.fromhex(digits))
-
-
-def _of_base64(value: str) -> str:
-    return _encoded(base64.b64decode("".join(value.split()), validate=True))
+    return column_texts(
+        array,
+        f"{where}: column {name} of {shape.source_name}",
+        octet=name in shape.octets,
+        untyped=not shape.known,
+        binary_text=binary_text,
+    )
