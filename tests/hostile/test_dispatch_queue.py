@@ -185,6 +185,19 @@ def test_text_in_place_of_rows_is_refused(tmp_path: Path) -> None:
         read(OPTIONS, delimited(transactions() * 9).encode(), tmp_path)
 
 
+def test_what_a_commit_does_not_need_may_be_null_in_text(tmp_path: Path) -> None:
+    lines = delimited(transactions()).splitlines()
+    for number, line in enumerate(lines):
+        fields = line.split(",")
+        if fields[5] in ("4", "10"):
+            lines[number] = ",".join([*fields[:6], "", "", "", "", "", "", "", "", "", ""])
+    records, _ = read(OPTIONS, "\n".join(lines) + "\n", tmp_path)
+    assert said(records) == WHOLE
+    lines[1] = lines[1].replace(",59,0,", ",,,")
+    records, _ = read(OPTIONS, "\n".join(lines) + "\n", tmp_path)
+    assert said(records)[0] == "rejected parts"
+
+
 @pytest.mark.parametrize("name", ["queue.lst", "queue.csv.gz"])
 def test_text_of_any_name_can_be_said_to_be_text(name: str, tmp_path: Path) -> None:
     data = delimited(transactions()).encode()

@@ -43,6 +43,8 @@ _BITS = {
     "SYSLOG_ADDR": 64,
 }
 """Bits of the integer columns; the others have 32."""
+_MAY_BE_NULL = frozenset({"BLOBATR", "CHANNEL", "TABNUM_SRC", "ROWID_SRC", "LEN1", "LEN2"})
+"""Of a COMMIT nobody says what these hold; an operation without lengths is rejected all the same."""
 _INTEGER = r"^\s*[+-]?[0-9]{1,20}\s*$"
 _HEX = r"^(?:\s*[0-9A-Fa-f]{2})*\s*$"
 
@@ -204,6 +206,8 @@ def _integers(name: str, texts: pa.Array, problems: dict[int, str]) -> Codes:
     """Integers of a column; BLOBATR and SYSLOG_ADDR may be written with or without sign."""
     bits = _BITS.get(name, 32)
     texts = pc.utf8_trim_whitespace(texts)
+    if name in _MAY_BE_NULL:
+        texts = pc.if_else(pc.equal(texts, ""), "0", texts)
     right = pc.match_substring_regex(texts, _INTEGER)
     say = f"{name} is no integer of {bits} bits; export it in decimal, and look at the delimiter"
     _note(pc.invert(right), problems, say)
