@@ -6,15 +6,19 @@ import random
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from publisher.change import Outcome
 from publisher.sources.dispatch_queue import DispatchQueue
+from publisher.sources.dispatch_queue import Options as QueueOptions
 from publisher.sources.dispatch_queue import layout as row_layout
+from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.linkexpress import Linkexpress
 from publisher.sources.linkexpress import Options as LinkexpressOptions
 from publisher.sources.linkexpress.layout import form_of, word_offsets, word_type
+from publisher.sources.linkexpress.options import ExtractedTable
 from tests.fuzz.form import Claim, Content, Form, Framing, Made, Piece
 from tests.fuzz.reading import reader_of
 from tests.unit.dispatch_queue_files import BIG, Queue, Row, binary, delimited, image
@@ -22,6 +26,44 @@ from tests.unit.dispatch_queue_files import OPTIONS as QUEUE
 from tests.unit.dispatch_queue_files import jack as queue_image
 from tests.unit.linkexpress_files import GROUP, JNL, NULL, OPEN, little, mark, record
 
+_EVERY_ITEM = ExtractedTable(
+    name="usr",
+    key=("idu",),
+    items=(
+        "idu INTEGER",
+        "small SMALLINT",
+        "single REAL",
+        "wide DOUBLE PRECISION",
+        "zoned NUMERIC(5,2)",
+        "day DATE",
+        "clock TIME",
+        "moment TIMESTAMP",
+        "age INTERVAL YEAR(4) TO MONTH",
+        "work INTERVAL DAY TO SECOND",
+        "title NCHAR(3)",
+        "alias NCHAR VARYING(4)",
+        "photo BLOB(12)",
+    ),
+    xid=1,
+)
+_EVERY_COLUMN = QueueTable(
+    number=7,
+    name="usr",
+    columns=(
+        "idu INTEGER",
+        "big BIGINT",
+        "single REAL",
+        "wide DOUBLE",
+        "pay DECIMAL(9,2)",
+        "born DATE",
+        "active BOOLEAN(1)",
+        "code BYTE(6)",
+        "title NCHAR(4)",
+        "alias NVARCHAR(4)",
+        "raw VARBYTE(8)",
+    ),
+    key=("idu",),
+)
 _TEXTS = (b"Ann     ", b"\x93\xfa\x96\x7b    ", b"        ")
 
 
@@ -51,6 +93,8 @@ def _extract(options: LinkexpressOptions) -> Callable[[random.Random, int], Made
 
 def _extracted(chance: random.Random, options: LinkexpressOptions) -> bytes:
     code = 0 if options.extract == "all" else chance.randint(1, 3)
+    if options.tables[0].items == _EVERY_ITEM.items:
+        return record(options, 0, code, _every_item(chance))
     number = chance.randrange(len(options.tables))
     if number:
         title = chance.choice((NULL, "北京".encode("cp932") + "　　".encode("cp932")))
@@ -66,6 +110,50 @@ def _extracted(chance: random.Random, options: LinkexpressOptions) -> bytes:
         if options.nulls and chance.random() < 0.2:
             values[place] = NULL
     return record(options, number, code, values)
+
+
+def _every_item(chance: random.Random) -> list[Any]:
+    day = {"year": chance.randint(1, 9999), "month": chance.randint(1, 12), "day": 28}
+    clock = {"hour": chance.randrange(24), "minute": chance.randrange(60), "second": 59}
+    sign = chance.choice((b"+", b"-"))
+    wide = "北京 ".encode("utf-16-be")
+    photo = chance.randbytes(chance.randint(0, 12))
+    values: list[Any] = [
+        chance.randrange(1 << 31),
+        chance.randint(-(1 << 15), (1 << 15) - 1),
+        chance.uniform(-1e9, 1e9),
+        chance.uniform(-1e99, 1e99),
+        sign + b"%05d" % chance.randrange(10**5),
+        day,
+        clock,
+        {"date": day, "time": clock},
+        {"sign": sign, "YEAR": chance.randrange(9999), "MONTH": chance.randrange(12)},
+        {"sign": sign, "DAY": chance.randrange(99), "HOUR": 23, "MINUTE": 1, "SECOND": 0},
+        wide,
+        {"length": 2, "data": wide[:4]},
+        {"length": len(photo), "data": photo},
+    ]
+    return [NULL if place and chance.random() < 0.1 else v for place, v in enumerate(values)]
+
+
+def _every_column(chance: random.Random) -> bytes:
+    ticks = b"\2" + bytes.fromhex(f"{chance.randrange(10**13):020d}{0:010d}")
+    pay = b"\2" + bytes.fromhex(f"{chance.randrange(1, 10**6):020d}{0:010d}")
+    values: list[Any] = [
+        chance.randrange(1 << 31),
+        chance.randint(-(1 << 63), (1 << 63) - 1),
+        chance.uniform(-1e9, 1e9),
+        chance.uniform(-1e99, 1e99),
+        pay,
+        ticks,
+        chance.choice((b"\1", b"\0")),
+        chance.randbytes(6),
+        "Жан ".encode("utf-16-le"),
+        "Жа".encode("utf-16-le"),
+        chance.randbytes(chance.randint(0, 8)),
+    ]
+    chosen = [None if place and chance.random() < 0.1 else v for place, v in enumerate(values)]
+    return image(_EVERY_COLUMN, chosen, QUEUE_OF_ALL)
 
 
 def _within(content: Content) -> Content:
@@ -93,7 +181,7 @@ def _linkexpress(name: str, options: LinkexpressOptions) -> Form:
     )
 
 
-def _queue_rows(chance: random.Random, count: int) -> list[Row]:
+def _queue_rows(chance: random.Random, count: int, every: bool = False) -> list[Row]:
     """Transactions that interleave, with operations of several rows; all are closed but some."""
     queue = Queue(address=chance.randrange(1 << 40))
     names = ("Ann", "Жанна", "Jim", None)
@@ -108,14 +196,17 @@ def _queue_rows(chance: random.Random, count: int) -> list[Row]:
                 rows.append(queue.row(chance.choice((4, 4, 4, 10)), TRANSACT_ID=at))
                 live.remove(at)
             else:
-                rows += _operation(chance, queue, at, names)
+                rows += _operation(chance, queue, at, names, every)
     return rows
 
 
 def _operation(
-    chance: random.Random, queue: Queue, at: int, names: tuple[str | None, ...]
+    chance: random.Random, queue: Queue, at: int, names: tuple[str | None, ...], every: bool
 ) -> list[Row]:
     typ = chance.choice((1, 2, 2, 3, 3))
+    if every:
+        two = _every_column(chance) if typ == 3 else b""
+        return queue.rows(typ, _every_column(chance), two, TRANSACT_ID=at)
     key = chance.randrange(1 << 31)
     one, two = (queue_image(key, chance.choice(names), chance.choice(names)) for _ in range(2))
     if chance.random() < 0.05:
@@ -144,13 +235,13 @@ def _marked(
     ]
 
 
-def _in_rows(stride: int) -> Callable[[random.Random, int], Made]:
+def _in_rows(stride: int, every: bool = False) -> Callable[[random.Random, int], Made]:
     fields = row_layout.row_type(stride=stride).fields
     assert fields is not None
     words = tuple((fields[n][1], fields[n][0].itemsize) for n in row_layout.INTEGERS)
 
     def make(chance: random.Random, count: int) -> Made:
-        rows = _queue_rows(chance, count)
+        rows = _queue_rows(chance, count, every)
         datas = (binary([row], stride=stride) for row in rows)
         return Made(b"", _marked(rows, datas, words))
 
@@ -196,8 +287,14 @@ def _digits(data: bytes) -> Iterable[bytes]:
     return (digits for digits in found if len(digits) < 20)
 
 
-def _queue(name: str, file: str, make: Callable[[random.Random, int], Made], stride: int) -> Form:
-    options = replace(QUEUE, parts="totals", row_stride=stride or "auto")  # type: ignore[arg-type]
+def _queue(
+    name: str,
+    file: str,
+    make: Callable[[random.Random, int], Made],
+    stride: int,
+    used: QueueOptions = QUEUE,
+) -> Form:
+    options = replace(used, parts="totals", row_stride=stride or "auto")  # type: ignore[arg-type]
     return Form(
         name=f"dispatch-queue {name}",
         format="dispatch-queue",
@@ -211,7 +308,21 @@ def _queue(name: str, file: str, make: Callable[[random.Random, int], Made], str
     )
 
 
+QUEUE_OF_ALL = replace(
+    QUEUE,
+    tables=(_EVERY_COLUMN,),
+    nchar_order="little",
+    boolean_true="01",
+    boolean_false="00",
+    date_coding="decimal_ticks",
+)
+_EVERY = replace(
+    JNL, tables=(_EVERY_ITEM,), national_charset="UCS-2", blob_head=8, byte_order="big"
+)
 FORMS = [
+    _linkexpress("all items", _EVERY),
+    _linkexpress("all items little", little(_EVERY)),
+    _queue("all columns", "queue.dat", _in_rows(3596, every=True), 3596, QUEUE_OF_ALL),
     _linkexpress("open", OPEN),
     _linkexpress("open all", replace(OPEN, extract="all", nulls=False, byte_order="big")),
     _linkexpress("open little", little(OPEN)),
