@@ -39,10 +39,13 @@ def parts_of(pieces: Sequence[Piece]) -> Parts:
     return [Part(piece.data, number, words=piece.words) for number, piece in enumerate(pieces)]
 
 
-def damage(step: int, parts: Parts, form: Form) -> str:
-    """Does some damage, always the same for the same step and parts; says what."""
+def damage(step: int, parts: Parts, form: Form, *, in_place: bool = False) -> str:
+    """Does some damage, always the same for the same step and parts; says what.
+
+    ``in_place``: records keep their sizes; in a file of records of one size, all behind lost or added
+    bytes mean nothing."""
     chance = random.Random(step)
-    kinds = _OF_ROWS if form.framing is Framing.ROWS else _OF_BYTES
+    kinds = _OF_ROWS if form.framing is Framing.ROWS else _IN_PLACE if in_place else _OF_BYTES
     kind = chance.choice(kinds)
     if parts:
         kind(chance, parts)
@@ -281,4 +284,7 @@ _OF_BYTES: tuple[Callable[[random.Random, Parts], None], ...] = (
 )
 _OF_ROWS: tuple[Callable[[random.Random, Parts], None], ...] = (
     *(_cell, _cell, _cell, _cell, _drop, _double_rows, _swap_rows),
+)
+_IN_PLACE: tuple[Callable[[random.Random, Parts], None], ...] = (
+    *(_flip, _flip, _flip, _word, _word, _word, _block, _drop, _double_rows, _swap_rows),
 )

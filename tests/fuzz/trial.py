@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tests.fuzz.damage import Parts, damage, damage_bytes, parts_of
-from tests.fuzz.form import Content, Form, Made, Read
+from tests.fuzz.form import Content, Form, Framing, Made, Read
 from tests.fuzz.reading import PromiseError, checked, read_or_refused, rejected, same
 from tests.fuzz.rules import compare, expected
 
@@ -82,7 +82,8 @@ def case_of(form: Form, seed: str, folder: Path) -> Case:
         container = tuple(chance.getrandbits(32) for _ in range(chance.choice((1, 1, 3))))
     else:
         steps = [chance.getrandbits(32) for _ in range(chance.randint(1, 1 + len(parts) // 25))]
-        what += [damage(step, parts, form) for step in steps]
+        in_place = form.framing is Framing.STRIDE and chance.random() < 0.75
+        what += [damage(step, parts, form, in_place=in_place) for step in steps]
     return Case(form, made, valid, parts, chance.choice(CUTS), container, tuple(what), head)
 
 
