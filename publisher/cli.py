@@ -22,7 +22,7 @@ from publisher import __version__
 from publisher.commands import parameters
 from publisher.commands.activity import activity
 from publisher.commands.ddl import ddl
-from publisher.commands.following import follow_until_told
+from publisher.commands.following import follow_until_told, publish_once
 from publisher.commands.migrate import migrate
 from publisher.commands.retry import retry
 from publisher.commands.showing import show
@@ -127,13 +127,13 @@ def cli(debug: bool) -> None:
 @parameters.config_required
 @click.option("--follow", is_flag=True, help="Go on for good: poll after poll until told to stop.")
 @click.option(
-    "--log", type=click.Choice(["text", "json"]), help="With --follow: form of the log's lines."
+    "--log", type=click.Choice(["text", "json"]), help="Log lines on standard error, in this form."
 )
 @click.option(
     "--trace",
     type=click.IntRange(0, 7),
     metavar="0..7",
-    help="With --follow: the driver's trace levels; from 3 on with documents.",
+    help="The driver's trace levels, on standard error; from 3 on with documents.",
 )
 @click.option(
     "--dry-run", is_flag=True, help="Plan only: counts and the first documents, nothing is kept."
@@ -155,7 +155,7 @@ def publish(
     **said: Any,
 ) -> None:
     """Publish one job from its file, once or, with --follow, for good."""
-    from publisher import job, output, publishing
+    from publisher import job, output
 
     settings = _settings(config, **said).for_publish()
     if follow:
@@ -163,11 +163,13 @@ def publish(
             raise click.UsageError("--follow goes with neither --dry-run nor --now")
         follow_until_told(settings, as_json=json_ or log == "json", trace=trace or 0)
         return
-    if log is not None or trace is not None:
-        raise click.UsageError("--log and --trace go with --follow only")
+    if dry_run and (log is not None or trace is not None):
+        raise click.UsageError("--dry-run goes with neither --log nor --trace")
     with output.progress() as progress:
-        work = job.rehearse if dry_run else publishing.publish
-        report = work(settings, now=now, progress=progress)
+        if dry_run:
+            report = job.rehearse(settings, now=now, progress=progress)
+        else:
+            report = publish_once(settings, now, progress, log=log, trace=trace)
     show(report, json_, settings.allowed_rejects(0))
 
 

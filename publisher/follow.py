@@ -14,6 +14,7 @@ from datetime import datetime
 
 from publisher.errors import SettingsError, UnreachableError
 from publisher.observing.contract import Observer, Poll
+from publisher.polled import Polled
 from publisher.publishing import Backlog, Publishing, notes_of
 from publisher.settings import Settings
 from publisher.spark.engine import Engine
@@ -38,6 +39,7 @@ class Follower:
         """``stop`` ends it after the poll in hand."""
         self._settings = settings
         self._engine = engine
+        self._polled = Polled(engine)
         self._observer = observer
         self._stop = stop
         self._due = not settings.follow.at_times
@@ -95,16 +97,9 @@ class Follower:
     def _finished(self, job: Publishing) -> list[Poll]:
         """Finishes what a start, or a poll that was cut short, had planned: it counts now, as it was
         not told before."""
-        transactions, retries = self._engine.transactions, self._engine.retries
         reports = job.finish()
         self._settled = True
-        polls = []
-        for report in reports:
-            sent = self._engine.transactions - transactions
-            tried = self._engine.retries - retries
-            polls.append(Poll(report, sum(report.seconds.values()), None, None, sent, tried))
-            transactions, retries = transactions + sent, retries + tried
-        return polls
+        return [self._polled.poll(report) for report in reports]
 
     def _told(self, polls: Sequence[Poll]) -> None:
         for poll in polls:
@@ -112,21 +107,12 @@ class Follower:
 
     def _poll(self, job: Publishing, backlog: Backlog) -> float:
         started = time.monotonic()
-        transactions, retries = self._engine.transactions, self._engine.retries
         report = job.once(lanes=_lanes(backlog))
         self._failures = 0
         if report is None:
             return self._pause()
-        self._observer.polled(
-            Poll(
-                report,
-                seconds=time.monotonic() - started,
-                waiting=backlog.rows,
-                oldest=backlog.oldest,
-                transactions=self._engine.transactions - transactions,
-                retries=self._engine.retries - retries,
-            )
-        )
+        taken = time.monotonic() - started
+        self._observer.polled(self._polled.poll(report, taken, backlog.rows, backlog.oldest))
         if report.documents:
             self._beaten = time.monotonic()
         effect = report.documents or report.statuses or backlog.files

@@ -24,6 +24,8 @@ from publisher.journal.files import PublishedFiles
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import DOCUMENTS, RUNS, Journals
+from publisher.observing.contract import Observer
+from publisher.polled import Polled
 from publisher.run import SPLITS, Order, microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.live import WITH_STATUS, TableBacklog
@@ -304,11 +306,16 @@ class Publishing:
 
 
 def publish(
-    settings: Settings, *, now: datetime | None = None, progress: Progress | None = None
+    settings: Settings,
+    *,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+    observer: Observer | None = None,
 ) -> RunReport:
     """Publishes once what the sources of a job have.
 
-    A run that an earlier start planned but did not send wholly is sent first.
+    A run that an earlier start planned but did not send wholly is sent first.  The observer is told
+    of each run.
 
     Raises:
         SettingsError: The job file lacks something that publishing needs.
@@ -316,11 +323,19 @@ def publish(
     """
     with Engine(settings.spark) as engine:
         engine.warm_up()
-        job = Publishing(settings, engine, progress)
-        notes = notes_of(job.finish())
-        report = job.once(now)
-        job.expire()
-    return with_notes(report or nothing_read(settings.name), notes)
+        with Publishing(settings, engine, progress) as job:
+            polled = Polled(engine)
+            done = job.finish()
+            notes = notes_of(done)
+            if observer is not None:
+                observer.begun(settings.name, job.target, notes)
+                for one in done:
+                    observer.polled(polled.poll(one))
+            report = job.once(now) or nothing_read(settings.name)
+            if observer is not None:
+                observer.polled(polled.poll(report))
+            job.expire()
+    return with_notes(report, notes)
 
 
 def _late(source: str, manifest: Manifest, passed: Passed) -> Iterator[str]:

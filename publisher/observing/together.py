@@ -1,4 +1,4 @@
-"""All that watches a following publisher, put together."""
+"""All that watches a publisher, put together."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ def watched(
     *,
     as_json: bool = False,
     trace: int = 0,
+    quiet: bool = False,
 ) -> Iterator[Observer]:
-    """Log lines and a trace on ``stream``, and the metrics that are wanted, while the context is open.
+    """Log lines, unless ``quiet``, and a trace on ``stream``, and the metrics that are wanted, while the
+    context is open.
 
     ``journals`` is the directory of the job's journals.  Raises ``FatalError`` where the port or the
     file of the metrics cannot be had.
     """
     lines = LogLines(stream, as_json=as_json)
-    found: list[Observer] = [lines]
+    found: list[Observer] = [] if quiet else [lines]
     with ExitStack() as stack:
         if metrics.port is not None or metrics.textfile is not None:
             counted = Metrics(metrics, job, epoch=lambda: last_epoch(journals), complain=lines.note)

@@ -39,7 +39,7 @@ NOT_KNOWN = {
     "cli": frozenset({"demo"}),
     "commands": frozenset({"cli", "demo"}),
     "demo": frozenset(),
-    "observing": frozenset({"cli", "commands", "demo", "follow", "publishing"}),
+    "observing": frozenset({"cli", "commands", "demo", "follow", "polled", "publishing"}),
     "output": frozenset({"cli", "demo"}),
 }
 """Parts that join the others may import all but these; those not named, all but the commands."""

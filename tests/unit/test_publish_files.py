@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from publisher import publishing
+from publisher.commands.following import publish_once
 from publisher.errors import FatalError
 from publisher.explain import explain
 from publisher.journal.report import RunReport
@@ -105,3 +107,21 @@ def test_the_sinks_directory_may_be_lost_but_not_the_marks(tmp_path: Path) -> No
     assert publish(tmp_path).state == "nothing new to read"
     shutil.rmtree(tmp_path / ".xds-publisher")
     assert publish(tmp_path).read == 1
+
+
+def test_log_trace_and_metrics_tell_of_a_single_publish(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_file(tmp_path, "1.csv", 1, 2)
+    job = settings(tmp_path, FILES, f'[metrics]\nport = 1\ntextfile = "{tmp_path}/people.prom"\n')
+    publish_once(job, None, None, log="json", trace=3)
+    lines = capfd.readouterr().err.splitlines()
+    (poll,) = [json.loads(line) for line in lines if '"read"' in line]
+    assert (poll["run"], poll["read"]) == ("job-000001", 2)
+    assert sum("<association>" in line for line in lines) == 2
+    assert 'records_total{job_name="job",outcome="published"} 2.0' in (
+        (tmp_path / "people.prom").read_text()
+    )
+    write_file(tmp_path, "2.csv", 3)
+    publish_once(job, None, None, log=None, trace=None)
+    assert capfd.readouterr().err == ""
