@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from publisher.catalogue import Table
 from publisher.change import Position
-from publisher.errors import FatalError, InternalError, UsageError
+from publisher.errors import InternalError, UsageError
 from publisher.sources import snapshots
 from publisher.sources.contract import Context, Kept
 from publisher.sources.dispatch_queue import kept as kept_rows
@@ -52,11 +52,13 @@ from publisher.sources.dispatch_queue.transactions import (
     names_as_facts,
     without_names,
 )
-from publisher.sources.linkexpress.cells import Bytes
+from publisher.sources.mapped_file import mapped
 from publisher.sources.record_batches import Place
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.snapshots import Split
 
+_PART_BYTES = 64 << 20
+"""Bytes of a part, at most, unless a line or an operation alone is longer: a task holds a part whole."""
 _INDEXED_BYTES = 64 << 20
 """Bytes of a file whose envelopes are looked at together."""
 _ALL = (1 << 64) - 1
@@ -99,7 +101,7 @@ class DispatchQueue:
         Raises ``FatalError`` where a file as a whole does not fit."""
         found = self.files(paths)
         sizes = [path.stat().st_size for path in found]
-        target = max(1, sum(sizes) // max(1, wanted))
+        target = min(max(1, sum(sizes) // max(1, wanted)), _PART_BYTES)
         made: list[Split] = []
         for path, size in zip(found, sizes, strict=True):
             if self._is_text(path):
