@@ -12,8 +12,9 @@ The rules, by ``Framing``:
     Records of one size.  Those that were not touched and still lie at a multiple of it are claimed,
     before the damage and behind it.
 ``LENGTHS``
-    Each record says how long it is, and the reader finds its way again behind damage.  Only the record
-    right behind it is not claimed where the damage took or added bytes: they may have been its own.
+    Each record says how long it is, and the reader finds its way again behind damage.  Where that took
+    or added bytes, what begins within the length of a record behind it is not claimed: a record that
+    lost bytes has as many of those behind it.
 ``ROWS``
     A container of rows, damaged row by row before it is packed: all other rows are claimed.
 

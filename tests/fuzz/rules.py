@@ -76,15 +76,16 @@ def _framed(
     parts: Sequence[Part], head: bytes, pieces: Sequence[Piece], form: Form
 ) -> Iterator[int]:
     """Untouched records that the reader must find."""
-    at, before, resized, quoted = len(head), _LF, False, False
+    at, before, quoted = len(head), _LF, False
+    longest = max((len(piece.data) for piece in pieces), default=0)
+    safe = 0
     for part in parts:
         if part.origin is None:
-            resized = resized or not part.same_size
+            if not part.same_size:
+                safe = at + len(part.data) + longest
             quoted = quoted or not part.kept
-        elif _found(form, at - len(head), before, resized, quoted):
+        elif _found(form, at - len(head), before, at < safe, quoted):
             yield part.origin
-        if part.origin is not None:
-            resized = False
         if part.data:
             before = part.data[-1:]
         at += len(part.data)

@@ -20,7 +20,7 @@ from publisher.sources.event_log import LAYOUT, EventLog
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
-from tests.fuzz.form import Claim, Form, Framing, Made, Piece
+from tests.fuzz.form import Claim, Content, Form, Framing, Made, Piece
 from tests.fuzz.reading import reader_of
 from tests.unit.change_table_files import HEADERS
 from tests.unit.change_table_files import record as change
@@ -223,7 +223,16 @@ def _form(
         pack=parquet if kind == _PARQUET else None,
         address="key" if compared else "number" if kind == _PARQUET else "line",
         unseen=frozenset({"row", "high", "low"}) if compared else frozenset(),
+        loose=_by_name if compared else None,
     )
+
+
+def _by_name(content: Content) -> Content:
+    """Columns in the order of their names: the first objects of a file give another."""
+    if not content["columns"] or content["new"] is None:
+        return content
+    pairs = sorted(zip(content["columns"], content["new"], strict=True), key=lambda pair: pair[0])
+    return content | {"columns": [n for n, _ in pairs], "new": [v for _, v in pairs]}
 
 
 def _table(kind: str, options: SnapshotOptions = _SMALL) -> Form:

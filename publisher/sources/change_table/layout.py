@@ -220,7 +220,13 @@ def _keys_of(path: Path, reading: SnapshotOptions) -> tuple[str, ...]:
     Keys that no second object has come last: they may be those of a damaged line."""
     listed = Counter(json_frames.first_keys(_start(path, reading)))
     ordered = sorted(listed, key=lambda keys: (listed[keys] > 1, len(keys)), reverse=True)
-    return tuple(dict.fromkeys(key for keys in ordered for key in keys))
+    found: dict[str, None] = {}
+    spelled: set[str] = set()
+    for keys in ordered:
+        sure = listed[keys] > 1 or not found
+        found.update((key, None) for key in keys if sure or key.casefold() not in spelled)
+        spelled.update(key.casefold() for key in keys)
+    return tuple(found)
 
 
 def _start(path: Path, reading: SnapshotOptions) -> bytes:
