@@ -50,23 +50,16 @@ def lines(
             yield number, rest, block.reason
             return
         *whole, last = block.split(b"\n")
-        for line in whole:
-            yield (
-                number,
-                rest + line,
-                TOO_LONG if long else None,
-            )
+        for part in whole:
+            line = rest + part
+            yield number, line[:limit], TOO_LONG if long or len(line) > limit else None
             rest, long = b"", False
             number += 1
         rest += last
         if len(rest) > limit:
             rest, long = rest[:limit], True
     if rest:
-        yield (
-            number,
-            rest,
-            TOO_LONG if long else None,
-        )
+        yield number, rest, TOO_LONG if long else None
 
 
 class _Reader:

@@ -15,6 +15,7 @@ import pytest
 from publisher.errors import FatalError
 from publisher.sources.change_table.layout import dfm_of
 from publisher.sources.change_table.options import Options
+from publisher.sources.snapshot_options import SnapshotOptions
 from tests.unit.change_table_files import DATA, HEADERS, csv_of, options, read, record, told, write
 from tests.unit.event_log_files import USR, Tables
 
@@ -138,3 +139,13 @@ def test_a_key_of_another_case_in_one_line_is_no_further_column(tmp_path: Path) 
     path.write_text("\n".join(lines))
     found = read(path, options(header_columns=7, mask_order="msb"))
     assert [one["outcome"] for one in found].count(None) >= 3
+
+
+def test_a_line_is_too_long_wherever_blocks_end(tmp_path: Path) -> None:
+    rows = [record(number, "I", [0], idu=str(number)) for number in range(1, 5)]
+    rows[1]["fname"] = "x" * 2000
+    path = write(tmp_path / "usr__ct.jsonl", rows)
+    for block_size in (64, 3000, 1 << 20):
+        reading = SnapshotOptions(block_size=block_size, max_record=1000)
+        found = read(path, options(header_columns=7, mask_order="msb"), reading)
+        assert [one["reason"] for one in found].count("broken-record") == 1
