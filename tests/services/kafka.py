@@ -165,11 +165,26 @@ class KafkaNode:
         """Stops the node's clock (SIGSTOP): connections stay, nobody answers."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
+        # a thread on another core may go on for a moment
+        while any(_state(task) not in "TtX" for task in _tasks(self.process.pid)):
+            time.sleep(0.01)
 
     def resume(self) -> None:
         """Lets a paused node go on (SIGCONT)."""
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
+
+
+def _tasks(process: int) -> list[Path]:
+    return list(Path(f"/proc/{process}/task").iterdir())
+
+
+def _state(task: Path) -> str:
+    """The state of a thread as proc(5) has it: T where it is stopped, X where it has ended."""
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
 
 
 @dataclass

@@ -110,7 +110,7 @@ def test_files_published_and_new(tmp_path: Path) -> None:
     (tmp_path / "out" / "runs" / "people-000001").mkdir(parents=True)
     code, found = status(tmp_path)
     assert code == 0
-    assert found["files"] == [{"source": "export", "published": 1, "new": 1}]
+    assert found["files"] == [{"source": "export", "published": 1, "new": 1, "compared": False}]
     assert found["sink"]["runs"] == 1
     assert "source export: 1 files wait, 1 were published" in asked(tmp_path)[1]
 
