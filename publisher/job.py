@@ -22,7 +22,8 @@ from publisher.journal.lock import locked
 from publisher.journal.manifest import Journal
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import DOCUMENTS, JOURNAL, Journals, first_documents, found_journal
-from publisher.run import Order, microseconds, planned_and_sent, sent, told
+from publisher.opening import Order
+from publisher.run import microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.identity import digest_of_files
 from publisher.spark.engine import Engine, Progress

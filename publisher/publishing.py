@@ -25,8 +25,9 @@ from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import DOCUMENTS, RUNS, Journals
 from publisher.observing.contract import Observer
+from publisher.opening import SPLITS, Order
 from publisher.polled import Polled
-from publisher.run import SPLITS, Order, microseconds, planned_and_sent, sent, told
+from publisher.run import microseconds, planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.live import WITH_STATUS, TableBacklog
 from publisher.sources.registry import COMPARED
