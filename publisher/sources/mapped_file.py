@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from publisher.errors import FatalError
-
-Bytes = npt.NDArray[np.uint8]
+from publisher.sources.areas import Bytes
 
 
 def mapped(path: str, length: int) -> Bytes:

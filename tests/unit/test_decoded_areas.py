@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.sources.linkexpress.items import decoded, decoded_areas
+from publisher.sources.area_texts import decoded, decoded_areas
 
 CODECS = ("euc_jp", "cp932", "utf-8", "cp1251", "cp866", "utf-16-be", "iso2022_jp", "ascii")
 WIDTH = 8

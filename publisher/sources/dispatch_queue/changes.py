@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.sources.areas import Mask
 from publisher.sources.dispatch_queue import layout
 from publisher.sources.dispatch_queue.decoding import Decoded
 from publisher.sources.dispatch_queue.operations import BLOB_TYPES, Operations
 from publisher.sources.dispatch_queue.options import Options
 from publisher.sources.dispatch_queue.rows import Codes
-from publisher.sources.linkexpress.cells import Mask
 
 
 class Changes:

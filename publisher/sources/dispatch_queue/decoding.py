@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.change import Reason
+from publisher.sources.areas import Bytes, Offsets
 from publisher.sources.dispatch_queue import layout
 from publisher.sources.dispatch_queue.images import Images
 from publisher.sources.dispatch_queue.names import AllNames, Keys, TableNames
@@ -20,7 +21,6 @@ from publisher.sources.dispatch_queue.operations import (
     Operations,
 )
 from publisher.sources.dispatch_queue.rows import Codes
-from publisher.sources.linkexpress.cells import Bytes, Offsets
 
 BLOCK = 8192
 """Operations that are decoded at once."""

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from publisher.errors import FatalError
+from publisher.sources.areas import Bytes, Mask
 from publisher.sources.dispatch_queue import layout
 from publisher.sources.dispatch_queue.layout import (
     DATA_BYTES,
@@ -25,7 +26,6 @@ from publisher.sources.dispatch_queue.layout import (
 from publisher.sources.dispatch_queue.operations import PartsReading
 from publisher.sources.dispatch_queue.options import Options
 from publisher.sources.dispatch_queue.rows import Codes, Rows, whole_rows
-from publisher.sources.linkexpress.cells import Bytes, Mask
 
 SAMPLE = 1000
 """Rows that are looked at."""

@@ -15,12 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.sources.area_texts import blanked, decoded, decoded_areas
+from publisher.sources.areas import Bytes, Mask, Offsets, areas_at, numbers_at
 from publisher.sources.dispatch_queue.image import ImageLayout, number_type
 from publisher.sources.dispatch_queue.options import Options, QueueTable
 from publisher.sources.dispatch_queue.types import NATIONAL, VARIABLE, WHOLE, Column
 from publisher.sources.dispatch_queue.values import dates, decimals, floats
-from publisher.sources.linkexpress.cells import Bytes, Mask, Offsets, areas_at, numbers_at
-from publisher.sources.linkexpress.items import blanked, decoded, decoded_areas
 
 
 @dataclass(slots=True)

@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
+from publisher.sources.areas import Bytes
 from publisher.sources.dispatch_queue.fates import DROP, PUBLISH, REJECT, Fates
 from publisher.sources.dispatch_queue.file_form import FileForm, index_of
 from publisher.sources.dispatch_queue.layout import INTEGERS, TEXTS
 from publisher.sources.dispatch_queue.operations import PartsReading
 from publisher.sources.dispatch_queue.rows import Codes, Destination, Rows
 from publisher.sources.dispatch_queue.transactions import FACTS, FLOOR, SEEN
-from publisher.sources.linkexpress.cells import Bytes
 from publisher.sources.snapshots import Split
 
 MARKS = "ended.arrow"

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from publisher.change import Reason
+from publisher.sources.areas import Mask
 from publisher.sources.dispatch_queue import layout
 from publisher.sources.dispatch_queue.layout import DATA_BYTES
 from publisher.sources.dispatch_queue.options import Options
 from publisher.sources.dispatch_queue.rows import Addresses, Codes, Rows
-from publisher.sources.linkexpress.cells import Mask
 
 PartsReading = Literal["totals", "per-part", "unknown"]
 

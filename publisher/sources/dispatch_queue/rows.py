@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.sources.areas import Bytes, Offsets
 from publisher.sources.dispatch_queue.layout import (
     DATA_AT,
     DATA_BYTES,
@@ -20,7 +21,6 @@ from publisher.sources.dispatch_queue.layout import (
 )
 from publisher.sources.dispatch_queue.options import Options
 from publisher.sources.frames import Broken
-from publisher.sources.linkexpress.cells import Bytes, Offsets
 from publisher.sources.record_batches import as_json
 
 Codes = npt.NDArray[np.int64]

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.sources import snapshots
+from publisher.sources.areas import Bytes
 from publisher.sources.dispatch_queue.file_form import (
     FileForm,
     cuts,
@@ -29,7 +30,6 @@ from publisher.sources.dispatch_queue.layout import COLUMNS, DATA_BYTES, INTEGER
 from publisher.sources.dispatch_queue.options import Options
 from publisher.sources.dispatch_queue.rows import Codes, Destination, Rows
 from publisher.sources.frames import Broken, Frame
-from publisher.sources.linkexpress.cells import Bytes
 from publisher.sources.record_batches import as_json
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
 from publisher.sources.snapshots import Split

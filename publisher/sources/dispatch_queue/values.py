@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from publisher.sources.area_texts import strings
+from publisher.sources.areas import Bytes, Mask
 from publisher.sources.dispatch_queue.types import FRACTION
-from publisher.sources.linkexpress.cells import Bytes, Mask
-from publisher.sources.linkexpress.items import strings
 
 _MINUS, _ZERO, _POINT = b"-0."
 _FIRST_YEAR = dt.datetime(1, 1, 1)  # noqa: DTZ001 - local time, nobody says of which zone

@@ -8,38 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from publisher.sources.areas import Bytes, Mask, Offsets, numbers_at
 from publisher.sources.linkexpress.layout import FLAG, NOT_NULL, Form, ItemLayout, numpy_type
 from publisher.sources.linkexpress.types import Item
 
-Bytes = npt.NDArray[np.uint8]
-Offsets = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-
 FITS = -1
 """In ``Cells.fault``: all items of the record lie inside it."""
-
-
-def numbers_at(data: Bytes, at: Offsets, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The numbers of a kind that stand at offsets, aligned or not.  All must lie inside."""
-    if not len(at):
-        return np.zeros(0, kind)
-    every = np.ndarray((len(data) - kind.itemsize + 1,), kind, data, 0, (1,))
-    return every[at]
-
-
-def areas_at(data: Bytes, at: Offsets, width: int) -> Bytes:
-    """The areas of one width that stand at offsets, one row each; a view where they are evenly spaced."""
-    if not len(at) or not width:
-        return np.zeros((len(at), width), np.uint8)
-    step = int(at[1] - at[0]) if len(at) > 1 else 0
-    if len(at) == 1 or (step > 0 and at[-1] - at[0] == step * (len(at) - 1) and _even(at, step)):
-        return np.ndarray((len(at), width), np.uint8, data, int(at[0]), (step, 1))
-    every: Bytes = np.lib.stride_tricks.sliding_window_view(data, width)
-    return every[at]
-
-
-def _even(at: Offsets, step: int) -> bool:
-    return bool(np.all(np.diff(at) == step))
 
 
 @dataclass(frozen=True, slots=True)

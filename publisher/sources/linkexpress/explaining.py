@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from publisher.change import Reason
-from publisher.sources.linkexpress.cells import Bytes, TableLayout
+from publisher.sources.areas import Bytes
+from publisher.sources.linkexpress.cells import TableLayout
 from publisher.sources.linkexpress.framing import UNKNOWN, Framer, Heads
 from publisher.sources.linkexpress.layout import COMMIT, DELETE, EMPTY, FULL, INSERT, UPDATE
 from publisher.sources.linkexpress.options import Options

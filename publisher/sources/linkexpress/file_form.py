@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 
 from publisher.errors import FatalError
-from publisher.sources.linkexpress.cells import Bytes, Offsets, TableLayout, numbers_at
+from publisher.sources.areas import Bytes, Offsets, numbers_at
+from publisher.sources.linkexpress.cells import TableLayout
 from publisher.sources.linkexpress.explaining import header_fault
 from publisher.sources.linkexpress.framing import Framer
 from publisher.sources.linkexpress.layout import form_of, item_layout, numpy_type

@@ -6,17 +6,18 @@ Types, sizes and content by the reference, section 1; character codes by its sec
 from __future__ import annotations
 
 import base64
-import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.sources.linkexpress.cells import Bytes, Cells, Mask, Offsets, areas_at, numbers_at
+from publisher.sources.area_texts import Column, blanked, decoded, decoded_areas, plain_in, strings
+from publisher.sources.areas import Bytes, Mask, Offsets, areas_at, numbers_at
+from publisher.sources.linkexpress.cells import Cells
 from publisher.sources.linkexpress.layout import ItemLayout, numpy_type
 from publisher.sources.linkexpress.options import Options
 from publisher.sources.linkexpress.types import NATIONAL, VARIABLE, Item
@@ -32,42 +33,6 @@ _NUMBERS = {
 }
 _SHORT = 256
 """Bytes of an area of variable items that is looked at whole."""
-_LF = 10
-_IN_LINES = frozenset(
-    {"utf-8", "euc_jp", "euc_jis_2004", "euc_jisx0213", "cp932", "shift_jis", "shift_jis_2004"}
-    | {"cp1251", "cp1252", "cp866", "koi8-r", "iso8859-1", "iso8859-5", "iso8859-15"}
-)
-"""Codes in which a line feed is no part of another character and every line begins anew."""
-_ESCAPING = ("iso2022", "utf-7", "hz")
-"""Codes that write other characters with bytes of ASCII."""
-_IDENTICAL = bytes(range(128)).decode("ascii")
-
-
-class Column(NamedTuple):
-    """An item of some records: texts, null where the item is NULL or wrong, and which are wrong."""
-
-    texts: pa.Array
-    wrong: Mask
-
-
-def strings(chars: Bytes, keep: Mask | None = None) -> pa.Array:
-    """Texts of rows of ASCII characters, of those that ``keep`` marks."""
-    count, width = chars.shape
-    offsets = np.zeros(count + 1, np.int32)
-    if keep is None:
-        offsets[:] = np.arange(count + 1) * width
-        flat = np.ascontiguousarray(chars)
-    else:
-        np.cumsum(keep.sum(axis=1), out=offsets[1:])
-        flat = chars[keep]
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(flat))
-
-
-def blanked(texts: pa.Array, mask: Mask) -> pa.Array:
-    """The texts, null where ``mask`` says so."""
-    if not mask.any():
-        return texts
-    return pc.if_else(pa.array(~mask), texts, pa.scalar(None, texts.type))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +82,7 @@ class ItemReader:
 
     def _characters(self, areas: Bytes, item: Item) -> Column:
         codec = self.options.national_codec if item.type in NATIONAL else self.options.codec
-        plain = _plain_in(codec) and not bool((areas > 0x7F).any())
+        plain = plain_in(codec) and not bool((areas > 0x7F).any())
         if plain:
             texts, wrong = strings(areas), np.zeros(len(areas), bool)
         else:
@@ -317,66 +282,3 @@ def _floats(values: npt.NDArray[Any]) -> Column:
     native = np.where(finite, values, 0).astype(values.dtype.newbyteorder("="))
     texts = [repr(float(str(value))) for value in native]
     return Column(pa.array(texts, pa.string()), ~finite)
-
-
-def decoded_areas(areas: Bytes, codec: str, sizes: Offsets | None = None) -> Column:
-    """The texts of rows of bytes in a character code, of all or of the first ``sizes`` bytes of each."""
-    count, width = areas.shape
-    keep = None if sizes is None else np.arange(width) < sizes[:, None]
-    used = areas if keep is None else areas[keep]
-    if _plain_in(codec) and not bool((used > 0x7F).any()):
-        return Column(strings(areas, keep), np.zeros(count, bool))
-    texts = _at_once(areas, codec, keep)
-    if texts is not None:
-        return Column(texts, np.zeros(count, bool))
-    lengths = [width] * count if sizes is None else sizes.tolist()
-    return decoded((row[:size].tobytes() for row, size in zip(areas, lengths, strict=True)), codec)
-
-
-def _at_once(areas: Bytes, codec: str, keep: Mask | None) -> pa.Array | None:
-    """The texts of rows that have no line feed and nothing wrong, decoded as lines of one text."""
-    if codecs.lookup(codec).name not in _IN_LINES:
-        return None
-    lines = np.full((len(areas), areas.shape[1] + 1), _LF, np.uint8)
-    lines[:, :-1] = areas
-    if keep is not None:
-        lines = lines[np.concatenate([keep, np.ones((len(areas), 1), bool)], axis=1)]
-    try:
-        text = _encodable(lines.tobytes().decode(codec))
-    except UnicodeError:
-        return None
-    found = text.split("\n")
-    return pa.array(found[:-1], pa.string()) if len(found) == len(areas) + 1 else None
-
-
-def decoded(values: Iterator[bytes], codec: str) -> Column:
-    """The texts of bytes in a character code, and which are none in it."""
-    texts: list[str | None] = []
-    wrong: list[int] = []
-    for place, value in enumerate(values):
-        try:
-            texts.append(_encodable(value.decode(codec)))
-        except UnicodeError:
-            texts.append(None)
-            wrong.append(place)
-    mask = np.zeros(len(texts), bool)
-    mask[wrong] = True
-    return Column(pa.array(texts, pa.string()), mask)
-
-
-def _encodable(text: str) -> str:
-    """Raises ``UnicodeError`` for what is half a character."""
-    text.encode()
-    return text
-
-
-def _plain_in(codec: str) -> bool:
-    """Whether bytes below 0x80 are the ASCII characters in this code."""
-    known = _PLAIN.get(codec)
-    if known is None:
-        known = bytes(range(128)).decode(codec, "replace") == _IDENTICAL
-        known = _PLAIN[codec] = known and not codecs.lookup(codec).name.startswith(_ESCAPING)
-    return known
-
-
-_PLAIN: dict[str, bool] = {}

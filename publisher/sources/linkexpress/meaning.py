@@ -23,7 +23,9 @@ import pyarrow as pa
 
 from publisher.change import Outcome, Reason
 from publisher.lanes import key_lane
-from publisher.sources.linkexpress.cells import FITS, Cells, Mask, Offsets
+from publisher.sources.area_texts import Column
+from publisher.sources.areas import Mask, Offsets
+from publisher.sources.linkexpress.cells import FITS, Cells
 from publisher.sources.linkexpress.explaining import (
     header_fault,
     item_crosses,
@@ -33,7 +35,7 @@ from publisher.sources.linkexpress.explaining import (
 )
 from publisher.sources.linkexpress.framing import MARK, NO_ROWS, Block, Framer
 from publisher.sources.linkexpress.held import Found
-from publisher.sources.linkexpress.items import Column, ItemReader
+from publisher.sources.linkexpress.items import ItemReader
 from publisher.sources.linkexpress.layout import DELETE, UPDATE
 from publisher.sources.linkexpress.names import TableNames
 from publisher.sources.linkexpress.options import Options

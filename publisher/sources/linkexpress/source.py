@@ -15,8 +15,8 @@ from publisher.catalogue import Table
 from publisher.change import Position
 from publisher.errors import FatalError, UsageError
 from publisher.sources import snapshots
+from publisher.sources.areas import Bytes
 from publisher.sources.contract import Context, Kept
-from publisher.sources.linkexpress.cells import Bytes
 from publisher.sources.linkexpress.explaining import raw_text
 from publisher.sources.linkexpress.file_form import FileForm, file_form, framer, recognised
 from publisher.sources.linkexpress.framing import MARK
