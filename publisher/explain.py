@@ -15,7 +15,7 @@ from publisher.journal.reading import Decided, LaneReader, LookedUpRow, Publishe
 from publisher.journal.runs import Journals, found_journal
 from publisher.keys import KeyProblem, canonical, format_key, integer_text, parse
 from publisher.lanes import lane_of
-from publisher.sources.contract import Source
+from publisher.sources.contract import ShortPositions, Source
 from publisher.sources.registry import restored
 from publisher.sources.snapshots import Split
 from publisher.xds.association import association
@@ -139,9 +139,12 @@ class _Reader:
         ):
             text = what.removeprefix(f"{entry.name}:")
             position = _position(source, text)
-            if position is not None:
-                for lane in self._lanes:
-                    yield from lane.by_position(number, position)
+            if position is None:
+                continue
+            short = isinstance(source, ShortPositions) and source.is_short(text)
+            for lane in self._lanes:
+                at = lane.by_low if short else lane.by_position
+                yield from at(number, position)
 
     def _by_key(self, what: str) -> list[Decided]:
         """By association, else by key text.  An association that names no schema means any, unless

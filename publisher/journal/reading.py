@@ -83,18 +83,24 @@ class LaneReader:
 
     def by_position(self, source: int, position: Position) -> list[Decided]:
         """The records at a position; several where a record stands twice or gives two changes."""
+        return self._at(source, position, position.high)
+
+    def by_low(self, source: int, position: Position) -> list[Decided]:
+        """The records of the position's part with its ``low``, whatever their ``high``."""
+        return self._at(source, position, None)
+
+    def _at(self, source: int, position: Position, high: int | None) -> list[Decided]:
         found: list[Decided] = []
-        for first, table in self._groups(position.high):
+        for first, table in self._groups(high):
             mask = pc.and_(
-                pc.equal(table["high"], position.high),
+                pc.equal(table["source"], source),
                 pc.and_(
-                    pc.equal(table["source"], source),
-                    pc.and_(
-                        pc.equal(pc.fill_null(table["part"], ""), position.part),
-                        pc.equal(table["low"], position.low),
-                    ),
+                    pc.equal(pc.fill_null(table["part"], ""), position.part),
+                    pc.equal(table["low"], position.low),
                 ),
             )
+            if high is not None:
+                mask = pc.and_(mask, pc.equal(table["high"], high))
             found += self._rows(table, first, mask)
         return found
 

@@ -78,6 +78,14 @@ class Source(Protocol):
         """One record of a split as JSON text, read again; ``None`` where there is none."""
 
 
+@runtime_checkable
+class ShortPositions(Protocol):
+    """What a source is besides where users know its records by ``low`` alone."""
+
+    def is_short(self, text: str) -> bool:
+        """Whether a position that a user wrote says nothing of ``high``."""
+
+
 class LiveSource(Protocol):
     """A source of changes read from a table of a database."""
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from publisher import publishing
-from publisher.errors import FatalError
+from publisher.errors import FatalError, UsageError
+from publisher.explain import explain
 from publisher.job_file import load
 from publisher.journal.report import RunReport
 from tests.unit.dispatch_queue_files import BIG, Queue, Row, binary, delimited, image, jack
@@ -186,3 +187,23 @@ def test_kept_rows_whose_names_are_no_text_are_not_published(tmp_path: Path) -> 
     report = job.publish("2.dat", queue.row(COMMIT, DBNODE=b"\xffA"))
     assert reasons(report) == {"open-transaction": 2}
     assert job.keys() == []
+
+
+def test_explain_knows_operations_by_their_own_address(tmp_path: Path) -> None:
+    job, queue = Job(tmp_path), Queue()
+    rows = [
+        queue.row(INSERT, jack(1), TRANSACT_ID=1),
+        queue.row(INSERT, jack(2), TRANSACT_ID=2),
+        queue.row(COMMIT, TRANSACT_ID=1),
+    ]
+    report = job.publish("1.dat", *rows)
+    (story,) = explain(Path(report.journal), "idu=1")
+    address = story.position.partition("@")[0]
+    assert [found.position for found in explain(Path(report.journal), address)] == [story.position]
+    (open_,) = explain(Path(report.journal), "idu=2")
+    assert (open_.outcome, "@" in open_.position) == ("held", False)
+    assert [found.position for found in explain(Path(report.journal), open_.position)] == [
+        open_.position
+    ]
+    with pytest.raises(UsageError, match="has no record"):
+        explain(Path(report.journal), f"{address}0@9.9")

@@ -250,6 +250,10 @@ class DispatchQueue:
                 " log addresses of the operation and of its COMMIT"
             ) from None
 
+    def is_short(self, text: str) -> bool:
+        """Whether the address of the COMMIT is left out."""
+        return "@" not in text and "." in text.rpartition(":")[2]
+
     def raw(self, split: Split, row: int) -> str | None:
         """One record as JSON text, read again: the operation that the row is of."""
         operations = self._operations(split)
