@@ -299,6 +299,8 @@ def _meaning(decided: Decided) -> str:
     if decided.reason is Reason.DUPLICATE and decided.detail:
         return decided.detail  # says of what it is one
     known = MEANINGS.get(decided.reason) if decided.reason is not None else None
+    if decided.reason is Reason.COMMIT and decided.detail:
+        return f"{known}; {decided.detail}"  # what is odd about it
     return known or decided.detail or ""
 
 

@@ -207,3 +207,17 @@ def test_explain_knows_operations_by_their_own_address(tmp_path: Path) -> None:
     ]
     with pytest.raises(UsageError, match="has no record"):
         explain(Path(report.journal), f"{address}0@9.9")
+
+
+def test_a_commit_that_names_a_blob_is_told_of(tmp_path: Path) -> None:
+    job, queue = Job(tmp_path), Queue()
+    rows = [
+        queue.row(INSERT, jack(1), TRANSACT_ID=1),
+        queue.row(COMMIT, TRANSACT_ID=1, BLOBATR=0x0103),
+    ]
+    report = job.publish("1.dat", *rows)
+    assert (job.keys(), reasons(report)) == (["idu=1"], {"commit": 1})
+    (story,) = explain(Path(report.journal), "idu=1")
+    node, _, addresses = story.position.rpartition(":")
+    (mark,) = explain(Path(report.journal), f"{node}:{addresses.partition('@')[2]}")
+    assert "its BLOBATR is 259" in mark.meaning

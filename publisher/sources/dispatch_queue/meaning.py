@@ -233,6 +233,10 @@ class Meaning:
             what = "it ends a transaction, nothing of which is published"
             return _Preset(Outcome.IGNORED, Reason.ROLLBACK, what)
         assert kind == COMMIT
+        blob = int(self.operations.column("BLOBATR")[number]) & 0xFFFF
+        if blob:  # nothing says that it is 0
+            said = f"its BLOBATR is {blob}; without DATA it is taken for COMMIT all the same"
+            why = f"{why}; {said}" if why else said
         return _Preset(Outcome.IGNORED, Reason.COMMIT, why)
 
     def _again(self) -> pa.RecordBatch:
