@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import NoReturn
@@ -156,6 +157,24 @@ def first_keys(start: bytes) -> list[tuple[str, ...]]:
     return found
 
 
+def column_keys(start: bytes) -> tuple[str, ...]:
+    """The keys that are columns by the first lines of a file: those of the fullest object, then what
+    others add.
+
+    Keys that no second object has come last, and not where they spell a known one in another way:
+    they may be those of a damaged line.
+    """
+    listed = Counter(first_keys(start))
+    ordered = sorted(listed, key=lambda keys: (listed[keys] > 1, len(keys)), reverse=True)
+    found: dict[str, None] = {}
+    spelled: set[str] = set()
+    for keys in ordered:
+        sure = listed[keys] > 1 or not found
+        found.update((key, None) for key in keys if sure or key.casefold() not in spelled)
+        spelled.update(key.casefold() for key in keys)
+    return tuple(found)
+
+
 def _picker(places: list[int]) -> Callable[[tuple[object, ...]], Row]:
     if len(places) > 1:
         return itemgetter(*places)
@@ -167,6 +186,8 @@ def parse_object(line: bytes) -> tuple[tuple[str, object], ...]:
     """Keys and values of the object on a line, nested objects as tuples, arrays as lists."""
     try:
         pairs = _DECODER.decode(line.decode())
+        if b"\\u" in line:
+            _check_keys(pairs)
     except UnicodeDecodeError:
         raise LineProblem(NO_TEXT) from None
     except json.JSONDecodeError as problem:
@@ -195,6 +216,20 @@ def _text(value: object, name: str) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise LineProblem(f"{name} holds a nested value; write text, a number or null")
+
+
+def _check_keys(value: object) -> None:
+    """As ``_check_pairs``, of the keys of an object and of what is nested in it."""
+    if isinstance(value, list):
+        for each in value:
+            _check_keys(each)
+    elif isinstance(value, tuple):
+        for key, nested in value:
+            try:
+                key.encode()
+            except UnicodeEncodeError:
+                raise LineProblem("a key holds half of a surrogate pair; mend the escape") from None
+            _check_keys(nested)
 
 
 def _check_pairs(row: Row, names: tuple[str, ...]) -> None:

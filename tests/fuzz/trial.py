@@ -143,7 +143,7 @@ def _may_be_refused(case: Case) -> bool:
     size or places tell that bytes are gone, are refused as a whole."""
     if case.container or case.head != case.made.head:
         return True
-    if case.form.file.endswith("jsonl") and case.parts[0].origin is None:
+    if case.form.file.endswith("jsonl") and not (case.parts and case.parts[0].origin is not None):
         return True  # the first lines stand for a head: they say which columns there are
     whole = sum(part.origin is not None for part in case.parts)
     if whole < FEW or whole < len(case.parts) * 0.8:

@@ -7,7 +7,6 @@ names with a prefix (manual, change tables).  A ``.dfm`` beside a data file desc
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -215,18 +214,8 @@ def _as_described(path: Path, described: Description, reading: SnapshotOptions) 
 
 
 def _keys_of(path: Path, reading: SnapshotOptions) -> tuple[str, ...]:
-    """The keys of the first objects of a file: those of the fullest, then what others add.
-
-    Keys that no second object has come last: they may be those of a damaged line."""
-    listed = Counter(json_frames.first_keys(_start(path, reading)))
-    ordered = sorted(listed, key=lambda keys: (listed[keys] > 1, len(keys)), reverse=True)
-    found: dict[str, None] = {}
-    spelled: set[str] = set()
-    for keys in ordered:
-        sure = listed[keys] > 1 or not found
-        found.update((key, None) for key in keys if sure or key.casefold() not in spelled)
-        spelled.update(key.casefold() for key in keys)
-    return tuple(found)
+    """The keys that are columns by the first objects of a file."""
+    return json_frames.column_keys(_start(path, reading))
 
 
 def _start(path: Path, reading: SnapshotOptions) -> bytes:

@@ -58,8 +58,7 @@ def columns_of(
     kind = snapshots.kind_of(path)
     if kind == "jsonl":
         start = snapshots.beginning(path, replace(reading, block_size=LOOKED_AT))
-        listed = sorted(json_frames.first_keys(start), key=len, reverse=True)
-        names = tuple(dict.fromkeys(key for keys in listed for key in keys))
+        names = json_frames.column_keys(start)
         return names or _known_columns(table, path, catalogue, options), reading
     if reading.header == "no":
         return _known_columns(table, path, catalogue, options), reading
