@@ -15,7 +15,9 @@ from sqlalchemy.exc import DBAPIError
 
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, LostError
+from publisher.database.failures import is_lost
 from publisher.database.spans import Span, copied
+from publisher.errors import UnreachableError
 
 
 class Bounds(NamedTuple):
@@ -67,10 +69,21 @@ def ends(
 
 
 def join_snapshot(connection: Connection, snapshot: str) -> None:
-    """Lets a connection see the moment that another one shares."""
+    """Lets a connection see the moment that another one shares.
+
+    Raises ``UnreachableError`` where it is shared no more: the server was restarted meanwhile.
+    """
     connection.execution_options(isolation_level="REPEATABLE READ")
     name = _words(connection, sql.Literal(snapshot))
-    connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT {name}")
+    try:
+        connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT {name}")
+    except DBAPIError as error:
+        if is_lost(error):
+            raise
+        raise UnreachableError(
+            "the moment that all tasks were to see is gone: the database was restarted, or ended the"
+            " session that shared it: try again"
+        ) from error
 
 
 def batches(
