@@ -97,7 +97,7 @@ _format = click.option(
     "--format",
     "format_",
     metavar="FORMAT",
-    help="Source format: event-log, change-table, linkexpress, triggerless.",
+    help="Source format: event-log, change-table, linkexpress, dispatch-queue, triggerless.",
 )
 _status = click.option(
     "--status", metavar="N|any", help="Records to read: new ones (N), or all (any)."

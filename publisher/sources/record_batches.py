@@ -67,21 +67,28 @@ def record_lanes(place: Place, numbers: Codes) -> Codes:
     return (record_lane(place.name, 0, 1 << 32) + numbers) % place.lanes
 
 
+def nameless(place: Place, numbers: Codes, **columns: object) -> pa.RecordBatch:
+    """Records that name no object, each at its number in the file unless ``columns`` say where."""
+    at_numbers = {
+        "source": place.source,
+        "lane": record_lanes(place, numbers),
+        "part": place.name,
+        "rank": numbers,
+        "high": numbers,
+        "low": 0,
+        "ordinal": 0,
+        "split": place.split,
+        "row": numbers,
+        "records": 1,
+    }
+    return batch(len(numbers), **at_numbers | columns)
+
+
 def broken(frame: Frame, place: Place) -> pa.RecordBatch:
     """The pieces of a frame that are no records, as rejects."""
-    numbers = np.array([item.row for item in frame.broken], np.int64)
-    return batch(
-        len(numbers),
-        source=place.source,
-        lane=record_lanes(place, numbers),
-        part=place.name,
-        rank=numbers,
-        high=numbers,
-        low=0,
-        ordinal=0,
-        split=place.split,
-        row=numbers,
-        records=1,
+    return nameless(
+        place,
+        np.array([item.row for item in frame.broken], np.int64),
         outcome=Outcome.REJECTED.value,
         reason=str(Reason.BROKEN_RECORD),
         detail=[item.reason for item in frame.broken],

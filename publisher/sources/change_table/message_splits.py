@@ -26,7 +26,7 @@ from publisher.sources.contract import Context
 from publisher.sources.event_log_names import Fault, Names
 from publisher.sources.frames import Broken, Frame
 from publisher.sources.json_frames import LineProblem, lines
-from publisher.sources.record_batches import Place, as_json, batch, broken, record_lanes, tally
+from publisher.sources.record_batches import Place, as_json, broken, nameless, tally
 from publisher.sources.snapshot_options import Columns as Wanted
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.snapshots import Split
@@ -169,19 +169,9 @@ class _Reader:
 
     def _rejected(self, found: list[Message], fault: Fault) -> pa.RecordBatch:
         """Messages whose objects cannot be told."""
-        numbers = np.array([message.number for message in found], np.int64)
-        return batch(
-            len(found),
-            source=self._place.source,
-            lane=record_lanes(self._place, numbers),
-            part=self._place.name,
-            rank=numbers,
-            high=numbers,
-            low=0,
-            ordinal=0,
-            split=self._place.split,
-            row=numbers,
-            records=1,
+        return nameless(
+            self._place,
+            np.array([message.number for message in found], np.int64),
             outcome=Outcome.REJECTED.value,
             reason=str(fault.reason),
             detail=fault.detail,

@@ -30,7 +30,7 @@ from publisher.sources.dispatch_queue.rows import Codes
 from publisher.sources.dispatch_queue.showing import raw_of
 from publisher.sources.dispatch_queue.times import event_times
 from publisher.sources.dispatch_queue.transactions import address_text
-from publisher.sources.record_batches import Place, batch, record_lanes, tally
+from publisher.sources.record_batches import Place, batch, nameless, record_lanes, tally
 
 NO_ROW = -1
 """In place of an address: of a piece that is no row, ``high`` is its number."""
@@ -243,37 +243,22 @@ class Meaning:
         """Rows that stand there again, with the same content."""
         made, places = self.operations, np.array(sorted(self.operations.again), np.int64)
         numbers, address = made.rows.numbers[places], made.rows.integers["SYSLOG_ADDR"][places]
-        return batch(
-            len(places),
-            source=self.place.source,
-            lane=record_lanes(self.place, numbers),
+        return nameless(
+            self.place,
+            numbers,
             part=pa.array(made.rows.nodes, pa.string()).take(pa.array(made.rows.node[places])),
-            rank=numbers,
             high=address,
             low=address,
-            ordinal=0,
-            split=self.place.split,
-            row=numbers,
-            records=1,
             outcome=Outcome.IGNORED.value,
             reason=str(Reason.DUPLICATE),
         )
 
     def _broken(self) -> pa.RecordBatch:
         pieces = self.operations.rows.broken
-        numbers = np.array([piece.row for piece in pieces], np.int64)
-        return batch(
-            len(numbers),
-            source=self.place.source,
-            lane=record_lanes(self.place, numbers),
-            part=self.place.name,
-            rank=numbers,
-            high=numbers,
+        return nameless(
+            self.place,
+            np.array([piece.row for piece in pieces], np.int64),
             low=NO_ROW,
-            ordinal=0,
-            split=self.place.split,
-            row=numbers,
-            records=1,
             outcome=Outcome.REJECTED.value,
             reason=str(Reason.BROKEN_RECORD),
             detail=[piece.reason for piece in pieces],
