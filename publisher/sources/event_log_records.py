@@ -25,6 +25,7 @@ from publisher.sources.record_batches import (
     batch,
     broken,
     lists,
+    nameless,
     record_lanes,
     tally,
 )
@@ -182,19 +183,12 @@ def _no_changes(rows: Rows, which: Codes, **columns: object) -> pa.RecordBatch:
     """Records of a frame that give no change, at their record_id, else at their place in the file."""
     place, numbers, has_id = rows.place, rows.frame.rows[which], rows.has_id[which]
     position = np.where(has_id, rows.ids[which], numbers)
-    return batch(
-        len(which),
-        source=place.source,
-        **({"lane": record_lanes(place, numbers)} | columns),
-        part=pa.array(np.where(has_id, "", place.name), pa.string()),
-        rank=position,
-        high=position,
-        low=0,
-        ordinal=0,
-        split=place.split,
-        row=numbers,
-        records=1,
-    )
+    where = {
+        "part": pa.array(np.where(has_id, "", place.name), pa.string()),
+        "rank": position,
+        "high": position,
+    }
+    return nameless(place, numbers, **where | columns)
 
 
 def _rejected(rows: Rows) -> pa.RecordBatch:

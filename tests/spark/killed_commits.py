@@ -21,6 +21,7 @@ from pathlib import Path
 from publisher import job, run
 from publisher.job_file import load
 from publisher.journal.manifest import DOCUMENT_STAGING, Manifest
+from publisher.opening import Order
 
 STEPS = frozenset({"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir"})
 
@@ -61,7 +62,7 @@ class Death:
         if not self.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def plan(self, order: run.Order, planned: Manifest, staged: Path) -> Manifest:
+    def plan(self, order: Order, planned: Manifest, staged: Path) -> Manifest:
         """What stands in for planning: the staged files, and their commit."""
         order.journal.begin(self.directory)
         self.waiting = True

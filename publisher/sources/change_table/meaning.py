@@ -35,7 +35,7 @@ from publisher.sources.change_table.seq import Flags, Integers, Ranking
 from publisher.sources.change_table.values import Columns
 from publisher.sources.columns import times
 from publisher.sources.event_log_names import Fault, Names
-from publisher.sources.record_batches import Place, as_json, batch, record_lanes
+from publisher.sources.record_batches import Place, as_json, batch, nameless
 
 Matrix = npt.NDArray[np.bool_]
 """By row and data column."""
@@ -125,17 +125,13 @@ class Meaning:
         faults = [rows.faults[row] for row in which.tolist()]
         placed, numbers = rows.placed[which], rows.numbers[which]
         high = np.where(placed, rows.high[which], numbers)
-        return batch(
-            len(which),
-            source=self._place.source,
-            lane=record_lanes(self._place, numbers),
+        return nameless(
+            self._place,
+            numbers,
             part=pa.array(np.where(placed, "", self._place.name), pa.string()),
             rank=np.where(placed, self._ranking.ranks(high, rows.low[which]), numbers),
             high=high,
             low=np.where(placed, rows.low[which], 0),
-            ordinal=0,
-            split=self._place.split,
-            row=numbers,
             records=1 if records is None else records[which].astype(np.int32),
             schema=self._columns.target.schema,
             table=self._columns.target.table,
