@@ -76,13 +76,18 @@ def frames(
     options: SnapshotOptions,
 ) -> Iterator[Frame]:
     """Frames of the blocks of a split whose first line has number ``first``."""
-    rest, line = b"", first
+    rest, line, given_up = b"", first, False
     skip = header.named and first == 1
     for block, final, tail in _ends(blocks):
-        data = rest + block
-        piece = find(data, header.width, options, final=final)
-        if not final and len(data) - piece.used > options.max_record:
-            piece = _give_up(data, piece)
+        begin = block.find(b"\n") + 1 if given_up else 0
+        if given_up and not begin:
+            continue
+        line += given_up
+        data, given_up = rest + block[begin:], False
+        piece = _limited(find(data, header.width, options, final=final), options.max_record)
+        if not final and len(data) - piece.used > options.max_record + 1:  # CR may be its last
+            piece = _give_up(data, piece, options.max_record)
+            given_up = not data.endswith(b"\n", 0, piece.used)
         if tail is not None:
             piece = _broken_off(data, piece, tail)
         if len(piece.starts):
@@ -102,12 +107,24 @@ def _ends(blocks: Iterator[bytes | Tail]) -> Iterator[tuple[bytes, bool, str | N
     yield b"", True, None
 
 
-def _give_up(data: bytes, piece: Piece) -> Piece:
-    """End the pending record, which is too long, at the last line end seen."""
+def _limited(piece: Piece, limit: int) -> Piece:
+    """The same with what is too long marked and cut to what may be shown of it."""
+    long = np.flatnonzero(piece.stops - piece.starts > limit)
+    if not len(long):
+        return piece
+    stops = piece.stops.copy()
+    stops[long] = piece.starts[long] + limit
+    return piece._replace(stops=stops, wrong=piece.wrong | dict.fromkeys(long.tolist(), TOO_LONG))
+
+
+def _give_up(data: bytes, piece: Piece, limit: int) -> Piece:
+    """End the pending record, which is too long, at the last line end seen; where there is none, what
+    follows up to the next one still belongs to it."""
     start = piece.used
     stop = data.rfind(b"\n", start) + 1 or len(data)
     wrong = piece.wrong | {len(piece.starts): TOO_LONG}
-    return Piece(np.append(piece.starts, start), np.append(piece.stops, stop), wrong, stop)
+    starts, stops = np.append(piece.starts, start), np.append(piece.stops, min(stop, start + limit))
+    return Piece(starts, stops, wrong, stop)
 
 
 def _broken_off(data: bytes, piece: Piece, reason: str) -> Piece:

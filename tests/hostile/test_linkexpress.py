@@ -274,3 +274,31 @@ def test_a_wrong_length_that_leads_to_a_record_swallows_none_where_items_are_dam
     records, framed = read(options, b"".join(parts), tmp_path)
     assert framed == len(parts)
     assert [each["outcome"] for each in records] == [5, None, None, None, None]
+
+
+def test_a_length_beyond_the_greatest_record_swallows_none_where_more_is_damaged(
+    tmp_path: Path,
+) -> None:
+    parts = [record(JNL, *each) for each in RECORDS]
+    size = sum(map(len, parts)) + 6
+    parts[0] = size.to_bytes(4, "big") + b"\xff" * len(parts[0]) + b"\xff" * 2
+    parts[2] = parts[2][:4] + b"\xff" * 6 + parts[2][10:]
+    records, framed = read(JNL, b"".join(parts), tmp_path)
+    assert framed == len(parts)
+    assert [each["outcome"] for each in records] == [5, None, 5, None, None]
+
+
+def test_a_header_that_leads_out_of_its_part_is_judged_by_the_file(tmp_path: Path) -> None:
+    options = little(JNL)
+    parts = [record(options, *each) for each in RECORDS]
+    parts[0] = b"\x80" + parts[0][1:]
+    parts[1] = parts[1][:-4]
+    data = b"".join(parts)
+    expected = [(each["high"], each["detail"]) for each in read(options, data, tmp_path)[0]]
+    assert "LEN says -" in str(expected[0][1])
+    assert "no record begins here" in str(expected[1][1])
+    for wanted in (2, 3, 50):
+        found = [
+            (each["high"], each["detail"]) for each in read(options, data, tmp_path, wanted)[0]
+        ]
+        assert found == expected

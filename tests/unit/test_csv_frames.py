@@ -245,6 +245,35 @@ def test_a_record_beyond_max_record_is_one_reject_and_reading_goes_on() -> None:
     assert found[-1] == (403, ("7", "8", "9"))
 
 
+@pytest.mark.parametrize("line_breaks", [True, False])
+@pytest.mark.parametrize(
+    "long", [b"x" * 400 + b",2,3", b'1,"' + b"x" * 400 + b'",3', b'1,"' + b"x" * 400]
+)
+def test_what_is_said_of_a_record_beyond_max_record_does_not_depend_on_blocks(
+    long: bytes, line_breaks: bool
+) -> None:
+    data = b"1,2,3\r\n" + long + b"\r\n7,8,9\r\n"
+    if line_breaks and long.count(b'"') % 2:
+        data += b"4,5,6\n" * 40  # its quote is open up to where the limit ends it
+    for block_size in (16, 64, 99, 333, 1 << 16):
+        used = options(block_size=block_size, max_record=200, line_breaks=line_breaks)
+        found = read(data, used)
+        (broken,) = (each for frame in found for each in frame.broken)
+        assert (broken.row, len(broken.raw)) == (2, 200)
+        assert "max_record" in broken.reason
+        every = records(found)
+        assert every[0] == (1, ("1", "2", "3"))
+        if data.endswith(b"9\r\n"):
+            assert every[2:] == [(3, ("7", "8", "9"))]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+def test_a_record_of_max_record_bytes_is_read(end: bytes) -> None:
+    for block_size in (16, 203, 204, 1 << 16):
+        used = options(block_size=block_size, max_record=204, line_breaks=False)
+        assert records(read(b"1,2," + b"x" * 200 + end, used)) == [(1, ("1", "2", "x" * 200))]
+
+
 def test_a_value_larger_than_the_block_is_read() -> None:
     big = "x" * 5000
     found = records(read(f'1,"{big}",3\n'.encode() * 3, options(block_size=64)))

@@ -74,7 +74,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Framer:
-    """Finds the records of one file, or of a part of it that ends at ``stop``."""
+    """Finds the records of one file, or of a part of it that ends at ``stop``.
+
+    The part ends where a record begins; what may be a record is judged by the whole file, so that a
+    part gives what the file gives."""
 
     data: Bytes
     form: Form
@@ -92,6 +95,11 @@ class Framer:
         limits = [(each.least, each.greatest, len(each.items)) for each in self.tables]
         object.__setattr__(self, "_words", words)
         object.__setattr__(self, "_limits", np.array(limits, np.int64).T)
+
+    @property
+    def end(self) -> int:
+        """Bytes of the file."""
+        return len(self.data)
 
     def blocks(self, start: int) -> Iterator[Block]:
         """The records from ``start`` on, every byte in exactly one."""
@@ -122,9 +130,9 @@ class Framer:
         """What the headers at offsets say; one that does not lie inside is not good."""
         places, marks = word_offsets(self.form.words), word_offsets(self.form.mark_words)
         mark_size = self.form.mark_size
-        inside = at + mark_size <= self.stop
+        inside = at + mark_size <= self.end
         safe = np.where(inside, at, 0)
-        if self.stop < mark_size:  # too little to look at
+        if self.end < mark_size:  # too little to look at
             nothing = np.zeros(len(at), np.int64)
             none = np.full(len(at), UNKNOWN, np.int64)
             return Heads(nothing, nothing, nothing, nothing, nothing, none, inside & False)
@@ -134,7 +142,7 @@ class Framer:
             if word in places:
                 found[word] = self._read(word, safe + places[word])
         is_mark = (found["count"] == 1) if COMMIT in self.form.codes else inside & False
-        whole = inside & (is_mark | (at + self.form.size <= self.stop))
+        whole = inside & (is_mark | (at + self.form.size <= self.end))
         safe = np.where(whole, at, 0)
         for word in ("xid", "flag", "operation"):
             if word in places:
@@ -145,7 +153,7 @@ class Framer:
     def _read(self, word: str, at: Offsets) -> Numbers:
         kind = self._words[word]
         # a header that is cut is not good, whatever is found in its place
-        at = np.minimum(at, len(self.data) - kind.itemsize)
+        at = np.minimum(at, self.end - kind.itemsize)
         return numbers_at(self.data, at, kind).astype(np.int64)
 
     def _judged(self, at: Offsets, found: dict[str, Numbers], is_mark: Mask, whole: Mask) -> Heads:
@@ -172,7 +180,7 @@ class Framer:
         good = legal & np.where(is_mark, mark, np.where(no_rows, empty, data))
         table = np.where(is_mark, MARK, np.where(no_rows & empty, NO_ROWS, table))
         if self.form.has_length:
-            good &= at + length <= self.stop
+            good &= at + length <= self.end
         return Heads(length, count, found["xid"], found["flag"], code, table, good)
 
     def _chain(self, at: int, most: int) -> tuple[Offsets, Numbers, Heads]:
@@ -191,13 +199,13 @@ class Framer:
             offsets = at + np.arange(many, dtype=np.int64) * one
             return offsets, np.full(many, one, np.int64)
         read = struct.Struct(f"{self._words['length'].byteorder}i").unpack_from
-        least, end = self.form.mark_size, min(self.stop, at + BYTES)
-        data, last = memoryview(self.data.data), self.stop - least
+        least, stop = self.form.mark_size, min(self.stop, at + BYTES)
+        data, last = memoryview(self.data.data), self.end - least
         found: list[int] = []
         after = at
-        while after <= last and after < end and len(found) < most:
+        while after <= last and after < stop and len(found) < most:
             (length,) = read(data, after)
-            if length < least or after + length > self.stop:
+            if length < least or after + length > self.end:
                 break
             found.append(length)
             after += length
@@ -222,7 +230,7 @@ class Framer:
                 used[chosen] = table.fixed
                 continue
             at = offsets[chosen]
-            cells = table.cells(self.data, at, np.full(len(at), self.stop, np.int64))
+            cells = table.cells(self.data, at, np.full(len(at), self.end, np.int64))
             used[chosen] = np.where(cells.fault < 0, cells.ends - at, -1)
         return used
 
@@ -236,17 +244,22 @@ class Framer:
         if used and used != length and self._may_follow(at + used):
             why = f"LEN says {length} bytes, the record has {used}; the file is damaged, extract again"
             return self._broken(here, used, heads, why)
-        fits = self.form.mark_size <= length <= self.stop - at
+        fits = self.form.mark_size <= length <= self.end - at
         if fits and used == length:
             return Block(here, heads.length, heads)
         size = self._next_record(at + 1) - at
+        fits = fits and (length <= size or length <= self._greatest(int(heads.table[0])))
         if fits and self._may_follow(at + length) and not self._leads(at + size, at + length):
             return Block(here, heads.length, heads)
         seen = f" (LEN would be {length})" if size >= self.form.mark_size else ""
         why = f"no record begins here nor in the {size} bytes from here{seen}"
-        if at + size == len(self.data) and length > size:
+        if at + size == self.end and length > size:
             why = f"LEN says {length} bytes, {size} are left; the file was cut or damaged"
         return self._broken(here, size, heads, f"{why}, extract again")
+
+    def _greatest(self, table: int) -> int:
+        """Bytes that a record may have; one of a table that the settings do not name, any."""
+        return self.tables[table].greatest if table >= 0 else self.end
 
     def _by_items(self, here: Offsets, heads: Heads) -> int:
         """Bytes of the record by its items, whatever its length word says; 0 where they do not fit."""
@@ -254,17 +267,17 @@ class Framer:
         if number < 0:
             return self.form.mark_size if number == MARK else 0
         table = self.tables[number]
-        if int(here[0]) + table.least > self.stop:
+        if int(here[0]) + table.least > self.end:
             return 0
         if table.fixed is not None:
             return table.fixed
-        cells = table.cells(self.data, here, np.array([self.stop], np.int64))
+        cells = table.cells(self.data, here, np.array([self.end], np.int64))
         return int(cells.ends[0] - here[0]) if cells.fault[0] < 0 else 0
 
     def _may_follow(self, at: int) -> bool:
         """Whether a record may end here."""
-        if at >= self.stop:
-            return at == self.stop
+        if at >= self.end:
+            return at == self.end
         return bool(self.heads(np.array([at], np.int64)).good[0])
 
     def _leads(self, at: int, stop: int) -> bool:
@@ -286,8 +299,8 @@ class Framer:
     def _next_record(self, start: int) -> int:
         """Offset of the next whole record from ``start`` on, the end where there is none."""
         first, window = start, _FIRST_WINDOW
-        while first < self.stop:
-            at = np.arange(first, min(first + window, self.stop), dtype=np.int64)
+        while first < self.end:
+            at = np.arange(first, min(first + window, self.end), dtype=np.int64)
             first, window = first + window, min(window * 4, _WINDOW)
             heads = self.heads(at)
             candidates = np.flatnonzero(heads.good)
@@ -296,7 +309,7 @@ class Framer:
                 length = int(heads.length[place])
                 if size == length or self._may_follow(int(at[place]) + length):
                     return int(at[place])
-        return self.stop
+        return self.end
 
 
 def _first(heads: Heads, count: int) -> Heads:
