@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -176,35 +177,29 @@ class _Sender:
             try:
                 produce(topic, value, key, headers=headers)
             except BufferError:
-                self._produce_when_possible(producer, topic, (key, value, headers))
+                self._when_possible(producer, partial(produce, topic, value, key, headers=headers))
         producer.poll(0)
         self._sent += len(batch.records)
 
-    def _produce_when_possible(self, producer: Producer, topic: str, record: Any) -> None:
+    def _when_possible(self, producer: Producer, produce: Callable[[], None]) -> None:
+        """``produce`` where the queue has room, after what is in it was sent where it has none."""
         deadline = time.monotonic() + self._work.options.timeout
-        key, value, headers = record
         while True:
-            producer.poll(0.05)
             try:
-                producer.produce(topic, value, key, headers=headers)
+                return produce()
             except BufferError:
                 if self._failed:
                     raise KafkaException(self._failed[0]) from None
                 if time.monotonic() > deadline:
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
-            else:
-                return
+            producer.poll(0.05)
 
     def _token(self, producer: Producer, sent: int) -> None:
-        work = self._work
-        token = Token(work.run, work.plan, sent)
-        place = work.place
-        producer.produce(
-            place.topic,
-            token.to_bytes(),
-            place.key(work.lane),
-            partition=place.partition(work.lane),
-        )
+        work, place = self._work, self._work.place
+        token, key = Token(work.run, work.plan, sent).to_bytes(), place.key(work.lane)
+        partition = place.partition(work.lane)
+        produce = partial(producer.produce, place.topic, token, key, partition=partition)
+        self._when_possible(producer, produce)
 
     def _doing(self) -> str:
         return f"sending lane {self._work.lane} of run {self._work.run}"

@@ -97,6 +97,20 @@ def test_every_document_comes_once_in_the_order_of_its_key(
     assert len(kafka.read(topic)) == 5_000
 
 
+@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
+def test_a_producer_whose_queue_is_full_is_waited_for(
+    kafka: Topics, tmp_path: Path, mode: str
+) -> None:
+    made = documents(1_000)
+    journal, manifest = committed(tmp_path / "journal", [made])
+    topic = kafka.make()
+    small = {"queue.buffering.max.messages": "50"}
+    sink = dispatcher(kafka, topic, 1, mode=mode, transaction_size=200, kafka=small)
+    (told,) = sent(sink, journal, manifest)
+    assert (told.documents, told.transactions, told.retries) == (1_000, 5, 0)
+    assert by_key(kafka.read(topic)) == expected(made)
+
+
 def test_a_record_has_key_and_headers(kafka: Topics, tmp_path: Path) -> None:
     made = [
         Made(7, "<nds>ä</nds>", key="idu=ü,table=usr", operation="add modify", records="7,8,9"),
