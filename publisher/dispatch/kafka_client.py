@@ -209,7 +209,10 @@ class KafkaClients:
         if advice is not None:
             return FatalError(f"{self.name}: {doing}: {text}: {advice}")
         if error.code() < 0 or error.retriable():
-            said = f" ({self.options.scrubbed(heard.str())})" if heard not in (None, error) else ""
+            said = ""
+            # by code: comparing a KafkaError with anything but another one raises
+            if heard is not None and heard.code() != error.code():
+                said = f" ({self.options.scrubbed(heard.str())})"
             return UnreachableError(f"{self.name}: {doing}: {text}{said}: try again later")
         return FatalError(f"{self.name}: {doing}: {text}: mend it, then start again")
 

@@ -1,0 +1,47 @@
+"""What librdkafka's errors become; its own clients, and no broker."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from publisher.dispatch.kafka_client import KafkaClients
+from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.errors import FatalError, PublisherError, UnreachableError
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address of this machine at which nobody answers."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
+
+
+def said(clients: KafkaClients, code: int) -> PublisherError:
+    with pytest.raises(PublisherError) as raised, clients.errors("sending"):
+        raise KafkaException(KafkaError(code))
+    return raised.value
+
+
+def test_the_error_says_what_the_client_has_heard_beside_it(nobody: str) -> None:
+    clients = KafkaClients(KafkaOptions(bootstrap=nobody))
+    producer = clients.producer({})
+    assert "Connect to" not in str(said(clients, KafkaError._TIMED_OUT))
+    deadline = time.monotonic() + 20
+    while "Connect to" not in str(said(clients, KafkaError._TIMED_OUT)):
+        assert time.monotonic() < deadline
+        producer.poll(0.1)
+    timed_out = said(clients, KafkaError._TIMED_OUT)
+    assert isinstance(timed_out, UnreachableError)
+    assert timed_out.message.startswith(f"Kafka at {nobody}: sending: Local: Timed out (")
+    assert timed_out.message.endswith("): try again later")
+    same = said(clients, KafkaError._TRANSPORT)
+    assert "Connect to" not in same.message
+    assert same.message.endswith("transport failure: try again later")
+    assert isinstance(said(clients, KafkaError.INVALID_TXN_STATE), FatalError)
+    producer.purge()
