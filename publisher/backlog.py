@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from publisher.clock import microseconds
 from publisher.comparing import due
 from publisher.journal.files import PublishedFiles
 from publisher.settings import Settings, SourceSettings
@@ -39,7 +39,7 @@ def due_sources(
         if source.table is not None:
             yield source
         elif source.compared is not None:
-            clock = time.time_ns() // 1000
+            clock = microseconds()
             yield due(source, state_of(source.name), settings.table_queue, clock)
         else:
             yield replace(source, snapshots=tuple(new_files(source, published())))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from publisher.database import Database, DatabaseOptions
 from publisher.errors import FatalError, PublisherError
 from publisher.settings import Settings, SourceSettings
 from publisher.spark.options import conf_of, is_local
-from publisher.tasks import Resources, Rules
+from publisher.tasks import Resources
 from publisher.xds.document import Envelope
 
 
@@ -73,16 +73,8 @@ def _source(settings: Settings, source: SourceSettings) -> str:
 
 
 def _compared(settings: Settings, source: SourceSettings) -> str:
-    resources = Resources(_rules(settings))
-    try:
+    with Resources(settings.rules) as resources:
         return examined(source, resources.catalogue)
-    finally:
-        resources.close()
-
-
-def _rules(settings: Settings, *, with_tables: bool = True) -> Rules:
-    tables = settings.tables if with_tables else ()
-    return Rules(settings.documents, settings.envelope, settings.values, tables, settings.database)
 
 
 def _database(options: DatabaseOptions) -> str:
@@ -93,9 +85,8 @@ def _database(options: DatabaseOptions) -> str:
 
 def _tables(settings: Settings) -> str:
     """The tables of the job file exist, with the columns that it names."""
-    resources = Resources(_rules(settings, with_tables=False))
-    try:
-        missing = []
+    missing = []
+    with Resources(replace(settings.rules, tables=())) as resources:
         for table in settings.tables:
             found = resources.catalogue.table(table.schema, table.name)
             if found is None:
@@ -104,11 +95,9 @@ def _tables(settings: Settings) -> str:
             named = {*table.columns, *table.key, *table.padded}
             unknown = sorted(name for name in named if found.column(name) is None)
             missing += [f"table {table.name} has no column {name}" for name in unknown]
-        if missing:
-            raise FatalError(f"{'; '.join(missing)}: mend [tables] of the job file")
-        return f"{len(settings.tables)} of the job file are there"
-    finally:
-        resources.close()
+    if missing:
+        raise FatalError(f"{'; '.join(missing)}: mend [tables] of the job file")
+    return f"{len(settings.tables)} of the job file are there"
 
 
 def _writable(path: Path) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from publisher.catalogue import Catalogue
 from publisher.database import Database
 from publisher.settings import SourceSettings
-from publisher.sources import snapshots
 from publisher.sources.event_log_names import split_name
 from publisher.sources.table_queue import Hints, TableQueueOptions, hints_of
 from publisher.sources.table_queue.reading import sample_files
-from publisher.sources.triggerless.inputs import by_table
+from publisher.sources.triggerless.inputs import files_by_table
 from publisher.sources.triggerless.live import live_shapes
 from publisher.sources.triggerless.options import Options
 from publisher.sources.triggerless.planning import Given, file_inputs
@@ -41,17 +40,22 @@ def due(
     if not source.snapshots:
         tables = tuple(name for name in options.tables if wanted(name))
         return replace(source, options=replace(options, tables=tables), hinted=until)
-    paths = [path.absolute() for path in snapshots.files(source.snapshots, may_be_none=True)]
     chosen: dict[str, list[Path]] = {}
-    for name, files in by_table(paths, options).items():
+    for name, files in files_by_table(source.snapshots, options, may_be_none=True).items():
         known = state.tables.get(name)
         if files and wanted(name) and (known is None or known["input"] != identity_of(files)):
             chosen[name] = files
+    return replace(narrowed(source, chosen), hinted=until)
+
+
+def narrowed(source: SourceSettings, chosen: Mapping[str, Sequence[Path]]) -> SourceSettings:
+    """The same source of files with some of its tables, and the files of these."""
+    options = source.compared
+    assert options is not None
     return replace(
         source,
         snapshots=tuple(path for files in chosen.values() for path in files),
         options=replace(options, tables=tuple(chosen) if options.tables else ()),
-        hinted=until,
     )
 
 
@@ -61,8 +65,7 @@ def tables_of(source: SourceSettings) -> list[str]:
     assert options is not None
     if not source.snapshots:
         return list(options.tables)
-    paths = [path.absolute() for path in snapshots.files(source.snapshots)]
-    return [name for name, files in by_table(paths, options).items() if files]
+    return [name for name, files in files_by_table(source.snapshots, options).items() if files]
 
 
 def examined(source: SourceSettings, catalogue: Catalogue) -> str:
@@ -76,7 +79,9 @@ def examined(source: SourceSettings, catalogue: Catalogue) -> str:
     if options.hints is not None:
         sample_files(options.samples, may_be_none=True)
     if source.snapshots:
-        paths = [path.absolute() for path in snapshots.files(source.snapshots)]
+        paths = [
+            path for files in files_by_table(source.snapshots, options).values() for path in files
+        ]
         given = Given(catalogue, Path(), wanted=1)
         tables = file_inputs(paths, options, source.reading, given)
         size = sum(path.stat().st_size for path in paths)

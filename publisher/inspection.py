@@ -11,7 +11,7 @@ from publisher.change import TALLY, Outcome, Position
 from publisher.settings import Settings
 from publisher.sources.contract import Context
 from publisher.surveys import surveyed_source
-from publisher.tasks import Resources, Rules
+from publisher.tasks import Resources
 
 
 def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
@@ -23,11 +23,7 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
     """
     source = settings.for_replay().sources[0]
     reader = source.reader
-    rules = Rules(
-        settings.documents, settings.envelope, settings.values, settings.tables, settings.database
-    )
-    resources = Resources(rules)
-    try:
+    with Resources(settings.rules) as resources:
         context = Context(source=0, lanes=settings.run.lanes, catalogue=resources.catalogue)
         splits = reader.splits(snapshots, 1)
         reader = surveyed_source(reader, splits, context)
@@ -37,8 +33,6 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
                     if record["outcome"] != TALLY:
                         shown = {"file": split.path} | _shown(record, reader.position_text)
                         yield json.dumps(shown, ensure_ascii=False)
-    finally:
-        resources.close()
 
 
 def _shown(record: dict[str, Any], position_text: Any) -> dict[str, Any]:

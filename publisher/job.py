@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from publisher.backlog import due_sources
+from publisher.clock import microseconds
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka_topics import SCHEME, KafkaTarget
@@ -23,7 +24,7 @@ from publisher.journal.manifest import Journal
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import DOCUMENTS, JOURNAL, Journals, first_documents, found_journal
 from publisher.opening import Order
-from publisher.run import microseconds, planned_and_sent, sent, told
+from publisher.run import planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.identity import digest_of_files
 from publisher.spark.engine import Engine, Progress
@@ -108,7 +109,7 @@ def rehearse(
     Files that were published are not read again.  The report has the first documents in ``samples``.
     """
     settings = settings.for_publish()
-    journals = Journals((settings.journal / settings.name).absolute(), settings.name)
+    journals = Journals(settings.journals, settings.name)
     sources = tuple(due_sources(settings, journals.published_files, journals.state_of))
     if not any(source.reads for source in sources):
         return replace(nothing_read(settings.name), notes=(REHEARSAL_NOTE,))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 
+from publisher.comparing import narrowed
 from publisher.errors import UsageError
 from publisher.journal.report import RunReport
 from publisher.publishing import Publishing, notes_of, with_notes
 from publisher.settings import Settings, SourceSettings
-from publisher.sources import snapshots
-from publisher.sources.triggerless.inputs import by_table
+from publisher.sources.triggerless.inputs import files_by_table
 from publisher.sources.triggerless.planning import Migration
 from publisher.spark.engine import Engine, Progress
 
@@ -78,12 +77,5 @@ def _narrowed(source: SourceSettings, migration: Migration) -> SourceSettings:
         return replace(
             source, options=replace(options, tables=tuple(filter(asked, options.tables)))
         )
-    found: dict[str, list[Path]] = by_table(
-        [path.absolute() for path in snapshots.files(source.snapshots)], options
-    )
-    chosen = {table: files for table, files in found.items() if asked(table) and files}
-    return replace(
-        source,
-        snapshots=tuple(path for files in chosen.values() for path in files),
-        options=replace(options, tables=tuple(chosen) if options.tables else ()),
-    )
+    found = files_by_table(source.snapshots, options)
+    return narrowed(source, {t: files for t, files in found.items() if asked(t) and files})

@@ -16,7 +16,7 @@ from publisher.sources.triggerless.planning import Given, Migration
 from publisher.sources.triggerless.source import Triggerless
 from publisher.spark.engine import Engine
 from publisher.surveys import surveyed
-from publisher.tasks import AnySource, AnySplit, Resources, Rules, SourceWork, Work
+from publisher.tasks import AnySource, AnySplit, Resources, SourceWork, Work
 from publisher.xds.values import text_of
 
 SPLITS = 8
@@ -87,7 +87,7 @@ def _work(order: Order, engine: Engine, stack: ExitStack) -> Work:
             )
             for source, reader, splits in _opened(order, engine, stack)
         ),
-        rules=_rules(settings),
+        rules=settings.rules,
         lanes=settings.run.lanes,
         clock=order.clock,
     )
@@ -115,8 +115,7 @@ def _compared(
     """What a comparison finds, which the engine does now."""
     if not source.reads:
         return ()
-    resources = Resources(_rules(order.settings))
-    try:
+    with Resources(order.settings.rules) as resources:
         given = Given(
             catalogue=resources.catalogue,
             target=order.journal.new_state(source.name),
@@ -131,18 +130,6 @@ def _compared(
         return reader.prepared(
             source.snapshots, given, engine.compare, database=source.database, text_of=text_of
         )
-    finally:
-        resources.close()
-
-
-def _rules(settings: Settings) -> Rules:
-    return Rules(
-        documents=settings.documents,
-        envelope=settings.envelope,
-        values=settings.values,
-        tables=settings.tables,
-        database=settings.database,
-    )
 
 
 def _splits_of(order: Order, source: SourceSettings, reader: Source) -> tuple[Split, ...]:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 from publisher.acknowledge.letters import Passed, refused_of
 from publisher.acknowledge.rows import acknowledge
 from publisher.backlog import due_sources
+from publisher.clock import microseconds
 from publisher.comparing import comparison_notes
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
@@ -27,7 +28,7 @@ from publisher.journal.runs import DOCUMENTS, RUNS, Journals
 from publisher.observing.contract import Observer
 from publisher.opening import SPLITS, Order
 from publisher.polled import Polled
-from publisher.run import microseconds, planned_and_sent, sent, told
+from publisher.run import planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.live import WITH_STATUS, TableBacklog
 from publisher.sources.registry import COMPARED
@@ -64,7 +65,7 @@ class Publishing:
         self._settings = settings.for_publish()
         self._engine = engine
         self._progress = progress
-        self._journals = Journals((settings.journal / settings.name).absolute(), settings.name)
+        self._journals = Journals(settings.journals, settings.name)
         self._epoch: Epoch = next_epoch(self._journals.root)
         self._lanes = self._journals.lanes(settings.run.lanes)
         self._stack = ExitStack()

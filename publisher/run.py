@@ -77,12 +77,6 @@ def _planned(
     )
 
 
-def microseconds(moment: datetime | None) -> int:
-    """A moment, or now, in microseconds since 1970-01-01 UTC."""
-    moment = moment or datetime.now(UTC)
-    return int(moment.timestamp()) * 1_000_000 + moment.microsecond
-
-
 def plan(
     order: Order, engine: Engine, seconds: dict[str, float], progress: Progress | None
 ) -> Manifest:

@@ -33,6 +33,7 @@ from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.spark.options import SparkOptions
+from publisher.tasks import Rules
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 
@@ -175,7 +176,7 @@ class Settings:
     kafka: KafkaOptions
     """How documents go to Kafka, wherever they do."""
     journal: Path
-    """Directory of the journals of ``publish``."""
+    """Directory of the journals of all jobs."""
     retention: JournalOptions
     """How long they are kept."""
     acknowledge: AcknowledgeOptions
@@ -186,6 +187,16 @@ class Settings:
     activity: ActivityOptions
     run: RunOptions
     spark: SparkOptions
+
+    @property
+    def journals(self) -> Path:
+        """Where the runs of ``publish`` keep theirs."""
+        return (self.journal / self.name).absolute()
+
+    @property
+    def rules(self) -> Rules:
+        """What tasks make of changes."""
+        return Rules(self.documents, self.envelope, self.values, self.tables, self.database)
 
     def allowed_rejects(self, default: int | None) -> int | None:
         """Records that may be rejected, ``None`` for any number; ``default`` where not set."""

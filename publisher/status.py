@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from publisher.backlog import new_files
+from publisher.clock import microseconds
 from publisher.comparing import due, tables_of
 from publisher.dispatch.refusals import joined, records
 from publisher.errors import PublisherError
@@ -161,7 +161,7 @@ def status(settings: Settings) -> JobStatus:
         FatalError: A journal is damaged.
     """
     settings = settings.for_publish()
-    journals = Journals((settings.journal / settings.name).absolute(), settings.name)
+    journals = Journals(settings.journals, settings.name)
     planned = list(journals.planned())
     tries = _Tries()
     logs = [
@@ -221,7 +221,7 @@ def _tables(
 
     def asked() -> FilesStatus:
         known = len(State.read(folder).tables) if folder is not None else 0
-        clock = time.time_ns() // 1000
+        clock = microseconds()
         next_ = due(source, folder, settings.table_queue, clock)
         return replace(empty, published=known, new=len(tables_of(next_)))
 

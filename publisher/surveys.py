@@ -45,8 +45,7 @@ def surveyed(work: Work, survey: Callable[[Work, Sequence[int]], Iterable[Facts]
 def survey_splits(work: Work, numbers: Iterable[int]) -> Iterator[Facts]:
     """The facts of some splits, one after the other."""
     splits = work.splits()
-    resources = Resources(work.rules)
-    try:
+    with Resources(work.rules) as resources:
         for number in numbers:
             source, split = splits[number]
             reader = work.sources[source].source
@@ -54,8 +53,6 @@ def survey_splits(work: Work, numbers: Iterable[int]) -> Iterator[Facts]:
             assert isinstance(split, Split)
             context = Context(source=source, lanes=work.lanes, catalogue=resources.catalogue)
             yield number, reader.survey(split, context)
-    finally:
-        resources.close()
 
 
 def surveyed_source(source: Source, splits: Iterable[Split], context: Context) -> Source:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -84,7 +84,8 @@ class Work:
 
 
 class Resources:
-    """What a process needs beside the work itself, made on first use."""
+    """What a process needs beside the work itself, made on first use; a context manager, at whose end
+    the connections are closed."""
 
     def __init__(self, rules: Rules) -> None:
         job = JobCatalogue(rules.tables)
@@ -95,8 +96,10 @@ class Resources:
             self.catalogue = LayeredCatalogue(job, catalogue_of(self._database))
             self.lookup = DatabaseLookup(self._database, text_of)
 
-    def close(self) -> None:
-        """Closes the connections."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self._database is not None:
             self._database.close()
 
@@ -104,13 +107,10 @@ class Resources:
 def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     """The records of split ``number``, as batches of ``RECORD_SCHEMA``."""
     source, split = work.splits()[number]
-    resources = Resources(work.rules)
     collect_rarely()
-    try:
+    with Resources(work.rules) as resources:
         context = Context(source=source, lanes=work.lanes, catalogue=resources.catalogue)
         yield from _read(work.sources[source].source, split, number, context)
-    finally:
-        resources.close()
 
 
 def _read(
@@ -131,9 +131,8 @@ def plan_lane(
     attempt: str,
 ) -> LaneResult:
     """Plans one lane from its records in order, and stages its files."""
-    resources = Resources(work.rules)
     collect_rarely()
-    try:
+    with Resources(work.rules) as resources:
         texts = [source.source.position_text for source in work.sources]
         files = LaneFiles(lane, staging, documents, attempt, texts)
         try:
@@ -144,8 +143,6 @@ def plan_lane(
         except BaseException:
             files.abandon()
             raise
-    finally:
-        resources.close()
 
 
 class _LanePlan:

@@ -58,7 +58,7 @@ def _watched(
 ) -> AbstractContextManager[Observer]:
     from publisher.observing.together import watched
 
-    journals = (settings.journal / settings.name).absolute()
+    journals = settings.journals
     return watched(
         sys.stderr,
         settings.name,

@@ -110,7 +110,7 @@ def _runs(settings: Settings, source: SourceSettings) -> Iterator[Run]:
     from publisher.dispatch.refusals import records
     from publisher.journal.runs import Journals
 
-    for journal, manifest in Journals(settings.journal / settings.name, settings.name).planned():
+    for journal, manifest in Journals(settings.journals, settings.name).planned():
         refusals = [entry for record in records(journal.root) for entry in record.refusals]
         for number, entry in enumerate(manifest.sources):
             if (entry.name, entry.table) == (source.name, source.table):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,14 @@ LOOKED_AT = 1 << 20
 """Bytes of a JSON file in which keys are looked for."""
 _PART = "part-"
 """What the names of files begin with that are parts of a table, as Spark writes them."""
+
+
+def files_by_table(
+    named: Sequence[str | os.PathLike[str]], options: Options, *, may_be_none: bool = False
+) -> dict[str, list[Path]]:
+    """The files of each table that paths name, see ``snapshots.files`` and ``by_table``."""
+    found = snapshots.files(named, may_be_none=may_be_none)
+    return by_table([path.absolute() for path in found], options)
 
 
 def by_table(paths: Sequence[Path], options: Options) -> dict[str, list[Path]]:

@@ -104,10 +104,7 @@ def file_inputs(
     paths: Sequence[Path], options: Options, reading: SnapshotOptions, given: Given
 ) -> list[Input]:
     """The tables that files hold.  Raises ``FatalError`` where a file does not fit."""
-    earlier = (
-        [path.absolute() for path in snapshots.files(options.before)] if options.before else []
-    )
-    before = inputs.by_table(earlier, options)
+    before = inputs.files_by_table(options.before, options) if options.before else {}
     found = []
     for name, files in inputs.by_table(paths, options).items():
         if not files:

@@ -1,0 +1,11 @@
+"""The time that a run takes for now."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def microseconds(moment: datetime | None = None) -> int:
+    """A moment, or now, in microseconds since 1970-01-01 UTC."""
+    moment = moment or datetime.now(UTC)
+    return int(moment.timestamp()) * 1_000_000 + moment.microsecond
