@@ -51,8 +51,10 @@ def frames(
     with _opened(path) as file:
         places = _places(file, path, columns, options)
         names = [file.schema_arrow.names[i] for i in places]
-        for group in groups:
-            rows = _batch_rows(file.metadata.row_group(group))
+        metadata = file.metadata
+    for group in groups:
+        rows = _batch_rows(metadata.row_group(group))
+        with _opened(path, metadata) as file:  # no more of it stays in memory than one group
             for batch in file.iter_batches(rows, [group], names, use_threads=False):
                 for piece in _pieces(_sound(batch.select(names), columns)):
                     numbers = np.arange(first, first + piece.num_rows, dtype=np.int64)
@@ -78,11 +80,18 @@ def column_names(path: str) -> list[str]:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[pq.ParquetFile]:
-    """A Parquet file; what is wrong with it becomes ``FatalError``, here and while it is read."""
+def _opened(path: str, known: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:
+    """A Parquet file; what is wrong with it becomes ``FatalError``, here and while it is read.
+
+    Mapped: a reader of streams makes room for whatever size a damaged page claims, up to 2 GiB.
+    """
     try:
         with pq.ParquetFile(
-            path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
+            path,
+            metadata=known,
+            memory_map=True,
+            pre_buffer=False,
+            page_checksum_verification=True,
         ) as file:
             yield file
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as problem:

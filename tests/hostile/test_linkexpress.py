@@ -11,6 +11,7 @@ import pytest
 
 from publisher.errors import FatalError
 from publisher.sources.linkexpress import Options
+from publisher.sources.linkexpress.options import ByteOrder
 from tests.unit.linkexpress_files import (
     GROUP,
     JNL,
@@ -302,3 +303,15 @@ def test_a_header_that_leads_out_of_its_part_is_judged_by_the_file(tmp_path: Pat
             (each["high"], each["detail"]) for each in read(options, data, tmp_path, wanted)[0]
         ]
         assert found == expected
+
+
+@pytest.mark.parametrize("order", ["big", "little"])
+def test_a_file_whose_first_mebibyte_is_damaged_is_known_by_what_follows(
+    order: ByteOrder, tmp_path: Path
+) -> None:
+    written = replace(little(JNL), byte_order=order)
+    parts = [record(written, *each) for each in RECORDS]
+    data = parts[0][:12] + b"x" * (1 << 20) + b"".join(parts)
+    records, framed = read(replace(written, byte_order="auto"), data, tmp_path)
+    assert framed == len(parts) + 1
+    assert [each["outcome"] for each in records] == [5, None, None, None, None, None]

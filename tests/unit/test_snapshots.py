@@ -167,6 +167,21 @@ def test_a_damaged_parquet_page_is_refused_when_it_is_read(tmp_path: Path) -> No
         list(snapshots.frames(split, OPTIONS, AB))
 
 
+def test_a_parquet_page_that_claims_two_gibibytes_takes_none(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    text = pa.table({"a": ["x" * 100] * 50, "b": ["y"] * 50})
+    pq.write_table(text, path, compression="none", use_dictionary=False)
+    data = path.read_bytes()
+    sizes = data[7 : data.index(b"\x15", 8)]
+    assert data[4:7] + sizes + b"\x15" + sizes == data[4 : 8 + 2 * len(sizes)]  # its header
+    huge = b"\x15" + b"\xfe\xff\xff\xff\x0f"  # i32 of the compact protocol: 2**31 - 1
+    path.write_bytes(data[:6] + huge + huge + data[8 + 2 * len(sizes) :])
+    taken = pa.total_allocated_bytes()
+    with pytest.raises(FatalError, match="export it again"):
+        read(path)
+    assert pa.default_memory_pool().max_memory() - taken < 1 << 30
+
+
 def test_parquet_is_cut_by_row_groups_and_counts_rows_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(

@@ -6,10 +6,10 @@ of one length must be a multiple of it, and the headers of its first records mus
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -24,11 +24,12 @@ from publisher.sources.linkexpress.types import Item
 
 SAMPLE = 1000
 """Records that are looked at."""
-_SAMPLE_BYTES = 1 << 20
+_SAMPLE_BYTES, _SAMPLES = 1 << 20, 8
 _BLOCKS = 10
 NO_ROWS_FILE = b"\xff\xff"
 """A full extract of zero rows where records have no LEN: all of the file (reference, section 2) [D]."""
 
+_R = TypeVar("_R")
 State = Literal["whole", "held", "tail", "no-rows"]
 _ORDERS: tuple[ByteOrder, ...] = ("big", "little")
 
@@ -87,7 +88,7 @@ def recognised(options: Options, data: Bytes, path: str) -> FileForm:
 def _order_of_lengths(options: Options, data: Bytes, path: str) -> ByteOrder:
     """The order in which headers and lengths make sense."""
     orders = _orders(options)
-    found = {order: _fitting(options, data, FileForm(order)) for order in orders}
+    found = _counted(data, orders, lambda part, order: _fitting(options, part, FileForm(order)))
     best = max(orders, key=lambda order: found[order])
     if not found[best]:
         raise FatalError(
@@ -127,9 +128,22 @@ def _orders(options: Options) -> tuple[ByteOrder, ...]:
     return _ORDERS if options.byte_order == "auto" else (options.byte_order,)
 
 
-def _fitting(options: Options, data: Bytes, known: FileForm) -> int:
-    """Good records among the first of a file whose records have lengths."""
-    sample = data[:_SAMPLE_BYTES]
+def _counted(
+    data: Bytes, readings: Sequence[_R], count: Callable[[Bytes, _R], int]
+) -> dict[_R, int]:
+    """Records that each reading finds at the begin of a file; where none does, for that may be
+    damaged, in the next of some parts of it."""
+    found = dict.fromkeys(readings, 0)
+    for start in np.linspace(0, max(0, len(data) - _SAMPLE_BYTES), _SAMPLES, dtype=np.int64):
+        part = data[start : start + _SAMPLE_BYTES]
+        found = {reading: count(part, reading) for reading in readings}
+        if any(found.values()) or len(data) <= _SAMPLE_BYTES:
+            break
+    return found
+
+
+def _fitting(options: Options, sample: Bytes, known: FileForm) -> int:
+    """Good records among the first of a sample."""
     found = 0
     for block in framer(options, sample, known, len(sample)).blocks(0):
         found += int(block.heads.good.sum()) if block.broken is None else 0
@@ -143,7 +157,7 @@ def _logtype(options: Options, data: Bytes, order: ByteOrder) -> LogType | None:
     if options.difftype != "JNL" or options.extract != "diff" or not options.tables[0].varies:
         return None
     kinds: tuple[LogType, ...] = ("LITTLE", "NORMAL")
-    used = {kind: _whole(options, data, FileForm(order, kind)) for kind in kinds}
+    used = _counted(data, kinds, lambda part, kind: _whole(options, part, FileForm(order, kind)))
     return max(kinds, key=lambda kind: used[kind])
 
 
