@@ -17,7 +17,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from publisher.dispatch.kafka_client import KafkaClients, Message
 from publisher.errors import UnreachableError
 
-_LEADERLESS = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+_NOT_YET = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError._UNKNOWN_PARTITION,
+)
+"""Answers for a moment where a topic was just made, or moves."""
 
 WHOLE = "whole"
 """In place of a lane: all lanes of the run were sent."""
@@ -109,9 +114,7 @@ def _assigned(
             consumer.get_watermark_offsets(first, timeout=timeout)
             break
         except KafkaException as error:
-            # a topic that was just made, or moves, has no leader for a moment
-            code = error.args[0].code()
-            if code not in _LEADERLESS or time.monotonic() > deadline:
+            if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
                 raise
             consumer.poll(0.1)
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ordered])

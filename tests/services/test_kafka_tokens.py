@@ -1,0 +1,22 @@
+"""Progress is read from topics of a real broker."""
+
+from __future__ import annotations
+
+import uuid
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from publisher.dispatch.kafka_client import KafkaClients
+from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.kafka_tokens import TokenPlace, read_tokens
+from tests.services.topics import Topics
+
+
+def test_a_topic_that_was_made_this_moment_is_read(kafka: Topics) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    clients = KafkaClients(KafkaOptions(bootstrap=kafka.bootstrap, timeout=30))
+    for _ in range(20):  # most of them have no leader yet when they are asked for
+        name = f"tokens-{uuid.uuid4().hex[:12]}"
+        admin.create_topics([NewTopic(name, 30, 1)])[name].result(30)
+        kafka.made.append(name)
+        assert read_tokens(clients, TokenPlace(name, "job", "sink"), range(30)) == {}
