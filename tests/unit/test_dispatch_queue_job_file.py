@@ -1,29 +1,23 @@
-"""conf/dispatch-queue.toml shows every setting and its default; what is wrong is told with its line."""
+"""conf/dispatch-queue.toml shows a table; what is wrong is told with its line."""
 
 from __future__ import annotations
 
 import json
-import re
-import tomllib
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from publisher.errors import SettingsError
-from publisher.job_file import load, source_parts
-from publisher.sections import option_defaults
+from publisher.job_file import load
 from publisher.sources.dispatch_queue import Options
-from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.registry import restored
 from publisher.sources.snapshot_options import SnapshotOptions
 from tests.unit.dispatch_queue_files import OPTIONS, options
+from tests.unit.shown_settings import loaded, toml_lines
 
-SHOWN = Path(__file__).parents[2] / "conf" / "dispatch-queue.toml"
-SHARED = "# The database with the tables themselves"
-_COMMENTED = re.compile(r"# (?=\[|[\w.\"]+ = )")
-NOT_OF_FILES = frozenset({"table", "url", "url_env"})
+NEEDED = {"null_mode": "none", "image_charset": "cp866", "length_counted": True}
 ATTRIBUTES = """\
 TABNUM_SRC,NAME,ATRNUM,TYP,PKEY,LEN
 7,lname               ,3,8,0,14
@@ -34,73 +28,28 @@ TABNUM_SRC,NAME,ATRNUM,TYP,PKEY,LEN
 """
 
 
-def activated() -> dict[str, Any]:
-    """The source with every commented setting in force."""
-    text = SHOWN.read_text("utf-8").partition(SHARED)[0]
-    lines = [_COMMENTED.sub("", line, count=1) for line in text.splitlines()]
-    (source,) = tomllib.loads("\n".join(lines))["sources"]
-    return dict(source)
-
-
 def job(tmp_path: Path, export: str | None, **said: Any) -> Path:
     """A job file with these settings; ``tables`` may be among them."""
     if export is not None:
         (tmp_path / "attrs.csv").write_text(export, "utf-8")
     tables = said.pop("tables", [])
     source = {"format": "dispatch-queue"} | said
-    text = "[[sources]]\n" + _lines(source)
-    text += "".join("[[sources.tables]]\n" + _lines(table) for table in tables)
+    text = "[[sources]]\n" + toml_lines(source)
+    text += "".join("[[sources.tables]]\n" + toml_lines(table) for table in tables)
     path = tmp_path / "job.toml"
     path.write_text(text, "utf-8")
     return path
 
 
-def _lines(table: dict[str, Any]) -> str:
-    said = {name: value for name, value in table.items() if value is not None}
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in said.items())
-
-
-def test_it_loads_as_it_stands() -> None:
-    (source,) = load(SHOWN).for_publish().sources
-    assert isinstance(source.options, Options)
-    assert [column.type for column in source.options.tables[0].parsed()] == [
+def test_columns_are_shown_with_their_types() -> None:
+    options = loaded("dispatch-queue").options
+    assert isinstance(options, Options)
+    assert [column.type for column in options.tables[0].parsed()] == [
         "INTEGER",
         "CHAR",
         "VARCHAR",
         "DECIMAL",
     ]
-    assert source.polls is None
-
-
-def test_every_setting_is_shown_with_its_default() -> None:
-    shown = activated()
-    (table,) = shown.pop("tables")
-    parts = source_parts("dispatch-queue")
-    known = {field.name for part in parts for field in fields(part)}
-    assert {*shown, "tables"} | NOT_OF_FILES == known
-    assert set(table) == {field.name for field in fields(QueueTable)}
-    defaults = {name: value for part in parts for name, value in option_defaults(part).items()}
-    defaults |= {f"table.{name}": value for name, value in option_defaults(QueueTable).items()}
-    text = SHOWN.read_text("utf-8")
-    for name, value in (shown | {f"table.{name}": value for name, value in table.items()}).items():
-        default = defaults.get(name)
-        if default in (None, ()):
-            own = name.removeprefix("table.")
-            assert re.search(rf"# {own} = .*# no default|^{own} = ", text, re.MULTILINE), name
-        elif name not in ("format", "name"):
-            assert value == default, name
-
-
-def test_what_is_no_setting_of_a_source_is_that_of_event_logs() -> None:
-    texts = [
-        SHOWN.with_name(f"{name}.toml").read_text("utf-8")
-        for name in ("dispatch-queue", "event-log")
-    ]
-    one, other = (text.partition(SHARED)[2] for text in texts)
-    assert one == other
-
-
-NEEDED = {"null_mode": "none", "image_charset": "cp866", "length_counted": True}
 
 
 def test_columns_come_from_an_export_of_dispatch_attrs(tmp_path: Path) -> None:

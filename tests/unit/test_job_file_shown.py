@@ -11,20 +11,15 @@ import pytest
 
 from publisher.job_file import SECTIONS, defaults, load
 from publisher.sections import option_defaults
+from tests.unit.shown_settings import in_force, shown
 
+SHOWN = shown("event-log")
 OWN_FILE = frozenset({"table_queue", "activity"})
 """Sections of samples, shown in conf/table-queue.toml."""
-SHOWN = Path(__file__).parents[2] / "conf" / "event-log.toml"
-_COMMENTED = re.compile(r"# (?=\[|[\w.\"]+ = )")
-
-
-def activated() -> list[str]:
-    """The lines of the file with every commented setting in force."""
-    return [_COMMENTED.sub("", line, count=1) for line in SHOWN.read_text("utf-8").splitlines()]
 
 
 def tables() -> dict[str, list[dict[str, Any]]]:
-    data = tomllib.loads("\n".join(activated()))
+    data = tomllib.loads(in_force(SHOWN))
     found = {name: table if isinstance(table, list) else [table] for name, table in data.items()}
     return found | {"tables": list(data["tables"].values())}
 
@@ -43,7 +38,7 @@ def test_it_loads_with_every_setting_in_force(
     monkeypatch.setenv("KAFKA_PASSWORD", "a secret")
     (tmp_path / "ca.pem").write_text("a certificate")
     path = tmp_path / "all.toml"
-    path.write_text("\n".join(activated()), "utf-8")
+    path.write_text(in_force(SHOWN), "utf-8")
     settings = load(path).for_publish()
     assert [source.name for source in settings.sources] == ["event-log", "live"]
     assert settings.database is not None
@@ -53,21 +48,21 @@ def test_it_loads_with_every_setting_in_force(
 
 @pytest.mark.parametrize("name", sorted(SECTIONS.keys() - OWN_FILE))
 def test_every_setting_is_shown(name: str) -> None:
-    shown = {key for table in tables()[name] for key in table}
+    settings = {key for table in tables()[name] for key in table}
     known = {field.name for kind in SECTIONS[name] for field in fields(kind)}
     if name == "spark":  # Spark's own settings stand there by their names
         known.remove("conf")
-        shown = {key for key in shown if not key.startswith("spark.")}
-    assert shown == known
+        settings = {key for key in settings if not key.startswith("spark.")}
+    assert settings == known
 
 
 @pytest.mark.parametrize("name", sorted(SECTIONS.keys() - OWN_FILE))
 def test_the_values_shown_are_the_defaults(name: str) -> None:
     known = {key: value for kind in SECTIONS[name] for key, value in option_defaults(kind).items()}
     known["version"] = None  # the program's own, which changes
-    shown = tables()[name][0]
-    shown.pop("kafka", None)  # librdkafka's own settings, which have a table of their own
-    for key, value in shown.items():
+    settings = tables()[name][0]
+    settings.pop("kafka", None)  # librdkafka's own settings, which have a table of their own
+    for key, value in settings.items():
         default = known.get(key)
         if default is None or default in ((), {}, frozenset()):
             assert marked_as_example(name, key), key
@@ -95,15 +90,14 @@ def plain(value: object) -> object:
 
 
 def test_the_demo_shows_every_setting_too() -> None:
-    def shown(path: Path) -> set[tuple[str, str]]:
+    def settings(path: Path) -> set[tuple[str, str]]:
         found, section = set(), ""
-        for line in path.read_text("utf-8").splitlines():
-            plain = _COMMENTED.sub("", line, count=1)
-            if plain.startswith("["):
-                section = plain.strip("[] ")
-            elif " = " in plain and not plain.startswith("#"):
-                found.add((section, plain.split(" = ")[0]))
+        for line in in_force(path).splitlines():
+            if line.startswith("["):
+                section = line.strip("[] ")
+            elif " = " in line and not line.startswith("#"):
+                found.add((section, line.split(" = ")[0]))
         return found
 
     # beside the log it has sources of other formats, whose settings have files of their own
-    assert shown(SHOWN) <= shown(SHOWN.with_name("demo.toml"))
+    assert settings(SHOWN) <= settings(shown("demo"))

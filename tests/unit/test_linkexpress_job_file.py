@@ -1,71 +1,28 @@
-"""conf/linkexpress.toml shows every setting and its default; what is wrong is told with its line."""
+"""conf/linkexpress.toml shows a table; what is wrong is told with its line."""
 
 from __future__ import annotations
 
 import json
-import re
-import tomllib
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from publisher.errors import SettingsError
-from publisher.job_file import load, source_parts
-from publisher.sections import option_defaults
+from publisher.job_file import load
 from publisher.sources.linkexpress import Options
-from publisher.sources.linkexpress.options import ExtractedTable
 from publisher.sources.registry import restored
 from publisher.sources.snapshot_options import SnapshotOptions
 from tests.unit.linkexpress_files import GROUP, little
-
-SHOWN = Path(__file__).parents[2] / "conf" / "linkexpress.toml"
-SHARED = "# The database with the tables themselves"
-_COMMENTED = re.compile(r"# (?=\[|[\w.\"]+ = )")
+from tests.unit.shown_settings import activated, loaded, toml_lines
 
 
-def activated() -> dict[str, Any]:
-    """The source with every commented setting in force."""
-    text = SHOWN.read_text("utf-8").partition(SHARED)[0]
-    lines = [_COMMENTED.sub("", line, count=1) for line in text.splitlines()]
-    (source,) = tomllib.loads("\n".join(lines))["sources"]
-    return dict(source)
-
-
-def test_it_loads_as_it_stands() -> None:
-    (source,) = load(SHOWN).for_publish().sources
-    assert isinstance(source.options, Options)
-    assert [item.type for item in source.options.tables[0].parsed()][
-        2
-    ] == "NATIONAL CHARACTER VARYING"
-    assert source.polls is None
-
-
-def test_every_setting_is_shown_with_its_default() -> None:
-    shown = activated()
-    (table,) = shown.pop("tables")
-    parts = source_parts("linkexpress")
-    known = {field.name for part in parts for field in fields(part)}
-    assert {*shown, "table", "tables", "url", "url_env"} == known  # it is not read from a database
-    assert set(table) == {field.name for field in fields(ExtractedTable)}
-    defaults = {name: value for part in parts for name, value in option_defaults(part).items()}
-    defaults |= option_defaults(ExtractedTable)
-    text = SHOWN.read_text("utf-8")
-    for name, value in (shown | table).items():
-        default = defaults.get(name)
-        if default in (None, ()):
-            assert re.search(rf"# {name} = .*# no default|^{name} = ", text, re.MULTILINE), name
-        elif name not in ("format", "name"):
-            assert value == default, name
-
-
-def test_what_is_no_setting_of_a_source_is_that_of_event_logs() -> None:
-    texts = [
-        SHOWN.with_name(f"{name}.toml").read_text("utf-8") for name in ("linkexpress", "event-log")
-    ]
-    one, other = (text.partition(SHARED)[2] for text in texts)
-    assert one == other
+def test_items_are_shown_with_their_types() -> None:
+    options = loaded("linkexpress").options
+    assert isinstance(options, Options)
+    types = [item.type for item in options.tables[0].parsed()]
+    assert types[2] == "NATIONAL CHARACTER VARYING"
 
 
 @pytest.mark.parametrize(
@@ -99,14 +56,16 @@ def test_what_is_no_setting_of_a_source_is_that_of_event_logs() -> None:
     ],
 )
 def test_what_is_wrong_is_told(change: dict[str, Any], problem: str, tmp_path: Path) -> None:
-    source = {name: value for name, value in activated().items() if name in _NEEDED}
+    source = {name: value for name, value in activated("linkexpress").items() if name in _NEEDED}
     (table,) = source.pop("tables")
     table = {name: table[name] for name in ("name", "key", "items")}
     for name, value in change.items():
         where = table if name in ("items", "key", "logtype", "logtyp") else source
         where[name] = value
     path = tmp_path / "job.toml"
-    path.write_text(f"[[sources]]\n{_lines(source)}[[sources.tables]]\n{_lines(table)}", "utf-8")
+    path.write_text(
+        f"[[sources]]\n{toml_lines(source)}[[sources.tables]]\n{toml_lines(table)}", "utf-8"
+    )
     with pytest.raises(SettingsError) as error:
         load(path)
     assert problem in str(error.value)
@@ -130,8 +89,3 @@ _NEEDED = (
     "national_charset",
     "tables",
 )
-
-
-def _lines(table: dict[str, Any]) -> str:
-    said = {name: value for name, value in table.items() if value is not None}
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in said.items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from pathlib import Path
 
@@ -12,13 +11,10 @@ from publisher.errors import SettingsError
 from publisher.job_file import SECTIONS, defaults, load
 from publisher.sections import option_defaults, option_names
 from publisher.sources.table_queue import TableQueueOptions, options_of
+from tests.unit.shown_settings import in_force, shown
 
-SHOWN = Path(__file__).parents[2] / "conf" / "table-queue.toml"
+SHOWN = shown("table-queue")
 OWN = ("table_queue", "activity")
-
-
-def in_force() -> str:
-    return re.sub(r"^# (?=\w+ = )", "", SHOWN.read_text("utf-8"), flags=re.MULTILINE)
 
 
 def test_it_loads_as_it_stands() -> None:
@@ -29,21 +25,21 @@ def test_it_loads_as_it_stands() -> None:
 
 def test_it_loads_with_every_setting_in_force(tmp_path: Path) -> None:
     path = tmp_path / "all.toml"
-    path.write_text(in_force(), "utf-8")
+    path.write_text(in_force(SHOWN), "utf-8")
     assert load(path).table_queue.owners == {5: "HR"}
 
 
 @pytest.mark.parametrize("section", OWN)
 def test_every_setting_is_shown_with_its_default(section: str) -> None:
     (kind,) = SECTIONS[section]
-    shown = tomllib.loads(in_force())[section]
-    assert sorted(shown) == sorted(option_names(kind))
+    settings = tomllib.loads(in_force(SHOWN))[section]
+    assert sorted(settings) == sorted(option_names(kind))
     for name, default in option_defaults(kind).items():
         line = next(line for line in SHOWN.read_text("utf-8").splitlines() if f" {name} = " in line)
         if default in (None, {}):
             assert "# no default" in line
         else:
-            assert shown[name] == default
+            assert settings[name] == default
 
 
 @pytest.mark.parametrize(
