@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-from lxml import etree
 
 from publisher.change import TALLY, Decision, Document, Reason
 from publisher.filters import Filter, FilterOptions
@@ -20,6 +19,7 @@ from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
+from tests.golden.stories import operations, operations_in
 from tests.unit.event_log_files import OPEN
 
 HERE = Path(__file__).parent / "change_table"
@@ -55,20 +55,11 @@ def planned(*paths: Path) -> tuple[list[Document], list[Decision]]:
     return documents, [decision for part in done for decision in part.decisions]
 
 
-def operations(lines: list[str]) -> list[bytes]:
-    elements = [etree.fromstring(line) for line in lines]
-    return [
-        etree.tostring(operation, method="c14n")
-        for element in elements
-        for operation in element.findall("input/*") or [element]
-    ]
-
-
 def test_the_story_gives_its_documents() -> None:
     documents, decisions = planned()
     assert decisions == []
-    expected = (HERE / "story.xds").read_text("utf-8").splitlines()
-    assert operations([document.text for document in documents]) == operations(expected)
+    texts = [document.text for document in documents]
+    assert operations(texts) == operations_in(HERE / "story.xds")
 
 
 def test_documents_are_named_by_change_seq() -> None:

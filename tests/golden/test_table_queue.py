@@ -6,16 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden.stories import typed_bytes
 from tests.unit.table_queue_files import OPTIONS, line, read, text_file
 
 HERE = Path(__file__).parent / "table_queue"
-
-
-def typed(name: str) -> bytes:
-    lines = (HERE / name).read_text("utf-8").splitlines()
-    return bytes.fromhex("".join(line for line in lines if not line.startswith("#")))
-
-
 QUEUE = [
     (1, 1, "$$$SYSRL", 0),
     (2, 1, "$$$ATTRI", 0),
@@ -32,7 +26,7 @@ def short(rows: list[dict[str, object]]) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("splits", [1, 3])
 def test_bare_records_are_one_sweep(tmp_path: Path, splits: int) -> None:
-    data = typed("queue.hex")
+    data = typed_bytes(HERE / "queue.hex")
     assert len(data) == 5 * 72
     path = tmp_path / "queue.raw"
     path.write_bytes(data)
@@ -44,7 +38,7 @@ def test_bare_records_are_one_sweep(tmp_path: Path, splits: int) -> None:
 
 
 def test_json_lines_hold_the_same(tmp_path: Path) -> None:
-    data = typed("queue.hex")
+    data = typed_bytes(HERE / "queue.hex")
     records = [data[at : at + 72].hex(" ") for at in range(0, len(data), 72)]
     lines = [line(ordinal=n, record=record) for n, record in enumerate(records, 1)]
     lines.append(line(ordinal=6, completion="EORR", code=1205, record=...))
@@ -59,7 +53,7 @@ def test_json_lines_hold_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("splits", [1, 2])
 def test_a_bulk_file(tmp_path: Path, splits: int) -> None:
     path = tmp_path / "queue.dirr"
-    path.write_bytes(typed("bulk.hex"))
+    path.write_bytes(typed_bytes(HERE / "bulk.hex"))
     first, second = read(path, OPTIONS, splits)
     assert first == {
         "file": str(path),

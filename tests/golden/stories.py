@@ -1,0 +1,71 @@
+"""Stories: files typed by hand, and the documents that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from lxml import etree
+
+from publisher.change import Outcome
+from publisher.database import DatabaseOptions
+from publisher.filters import FilterOptions
+from publisher.journal.lane import LaneResult
+from publisher.keys import IdentifierCase
+from publisher.sources.contract import Source
+from publisher.tasks import Rules, SourceWork, Work
+from publisher.xds.document import DocumentOptions, EnvelopeOptions
+from publisher.xds.values import ValueOptions
+from tests.unit.task_runs import plan_all, read_all
+
+
+def typed_lines(path: Path) -> list[str]:
+    """The lines of a typed file without its comments."""
+    return [line for line in path.read_text("utf-8").splitlines() if not line.startswith("#")]
+
+
+def typed_bytes(path: Path) -> bytes:
+    """The bytes that a ``.hex`` file spells."""
+    return bytes.fromhex("".join(typed_lines(path)))
+
+
+def work_of(source: Source, path: Path, splits: int, database: str | None = None) -> Work:
+    """The work of a run in one lane over one file, with default settings."""
+    read = SourceWork(
+        name=source.format,
+        source=source,
+        splits=tuple(source.splits([path], splits)),
+        filters=FilterOptions(),
+        polls=None,
+        identifier_case=IdentifierCase.AS_WRITTEN,
+    )
+    options = DatabaseOptions(url=database) if database is not None else None
+    rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), options)
+    return Work(sources=(read,), rules=rules, lanes=1, clock=0)
+
+
+def planned(work: Work, folder: Path) -> tuple[LaneResult, list[bytes]]:
+    """What the only lane reports, and the operations that it publishes."""
+    (result,) = plan_all(work, read_all(work), folder)
+    (part,) = (folder / "documents").rglob("*.xds")
+    return result, operations_in(part)
+
+
+def counted(result: LaneResult) -> dict[tuple[Outcome, str | None], int]:
+    """Records by what became of them, and why."""
+    return {(count.outcome, count.reason): count.records for count in result.counts}
+
+
+def operations_in(path: Path) -> list[bytes]:
+    """The operations of a file of documents, one a line."""
+    return operations(path.read_text("utf-8").splitlines())
+
+
+def operations(documents: Iterable[str]) -> list[bytes]:
+    """Operations as canonical XML, of whole documents or typed by themselves."""
+    elements = [etree.fromstring(document) for document in documents]
+    return [
+        etree.tostring(operation, method="c14n")
+        for element in elements
+        for operation in element.findall("input/*") or [element]
+    ]
