@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 from publisher.errors import FatalError
 from tests.unit.dispatch_queue_files import (
     BIG,
+    COMMIT,
+    INSERT,
     OPTIONS,
+    ROLLBACK,
+    UPDATE,
     Queue,
     Record,
     Row,
@@ -27,9 +31,9 @@ from tests.unit.dispatch_queue_files import (
     options,
     read,
     short,
+    shorts,
 )
 
-INSERT, UPDATE, COMMIT, ROLLBACK = 2, 3, 4, 10
 ROW = 3596
 
 
@@ -46,10 +50,6 @@ def transactions() -> list[Row]:
         queue.row(ROLLBACK, TRANSACT_ID=3),
         queue.row(COMMIT, TRANSACT_ID=1),
     ]
-
-
-def said(records: list[Record]) -> list[str]:
-    return [short(record) for record in records]
 
 
 WHOLE = [
@@ -71,7 +71,7 @@ def of_rows(records: list[Record], framed: int) -> int:
 
 def test_the_file_itself(tmp_path: Path) -> None:
     records, framed = read(OPTIONS, binary(transactions()), tmp_path, 3)
-    assert said(records) == WHOLE
+    assert shorts(records) == WHOLE
     assert of_rows(records, framed) == 9
 
 
@@ -89,7 +89,7 @@ def test_a_file_cut_within_any_row_loses_that_row_only(rows: int, tmp_path: Path
         assert sum(record["outcome"] is None for record in records) == {9: 3, 8: 1, 7: 1}.get(
             rows, 0
         )
-        assert all(text in said(records) for number, text in ended.items() if number <= rows)
+        assert all(text in shorts(records) for number, text in ended.items() if number <= rows)
 
 
 @pytest.mark.parametrize("name", ["LEN1", "LEN2"])
@@ -132,7 +132,7 @@ def test_a_wrong_column_never_publishes_another_transaction_otherwise(
     records, framed = read(OPTIONS, binary(rows), tmp_path, 100)
     assert of_rows(records, framed) == 9
     other = WHOLE[1] if row in (0, 4, 8) else WHOLE[0]
-    assert other in said(records)
+    assert other in shorts(records)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_files_without_a_row(size: int, tmp_path: Path) -> None:
 
 def test_one_row_only(tmp_path: Path) -> None:
     records, framed = read(OPTIONS, binary(transactions()[:1]), tmp_path)
-    assert (said(records), framed) == (["held open-transaction"], 1)
+    assert (shorts(records), framed) == (["held open-transaction"], 1)
 
 
 def test_garbage_is_refused(tmp_path: Path) -> None:
@@ -192,10 +192,10 @@ def test_what_a_commit_does_not_need_may_be_null_in_text(tmp_path: Path) -> None
         if fields[5] in ("4", "10"):
             lines[number] = ",".join([*fields[:6], "", "", "", "", "", "", "", "", "", ""])
     records, _ = read(OPTIONS, "\n".join(lines) + "\n", tmp_path)
-    assert said(records) == WHOLE
+    assert shorts(records) == WHOLE
     lines[1] = lines[1].replace(",59,0,", ",,,")
     records, _ = read(OPTIONS, "\n".join(lines) + "\n", tmp_path)
-    assert said(records)[0] == "rejected parts"
+    assert shorts(records)[0] == "rejected parts"
 
 
 @pytest.mark.parametrize("name", ["queue.lst", "queue.csv.gz"])
@@ -204,7 +204,7 @@ def test_text_of_any_name_can_be_said_to_be_text(name: str, tmp_path: Path) -> N
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     records, framed = read(options(layout="text"), path, tmp_path, 3)
-    assert (said(records), framed) == (WHOLE, 9)
+    assert (shorts(records), framed) == (WHOLE, 9)
 
 
 def test_text_without_the_columns_is_refused(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_addresses_and_blobatr_of_text_may_be_without_sign(tmp_path: Path) -> No
     rows = [queue.row(8, jack(1), b"x", BLOBATR=0xFF04), queue.row(COMMIT)]
     rows[1]["SYSLOG_ADDR"] = (1 << 64) - 1
     records, _ = read(OPTIONS, delimited(rows), tmp_path)
-    assert said(records) == ["8 idu=1 photo", "ignored commit"]
+    assert shorts(records) == ["8 idu=1 photo", "ignored commit"]
 
 
 @settings(

@@ -12,12 +12,20 @@ from publisher.job import replay
 from publisher.job_file import load
 from publisher.journal.report import RunReport
 from publisher.settings import Settings
-from tests.unit.dispatch_queue_files import Queue, Row, binary, delimited, jack
+from tests.unit.dispatch_queue_files import (
+    COMMIT,
+    INSERT,
+    ROLLBACK,
+    UPDATE,
+    Queue,
+    Row,
+    binary,
+    delimited,
+    jack,
+)
 from tests.unit.test_dispatch_queue_runs import JOB
 
 pytestmark = pytest.mark.usefixtures("spark")
-
-INSERT, UPDATE, COMMIT, ROLLBACK = 2, 3, 4, 10
 
 
 def rows() -> list[Row]:

@@ -20,6 +20,9 @@ from publisher.surveys import surveyed_source
 Record = dict[str, Any]
 Row = dict[str, Any]
 
+DELETE, INSERT, UPDATE, COMMIT, CLOSING, ROLLBACK = 1, 2, 3, 4, 5, 10
+"""Operations, as TYP has them."""
+
 USR = QueueTable(
     number=7,
     name="usr",
@@ -196,3 +199,8 @@ def short(found: Record) -> str:
         said = name if found["new"] is None else f"{name}={'NULL' if new is None else new}"
         values.append(said if found["old"] is None else f"{name}={old or 'NULL'}>{new or 'NULL'}")
     return " ".join([str(found["event_type"]), found["key"], *values])
+
+
+def shorts(found: Iterable[Record]) -> list[str]:
+    """Records in short."""
+    return [short(record) for record in found]

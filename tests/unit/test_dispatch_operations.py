@@ -14,7 +14,14 @@ from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.surveys import surveyed_source
 from tests.unit.dispatch_queue_files import (
     BIG,
+    CLOSING,
+    COMMIT,
+    DELETE,
+    INSERT,
     OPTIONS,
+    ROLLBACK,
+    UPDATE,
+    USR,
     Queue,
     Row,
     binary,
@@ -24,10 +31,11 @@ from tests.unit.dispatch_queue_files import (
     options,
     read,
     short,
+    shorts,
 )
 
-DELETE, INSERT, UPDATE, COMMIT, CLOSING, ROLLBACK = 1, 2, 3, 4, 5, 10
 BIG_IMAGE = image(BIG, [4, "x", "y"])
+UNNAMED = replace(USR, name=None, schema=None)
 
 
 def said(rows: list[Row], folder: Path, wanted: int = 1, **changed: Any) -> list[str]:
@@ -132,7 +140,7 @@ def test_text_may_leave_out_what_is_not_used_but_no_more(tmp_path: Path) -> None
     queue = Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(INSERT, jack(2), DATA=jack(2)[:-1])]
     records, _ = read(OPTIONS, delimited([*rows, queue.row(COMMIT)]), tmp_path)
-    assert [short(record) for record in records[:2]] == ["rejected held-back", "rejected parts"]
+    assert shorts(records[:2]) == ["rejected held-back", "rejected parts"]
     assert "DATA has 58" in records[1]["detail"]
 
 
@@ -162,7 +170,7 @@ def test_the_same_part_again_is_a_duplicate(reading: str, part: int, tmp_path: P
     again["DATA"] = b"?" + again["DATA"][1:]
     assert said(committed([*rows, again]), tmp_path)[1] == "rejected double-record"
     text, _ = read(OPTIONS, delimited(committed([*rows, rows[part]])), tmp_path)
-    assert [short(record) for record in text[1:3]] == [
+    assert shorts(text[1:3]) == [
         "ignored nothing-to-publish",
         "ignored duplicate",
     ]
@@ -318,24 +326,20 @@ def test_databases_may_be_chosen_and_have_transactions_of_their_own(tmp_path: Pa
 
 def test_tables_without_a_name_are_named_by_their_destination(tmp_path: Path) -> None:
     queue = Queue()
-    table = OPTIONS.tables[0]
-    unnamed = options(tables=(type(table)(number=7, columns=table.columns, key=table.key),))
     rows = [
         queue.row(INSERT, jack(1)),
         queue.row(INSERT, jack(2), DST_OWNER="Отдел".encode("cp866"), DST_TABLE=b"EMP"),
         queue.row(COMMIT),
     ]
-    records, _ = read(replace(unnamed, charset="cp866"), binary(rows), tmp_path)
+    records, _ = read(options(tables=(UNNAMED,), charset="cp866"), binary(rows), tmp_path)
     named = [(record["schema"], record["table"]) for record in records[:2]]
     assert named == [("IDM", "USR"), ("Отдел", "EMP")]
-    records, _ = read(unnamed, binary(rows), tmp_path)
+    records, _ = read(options(tables=(UNNAMED,)), binary(rows), tmp_path)
     assert short(records[1]) == "rejected broken-record"
     assert "set charset" in records[1]["detail"]
 
 
 def test_tables_that_destinations_name_are_described_after_the_survey(tmp_path: Path) -> None:
-    table = OPTIONS.tables[0]
-    unnamed = options(tables=(type(table)(number=7, columns=table.columns, key=table.key),))
     queue = Queue()
     rows = [
         queue.row(INSERT, jack(1)),
@@ -344,8 +348,8 @@ def test_tables_that_destinations_name_are_described_after_the_survey(tmp_path: 
         queue.row(COMMIT),
         queue.row(COMMIT, TRANSACT_ID=2),
     ]
-    assert said(rows, tmp_path, tables=unnamed.tables)[2] == "rejected table-name"
-    source = DispatchQueue(unnamed)
+    assert said(rows, tmp_path, tables=(UNNAMED,))[2] == "rejected table-name"
+    source = DispatchQueue(options(tables=(UNNAMED,)))
     assert source.tables() == ()
     splits = source.splits([tmp_path / "queue.dat"], 3)
     known = surveyed_source(source, splits, Context(0, 1, JobCatalogue(())))
@@ -359,11 +363,9 @@ def test_tables_that_destinations_name_are_described_after_the_survey(tmp_path: 
 
 
 def test_copies_under_different_names_need_a_name(tmp_path: Path) -> None:
-    table = OPTIONS.tables[0]
-    unnamed = type(table)(number=7, columns=table.columns, key=table.key)
     rows = copies(jack(1), DST_TABLE=b"PEOPLE")
     assert said(rows, tmp_path) == ["1 idu=1", "ignored duplicate", "ignored commit"]
-    found = said(rows, tmp_path, tables=(unnamed,))
+    found = said(rows, tmp_path, tables=(UNNAMED,))
     assert found == [*["rejected double-record"] * 2, "ignored commit"]
 
 
@@ -398,7 +400,7 @@ def test_a_commit_below_its_operations_is_told(tmp_path: Path) -> None:
     queue = Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(COMMIT, SYSLOG_ADDR=5)]
     records, _ = read(OPTIONS, binary(rows), tmp_path)
-    assert [short(record) for record in records] == [
+    assert shorts(records) == [
         "held open-transaction",
         "ignored nothing-to-commit",
     ]

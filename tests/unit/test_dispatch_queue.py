@@ -8,7 +8,12 @@ import pytest
 
 from tests.unit.dispatch_queue_files import (
     BIG,
+    COMMIT,
+    DELETE,
+    INSERT,
     OPTIONS,
+    ROLLBACK,
+    UPDATE,
     USR,
     Queue,
     binary,
@@ -18,9 +23,8 @@ from tests.unit.dispatch_queue_files import (
     options,
     read,
     short,
+    shorts,
 )
-
-INSERT, DELETE, UPDATE, COMMIT, ROLLBACK = 2, 1, 3, 4, 10
 
 
 def test_operations_become_changes_at_their_commit(tmp_path: Path) -> None:
@@ -35,7 +39,7 @@ def test_operations_become_changes_at_their_commit(tmp_path: Path) -> None:
         queue.row(COMMIT),
     ]
     records, framed = read(OPTIONS, binary(rows), tmp_path)
-    assert [short(record) for record in records] == [
+    assert shorts(records) == [
         "1 idu=1 fname=Jack lname=Smith note=n",
         "2 idu=1 fname=Jack>Jim lname=Smith>NULL",
         "4 idu=1",
@@ -75,7 +79,7 @@ def test_text_gives_the_same_as_binary(tmp_path: Path) -> None:
     ]
     from_binary, _ = read(OPTIONS, binary(rows), tmp_path)
     from_text, framed = read(OPTIONS, delimited(rows), tmp_path)
-    assert [short(record) for record in from_text] == [short(record) for record in from_binary]
+    assert shorts(from_text) == shorts(from_binary)
     assert framed == 4
     assert short(from_text[0]) == "1 idu=1 fname=Жак lname=Smith note=n"
 
@@ -132,7 +136,7 @@ def test_without_a_catalogue_the_envelope_and_the_images_are_shown(tmp_path: Pat
     queue = Queue()
     rows = [queue.row(UPDATE, b"\x01\x02", b"\x03"), queue.row(COMMIT)]
     records, _ = read(options(tables=()), binary(rows), tmp_path)
-    assert [short(record) for record in records] == ["rejected row-image", "ignored commit"]
+    assert shorts(records) == ["rejected row-image", "ignored commit"]
     raw = records[0]["raw"]
     assert '"first": "0102", "second": "03"' in raw
     assert '"DST_TABLE": "USR"' in raw

@@ -12,7 +12,18 @@ from publisher.errors import FatalError, UsageError
 from publisher.explain import explain
 from publisher.job_file import load
 from publisher.journal.report import RunReport
-from tests.unit.dispatch_queue_files import BIG, Queue, Row, binary, delimited, image, jack
+from tests.unit.dispatch_queue_files import (
+    BIG,
+    COMMIT,
+    INSERT,
+    ROLLBACK,
+    Queue,
+    Row,
+    binary,
+    delimited,
+    image,
+    jack,
+)
 from tests.unit.local_engine import LocalEngine
 
 JOB = """\
@@ -40,7 +51,6 @@ path = "out"
 [run]
 lanes = 1
 """
-INSERT, COMMIT, ROLLBACK = 2, 4, 10
 
 
 @pytest.fixture(autouse=True)

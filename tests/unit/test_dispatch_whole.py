@@ -21,7 +21,11 @@ from publisher.sources.dispatch_queue import DispatchQueue, layout, meaning
 from publisher.surveys import surveyed_source
 from tests.unit.dispatch_queue_files import (
     BIG,
+    COMMIT,
+    INSERT,
     OPTIONS,
+    ROLLBACK,
+    UPDATE,
     Queue,
     Row,
     binary,
@@ -29,10 +33,9 @@ from tests.unit.dispatch_queue_files import (
     image,
     jack,
     read_files,
-    short,
+    shorts,
 )
 
-INSERT, UPDATE, COMMIT, ROLLBACK = 2, 3, 4, 10
 _BIG = (image(BIG, [9, "x", "old"]), image(BIG, [9, "x", "new"]))
 
 
@@ -141,7 +144,7 @@ def test_any_cut_and_order_gives_what_the_rules_say(
     assert +counts == +expected.outcomes
     published = [record for record in records if record["outcome"] is None]
     published.sort(key=lambda r: (r["part"], r["rank"], r["high"], r["low"], r["ordinal"]))
-    assert [short(record) for record in published] == expected.published
+    assert shorts(published) == expected.published
     for path in paths:
         path.unlink()
 
