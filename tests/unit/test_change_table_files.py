@@ -121,21 +121,21 @@ def test_objects_may_leave_out_keys_and_not_add_new_ones(tmp_path: Path) -> None
     assert [told(one) for one in read(path, told_columns)] == [("broken-record",)]
 
 
-def test_keys_of_a_damaged_line_do_not_speak_for_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("known", "written"),
+    [
+        ('"header__change_m', '"header__chang": "I", "e_m'),
+        ("header__stream_position", "header__streaM_position"),
+    ],
+    ids=["damaged line", "key of another case"],
+)
+def test_keys_of_one_line_do_not_speak_for_the_file(
+    known: str, written: str, tmp_path: Path
+) -> None:
     rows = [record(number, "I", [0], idu=str(number)) for number in range(1, 5)]
     path = write(tmp_path / "usr__ct.jsonl", rows)
     lines = path.read_text().splitlines()
-    lines[1] = lines[1].replace('"header__change_m', '"header__chang": "I", "e_m')
-    path.write_text("\n".join(lines))
-    found = read(path, options(header_columns=7, mask_order="msb"))
-    assert [one["outcome"] for one in found].count(None) >= 3
-
-
-def test_a_key_of_another_case_in_one_line_is_no_further_column(tmp_path: Path) -> None:
-    rows = [record(number, "I", [0], idu=str(number)) for number in range(1, 5)]
-    path = write(tmp_path / "usr__ct.jsonl", rows)
-    lines = path.read_text().splitlines()
-    lines[1] = lines[1].replace("header__stream_position", "header__streaM_position")
+    lines[1] = lines[1].replace(known, written)
     path.write_text("\n".join(lines))
     found = read(path, options(header_columns=7, mask_order="msb"))
     assert [one["outcome"] for one in found].count(None) >= 3

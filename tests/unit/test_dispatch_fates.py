@@ -103,9 +103,17 @@ entries = st.builds(
     fault=st.sampled_from([False] * 8 + [True]),
     lists=st.sampled_from([0] * 12 + [LIST_A, LIST_B]),
 ).map(lambda e: e if e.kind == OPERATION else e._replace(fault=False, lists=0))
+logs = st.lists(entries, unique_by=lambda e: e[:4])
+starts = st.lists(st.integers(0, 40), max_size=4)
 
 
-@given(st.lists(entries, unique_by=lambda e: e[:4]), st.randoms(use_true_random=False))
+def cut(made: list[Entry], at: list[int]) -> list[list[Entry]]:
+    """Parts that begin at these places."""
+    cuts = sorted({0, len(made), *(place for place in at if place < len(made))})
+    return [made[a:b] for a, b in itertools.pairwise(cuts)]
+
+
+@given(logs, st.randoms(use_true_random=False))
 def test_fates_are_those_of_the_rules(made: list[Entry], chance: random.Random) -> None:
     """One operation a part: so each fact says all of what it speaks of."""
     chance.shuffle(made)
@@ -114,35 +122,25 @@ def test_fates_are_those_of_the_rules(made: list[Entry], chance: random.Random) 
         assert fate(fates, entry) == expected, entry
 
 
-@given(
-    st.lists(entries, unique_by=lambda e: e[:4]),
-    st.lists(st.integers(0, 40), max_size=4),
-    st.randoms(use_true_random=False),
-)
+@given(logs, starts, st.randoms(use_true_random=False))
 def test_any_cut_of_a_file_in_order_gives_the_same(
     made: list[Entry], at: list[int], chance: random.Random
 ) -> None:
     made.sort(key=lambda e: (e.address, e.kind != OPERATION))
-    cuts = sorted({0, len(made), *(place for place in at if place < len(made))})
-    parts = [made[a:b] for a, b in itertools.pairwise(cuts)]
+    parts = cut(made, at)
     chance.shuffle(parts)
     fates = resolved(parts)
     for entry, expected in told(made).items():
         assert fate(fates, entry) == expected, entry
 
 
-@given(
-    st.lists(entries, unique_by=lambda e: e[:4]),
-    st.lists(st.integers(0, 40), max_size=4),
-    st.randoms(use_true_random=False),
-)
+@given(logs, starts, st.randoms(use_true_random=False))
 def test_nothing_is_published_that_the_rules_hold_back(
     made: list[Entry], at: list[int], chance: random.Random
 ) -> None:
     """Out of order and with numbers used again: what is not known is held back, never published."""
     chance.shuffle(made)
-    cuts = sorted({0, len(made), *(place for place in at if place < len(made))})
-    fates = resolved([made[a:b] for a, b in itertools.pairwise(cuts)])
+    fates = resolved(cut(made, at))
     for entry, expected in told(made).items():
         found = fate(fates, entry)
         assert found == expected or (expected != OPEN and found in (REJECT, HOLD)), entry
@@ -169,8 +167,8 @@ def test_ranks_follow_the_commits_then_the_addresses(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(transactions, "CHUNK", chunk)
         patched.setattr("publisher.sources.dispatch_queue.resolving.CHUNK", chunk)
-        cut = chance.randrange(len(made) + 1)
-        fates = resolved([made[:cut], made[cut:]])
+        middle = chance.randrange(len(made) + 1)
+        fates = resolved([made[:middle], made[middle:]])
     for node in (0, 1):
         mine = [e for e in made if e.kind == OPERATION and e.node == node]
         if not mine:
