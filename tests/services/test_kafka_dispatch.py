@@ -295,11 +295,16 @@ def lane_of(journal: Journal, number: int, topic: str) -> LaneDocuments:
     return LaneDocuments(number, journal.root, journal.root, ("log",), TopicTemplate(topic))
 
 
+def with_one_of(size: int) -> list[Made]:
+    """Documents for two transactions of 1,000; one of the second has this size."""
+    made = documents(2_000)
+    made[1_500] = replace(made[1_500], text="x" * size)
+    return made
+
+
 def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make(max_message_bytes=20_000)
-    made = documents(2_000)
-    made[1_500] = replace(made[1_500], text="x" * 20_000)
-    journal, manifest = committed(tmp_path / "journal", [made])
+    journal, manifest = committed(tmp_path / "journal", [with_one_of(20_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
         sent(replace(sink, still_mine=Stop(2)), journal, manifest)
@@ -315,9 +320,7 @@ def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) 
 
 def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make(max_message_bytes=20_000)
-    made = documents(2_000)
-    made[1_500] = replace(made[1_500], text="x" * 20_000)
-    journal, manifest = committed(tmp_path / "journal", [made])
+    journal, manifest = committed(tmp_path / "journal", [with_one_of(20_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
         run.sent(journal, manifest, replace(sink, still_mine=Stop(2)))
@@ -403,8 +406,7 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(
     kafka: Topics, tmp_path: Path, mode: str
 ) -> None:
     topic = kafka.make(max_message_bytes=20_000)
-    made = documents(2_000)
-    made[1_500] = replace(made[1_500], text="x" * 15_000)
+    made = with_one_of(15_000)
     journal, manifest = committed(tmp_path / "journal", [made])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000, mode=mode)
     with pytest.raises(FatalError, match="stop here"):
