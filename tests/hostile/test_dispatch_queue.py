@@ -14,13 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from publisher.errors import FatalError
+from tests.unit.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
 from tests.unit.dispatch_queue_files import (
     BIG,
-    COMMIT,
-    INSERT,
     OPTIONS,
-    ROLLBACK,
-    UPDATE,
     Queue,
     Record,
     Row,

@@ -12,17 +12,8 @@ from publisher.job import replay
 from publisher.job_file import load
 from publisher.journal.report import RunReport
 from publisher.settings import Settings
-from tests.unit.dispatch_queue_files import (
-    COMMIT,
-    INSERT,
-    ROLLBACK,
-    UPDATE,
-    Queue,
-    Row,
-    binary,
-    delimited,
-    jack,
-)
+from tests.unit.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
+from tests.unit.dispatch_queue_files import Queue, Row, binary, delimited, jack
 from tests.unit.test_dispatch_queue_runs import JOB
 
 pytestmark = pytest.mark.usefixtures("spark")

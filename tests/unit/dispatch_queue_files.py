@@ -20,9 +20,6 @@ from publisher.surveys import surveyed_source
 Record = dict[str, Any]
 Row = dict[str, Any]
 
-DELETE, INSERT, UPDATE, COMMIT, CLOSING, ROLLBACK = 1, 2, 3, 4, 5, 10
-"""Operations, as TYP has them."""
-
 USR = QueueTable(
     number=7,
     name="usr",

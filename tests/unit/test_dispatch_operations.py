@@ -12,15 +12,10 @@ from publisher.catalogue import JobCatalogue
 from publisher.sources.contract import Context
 from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.surveys import surveyed_source
+from tests.unit.dispatch_queue_codes import CLOSING, COMMIT, DELETE, INSERT, ROLLBACK, UPDATE
 from tests.unit.dispatch_queue_files import (
     BIG,
-    CLOSING,
-    COMMIT,
-    DELETE,
-    INSERT,
     OPTIONS,
-    ROLLBACK,
-    UPDATE,
     USR,
     Queue,
     Row,

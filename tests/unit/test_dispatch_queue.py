@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.dispatch_queue_codes import COMMIT, DELETE, INSERT, ROLLBACK, UPDATE
 from tests.unit.dispatch_queue_files import (
     BIG,
-    COMMIT,
-    DELETE,
-    INSERT,
     OPTIONS,
-    ROLLBACK,
-    UPDATE,
     USR,
     Queue,
     binary,

@@ -12,18 +12,8 @@ from publisher.errors import FatalError, UsageError
 from publisher.explain import explain
 from publisher.job_file import load
 from publisher.journal.report import RunReport
-from tests.unit.dispatch_queue_files import (
-    BIG,
-    COMMIT,
-    INSERT,
-    ROLLBACK,
-    Queue,
-    Row,
-    binary,
-    delimited,
-    image,
-    jack,
-)
+from tests.unit.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK
+from tests.unit.dispatch_queue_files import BIG, Queue, Row, binary, delimited, image, jack
 from tests.unit.local_engine import LocalEngine
 
 JOB = """\

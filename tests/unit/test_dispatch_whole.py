@@ -19,13 +19,10 @@ from publisher.change import Outcome
 from publisher.sources.contract import Context
 from publisher.sources.dispatch_queue import DispatchQueue, layout, meaning
 from publisher.surveys import surveyed_source
+from tests.unit.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
 from tests.unit.dispatch_queue_files import (
     BIG,
-    COMMIT,
-    INSERT,
     OPTIONS,
-    ROLLBACK,
-    UPDATE,
     Queue,
     Row,
     binary,
