@@ -19,6 +19,7 @@ from publisher.journal.manifest import DOCUMENT_STAGING, FileEntry, Journal, Man
 from publisher.journal.report import RunReport, conserve, report_of
 from publisher.opening import Order, opened
 from publisher.settings import SourceSettings
+from publisher.sources.contract import Surveyed
 from publisher.spark.engine import Engine, Progress
 from publisher.tasks import Work
 
@@ -157,6 +158,7 @@ def _entries(
             table=read.table,
             files=_unchanged(read, files[source.name]),
             again=sum(again),
+            notes=source.source.notes if isinstance(source.source, Surveyed) else (),
         )
         first += len(source.splits)
 

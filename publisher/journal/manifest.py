@@ -54,6 +54,8 @@ class SourceEntry:
     """The files, where it was read from files."""
     again: int = 0
     """Records that an earlier run had read and held, and that were read again."""
+    notes: tuple[str, ...] = ()
+    """What its survey found that operators should know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ class Manifest:
 
 def _source(entry: dict[str, Any]) -> SourceEntry:
     read = tuple(FileEntry(**file) for file in entry.get("files", ()))
-    return SourceEntry(**entry | {"splits": tuple(entry["splits"]), "files": read})
+    plain = {name: tuple(entry.get(name, ())) for name in ("splits", "notes")}
+    return SourceEntry(**entry | plain | {"files": read})
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ def report_of(
 
 
 def _notes(entry: SourceEntry) -> Iterator[str]:
+    yield from (f"{entry.name}: {note}" for note in entry.notes)
     if entry.again:
         yield f"read again: {entry.again:,} record(s) of {entry.name}, which an earlier run had held"
     late = sum(int(str(split.get("late", 0))) for split in entry.splits)

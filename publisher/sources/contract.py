@@ -129,6 +129,10 @@ class Surveyed(Protocol):
 
     It is read after a survey: what all of its splits say, ``resolved``, makes a source that can read."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the survey found that operators should know and no record is rejected for."""
+
     def survey(self, split: Split, ctx: Context) -> pa.RecordBatch:
         """What a split says that matters to others: a few facts, never its records.
 

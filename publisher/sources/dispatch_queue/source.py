@@ -18,6 +18,7 @@ from publisher.sources.contract import Context, Kept
 from publisher.sources.dispatch_queue import kept as kept_rows
 from publisher.sources.dispatch_queue import text
 from publisher.sources.dispatch_queue.copies import collapse, leave_out
+from publisher.sources.dispatch_queue.doubts import doubted, doubts
 from publisher.sources.dispatch_queue.fates import Fates
 from publisher.sources.dispatch_queue.file_form import (
     LIST_A_ONLY,
@@ -46,11 +47,14 @@ from publisher.sources.dispatch_queue.showing import raw_of
 from publisher.sources.dispatch_queue.transactions import (
     LIST_A,
     LIST_B,
+    NAMED,
     Seen,
     address_text,
     facts_of,
     names_as_facts,
-    without_names,
+    names_of_facts,
+    of_kind,
+    of_transactions,
 )
 from publisher.sources.mapped_file import mapped
 from publisher.sources.record_batches import Place
@@ -79,6 +83,7 @@ class DispatchQueue:
     """What becomes of the transactions; ``None`` before ``resolved``."""
     named: tuple[tuple[int, str, str], ...] = ()
     """Number, owner and name of tables that their destinations name."""
+    notes: tuple[str, ...] = ()
 
     def tables(self) -> tuple[Table, ...]:
         """What the settings say of the replicated tables; those without a name after the survey."""
@@ -178,8 +183,8 @@ class DispatchQueue:
                 faults={place[at]: detail for at, detail in faults.items() if at in place},
             )
         )
-        parts = pa.Table.from_batches([facts, names_as_facts(self._named(operations))])
-        return parts.combine_chunks().to_batches()[0] if parts.num_rows else facts
+        named = names_as_facts(self._named(operations))
+        return pa.concat_batches([facts, named, doubted(operations, faults)])
 
     def _named(self, operations: Operations) -> set[tuple[int, str, str]]:
         """The tables that their destinations name."""
@@ -193,13 +198,10 @@ class DispatchQueue:
 
     def resolved(self, facts: Iterable[pa.RecordBatch]) -> DispatchQueue:
         """The source that knows what becomes of each transaction, from the facts of all parts."""
-        named: set[tuple[int, str, str]] = set()
-        others = []
-        for part in facts:
-            other, found = without_names(part)
-            others.append(other)
-            named |= found
-        return replace(self, fates=fates_of(others), named=tuple(sorted(named)))
+        parts = list(facts)
+        named = {name for part in parts for name in names_of_facts(of_kind(part, NAMED))}
+        fates = fates_of([of_transactions(part) for part in parts])
+        return replace(self, fates=fates, named=tuple(sorted(named)), notes=tuple(doubts(parts)))
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""

@@ -8,7 +8,7 @@ follow the *fates*, wherever the parts were cut and in whatever order the rows l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,10 +25,11 @@ Mask = npt.NDArray[np.bool_]
 CHUNK = 4096
 """Operations that one fact speaks of, at most: what a rank may be wrong by."""
 
-SEEN, FLOOR, NAMED = 4, 5, 6
+SEEN, FLOOR, NAMED, DOUBTED = 4, 5, 6, 7
 """Kinds of facts beside those of operations and marks: a mark that an earlier run has read, and the
 address up to which it is not known any more what earlier runs have read; a table (its number in
-``transaction``) that the settings leave to its destinations to name (owner and name in ``node``)."""
+``transaction``) that the settings leave to its destinations to name (owner and name in ``node``);
+operations that may not be whole (see ``doubts``)."""
 NAME_SEPARATOR = "\x1f"
 
 LIST_A, LIST_B = 1, 2
@@ -101,23 +102,32 @@ def facts_of(seen: Seen) -> pa.RecordBatch:
 def names_as_facts(names: Iterable[tuple[int, str, str]]) -> pa.RecordBatch:
     """Number, owner and name of tables as facts."""
     found = sorted(names)
-    columns = {
-        "kind": pa.array([NAMED] * len(found), pa.int8()),
-        "node": pa.array(
-            [f"{owner}{NAME_SEPARATOR}{name}" for _, owner, name in found], pa.string()
-        ),
-        "transaction": pa.array([number for number, _, _ in found], pa.int64()),
-    }
-    arrays = [columns.get(item.name, pa.nulls(len(found), item.type)) for item in FACTS]
+    written = [f"{owner}{NAME_SEPARATOR}{name}" for _, owner, name in found]
+    return other_facts(NAMED, node=written, transaction=[number for number, _, _ in found])
+
+
+def names_of_facts(facts: pa.RecordBatch) -> set[tuple[int, str, str]]:
+    """The inverse."""
+    rows = facts.select(["transaction", "node"]).to_pylist()
+    return {(one["transaction"], *one["node"].split(NAME_SEPARATOR, 1)) for one in rows}
+
+
+def other_facts(kind: int, **columns: Sequence[object]) -> pa.RecordBatch:
+    """Facts of a kind that says nothing of what ends transactions, with some of the columns."""
+    (count,) = {len(values) for values in columns.values()}
+    given = {"kind": [kind] * count, **columns}
+    arrays = [pa.array(given.get(item.name, [None] * count), item.type) for item in FACTS]
     return pa.RecordBatch.from_arrays(arrays, schema=FACTS)
 
 
-def without_names(facts: pa.RecordBatch) -> tuple[pa.RecordBatch, set[tuple[int, str, str]]]:
-    """The other facts, and the tables among them."""
-    is_name = pc.equal(facts.column("kind"), NAMED)
-    names = facts.filter(is_name).select(["transaction", "node"]).to_pylist()
-    found = {(one["transaction"], *one["node"].split(NAME_SEPARATOR, 1)) for one in names}
-    return facts.filter(pc.invert(is_name)), found
+def of_kind(facts: pa.RecordBatch, kind: int) -> pa.RecordBatch:
+    """The facts of one kind."""
+    return facts.filter(pc.equal(facts.column("kind"), kind))
+
+
+def of_transactions(facts: pa.RecordBatch) -> pa.RecordBatch:
+    """The facts that say what ends transactions and what is in them."""
+    return facts.filter(pc.less(facts.column("kind"), NAMED))
 
 
 def _chunk_heads(seen: Seen, order: Codes, is_mark: Mask) -> Codes:
