@@ -2,77 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka import KafkaException
 
-from publisher import run
 from publisher.checks import CheckFinding, check
 from publisher.dispatch.kafka import KafkaDispatcher
 from publisher.dispatch.kafka_lane import LaneSending, LaneSent
 from publisher.dispatch.kafka_options import KafkaOptions
-from publisher.dispatch.kafka_records import SIZE_COLUMNS, LaneDocuments, sizes
-from publisher.dispatch.kafka_topics import TopicTemplate
-from publisher.dispatch.refusals import records
 from publisher.errors import FatalError, UnreachableError
 from publisher.job_file import load
-from publisher.journal.manifest import Journal, Manifest
-from tests.services.topics import Record, Topics
+from tests.services.dispatching import Stop, by_key, dispatcher, expected, sent, texts
+from tests.services.topics import Topics
 from tests.unit.made_journals import Made, committed, documents, report
-
-
-def pickled(lanes: Sequence[LaneSending]) -> list[LaneSent]:
-    """Sends lanes as tasks do: what they are told has been pickled."""
-    return [pickle.loads(pickle.dumps(lane)).send() for lane in lanes]
-
-
-def dispatcher(topics: Topics, topic: str, lanes: int = 2, **options: object) -> KafkaDispatcher:
-    made = KafkaOptions(bootstrap=topics.bootstrap, topic=topic, timeout=30, **options)  # type: ignore[arg-type]
-    return KafkaDispatcher(made, job=f"job-{topic}", owner=f"job-{topic}", lanes=lanes)
-
-
-def sent(sink: KafkaDispatcher, journal: Journal, manifest: Manifest) -> list[LaneSent]:
-    """Sends, and says what each lane reported."""
-    told: list[LaneSent] = []
-
-    def run(lanes: Sequence[LaneSending]) -> list[LaneSent]:
-        told.extend(pickled(lanes))
-        return told
-
-    sink = replace(sink, run_lanes=run)
-    sink.prepare(manifest.run)
-    sink.dispatch(journal, manifest, report(journal, manifest))
-    return told
-
-
-def texts(found: list[Record]) -> list[str]:
-    return [(record.value or b"").decode() for record in found]
-
-
-def by_key(found: list[Record]) -> dict[str, list[str]]:
-    keys: dict[str, list[str]] = {}
-    for record in found:
-        keys.setdefault((record.key or b"").decode(), []).append((record.value or b"").decode())
-    return keys
-
-
-def expected(made: list[Made]) -> dict[str, list[str]]:
-    keys: dict[str, list[str]] = {}
-    for document in made:
-        keys.setdefault(document.key, []).append(document.text)
-    return keys
 
 
 @pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
@@ -209,18 +154,6 @@ def test_a_run_that_was_planned_anew_is_not_taken_for_the_first(
     assert len(kafka.read(topic)) == 1_000
 
 
-@dataclass
-class Stop:
-    """Lets some transactions pass: it is asked once before the first."""
-
-    left: int
-
-    def __call__(self) -> None:
-        if self.left == 0:
-            raise FatalError("stop here")
-        self.left -= 1
-
-
 def test_what_stopped_goes_on_from_the_token(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make()
     made = documents(3_000)
@@ -233,102 +166,6 @@ def test_what_stopped_goes_on_from_the_token(kafka: Topics, tmp_path: Path) -> N
     (told,) = sent(sink, journal, manifest)
     assert told.documents == 1_000
     assert by_key(kafka.read(topic)) == expected(made)
-
-
-def test_documents_that_are_too_large_are_refused_and_the_rest_is_sent(
-    kafka: Topics, tmp_path: Path
-) -> None:
-    topic = kafka.make(max_message_bytes=20_000)
-    made = documents(30)
-    for place in (3, 29):
-        made[place] = replace(made[place], text="x" * 20_000, records="1,2")
-    journal, manifest = committed(tmp_path / "journal", [made[:10], made[10:]])
-    sink = dispatcher(kafka, topic)
-    sent(sink, journal, manifest)
-    small = [document for document in made if len(document.text) < 20_000]
-    assert by_key(kafka.read(topic)) == expected(small)
-    (record,) = records(journal.root)
-    assert [(entry.lane, entry.document) for entry in record.refusals] == [(0, 3), (1, 19)]
-    assert {entry.reason for entry in record.refusals} == {"too-large"}
-    assert "takes 20,000" in record.refusals[0].detail
-    lines = (journal.root / "rejects.jsonl").read_text().splitlines()
-    told = [json.loads(line) for line in lines]
-    assert [(entry["position"], entry["records"]) for entry in told] == [
-        ("4", "1,2"),
-        ("30", "1,2"),
-    ]
-
-
-@pytest.mark.parametrize("own", [None, "9000"])
-def test_the_size_is_counted_to_the_byte(kafka: Topics, tmp_path: Path, own: str | None) -> None:
-    topic = kafka.make(max_message_bytes=10_000)
-    limit = int(own or 10_000)
-
-    def value(size: int) -> list[Made]:
-        return [Made(1, "y" * size, key="idu=ä" * 20, records=",".join(map(str, range(300))))]
-
-    near = limit - 1_500  # lengths take as many bytes as those that follow
-    probed, _ = committed(tmp_path / "near", [value(near)])
-    ((_, rows),) = lane_of(probed, 0, topic).rows(SIZE_COLUMNS)
-    exact = near + limit - int(sizes(rows, ("log",))[0])
-    lanes = [value(exact + more) for more in (-1, 0, 1)]
-    journal, manifest = committed(tmp_path / "journal", lanes)
-    settings = {"message.max.bytes": own} if own is not None else {}
-    sent(dispatcher(kafka, topic, 3, kafka=settings), journal, manifest)
-    (record,) = records(journal.root)
-    assert [entry.lane for entry in record.refusals] == [2]
-    assert len(kafka.read(topic)) == 2
-    if own is None:  # the broker itself sees it so
-        producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-        errors: list[object] = []
-        for number in range(3):
-            batch = next(lane_of(journal, number, topic).batches(0, 10))
-            ((key, text, headers),) = batch.records
-            producer.produce(
-                topic, text, key, headers=headers, on_delivery=lambda e, _: errors.append(e)
-            )
-            producer.flush(30)
-        assert [error is None for error in errors] == [True, True, False]
-
-
-def lane_of(journal: Journal, number: int, topic: str) -> LaneDocuments:
-    return LaneDocuments(number, journal.root, journal.root, ("log",), TopicTemplate(topic))
-
-
-def with_one_of(size: int) -> list[Made]:
-    """Documents for two transactions of 1,000; one of the second has this size."""
-    made = documents(2_000)
-    made[1_500] = replace(made[1_500], text="x" * size)
-    return made
-
-
-def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) -> None:
-    topic = kafka.make(max_message_bytes=20_000)
-    journal, manifest = committed(tmp_path / "journal", [with_one_of(20_000)])
-    sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
-    with pytest.raises(FatalError, match="stop here"):
-        sent(replace(sink, still_mine=Stop(2)), journal, manifest)
-    (first,) = records(journal.root)
-    allow(kafka, topic, 100_000)
-    sent(sink, journal, manifest)
-    assert list(records(journal.root)) == [first]
-    assert len(kafka.read(topic)) == 1_999
-    sink.forget()
-    sent(sink, journal, manifest)
-    assert len(kafka.read(topic)) == 1_999 + 2_000
-
-
-def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_path: Path) -> None:
-    topic = kafka.make(max_message_bytes=20_000)
-    journal, manifest = committed(tmp_path / "journal", [with_one_of(20_000)])
-    sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
-    with pytest.raises(FatalError, match="stop here"):
-        run.sent(journal, manifest, replace(sink, still_mine=Stop(2)))
-    told = run.sent(journal, manifest, sink)
-    kept = json.loads((journal.root / "run.json").read_text())
-    assert told.outcomes["rejected"] == 1
-    assert kept["outcomes"] == told.outcomes
-    assert kept["reasons"] == told.reasons == {"rejected": {"too-large": 1}}
 
 
 def test_a_login_that_fails_shows_no_password(
@@ -399,36 +236,3 @@ def test_a_newer_one_takes_its_lanes_back(kafka: Topics, tmp_path: Path) -> None
     replace(newer, run_lanes=run).dispatch(journal, manifest, report(journal, manifest))
     assert [lane.retries for lane in told] == [1]
     assert texts(kafka.read(topic)) == [document.text for document in made]
-
-
-@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
-def test_what_the_broker_refuses_after_all_fails_the_lane(
-    kafka: Topics, tmp_path: Path, mode: str
-) -> None:
-    topic = kafka.make(max_message_bytes=20_000)
-    made = with_one_of(15_000)
-    journal, manifest = committed(tmp_path / "journal", [made])
-    sink = dispatcher(kafka, topic, 1, transaction_size=1_000, mode=mode)
-    with pytest.raises(FatalError, match="stop here"):
-        sent(replace(sink, still_mine=Stop(2)), journal, manifest)
-    allow(kafka, topic, 10_000)
-    for _ in range(2):
-        with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
-            sent(sink, journal, manifest)
-        assert not sink.dispatched(manifest.run)
-    if mode == "exactly-once":
-        assert len(kafka.read(topic)) == 1_000
-    allow(kafka, topic, 20_000)
-    sent(sink, journal, manifest)
-    found = kafka.read(topic)
-    assert set(texts(found)) == {document.text for document in made}
-    assert len(found) == 2_000 or mode == "at-least-once"
-
-
-def allow(kafka: Topics, topic: str, size: int) -> None:
-    """Sets the size of the largest record of a topic."""
-    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result()

@@ -17,8 +17,8 @@ from publisher.dispatch.kafka_lane import LaneSending, LaneSent
 from publisher.errors import FatalError
 from publisher.spark.engine import Engine
 from publisher.spark.options import SparkOptions
+from tests.services.dispatching import dispatcher, texts
 from tests.services.killed_tasks import COUNT, LANES
-from tests.services.test_kafka_dispatch import dispatcher, texts
 from tests.services.topics import Topics
 from tests.unit.made_journals import committed, documents, report
 

@@ -201,3 +201,10 @@ def short(found: Record) -> str:
 def shorts(found: Iterable[Record]) -> list[str]:
     """Records in short."""
     return [short(record) for record in found]
+
+
+def said(rows: list[Row], folder: Path, wanted: int = 1, **changed: Any) -> list[str]:
+    """The first words of all records."""
+    records, framed = read(options(**changed), binary(rows), folder, wanted)
+    assert framed == len(rows) == sum(record["records"] for record in records)
+    return [" ".join(short(record).split()[:2]) for record in records]

@@ -1,0 +1,69 @@
+"""Dispatching to a real broker without Spark, and what came of it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.dispatch.kafka_lane import LaneSending, LaneSent
+from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.errors import FatalError
+from publisher.journal.manifest import Journal, Manifest
+from tests.services.topics import Record, Topics
+from tests.unit.made_journals import Made, report
+
+
+def pickled(lanes: Sequence[LaneSending]) -> list[LaneSent]:
+    """Sends lanes as tasks do: what they are told has been pickled."""
+    return [pickle.loads(pickle.dumps(lane)).send() for lane in lanes]
+
+
+def dispatcher(topics: Topics, topic: str, lanes: int = 2, **options: object) -> KafkaDispatcher:
+    made = KafkaOptions(bootstrap=topics.bootstrap, topic=topic, timeout=30, **options)  # type: ignore[arg-type]
+    return KafkaDispatcher(made, job=f"job-{topic}", owner=f"job-{topic}", lanes=lanes)
+
+
+def sent(sink: KafkaDispatcher, journal: Journal, manifest: Manifest) -> list[LaneSent]:
+    """Sends, and says what each lane reported."""
+    told: list[LaneSent] = []
+
+    def run(lanes: Sequence[LaneSending]) -> list[LaneSent]:
+        told.extend(pickled(lanes))
+        return told
+
+    sink = replace(sink, run_lanes=run)
+    sink.prepare(manifest.run)
+    sink.dispatch(journal, manifest, report(journal, manifest))
+    return told
+
+
+def texts(found: list[Record]) -> list[str]:
+    return [(record.value or b"").decode() for record in found]
+
+
+def by_key(found: list[Record]) -> dict[str, list[str]]:
+    keys: dict[str, list[str]] = {}
+    for record in found:
+        keys.setdefault((record.key or b"").decode(), []).append((record.value or b"").decode())
+    return keys
+
+
+def expected(made: list[Made]) -> dict[str, list[str]]:
+    keys: dict[str, list[str]] = {}
+    for document in made:
+        keys.setdefault(document.key, []).append(document.text)
+    return keys
+
+
+@dataclass
+class Stop:
+    """Lets some transactions pass: it is asked once before the first."""
+
+    left: int
+
+    def __call__(self) -> None:
+        if self.left == 0:
+            raise FatalError("stop here")
+        self.left -= 1
