@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from publisher import __version__, output
 from publisher.cli import cli
+from publisher.sources.registry import OPTIONS
 
 LOG = """\
 record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value
@@ -325,3 +327,10 @@ class TestOutput:
     def test_nothing_in_a_value_can_drive_a_terminal(self) -> None:
         assert output.printable("a\x1b[2J\u202eb\n") == "a\\x1b[2J\\u202eb\\n"
         assert output.printable("Jürgen 王") == "Jürgen 王"
+
+
+def test_the_help_of_format_names_every_format() -> None:
+    option = next(param for param in cli.commands["replay"].params if param.name == "format_")
+    assert isinstance(option, click.Option)
+    named = (option.help or "").removeprefix("Source format: ").removesuffix(".").split(", ")
+    assert named == [*OPTIONS]
