@@ -17,7 +17,7 @@ def new_files(source: SourceSettings, published: PublishedFiles) -> list[Path]:
 
     Raises:
         UsageError: One cannot be of the source's format.
-        FatalError: One that was published has another size now.
+        FatalError: One that was published has other content now.
     """
     found = source.reader.files(source.snapshots, may_be_none=True)
     return list(published.new_of(source.name, [path.absolute() for path in found]))

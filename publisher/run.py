@@ -14,8 +14,9 @@ from types import MappingProxyType
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import joined
 from publisher.errors import FatalError
+from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane import LaneResult
-from publisher.journal.manifest import DOCUMENT_STAGING, FileEntry, Journal, Manifest, SourceEntry
+from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
 from publisher.journal.report import RunReport, conserve, report_of
 from publisher.opening import Order, opened
 from publisher.settings import SourceSettings
@@ -106,7 +107,7 @@ def plan(
 
 
 def _files_of(source: SourceSettings) -> tuple[FileEntry, ...]:
-    return tuple(FileEntry(str(path), path.stat().st_size) for path in source.snapshots)
+    return tuple(FileEntry.of(path) for path in source.snapshots)
 
 
 def _manifest(
@@ -156,22 +157,27 @@ def _entries(
             reading=_plain(asdict(read.reading)),
             first_split=first,
             table=read.table,
-            files=_unchanged(read, files[source.name]),
+            files=tuple(_read_files(order, read, files[source.name])),
             again=sum(again),
             notes=source.source.notes if isinstance(source.source, Surveyed) else (),
         )
         first += len(source.splits)
 
 
-def _unchanged(source: SourceSettings, before: tuple[FileEntry, ...]) -> tuple[FileEntry, ...]:
-    """The files as they were before they were read.  Raises ``FatalError`` where one has changed."""
+def _read_files(
+    order: Order, source: SourceSettings, before: tuple[FileEntry, ...]
+) -> Iterator[FileEntry]:
+    """The files as they were before they were read; of a job's with their digests, for its next run
+    asks whether they still are.  Raises ``FatalError`` where one has changed."""
+    asked = order.state is not None and source.compared is None
     for then, now in zip(before, _files_of(source), strict=True):
-        if then != now:
+        found = now.with_digest() if asked else now
+        if then != now or FileEntry.of(Path(then.path)) != now:
             raise FatalError(
                 f"{then.path} was written to while it was read ({then.bytes:,} bytes before, "
                 f"{now.bytes:,} after): write files elsewhere, then move them here"
             )
-    return before
+        yield found
 
 
 def _plain(options: dict[str, object]) -> dict[str, object]:

@@ -205,7 +205,7 @@ def _files(
     if source.compared is not None:
         return _tables(settings, source, journals, tries)
     known = journals.published_files()
-    published = sum(name == source.name for name, _ in known.sizes)
+    published = sum(name == source.name for name, _ in known.entries)
 
     def asked() -> int | None:
         return len(new_files(source, known))

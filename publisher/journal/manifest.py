@@ -17,6 +17,7 @@ from typing import Any
 from publisher import __version__
 from publisher.errors import FatalError
 from publisher.journal.durable import sync_folder, write_durably
+from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane import LaneNames, LaneResult
 from publisher.journal.state import STATE, folder_of, secure
 
@@ -27,14 +28,6 @@ SENT = "sent"
 """Mark of a journal whose run the sink has wholly."""
 DOCUMENT_STAGING = ".staging"
 """Folder beside the documents for those that are not committed yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """A file that was read, and how long it was, in bytes."""
-
-    path: str
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from publisher.errors import FatalError
+from publisher.journal.file_entries import FileEntry
 from publisher.journal.files import PublishedFiles
-from publisher.journal.manifest import FileEntry, Manifest, SourceEntry
+from publisher.journal.manifest import Manifest, SourceEntry
 
 
 def run_of(*files: Path, source: str = "hr", number: int = 1) -> Manifest:
     """The manifest of a run that read these files as they are now."""
-    read = tuple(FileEntry(str(path), path.stat().st_size) for path in files)
+    read = tuple(FileEntry.of(path).with_digest() for path in files)
     entry = SourceEntry(source, "event-log", (), {}, {}, 0, files=read)
     return Manifest(f"job-{number:06d}", "job", 1, "", {}, (entry,), (), ".", 0)
 
@@ -59,6 +61,22 @@ def test_a_file_that_changed_since_is_refused(files: list[Path], content: str) -
         f"{files[1]} had 5 bytes when it was published, and has {len(content)} now: put what is new "
         "into a file of its own, and restore this one"
     )
+
+
+def test_other_content_of_the_same_size_is_refused(files: list[Path], tmp_path: Path) -> None:
+    known = PublishedFiles().with_runs([run_of(*files)])
+    known.write(tmp_path / "published-files.json")
+    files[1].write_text("B.csv")
+    os.utime(files[1], ns=(0, 0))
+    with pytest.raises(FatalError, match="other content than when it was published"):
+        list(PublishedFiles.read(tmp_path / "published-files.json").new_of("hr", files))
+
+
+def test_a_file_that_was_copied_back_is_the_same(files: list[Path]) -> None:
+    known = PublishedFiles().with_runs([run_of(*files)])
+    files[1].write_text("b.csv")
+    os.utime(files[1], ns=(0, 0))
+    assert list(known.new_of("hr", files)) == []
 
 
 @pytest.mark.parametrize("content", ["", "{", "1", "[1]", "{}x", '[{"source": "hr"}]'])

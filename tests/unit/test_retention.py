@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from publisher.journal.manifest import MANIFEST, FileEntry, Journal, Manifest, SourceEntry
+from publisher.journal.file_entries import FileEntry
+from publisher.journal.manifest import MANIFEST, Journal, Manifest, SourceEntry
 from publisher.journal.runs import Journals
 
 DAY = 86_400
@@ -85,13 +86,14 @@ def test_marks_of_files_outlive_their_runs(journals: Journals) -> None:
     done(journals, 20, ("/in/b.csv", 20))
     done(journals, 0, ("/in/c.csv", 30))
     every = {
-        ("hr", f"/in/{name}.csv"): size for name, size in zip("abc", (10, 20, 30), strict=True)
+        ("hr", path): FileEntry(path, size)
+        for path, size in zip((f"/in/{name}.csv" for name in "abc"), (10, 20, 30), strict=True)
     }
-    assert journals.published_files().sizes == every
+    assert journals.published_files().entries == every
     journals.expire(days=25, most=100)
-    assert journals.published_files().sizes == every
+    assert journals.published_files().entries == every
     journals.expire(days=7, most=0)
-    assert journals.published_files().sizes == every
+    assert journals.published_files().entries == every
     assert left(journals) == []
 
 
@@ -104,7 +106,7 @@ def test_a_start_takes_away_what_a_crash_in_the_middle_left(
     journals: Journals, monkeypatch: pytest.MonkeyPatch, removed: bool
 ) -> None:
     runs = [done(journals, 30, (f"/in/{number}.csv", number)) for number in range(3)]
-    marks = journals.published_files().sizes
+    marks = journals.published_files().entries
     remove = shutil.rmtree
 
     def killed(path: Path) -> None:
@@ -124,8 +126,8 @@ def test_a_start_takes_away_what_a_crash_in_the_middle_left(
     assert left(journals) == runs[1:]
     assert journals.unsent() == []
     assert journals.discard_unplanned() == [runs[1]]
-    assert journals.published_files().sizes == marks
+    assert journals.published_files().entries == marks
     assert journals.expire(days=7, most=100) == [runs[2]]
     assert left(journals) == []
-    assert journals.published_files().sizes == marks
+    assert journals.published_files().entries == marks
     assert journals.next_run() == "job-000004"
