@@ -51,14 +51,14 @@ class PublishedFiles:
         write_durably(path, json.dumps(entries, indent=1) + "\n")
 
     def new_of(self, source: str, paths: Sequence[Path]) -> Iterator[Path]:
-        """The files of a source that were not published.
+        """The files of a source that were not published, or were empty then.
 
         Raises:
             FatalError: One was, and has other content now.
         """
         for path in paths:
             published, now = self.entries.get((source, str(path))), FileEntry.of(path)
-            if published is None:
+            if published is None or (now.bytes and not published.bytes):
                 yield path
             elif not published.is_as_published(now):
                 then = f"had {published.bytes:,} bytes when it was published, and has {now.bytes:,} now"

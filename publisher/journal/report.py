@@ -137,6 +137,9 @@ def report_of(
 
 def _notes(entry: SourceEntry) -> Iterator[str]:
     yield from (f"{entry.name}: {note}" for note in entry.notes)
+    empty = [file.path for file in entry.files if not file.bytes]
+    if empty:
+        yield f"empty: {', '.join(empty[:3])}{' ...' if empty[3:] else ''}; see whether an export failed"
     if entry.again:
         yield f"read again: {entry.again:,} record(s) of {entry.name}, which an earlier run had held"
     late = sum(int(str(split.get("late", 0))) for split in entry.splits)

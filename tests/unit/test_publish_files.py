@@ -48,6 +48,19 @@ def test_without_new_files_there_is_nothing_to_read(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == ["job-000001"]
 
 
+def test_an_empty_file_is_told_of_and_read_once_it_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    empty = tmp_path / "in" / "1.csv"
+    empty.touch()
+    assert publish(tmp_path).notes == (f"empty: {empty}; see whether an export failed",)
+    assert publish(tmp_path).state == "nothing new to read"
+    write_file(tmp_path, "1.csv", 1)
+    assert publish(tmp_path).read == 1
+    write_file(tmp_path, "1.csv", 2)
+    with pytest.raises(FatalError, match="in as many bytes"):
+        publish(tmp_path)
+
+
 def test_files_are_known_when_their_journals_are_gone(tmp_path: Path) -> None:
     write_file(tmp_path, "1.csv", 1)
     publish(tmp_path)

@@ -72,6 +72,14 @@ def test_other_content_of_the_same_size_is_refused(files: list[Path], tmp_path: 
         list(PublishedFiles.read(tmp_path / "published-files.json").new_of("hr", files))
 
 
+def test_a_file_that_was_empty_is_new_once_it_is_filled(files: list[Path]) -> None:
+    files[1].write_text("")
+    known = PublishedFiles().with_runs([run_of(*files)])
+    assert list(known.new_of("hr", files)) == []
+    files[1].write_text("b.csv")
+    assert list(known.new_of("hr", files)) == [files[1]]
+
+
 def test_a_file_that_was_copied_back_is_the_same(files: list[Path]) -> None:
     known = PublishedFiles().with_runs([run_of(*files)])
     files[1].write_text("b.csv")
