@@ -305,13 +305,14 @@ def test_a_header_that_leads_out_of_its_part_is_judged_by_the_file(tmp_path: Pat
         assert found == expected
 
 
+@pytest.mark.parametrize("kept", [12, 24])
 @pytest.mark.parametrize("order", ["big", "little"])
 def test_a_file_whose_first_mebibyte_is_damaged_is_known_by_what_follows(
-    order: ByteOrder, tmp_path: Path
+    order: ByteOrder, kept: int, tmp_path: Path
 ) -> None:
     written = replace(little(JNL), byte_order=order)
     parts = [record(written, *each) for each in RECORDS]
-    data = parts[0][:12] + b"x" * (1 << 20) + b"".join(parts)
+    data = parts[4][:kept] + b"x" * (1 << 20) + b"".join(parts)
     records, framed = read(replace(written, byte_order="auto"), data, tmp_path)
     assert framed == len(parts) + 1
     assert [each["outcome"] for each in records] == [5, None, None, None, None, None]

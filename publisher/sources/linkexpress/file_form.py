@@ -26,6 +26,8 @@ SAMPLE = 1000
 """Records that are looked at."""
 _SAMPLE_BYTES, _SAMPLES = 1 << 20, 8
 _BLOCKS = 10
+_ENOUGH = 20
+"""Records that are no accident."""
 NO_ROWS_FILE = b"\xff\xff"
 """A full extract of zero rows where records have no LEN: all of the file (reference, section 2) [D]."""
 
@@ -131,13 +133,13 @@ def _orders(options: Options) -> tuple[ByteOrder, ...]:
 def _counted(
     data: Bytes, readings: Sequence[_R], count: Callable[[Bytes, _R], int]
 ) -> dict[_R, int]:
-    """Records that each reading finds at the begin of a file; where none does, for that may be
-    damaged, in the next of some parts of it."""
+    """Records that each reading finds at the begin of a file; where that are too few to tell, for it
+    may be damaged, in further parts of it as well."""
     found = dict.fromkeys(readings, 0)
     for start in np.linspace(0, max(0, len(data) - _SAMPLE_BYTES), _SAMPLES, dtype=np.int64):
         part = data[start : start + _SAMPLE_BYTES]
-        found = {reading: count(part, reading) for reading in readings}
-        if any(found.values()) or len(data) <= _SAMPLE_BYTES:
+        found = {reading: found[reading] + count(part, reading) for reading in readings}
+        if max(found.values()) >= _ENOUGH or len(data) <= _SAMPLE_BYTES:
             break
     return found
 
