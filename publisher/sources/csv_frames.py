@@ -156,8 +156,8 @@ def _frame(
     if skip and keep.any():
         header_at = int(np.argmax(keep))
         keep[header_at] = False
-        wrong = {i: why for i, why in wrong.items() if i != header_at}
-        skip = False
+        wrong = {i: why for i, why in wrong.items() if i != header_at or why != TOO_LONG}
+        skip = False  # a header at which the file breaks off is told of
     lines = line + np.searchsorted(np.flatnonzero(np.frombuffer(data, np.uint8) == LF), starts)
     good = keep.copy()
     good[list(wrong)] = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -40,8 +39,8 @@ class SnapshotOptions:
                 "delimiter: write one ASCII character that is no quote and no line end"
             )
         try:
-            codecs.lookup(self.encoding)
-        except LookupError:
+            "a".encode(self.encoding)  # codecs that are none of text, as hex, are not known here
+        except (LookupError, ValueError):
             raise ValueError(
                 f"encoding: {self.encoding} is not known; write utf-8, cp1252 ..."
             ) from None

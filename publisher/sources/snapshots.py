@@ -172,7 +172,8 @@ def _after_lines(block: bytes, lines: int) -> int:
 
 def header(path: str, options: SnapshotOptions, columns: Columns) -> csv_frames.Header:
     """What the first record of a CSV file says of its columns."""
-    return csv_frames.read_header(beginning(Path(path), options), path, columns, options)
+    start, _ = _beginning(Path(path), options)
+    return csv_frames.read_header(start, path, columns, options)
 
 
 def column_names(path: str, options: SnapshotOptions) -> list[str]:
@@ -186,10 +187,27 @@ def column_names(path: str, options: SnapshotOptions) -> list[str]:
 
 
 def beginning(path: Path, options: SnapshotOptions) -> bytes:
-    """The first bytes of a text file, up to the end of its first record at least."""
+    """The first bytes of a text file, up to the end of its first record at least.
+
+    Raises ``FatalError`` where not even its first character can be read.
+    """
+    start, why = _beginning(path, options)
+    if why is not None and not start:
+        raise FatalError(f"{path}: {why}")
+    return start
+
+
+def _beginning(path: Path, options: SnapshotOptions) -> tuple[bytes, str | None]:
+    """The first bytes of a file, and why it breaks off there if it does."""
+    start = b""
     with path.open("rb") as file:
-        blocks = text_blocks(file, None, options, begins=True, packed=_packed(path))
-        return _beginning(blocks, options)
+        for block in text_blocks(file, None, options, begins=True, packed=_packed(path)):
+            if isinstance(block, Tail):
+                return start, block.reason
+            start += block
+            if csv_frames.has_record(start, options) or len(start) > options.max_record:
+                break
+    return start, None
 
 
 def by_position(split: Split, options: SnapshotOptions, columns: Columns) -> bool:
@@ -197,18 +215,6 @@ def by_position(split: Split, options: SnapshotOptions, columns: Columns) -> boo
     if split.kind == "csv":
         return not header(split.path, options, columns).named
     return split.kind == "parquet" and options.header == "no"
-
-
-def _beginning(blocks: Iterator[bytes | Tail], options: SnapshotOptions) -> bytes:
-    """The first bytes of a file, up to the end of its first record at least."""
-    start = b""
-    for block in blocks:
-        if isinstance(block, Tail):
-            break
-        start += block
-        if csv_frames.has_record(start, options) or len(start) > options.max_record:
-            break
-    return start
 
 
 def _kind(suffixes: list[str]) -> Kind | None:

@@ -95,13 +95,25 @@ def _transcode(blocks: Iterator[bytes | Tail], encoding: str) -> Iterator[bytes 
         try:
             text = decoder.decode(block)
         except UnicodeDecodeError as problem:
+            pending = len(problem.object) - len(block)
+            yield _escaped(decoder.decode(block[: max(0, problem.start - pending)]))
             yield Tail(f"the text is not {encoding} ({problem.reason}); set the right encoding")
             return
-        yield text.encode("utf-8", "surrogateescape")
+        except UnicodeError as problem:  # no byte order mark
+            yield Tail(
+                f"the text is not {encoding} ({problem}); set the right encoding, as utf-8, or"
+                f" {encoding}-le or {encoding}-be where there is no byte order mark"
+            )
+            return
+        yield _escaped(text)
     try:
-        yield decoder.decode(b"", final=True).encode("utf-8", "surrogateescape")
-    except UnicodeDecodeError:
+        yield _escaped(decoder.decode(b"", final=True))
+    except UnicodeError:
         yield Tail(f"the file ends inside a character of {encoding}; export it again")
+
+
+def _escaped(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def readable(raw: bytes, limit: int = 1 << 20) -> str:

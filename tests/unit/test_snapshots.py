@@ -4,6 +4,7 @@ import gzip
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -129,6 +130,67 @@ def test_other_encodings_are_read_and_wrong_bytes_reject_only_their_record(tmp_p
     assert read(path, 3, SnapshotOptions(encoding="utf-16")) == [(2, "1", "ü")]
 
 
+NO_WIDE_TEXT = (
+    (
+        "utf-16",
+        b"a,b\n1,2\n",
+        "utf-16 (UTF-16 stream does not start with BOM); set the right encoding",
+    ),
+    (
+        "utf-16",
+        "a,b\n1,2\n".encode("utf-16-le"),
+        "or utf-16-le or utf-16-be where there is no byte",
+    ),
+    ("utf-32", "a,b\n1,2\n".encode("utf-32-le"), "set the right encoding, as utf-8, or utf-32-le"),
+    ("utf-32", b"a,b\n1,2\n", "the text is not utf-32 (code point not in range(0x110000))"),
+    ("utf-16", b"a", "the file ends inside a character of utf-16; export it again"),
+)
+
+
+@pytest.mark.parametrize("header", ["auto", "yes", "no"])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.csv.gz"])
+@pytest.mark.parametrize(("encoding", "text", "words"), NO_WIDE_TEXT)
+def test_a_file_of_another_encoding_is_one_broken_record_and_has_no_columns(
+    encoding: str, text: bytes, words: str, name: str, header: Any, tmp_path: Path
+) -> None:
+    path, options = tmp_path / name, SnapshotOptions(encoding=encoding, header=header)
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    [(record, reason, _)] = read(path, 3, options)
+    assert record == 1
+    assert words in str(reason)
+    with pytest.raises(FatalError) as caught:
+        snapshots.beginning(path, options)
+    assert words in caught.value.message
+    assert str(path) in caught.value.message
+    if "csv" in name:
+        with pytest.raises(FatalError, match=r"encoding|export"):
+            snapshots.column_names(str(path), options)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("block_size", [64, 70, 1 << 20])
+def test_a_character_that_is_none_costs_nothing_of_what_stands_before_it(
+    encoding: str, block_size: int, tmp_path: Path
+) -> None:
+    options = SnapshotOptions(encoding=encoding, header="yes", block_size=block_size)
+    text = "a,b\n" + "".join(f"{i},x\n" for i in range(40)) + "40,"
+    damage = {"utf-16": b"\x00\xd8\x41\x00", "utf-32": b"\x00\xd8\x00\x00"}[encoding]
+    (tmp_path / "a.csv").write_bytes(text.encode(encoding) + damage + b"\n\0\0\0" * 9)
+    *good, (record, reason, raw) = read(tmp_path / "a.csv", 1, options)
+    assert good == [(i + 2, str(i), "x") for i in range(40)]
+    assert (record, raw) == (42, "40,")
+    assert f"the text is not {encoding}" in str(reason)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_a_header_that_is_cut_inside_a_character_is_told_of(encoding: str, tmp_path: Path) -> None:
+    options = SnapshotOptions(encoding=encoding, header="yes")
+    (tmp_path / "a.csv").write_bytes("a,b\n".encode(encoding)[:-1])
+    [(record, reason, raw)] = read(tmp_path / "a.csv", 1, options)
+    assert (record, raw) == (1, "a,b")
+    assert "ends inside a character" in str(reason)
+
+
 def test_a_file_that_changed_since_the_splits_were_made_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n1,2\n")
@@ -214,7 +276,15 @@ def test_an_empty_parquet_file_has_no_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"delimiter": '"'}, {"delimiter": "é"}, {"encoding": "no-such"}]
+    "changes",
+    [
+        {"delimiter": '"'},
+        {"delimiter": "é"},
+        {"encoding": "no-such"},
+        {"encoding": "hex"},
+        {"encoding": "undefined"},
+        {"encoding": "utf-8\0"},
+    ],
 )
 def test_options_that_make_files_unreadable_are_refused(changes: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="write"):
