@@ -33,7 +33,8 @@ _MESSAGES = (
     ),
     (
         re.compile(r"Python worker exited unexpectedly|Python worker crashed"),
-        "a Python worker was killed, most likely for want of memory: use fewer cores or more memory",
+        "a Python worker was killed, most likely for want of memory: use fewer cores or more memory, "
+        "and see that no file is written to while it is read",
     ),
 )
 """What only Spark notices, and what to do about it."""
