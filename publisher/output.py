@@ -83,11 +83,9 @@ def _story_lines(story: Story) -> Iterator[tuple[str, str]]:
     if story.event is not None:
         columns = f": {', '.join(story.columns)}" if story.columns else ""
         yield "change", story.event + columns
-    if story.event_time is not None or story.perpetrator is not None:
-        yield (
-            "made",
-            f"{story.event_time or 'at an unknown time'} by {story.perpetrator or 'somebody else'}",
-        )
+    if story.event_time is not None or story.perpetrator:
+        who = f" by {story.perpetrator}" if story.perpetrator else ""
+        yield "made", (story.event_time or "at an unknown time") + who
     reason = f" ({story.reason})" if story.reason else ""
     yield "outcome", f"{story.outcome}{reason}, status {story.status}"
     if story.late is not None:
