@@ -16,7 +16,7 @@ from publisher.journal.runs import Journals, found_journal
 from publisher.keys import KeyProblem, canonical, format_key, integer_text, parse
 from publisher.lanes import lane_of
 from publisher.sources.contract import ShortPositions, Source
-from publisher.sources.registry import restored
+from publisher.sources.registry import POSITIONS, restored
 from publisher.sources.snapshots import Split
 from publisher.xds.association import association
 
@@ -102,10 +102,19 @@ def explain(directory: Path, what: str) -> list[Story]:
     stories = [reader.story(decided) for decided in reader.find(what)]
     if not stories:
         raise UsageError(
-            f"run {manifest.run} has no record {what!r}: give a position as 4711, an event id as "
-            "SOURCE:4711, a key as idu=1, or an association as idu=1,table=usr"
+            f"run {manifest.run} has no record {what!r}: give a position as"
+            f" {_forms(manifest.sources)}, an event id as SOURCE:POSITION, a key as idu=1, or an"
+            " association as idu=1,table=usr"
         )
     return stories
+
+
+def _forms(sources: Sequence[SourceEntry]) -> str:
+    """How positions of these sources are written."""
+    forms: dict[str, list[str]] = {}
+    for entry in sources:
+        forms.setdefault(POSITIONS[entry.format], []).append(entry.name)
+    return ", ".join(f"{form} ({' and '.join(names)})" for form, names in forms.items())
 
 
 class _Reader:

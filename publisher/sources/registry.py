@@ -57,6 +57,15 @@ _OPTIONS: Mapping[str, Callable[..., object]] = {
 READ_AS_SNAPSHOTS = frozenset({"event-log", "change-table", "dispatch-queue", "triggerless"})
 """Formats whose files are CSV, JSON lines or Parquet, read as ``SnapshotOptions`` say."""
 
+POSITIONS: Mapping[str, str] = {
+    "event-log": "a record_id or FILE:NUMBER",
+    "change-table": "35 digits or FILE:NUMBER",
+    "linkexpress": "FILE:OFFSET",
+    "dispatch-queue": "DATABASE:FILE.ADDRESS",
+    "triggerless": "TABLE:COMPARISON:NUMBER",
+}
+"""How users write positions of a format, as its ``parse_position`` says."""
+
 IN_POLLS = frozenset({"event-log"})
 """Formats whose changes mean something together; those of the others are operations by themselves."""
 

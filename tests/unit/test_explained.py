@@ -1,11 +1,21 @@
-"""What ``explain`` says where little is known."""
+"""What ``explain`` says where little is known, and of what it does not know."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import get_args
+
 import pytest
 
-from publisher.explain import Story
+from publisher import publishing
+from publisher.errors import UsageError
+from publisher.explain import Story, explain
 from publisher.output import stories_text
+from publisher.sources.registry import OPTIONS, POSITIONS, SourceFormat, reader_of
+from publisher.sources.snapshot_options import SnapshotOptions
+from tests.unit import linkexpress_files
+from tests.unit.local_engine import LocalEngine
+from tests.unit.test_follow import FILES, settings, write_file
 
 KNOWN_AT = "2026-05-04 11:15:03+00:00"
 
@@ -48,3 +58,28 @@ def test_what_made_a_change_is_told_as_far_as_it_is_known(
 ) -> None:
     lines = list(stories_text([story(event_time, perpetrator)]))
     assert [line[12:] for line in lines if line.startswith("made ")] == made
+
+
+@pytest.mark.parametrize("format_", get_args(SourceFormat))
+def test_each_format_writes_positions_as_it_says(format_: SourceFormat) -> None:
+    options = linkexpress_files.OPEN if format_ == "linkexpress" else OPTIONS[format_]()
+    source = reader_of(format_, options, SnapshotOptions())
+    with pytest.raises(UsageError) as caught:
+        source.parse_position("")
+    assert POSITIONS[format_] in caught.value.message
+
+
+def test_an_unknown_position_is_answered_with_the_forms_of_the_sources(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
+    write_file(tmp_path, "1.csv", 1, 2)
+    report = publishing.publish(settings(tmp_path, FILES, ""))
+    for what in ("4711", "nobody", "idu=4711"):
+        with pytest.raises(UsageError) as caught:
+            explain(Path(report.journal), what)
+        assert caught.value.message == (
+            f"run job-000001 has no record {what!r}: give a position as a record_id or FILE:NUMBER"
+            " (hr), an event id as SOURCE:POSITION, a key as idu=1, or an association as"
+            " idu=1,table=usr"
+        )
