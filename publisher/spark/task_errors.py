@@ -33,8 +33,10 @@ _MESSAGES = (
     ),
     (
         re.compile(r"Python worker exited unexpectedly|Python worker crashed"),
-        "a Python worker was killed, most likely for want of memory: use fewer cores or more memory, "
-        "and see that no file is written to while it is read",
+        (
+            "a Python worker was killed, for want of memory or as a file was cut while it was read:"
+            " use fewer cores or more memory, and leave files alone while they are read"
+        ),
     ),
 )
 """What only Spark notices, and what to do about it."""
