@@ -12,7 +12,7 @@ from pathlib import Path
 
 from publisher.comparing import examined
 from publisher.database import Database, DatabaseOptions
-from publisher.errors import FatalError, PublisherError
+from publisher.errors import FatalError, PublisherError, of_system
 from publisher.settings import Settings, SourceSettings
 from publisher.spark.options import conf_of, is_local
 from publisher.tasks import Resources
@@ -50,8 +50,10 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
 def _tried(what: str, work: Callable[[], str]) -> CheckFinding:
     try:
         return CheckFinding(what, True, work())
-    except (PublisherError, OSError) as error:
+    except PublisherError as error:
         return CheckFinding(what, False, str(error))
+    except OSError as error:
+        return CheckFinding(what, False, of_system(error).message)
 
 
 def _envelope(settings: Settings) -> str:

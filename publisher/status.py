@@ -15,7 +15,7 @@ from publisher.backlog import new_files
 from publisher.clock import microseconds
 from publisher.comparing import due, tables_of
 from publisher.dispatch.refusals import joined, records
-from publisher.errors import PublisherError
+from publisher.errors import PublisherError, of_system
 from publisher.journal.epoch import last_epoch
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.report import RunReport, report_of
@@ -149,7 +149,7 @@ class _Tries:
         except PublisherError as error:
             self.problems.append(Problem(where, error.message, error.exit_code))
         except OSError as error:
-            self.problems.append(Problem(where, str(error), 1))
+            self.problems.append(Problem(where, of_system(error).message, 1))
         return otherwise
 
 

@@ -13,8 +13,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from publisher import __version__, output
+from publisher import __version__, output, status
 from publisher.cli import cli
+from publisher.sources import snapshots
 from publisher.sources.registry import OPTIONS
 
 LOG = """\
@@ -303,6 +304,19 @@ class TestCheck:
         assert any("log.csv does not exist" in line for line in failed)
         assert any("hr.db" in line for line in failed)
         assert result.stderr.startswith("error: ")
+
+    def test_what_the_system_refuses_says_what_to_do(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(*_: object, **__: object) -> None:
+            raise PermissionError(13, "Permission denied", "log.csv")
+
+        Path("job.toml").write_text(self.JOB, "utf-8")
+        monkeypatch.setattr(snapshots, "splits", refused)
+        monkeypatch.setattr(status, "new_files", refused)
+        said = "log.csv: Permission denied: mend it, then start the same command again"
+        assert f"FAILED  source event-log: {said}" in run("check", "-c", "job.toml").stdout
+        assert said in run("status", "-c", "job.toml").output
 
 
 class TestOutput:
