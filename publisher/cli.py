@@ -93,11 +93,13 @@ _database = click.option(
 _schema = click.option(
     "--schema", metavar="NAME", help="Schema of tables that the source names without one."
 )
-_format = click.option(
+_FORMATS = "Source format: event-log, change-table, linkexpress, dispatch-queue, triggerless"
+_format = click.option("--format", "format_", metavar="FORMAT", help=f"{_FORMATS}.")
+_format_or_samples = click.option(
     "--format",
     "format_",
     metavar="FORMAT",
-    help="Source format: event-log, change-table, linkexpress, dispatch-queue, triggerless.",
+    help=f"{_FORMATS}; or table-queue, for samples of the table queue.",
 )
 _status = click.option(
     "--status", metavar="N|any", help="Records to read: new ones (N), or all (any)."
@@ -237,7 +239,7 @@ def dispatch(journal: Path, target: str, config: Path | None, again: bool, json_
 
 @cli.command()
 @click.argument("files", nargs=-1, required=True, type=parameters.PATH, metavar="FILE...")
-@_format
+@_format_or_samples
 @parameters.config
 @_database
 @_schema

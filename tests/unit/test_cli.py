@@ -343,8 +343,16 @@ class TestOutput:
         assert output.printable("Jürgen 王") == "Jürgen 王"
 
 
-def test_the_help_of_format_names_every_format() -> None:
-    option = next(param for param in cli.commands["replay"].params if param.name == "format_")
+@pytest.mark.parametrize(("command", "more"), [("replay", []), ("inspect", ["table-queue"])])
+def test_the_help_of_format_names_every_format(command: str, more: list[str], run: Run) -> None:
+    option = next(param for param in cli.commands[command].params if param.name == "format_")
     assert isinstance(option, click.Option)
-    named = (option.help or "").removeprefix("Source format: ").removesuffix(".").split(", ")
-    assert named == [*OPTIONS]
+    said = (option.help or "").removeprefix("Source format: ").partition(", for ")[0]
+    named = said.removesuffix(".").replace("; or ", ", ").split(", ")
+    assert named == [*OPTIONS, *more]
+    for name in named:
+        assert "--format" not in run(*ARGUMENTS[command], "--format", name).stderr
+    assert "--format: should be" in run(*ARGUMENTS[command], "--format", "other").stderr
+
+
+ARGUMENTS = {"replay": ["replay", "none.csv", "--to", "out"], "inspect": ["inspect", "none.csv"]}
