@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from publisher.backlog import new_files
 from publisher.comparing import examined
 from publisher.database import Database, DatabaseOptions
 from publisher.errors import FatalError, PublisherError, of_system
+from publisher.journal.runs import Journals
 from publisher.settings import Settings, SourceSettings
 from publisher.spark.options import conf_of, is_local
 from publisher.tasks import Resources
@@ -69,6 +71,8 @@ def _source(settings: Settings, source: SourceSettings) -> str:
             return f"table {source.table} of {database.name} has the columns"
     if source.compared is not None:
         return _compared(settings, source)
+    # as publish does: a published file must be as it was
+    new_files(source, Journals(settings.journals, settings.name).published_files())
     splits = source.reader.splits(source.snapshots, 1)
     size = sum(split.size for split in splits)
     return f"{len({split.path for split in splits})} file(s), {size:,} bytes"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from publisher import publishing
+from publisher.checks import CheckFinding, check
 from publisher.commands.following import publish_once
 from publisher.errors import FatalError
 from publisher.explain import explain
@@ -37,6 +38,23 @@ def test_a_second_publish_reads_only_new_files(tmp_path: Path) -> None:
     assert documents(tmp_path) == ["1", "2", "3", "4"]
     (story,) = explain(Path(second.journal), "4")
     assert story.place == f"{tmp_path / 'in' / '3.csv'}, record 2"
+
+
+def test_check_finds_what_publish_would_refuse(tmp_path: Path) -> None:
+    def found() -> CheckFinding:
+        checked = check(settings(tmp_path, FILES, ""))
+        return next(finding for finding in checked if finding.what == "source hr")
+
+    write_file(tmp_path, "1.csv", 1, 2)
+    assert found().ok
+    publish(tmp_path)
+    write_file(tmp_path, "2.csv", 3)
+    assert found().ok
+    write_file(tmp_path, "1.csv", 1, 2, 3)
+    with pytest.raises(FatalError) as refused:
+        publish(tmp_path)
+    assert "1.csv had" in refused.value.message
+    assert (found().ok, found().detail) == (False, refused.value.message)
 
 
 def test_without_new_files_there_is_nothing_to_read(tmp_path: Path) -> None:
