@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from types import NoneType
@@ -39,6 +39,7 @@ class Problems:
     def __init__(self, text: str = "") -> None:
         self._lines = _line_numbers(text)
         self._spoken: dict[Key, str] = {}
+        self._named: dict[Key, str] = {}
         self._found: list[tuple[int, str]] = []
 
     def add(self, key: Key, message: str) -> None:
@@ -48,11 +49,15 @@ class Problems:
             return
         number = self._line(key)
         where = f" (line {number})" if number else ""
-        self._found.append((number, f"{_place(key)}: {message}{where}"))
+        self._found.append((number, f"{_place(key, self._named)}: {message}{where}"))
 
     def rename(self, key: Key, name: str) -> None:
         """From now on ``key`` is spoken of as ``name``: its value came from the command line."""
         self._spoken[key] = name
+
+    def name(self, key: Key, name: str) -> None:
+        """``key`` is a table of an array of tables and has this name."""
+        self._named[key] = name
 
     @property
     def lines(self) -> list[str]:
@@ -131,6 +136,8 @@ def validated(
         # lists for tuples, and still refuses "1" for 1.
         return TypeAdapter(kind).validate_json(json.dumps(given, default=_plain), strict=True)
     except ValidationError as error:
+        for key, name in _names_inside((), given):
+            problems.name((*place, *key), name)
         for key, message in _messages(error.errors(include_url=False), option_names(kind)):
             problems.add((*place, *key), message)
         return None
@@ -178,6 +185,18 @@ def _plain(value: object) -> str:
     return str(value)
 
 
+def _names_inside(key: Key, value: object) -> Iterator[tuple[Key, str]]:
+    """The tables in arrays that have a name, and it."""
+    if isinstance(value, Mapping):
+        for part, inner in value.items():
+            yield from _names_inside((*key, part), inner)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            if isinstance(inner, Mapping) and isinstance(inner.get("name"), str):
+                yield (*key, number), inner["name"]
+            yield from _names_inside((*key, number), inner)
+
+
 def _messages(errors: list[ErrorDetails], names: list[str]) -> Iterable[tuple[Key, str]]:
     """One message for each key: a value of several possible types has an error for each of them."""
     by_key: dict[Key, list[str]] = {}
@@ -190,9 +209,13 @@ def _messages(errors: list[ErrorDetails], names: list[str]) -> Iterable[tuple[Ke
         if len(key) > 1 and _is_union_member(key[1]):
             key = key[:1]
         text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        inside = error["input"] if key and isinstance(error["input"], Mapping) else None
+        if inside is not None:
+            text = text.removeprefix(f"{inside.get('name')}: ")
         name, colon, rest = text.partition(": ")
-        if not key and colon and name in names:  # said by the options themselves
-            key, text = (name,), rest
+        # said by the options themselves, or by those of a table inside them
+        if colon and (name in names if not key else inside is not None and name in inside):
+            key, text = (*key, name), rest
         by_key.setdefault(key, []).append(text)
         shown[key] = _shown(key, error["input"])
     for key, texts in by_key.items():
@@ -210,20 +233,34 @@ def _shown(key: Key, value: object) -> str:
     return f", not {json.dumps(value, ensure_ascii=False)}"
 
 
-def _place(key: Key) -> str:
-    """``[documents] batch_size``, ``[[sources]] 2 delimiter``."""
+def _place(key: Key, named: Mapping[Key, str]) -> str:
+    """``[documents] batch_size``, ``[[sources]] 2 delimiter``, ``[source] tables 2 (usr) items``."""
     if key[:2] == ("spark", "conf"):
         key = ("spark", *key[2:])
     if key[:2] == ("dispatch", "kafka"):
         return f"[dispatch.kafka] {'.'.join(map(str, key[2:]))}".rstrip()
     if len(key) > 1 and isinstance(key[1], int):
         table = f"[[{key[0]}]]" + (f" {key[1] + 1}" if key[1] else "")
-        rest = key[2:]
+        at = 2
     elif key and key[0] == "tables" and len(key) > 1:
-        table, rest = f"[tables.{key[1]}]", key[2:]
+        table, at = f"[tables.{key[1]}]", 2
     else:
-        table, rest = f"[{key[0]}]" if key else "the file", key[1:]
-    return f"{table} {'.'.join(map(str, rest))}".rstrip()
+        table, at = f"[{key[0]}]" if key else "the file", 1
+    return f"{table} {_path(key, at, named)}".rstrip()
+
+
+def _path(key: Key, start: int, named: Mapping[Key, str]) -> str:
+    """The parts of a key from ``start`` on; places in arrays are counted from 1, with their name."""
+    text = ""
+    for at in range(start, len(key)):
+        part = key[at]
+        if isinstance(part, int):
+            name = named.get(key[: at + 1])
+            text += f" {part + 1}" + (f" ({name})" if name else "")
+        else:
+            before = key[at - 1]
+            text += (" " if isinstance(before, int) else ".") + part if text else part
+    return text.lstrip()
 
 
 def _line_numbers(text: str) -> dict[Key, int]:
