@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from publisher.errors import FatalError
+from publisher.sources.dispatch_queue import DispatchQueue
+from publisher.sources.snapshot_options import SnapshotOptions
 from tests.unit.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
 from tests.unit.dispatch_queue_files import (
     BIG,
@@ -178,8 +180,31 @@ def test_garbage_is_refused(tmp_path: Path) -> None:
 
 
 def test_text_in_place_of_rows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FatalError, match='for delimited text set layout = "text"'):
-        read(OPTIONS, delimited(transactions() * 9).encode(), tmp_path)
+    for rows, delimiter in ((transactions() * 9, ","), (transactions()[-1:], ";")):
+        text = delimited(rows).replace(",", delimiter).encode()
+        for data in (text, text.partition(b"\n")[2]):
+            with pytest.raises(FatalError, match=r'is delimited text.* set layout = "text"'):
+                read(OPTIONS, data, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["queue.csv", "queue.dat"])
+@pytest.mark.parametrize("seconds", [0x3FF40BC0, 0x3F0A0BC0, 0x0A0A0A0A])  # with LF
+def test_rows_in_place_of_text_are_refused(name: str, seconds: int, tmp_path: Path) -> None:
+    rows = [row | {"OPER_DATE": {"seconds": seconds, "fraction": 1}} for row in transactions()]
+    path = tmp_path / name
+    path.write_bytes(binary(rows))
+    used = OPTIONS if name.endswith(".csv") else options(layout="text")
+    for header in ("auto", "no"):
+        source = DispatchQueue(used, SnapshotOptions(header=header))
+        with pytest.raises(FatalError, match=r'cannot be delimited text.* set layout = "binary"'):
+            source.splits([path], 1)
+
+
+def test_a_zero_in_a_later_line_of_text_costs_that_line(tmp_path: Path) -> None:
+    text = delimited(transactions()).replace("SRV1", "SR\0V", 1)
+    records, framed = read(OPTIONS, text, tmp_path)
+    assert framed == 9
+    assert len(records) == 7
 
 
 def test_what_a_commit_does_not_need_may_be_null_in_text(tmp_path: Path) -> None:

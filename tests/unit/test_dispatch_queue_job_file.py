@@ -74,6 +74,11 @@ def test_columns_come_from_an_export_of_dispatch_attrs(tmp_path: Path) -> None:
         (ATTRIBUTES, {"null_mode": "bitmap_prefix"}, "null_bits: is required"),
         (ATTRIBUTES, {"image_charset": None}, "image_charset: is required"),
         (ATTRIBUTES, {"image_charset": "JEF"}, "image_charset: JEF is not known"),
+        (
+            ATTRIBUTES,
+            {"tables": [{"number": 7, "image_charset": "JEF"}]},
+            "image_charset: JEF is not known",
+        ),
         (ATTRIBUTES.replace(",1,4\n", ",0,4\n"), {}, "table 7 needs key"),
         (ATTRIBUTES.replace(",4,0,16", ",77,0,16"), {}, "has TYP 77 and LEN 16"),
         (ATTRIBUTES.replace(",2,1,8", ",2,1,3"), {}, "has TYP 2 and LEN 3"),
@@ -93,6 +98,15 @@ def test_columns_come_from_an_export_of_dispatch_attrs(tmp_path: Path) -> None:
             {"tables": [{"number": 1, "columns": ["a INT"], "numbers": [1, 2]}]},
             "numbers",
         ),
+        (
+            ATTRIBUTES,
+            {
+                "null_mode": "byte_before",
+                "null_flag": 1,
+                "tables": [{"number": 1, "columns": ["a INT"], "key": ["a"], "offsets": [0]}],
+            },
+            "table 1 has the offset 0, and byte_before a byte before it",
+        ),
         (ATTRIBUTES, {"tables": [{"number": 1}, {"number": 1}]}, "a number stands twice"),
         (ATTRIBUTES, {"tables": [{"number": 1, "colums": ["a INT"]}]}, "colums"),
         (ATTRIBUTES, {"table": "usr"}, "dispatch-queue is read from files"),
@@ -106,6 +120,37 @@ def test_what_is_wrong_is_told(
     with pytest.raises(SettingsError) as error:
         load(path)
     assert problem in str(error.value)
+
+
+EVERY_TYPE = ATTRIBUTES + "9,on,3,10,0,1\n9,wide,4,11,0,8\n"
+
+
+def test_all_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
+    tables = [{"number": 5, "columns": ["a BOOLEAN(1)"], "key": ["a"]}, {"number": 9, "key": []}]
+    path = job(tmp_path, EVERY_TYPE, attributes="attrs.csv", tables=tables)
+    with pytest.raises(SettingsError) as error:
+        load(path)
+    (problem,) = (one for one in error.value.problems if "is required" in one)
+    asked = ["length_counted", "null_mode", "image_charset", "boolean_true", "nchar_order"]
+    assert all(problem.count(f"{name}: is required") == 1 for name in asked)
+    assert 'write one of "none", "byte_before", "byte_after", "bitmap_prefix", "bitm' in problem
+    # what is left once they are said
+    said = NEEDED | {"boolean_true": "01", "boolean_false": "00", "nchar_order": "little"}
+    load(job(tmp_path, EVERY_TYPE, attributes="attrs.csv", tables=tables, **said))
+
+
+def test_all_that_is_missing_is_told_without_attributes(tmp_path: Path) -> None:
+    tables = [
+        {"number": 5, "columns": ["a INTEGER", "b CHAR(3)"]},
+        {"number": 6, "columns": ["a INTEGER", "b BOOLEAN(1)"]},
+    ]
+    with pytest.raises(SettingsError) as error:
+        load(job(tmp_path, None, time_zone="Moscow", tables=tables))
+    said = str(error.value)
+    for what in ("time_zone", "null_mode", "image_charset", "boolean_true"):
+        assert said.count(f"{what}: ") == 1
+    assert "tables: table 5 needs key" in said
+    assert "tables: table 6 needs key" in said
 
 
 def test_options_come_back_from_a_journal() -> None:

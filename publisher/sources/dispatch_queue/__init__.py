@@ -9,6 +9,7 @@
 ``transactions`` what parts say of transactions; ``resolving``: what follows from it, ``fates``
 ``kept``         what a run leaves for the next one
 ``images``       row images to text; ``values``: numbers, dates; ``decoding``: images by table
+``fitting``      which other settings rejected images would fit
 ``meaning``      operations to records; ``changes``: to changes; ``names``: tables and keys
 ``times``        OPER_DATE; ``showing``: operations as JSON
 ``source``       splits, survey, reading, positions

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from publisher.sources.dispatch_queue.options import Options, QueueTable
+from publisher.sources.dispatch_queue.options import Options, QueueTable, told
 from publisher.sources.dispatch_queue.types import (
     BY_LENGTH,
     CODES,
@@ -55,13 +55,38 @@ def with_attributes(options: Options, directory: Path, reading: SnapshotOptions)
     found: dict[int, list[Attribute]] = {}
     for attribute in _attributes(text, str(path), reading.delimiter):
         found.setdefault(attribute.table, []).append(attribute)
+    return _with_tables(options, found, str(path))
+
+
+def _with_tables(options: Options, found: dict[int, list[Attribute]], path: str) -> Options:
+    """Raises ``ValueError`` with all that must be said of images and is not."""
     said = {table.number: table for table in options.tables}
+    open_ = {n: found[n] for n in found if n not in said or not said[n].columns}
+    asked = list(_length_problem(options, open_))
     tables = [
-        _described(said.get(number, QueueTable(number)), attributes, options, str(path))
+        _described(said.get(number, QueueTable(number)), attributes, options, path)
         for number, attributes in found.items()
     ]
     others = [table for number, table in said.items() if number not in found]
-    return replace(options, attributes=None, tables=(*tables, *others))
+    try:
+        made = replace(options, attributes=None, tables=(*tables, *others))
+    except ValueError as error:
+        raise ValueError(told([*asked, str(error)])) from None
+    if asked:
+        raise ValueError(told(asked))
+    return made
+
+
+def _length_problem(options: Options, found: dict[int, list[Attribute]]) -> Iterator[str]:
+    """Whether it must be said what LEN counts."""
+    for attribute in (one for attributes in found.values() for one in attributes):
+        if options.length_counted is None and CODES.get(attribute.code) in VARIABLE:
+            yield (
+                f"length_counted: is required for column {attribute.name} of table"
+                f" {attribute.table}, no page says whether LEN counts the length before the value;"
+                " write true or false"
+            )
+            return
 
 
 def _attributes(text: str, path: str, delimiter: str) -> Iterator[Attribute]:
@@ -115,11 +140,6 @@ def _column(attribute: Attribute, options: Options, path: str) -> Column:
     if kind in NUMBERS:
         return Column(attribute.name, kind)
     if kind in VARIABLE:
-        if options.length_counted is None:
-            raise ValueError(
-                f"length_counted: is required for {where}, no page says whether LEN counts the length"
-                " before the value; write true or false"
-            )
         length -= options.length_bytes if options.length_counted else 0
     if kind in NATIONAL:
         length //= 2

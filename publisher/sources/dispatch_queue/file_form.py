@@ -29,6 +29,8 @@ from publisher.sources.dispatch_queue.rows import Codes, Rows, whole_rows
 
 SAMPLE = 1000
 """Rows that are looked at."""
+_TAB = 9
+_DELIMITERS = (b",", b";", b"\t", b"|")
 _LEGAL = (1, 2, 3, 4, 5, 7, 8, 9, 10)
 _PARTS = 16
 _FIRST_DATE = datetime(1995, 1, 1, tzinfo=UTC)
@@ -60,6 +62,8 @@ def file_form(text: str) -> FileForm:
 def found_stride(options: Options, data: Bytes, path: str) -> int:
     """Bytes from row to row.  Raises ``FatalError`` where the file cannot be what the settings say."""
     strides = STRIDES if options.row_stride == "auto" else (options.row_stride,)
+    if _is_text(data):
+        raise FatalError(f'{path}: it is delimited text, not binary rows; set layout = "text"')
     if len(data) < ROW_BYTES:
         return strides[0]
     found = {stride: _share(options, data, stride, options.byte_order) for stride in strides}
@@ -71,6 +75,14 @@ def found_stride(options: Options, data: Bytes, path: str) -> int:
     raise FatalError(
         f"{path}: its rows cannot be those of DISPATCH_QUEUE; {_advice(options, data)}"
     )
+
+
+def _is_text(data: Bytes) -> bool:
+    """Whether the first line has as many fields as there are columns, and no byte that text has not."""
+    start = data[: 2 * ROW_BYTES].tobytes().lstrip(b"\r\n")
+    first = start.partition(b"\n")[0]
+    is_plain = not any(byte < _TAB for byte in start)
+    return is_plain and any(first.count(one) >= len(layout.COLUMNS) - 1 for one in _DELIMITERS)
 
 
 def _advice(options: Options, data: Bytes) -> str:

@@ -108,11 +108,26 @@ class ImageLayout:
     @cached_property
     def length(self) -> int:
         """Bytes of a fixed record; of a sequential one at the most."""
-        if self.image_length is not None:
-            return self.image_length
+        return self.needed if self.image_length is None else self.image_length
+
+    @cached_property
+    def needed(self) -> int:
+        """Bytes that the columns of a fixed record need, with what marks NULL."""
+        return self.values_end + (self.bitmap if self.null_mode == "bitmap_suffix" else 0)
+
+    @cached_property
+    def values_end(self) -> int:
+        """Where the last value of a fixed record ends, and the flag behind it."""
         after = self.flag if self.null_mode == "byte_after" else 0
         ends = [p + self.width(column) for p, column in zip(self.places, self.columns, strict=True)]
-        return max(ends) + after + (self.bitmap if self.null_mode == "bitmap_suffix" else 0)
+        return max(ends) + after
+
+    @property
+    def filler(self) -> int:
+        """Bytes behind the columns that must be filler; with given places it is known what they are."""
+        if self.record == "sequential" or self.offsets:
+            return 0
+        return max(0, self.length - self.needed)
 
     def bit(self, number: int) -> tuple[int, int]:
         """Byte and mask of a column in the bitmap."""

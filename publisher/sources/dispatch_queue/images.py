@@ -6,9 +6,10 @@ Types, sizes and codings by the reference, section 2.2.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +18,18 @@ import pyarrow.compute as pc
 
 from publisher.sources.area_texts import blanked, decoded, decoded_areas
 from publisher.sources.areas import Bytes, Mask, Offsets, areas_at, numbers_at
+from publisher.sources.dispatch_queue.fitting import SAMPLE, Fits, Score
 from publisher.sources.dispatch_queue.image import ImageLayout, number_type
 from publisher.sources.dispatch_queue.options import Options, QueueTable
-from publisher.sources.dispatch_queue.types import NATIONAL, VARIABLE, WHOLE, Column
+from publisher.sources.dispatch_queue.types import NATIONAL, TEXT, VARIABLE, WHOLE, Column
 from publisher.sources.dispatch_queue.values import dates, decimals, floats
+
+
+class Problem(NamedTuple):
+    """What is wrong with an image, and what to do."""
+
+    what: str
+    advice: str
 
 
 @dataclass(slots=True)
@@ -29,14 +38,19 @@ class Images:
 
     texts: list[pa.Array]
     """Null where the column is NULL, omitted or wrong."""
-    faults: dict[int, str] = field(default_factory=dict)
-    """What is wrong with an image, ending with what to do."""
+    problems: dict[int, Problem] = field(default_factory=dict)
+    """By image."""
 
-    def note(self, rows: Offsets, say: Any) -> None:
-        """Notes the first fault of each row."""
+    @property
+    def faults(self) -> dict[int, str]:
+        """What is wrong with an image, ending with what to do."""
+        return {row: f"{problem.what}; {problem.advice}" for row, problem in self.problems.items()}
+
+    def note(self, rows: Offsets, say: Callable[[int], Problem]) -> None:
+        """Notes the first problem of each row."""
         for row in rows.tolist():
-            if row not in self.faults:
-                self.faults[row] = say(row) if callable(say) else say
+            if row not in self.problems:
+                self.problems[row] = say(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,59 +61,95 @@ class ImageReader:
     options: Options
     """With what the table's own settings override."""
     table: QueueTable
+    fits: Fits = field(default_factory=Fits, compare=False)
 
     def read(self, data: Bytes, at: Offsets, lengths: Offsets) -> Images:
-        """The images that begin at ``at``, of these lengths; all lie inside ``data``."""
+        """The images that begin at ``at``, of these lengths; all lie inside ``data``.
+
+        Of those that are wrong it is said which other settings they would fit."""
+        found = self.plainly(data, at, lengths)
+        by_length: dict[int, list[int]] = {}
+        for row in found.problems:
+            by_length.setdefault(int(lengths[row]), []).append(row)
+        for length, rows in by_length.items():
+            advice = self._advice(data, at, length, rows)
+            if advice is not None:
+                for row in rows:
+                    found.problems[row] = Problem(found.problems[row].what, advice)
+        return found
+
+    def _advice(self, data: Bytes, at: Offsets, length: int, rows: list[int]) -> str | None:
+        """Which other settings images of one length would fit."""
+        chosen = rows[:: -(-len(rows) // SAMPLE)]
+        images = b"".join(data[at[row] : at[row] + length].tobytes() for row in chosen)
+        few = np.frombuffer(images, np.uint8)
+        lengths = np.full(len(chosen), length, np.int64)
+        starts = np.cumsum(lengths) - lengths
+
+        def score(layout: ImageLayout) -> Score:
+            found = replace(self, layout=layout).plainly(few, starts, lengths)
+            control = sum(
+                pc.sum(pc.match_substring_regex(texts, "[\\x00-\\x1F]")).as_py() or 0
+                for texts, column in zip(found.texts, layout.columns, strict=True)
+                if column.type in TEXT | NATIONAL
+            )
+            return Score(len(chosen) - len(found.problems), -control)
+
+        return self.fits.advice(length, len(chosen), self.layout, self.options, score)
+
+    def plainly(self, data: Bytes, at: Offsets, lengths: Offsets) -> Images:
+        """As ``read``, without a look at other settings."""
         found = Images([])
-        fits = self._fitting(lengths, found)
+        fits = self._fitting(data, at, lengths, found)
         places, ends = self._placed(data, at, lengths, fits, found)
         good = np.flatnonzero(fits)
         for number, column in enumerate(self.layout.columns):
             where = places[number][good]
             texts, wrong, null = self._column(data, at[good], ends[good], where, number)
-            found.note(good[wrong], lambda row, n=number: self._wrong(data, places, row, n))
+            found.note(good[wrong], partial(self._wrong, data, places, number))
             texts = blanked(texts, null | wrong)
             if column.type == "BLOB" and self.options.blob_columns == "omit":
                 texts = pa.nulls(len(good), pa.string())
             found.texts.append(texts if len(good) == len(at) else _spread(texts, good, len(at)))
         return found
 
-    def _fitting(self, lengths: Offsets, found: Images) -> Mask:
-        layout = self.layout
+    def _fitting(self, data: Bytes, at: Offsets, lengths: Offsets, found: Images) -> Mask:
+        layout, who = self.layout, f"table {self.table.number}"
+        advice = "compare the columns with the source"
         if layout.record == "sequential":
             fits: Mask = (lengths <= layout.length) & (lengths >= layout.bitmap)
-            found.note(
-                np.flatnonzero(~fits),
-                lambda row: (
-                    f"the image has {lengths[row]} bytes, and the columns take {layout.length}"
-                    f" at most; compare the columns of table {self.table.number} with the source"
-                ),
-            )
-            return fits
-        fits = np.equal(lengths, layout.length)
-        found.note(np.flatnonzero(~fits), lambda row: self._length_differs(int(lengths[row])))
+            need = f"take {layout.length} at most"
+        else:
+            fits = np.equal(lengths, layout.length) & (layout.length >= layout.needed)
+            need = f"need {layout.needed}"
+            advice += ", or set offsets where they are known"
+            if layout.image_length is not None:
+                need += f", image_length is {layout.image_length}"
+
+        def say(row: int) -> Problem:
+            has = f"the image has {lengths[row]} bytes"
+            return Problem(f"{has}, the columns of {who} {need}", advice)
+
+        found.note(np.flatnonzero(~fits), say)
+        if layout.filler:
+            self._check_filler(data, at, fits, found)
         return fits
 
-    def _length_differs(self, length: int) -> str:
-        """What the difference would be explained by (reference, section 2.3)."""
-        layout, who = self.layout, f"table {self.table.number}"
-        count = len(layout.columns)
-        variable = sum(column.type in VARIABLE for column in layout.columns)
-        bare = sum(layout.width(column) for column in layout.columns)
-        explained = {
-            bare: 'null_mode = "none"',
-            bare + count: 'null_mode = "byte_before" or "byte_after"',
-            bare + -(-count // 8): 'null_mode = "bitmap_prefix" or "bitmap_suffix"',
-            bare - layout.length_bytes * variable: "length_counted = true, or no length_bytes",
-        }
-        explained.pop(layout.length, None)
-        said = explained.get(length)
-        advice = (
-            f"it would fit {said}"
-            if said
-            else "compare the columns with the source, or set offsets, image_length or record"
+    def _check_filler(self, data: Bytes, at: Offsets, fits: Mask, found: Images) -> None:
+        """What ``image_length`` has beyond the columns must be nothing but zeros or blanks."""
+        start, count = self.layout.values_end, self.layout.filler
+        good = np.flatnonzero(fits)
+        areas = areas_at(data, at[good] + start, count)
+        wrong = good[~((areas == 0).all(axis=1) | (areas == _BLANK).all(axis=1))]
+        found.note(
+            wrong,
+            lambda row: Problem(
+                f"image_length leaves {count} bytes behind the columns, and they are no filler"
+                f" (all 00 or all 20): {_hex(data, int(at[row]) + start, count)}",
+                "leave image_length out, and compare the columns with the source",
+            ),
         )
-        return f"the image has {length} bytes, the columns of {who} need {layout.length}; {advice}"
+        fits[wrong] = False
 
     def _placed(
         self, data: Bytes, at: Offsets, lengths: Offsets, fits: Mask, found: Images
@@ -135,9 +185,9 @@ class ImageReader:
         left = np.flatnonzero((here != limits) & fits)
         found.note(
             left,
-            lambda row: (
-                f"the columns use {here[row] - at[row]} of {limits[row] - at[row]} bytes of the"
-                f" image; compare the columns of table {self.table.number} with the source"
+            lambda row: Problem(
+                f"the columns use {here[row] - at[row]} of {limits[row] - at[row]} bytes of the image",
+                f"compare the columns of table {self.table.number} with the source",
             ),
         )
         fits[left] = False
@@ -147,8 +197,10 @@ class ImageReader:
         bad = np.flatnonzero(wrong & fits)
         found.note(
             bad,
-            f"column {column.text} crosses the end of the image; look at the columns before it, at"
-            " length_bytes and image_byte_order",
+            lambda _: Problem(
+                f"column {column.text} crosses the end of the image",
+                "look at the columns before it, at null_mode, length_bytes and image_byte_order",
+            ),
         )
         fits[bad] = False
 
@@ -183,16 +235,20 @@ class ImageReader:
             byte, bit = layout.bit(number)
             start = at if layout.null_mode == "bitmap_prefix" else ends - layout.bitmap
             return (data[start + byte] & bit) != 0, none
-        column = layout.columns[number]
-        if layout.null_mode == "byte_before":
-            flags = data[where - 1]
-        else:
-            width = layout.width(column)
-            if layout.varies(column):
-                flags = data[where + layout.length_bytes + self._sizes(data, where, column)]
-            else:
-                flags = data[where + width]
+        flags = self._flags(data, where, layout.columns[number])
         return flags == layout.null_flag, (flags != 0) & (flags != layout.null_flag)
+
+    def _flags(self, data: Bytes, where: Offsets, column: Column) -> Bytes:
+        """The bytes beside values that may mark NULL."""
+        layout = self.layout
+        if layout.null_mode == "byte_before":
+            at = where - 1
+        elif layout.varies(column):
+            at = where + layout.length_bytes + self._sizes(data, where, column)
+        else:
+            at = where + layout.width(column)
+        flags: Bytes = data[at]
+        return flags
 
     def _texts(self, data: Bytes, where: Offsets, column: Column) -> tuple[pa.Array, Mask]:
         if column.type in WHOLE:
@@ -273,32 +329,42 @@ class ImageReader:
         texts = pc.if_else(pa.array(true), pa.scalar("true"), pa.scalar("false"))
         return texts, ~(true ^ false)
 
-    def _wrong(self, data: Bytes, places: list[Offsets], row: int, number: int) -> str:
-        column = self.layout.columns[number]
-        start = int(places[number][row])
-        area = data[start : start + min(self.layout.width(column), 32)].tobytes()
-        return (
-            f"column {column.text}: {area.hex(' ').upper()} is no such value;"
-            f" {_ADVICE.get(column.type, 'look at image_charset')}, and at the columns before it"
+    def _wrong(self, data: Bytes, places: list[Offsets], number: int, row: int) -> Problem:
+        column, layout = self.layout.columns[number], self.layout
+        if layout.flag:
+            flag = int(self._flags(data, places[number][row : row + 1], column)[0])
+            if flag not in (0, layout.null_flag):
+                return Problem(
+                    f"column {column.text}: its NULL byte is {flag:02X}, neither 00 nor null_flag"
+                    f" ({layout.null_flag:02X})",
+                    "look at null_mode and null_flag, and at the columns before it",
+                )
+        area = _hex(data, int(places[number][row]), layout.width(column))
+        return Problem(
+            f"column {column.text}: {area} is no such value",
+            f"look at {_ADVICE.get(column.type, 'image_charset')}, at null_mode, and at the columns"
+            " before it",
         )
 
 
+_BLANK = 0x20
 _ADVICE = {
-    "DECIMAL": "look at decimal_coding",
-    "DATE": "look at date_coding, decimal_coding and ticks_per_second",
-    "REAL": "look at image_byte_order",
-    "DOUBLE": "look at image_byte_order",
-    "BOOLEAN": "look at boolean_true and boolean_false",
-    "SMALLINT": "look at null_mode and null_flag",
-    "INTEGER": "look at null_mode and null_flag",
-    "BIGINT": "look at null_mode and null_flag",
-    "BYTE": "look at null_mode and null_flag",
-    "BLOB": "look at null_mode and null_flag",
-    "NCHAR": "look at nchar_order",
-    "NVARCHAR": "look at nchar_order and length_bytes",
-    "VARCHAR": "look at image_charset and length_bytes",
-    "VARBYTE": "look at length_bytes",
+    "DECIMAL": "decimal_coding",
+    "DATE": "date_coding, decimal_coding and ticks_per_second",
+    "REAL": "image_byte_order",
+    "DOUBLE": "image_byte_order",
+    "BOOLEAN": "boolean_true and boolean_false",
+    "NCHAR": "nchar_order",
+    "NVARCHAR": "nchar_order and length_bytes",
+    "VARCHAR": "image_charset and length_bytes",
+    "VARBYTE": "length_bytes",
 }
+"""Settings that values depend on; the types that are left hold any bytes."""
+
+
+def _hex(data: Bytes, start: int, count: int) -> str:
+    shown = data[start : start + min(count, 32)].tobytes().hex(" ").upper()
+    return shown if count <= 32 else f"{shown} ..."
 
 
 def _base64(values: Iterator[bytes]) -> pa.Array:

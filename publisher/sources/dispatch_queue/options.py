@@ -7,10 +7,10 @@ not known is a setting without default, asked for where it matters.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from annotated_types import Ge, Le, Len
@@ -46,7 +46,8 @@ class QueueTable:
     offsets: tuple[Annotated[int, Ge(0)], ...] = ()
     """Offset of each column's value in the row image; by default one after the other."""
     image_length: Annotated[int, Ge(1)] | None = None
-    """Bytes of a row image; by default those that its columns need."""
+    """Bytes of a row image, where it is known to end with filler; by default those that its columns
+    need.  Bytes beyond the columns must be all 00 or all 20; with ``offsets`` they are not looked at."""
     record: Literal["fixed", "sequential"] | None = None
     """Overrides ``record`` of the source."""
     null_mode: NullMode | None = None
@@ -168,8 +169,11 @@ class Options:
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for what cannot be, or is not known and must be said."""
-        for problem in (*self._problems(), *self._table_problems()):
-            raise ValueError(problem)
+        # what attributes say of tables is not there yet: all that is missing is told at once
+        tables = self._table_problems() if self.attributes is None else ()
+        problems = [*self._problems(), *tables]
+        if problems:
+            raise ValueError(told(problems))
 
     def _problems(self) -> Iterator[str]:
         if self.time_zone is not None:
@@ -196,7 +200,7 @@ class Options:
             columns = table.parsed()
             if not columns:
                 continue
-            yield from _image_problems(replace(self.of_table(table), tables=()), table, columns)
+            yield from _image_problems(self, table, columns)
             for charset in (table.charsets or {}).values():
                 yield from _charset_problem("charsets", charset)
 
@@ -229,26 +233,43 @@ def _charset_problem(name: str, charset: str | None) -> Iterator[str]:
 def _image_problems(
     options: Options, table: QueueTable, columns: tuple[Column, ...]
 ) -> Iterator[str]:
-    """What must be said of row images; ``options`` are those of the table."""
+    """What must be said of the row images of a table."""
+    said = {name: getattr(table, name) or getattr(options, name) for name in _IMAGE}
+    mode = said["null_mode"]
     kinds = {column.type for column in columns}
     who = f"table {table.number}"
     if not table.key:
         yield f"tables: {who} needs key, the columns of its primary key"
-    if options.null_mode is None:
-        yield f'null_mode: is required for the images of {who}, no page says it; write "none" ...'
-    elif options.null_mode.startswith("byte") and options.null_flag is None:
+    if mode is None:
+        modes = ", ".join(f'"{name}"' for name in get_args(NullMode))
+        yield (
+            f"null_mode: is required for the images of {who}, no page says it; write one of {modes}"
+        )
+    elif mode.startswith("byte") and said["null_flag"] is None:
         yield f"null_flag: is required with null_mode of {who}, the byte that marks NULL, as 1 or 255"
-    elif options.null_mode.startswith("bitmap") and options.null_bits is None:
+    elif mode.startswith("bitmap") and said["null_bits"] is None:
         yield f'null_bits: is required with null_mode of {who}, write "lsb" or "msb"'
-    if options.record == "sequential" and table.offsets:
+    if said["record"] == "sequential" and table.offsets:
         yield f"tables: {who} has offsets, and a sequential record has none; keep one of the two"
+    if mode == "byte_before" and 0 in table.offsets:
+        yield f"tables: {who} has the offset 0, and byte_before a byte before it; mend one of the two"
+    yield from _charset_problem("image_charset", table.image_charset)
     coded = {c.name for c in columns if c.type in TEXT} - set(table.charsets or ())
-    if coded and options.image_charset is None:
+    if coded and said["image_charset"] is None:
         yield f'image_charset: is required for CHAR and VARCHAR of {who}, as "cp866" or "cp1251"'
     if kinds & NATIONAL and options.nchar_order is None:
         yield f'nchar_order: is required for NCHAR of {who}, write "little" or "big"'
     if "BOOLEAN" in kinds and not (options.boolean_true and options.boolean_false):
         yield f"boolean_true: is required with boolean_false for BOOLEAN of {who}, bytes in hex"
+
+
+def told(problems: Iterable[str]) -> str:
+    """Problems in one text, one of each setting."""
+    found: dict[str, str] = {}
+    for problem in problems:
+        setting = problem.partition(": ")[0]
+        found.setdefault(problem if setting == "tables" else setting, problem)
+    return "; and ".join(found.values())
 
 
 def options_of(**plain: Any) -> Options:
@@ -267,4 +288,4 @@ def options_of(**plain: Any) -> Options:
     return Options(**plain | given)
 
 
-__all__ = ["VARIABLE", "NullMode", "Options", "QueueTable", "options_of"]
+__all__ = ["VARIABLE", "NullMode", "Options", "QueueTable", "options_of", "told"]

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.errors import FatalError
 from publisher.sources import snapshots
 from publisher.sources.areas import Bytes
 from publisher.sources.dispatch_queue.file_form import (
@@ -26,7 +27,13 @@ from publisher.sources.dispatch_queue.file_form import (
     joined_index,
     parts_reading,
 )
-from publisher.sources.dispatch_queue.layout import COLUMNS, DATA_BYTES, INTEGERS, ByteOrder
+from publisher.sources.dispatch_queue.layout import (
+    COLUMNS,
+    DATA_BYTES,
+    INTEGERS,
+    ROW_BYTES,
+    ByteOrder,
+)
 from publisher.sources.dispatch_queue.options import Options
 from publisher.sources.dispatch_queue.rows import Codes, Destination, Rows
 from publisher.sources.frames import Broken, Frame
@@ -46,6 +53,8 @@ _BITS = {
 _MAY_BE_NULL = frozenset({"BLOBATR", "CHANNEL", "TABNUM_SRC", "ROWID_SRC", "LEN1", "LEN2"})
 """Of a COMMIT nobody says what these hold; an operation without lengths is rejected all the same."""
 _INTEGER = r"^\s*[+-]?[0-9]{1,20}\s*$"
+_LOOKED_AT = 2 * ROW_BYTES
+"""Bytes that tell whether a file is text."""
 _HEX = r"^(?:\s*[0-9A-Fa-f]{2})*\s*$"
 
 
@@ -57,6 +66,7 @@ def reading_of(options: SnapshotOptions) -> SnapshotOptions:
 def splits(path: Path, options: Options, reading: SnapshotOptions, target: int) -> list[Split]:
     """The parts of a file, none of which cuts an operation."""
     reading = reading_of(reading)
+    _check_text(path, reading)
     snapshots.header(str(path), reading, _COLUMNS)
     size = path.stat().st_size
     whole = Split(str(path), "csv", 0, size, 1, size, size)
@@ -70,6 +80,18 @@ def splits(path: Path, options: Options, reading: SnapshotOptions, target: int) 
     form = FileForm("text", 0, parts_reading(options, index))
     lines = np.concatenate(numbers)[cuts(index)] if numbers else np.zeros(0, np.int64)
     return [replace(part, kind=form.text) for part in _cut(whole, lines, target)]
+
+
+def _check_text(path: Path, reading: SnapshotOptions) -> None:
+    """Refuses binary rows.  A row has zeros in its numbers, and a byte in it may be that of LF."""
+    start = snapshots.beginning(path, reading)[:_LOOKED_AT]
+    first = start.lstrip(b"\r\n").partition(b"\n")[0]
+    short = first.count(reading.delimiter.encode()) < len(COLUMNS) - 1
+    if b"\0" in first or (short and b"\0" in start):
+        raise FatalError(
+            f"{path}: its first bytes cannot be delimited text of {len(COLUMNS)} columns, there are"
+            ' zeros among them; set layout = "binary", or encoding where it is UTF-16'
+        )
 
 
 def _cut(split: Split, lines: Codes, target: int) -> Iterator[Split]:
