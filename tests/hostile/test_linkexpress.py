@@ -183,6 +183,68 @@ def test_an_unknown_table_is_rejected(tmp_path: Path) -> None:
     assert "add a table with xid = 9" in found["detail"]
 
 
+def strange(part: bytes, xid: int = 9) -> bytes:
+    """A record of a group with another extraction identifier."""
+    return part[:6] + xid.to_bytes(2, "big") + part[8:]
+
+
+@pytest.mark.parametrize("name", ["group", "group-little", "group-bare"])
+@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("count", [2, 3, 5, 40])
+def test_unknown_tables_in_a_row_are_told_one_by_one(
+    name: str, first: int, count: int, tmp_path: Path
+) -> None:
+    options = FORMS[name]
+    parts = pieces(options)[:3]
+    strangers = [strange(parts[n % 3], 9 + n % 2) for n in range(count)]
+    parts[first:first] = strangers
+    data = b"".join(parts)
+    records, framed = read(options, data, tmp_path)
+    assert framed == len(parts)
+    assert [each["reason"] for each in rejects(records)] == ["table-name"] * count
+    assert [each["detail"] for each in rejects(records)] == [
+        f"extraction identifier {9 + n % 2} is not one of the tables'; add a table with xid = {9 + n % 2}"
+        for n in range(count)
+    ]
+    starts = [sum(map(len, parts[:n])) for n in range(len(parts))]
+    for start in starts[1:]:  # what is found depends on the bytes from there on only
+        rest, _ = read(options, mark(options) + data[start:], tmp_path)
+        assert [each["detail"] for each in rejects(rest)] == [
+            each["detail"] for each in rejects(records) if each["high"] >= start
+        ]
+
+
+def test_parts_give_the_same_unknown_tables_as_the_file(tmp_path: Path) -> None:
+    parts = [
+        strange(part) if n % 7 in (2, 4, 5) else part for n, part in enumerate(pieces(GROUP) * 40)
+    ]
+    expected = [
+        (each["high"], each["detail"]) for each in read(GROUP, b"".join(parts), tmp_path)[0]
+    ]
+    assert len(expected) == len(parts)
+    for wanted in (2, 9, 500):
+        found = read(GROUP, b"".join(parts), tmp_path, wanted)[0]
+        assert [(each["high"], each["detail"]) for each in found] == expected
+
+
+def test_a_record_inside_one_of_an_unknown_table_is_its_data(tmp_path: Path) -> None:
+    inner = record(GROUP, *RECORDS[0])
+    head = record(GROUP, *RECORDS[1])[4:]
+    length = 4 + len(head) + len(inner) + 5
+    part = strange(length.to_bytes(4, "big") + head + inner + b"\xff" * 5)
+    for count in (1, 2, 6):
+        records, framed = read(GROUP, inner + part * count + mark(GROUP), tmp_path)
+        assert framed == count + 2
+        assert [each["reason"] for each in rejects(records)] == ["table-name"] * count
+
+
+def test_records_of_an_unknown_table_that_lead_nowhere_are_damage(tmp_path: Path) -> None:
+    good = record(GROUP, *RECORDS[0])
+    records, framed = read(GROUP, good + strange(good) * 2 + b"\xff" * 9, tmp_path)
+    assert framed == 2
+    assert [each["reason"] for each in rejects(records)] == ["broken-record"]
+
+
 def test_records_beside_a_record_of_no_rows_are_rejected(tmp_path: Path) -> None:
     options = replace(little(BARE), extract="all")
     rows = [record(options, 0, 0, RECORDS[n][2]) for n in range(2)]

@@ -35,6 +35,8 @@ def rows(*ids: int) -> bytes:
 
 
 SIZE = len(rows(1))
+WRONG = record(GROUP, *jack(7, name=b"\x81\xff      "))
+STRANGE = rows(8)[:6] + (9).to_bytes(2, "big") + rows(8)[8:]
 SWAPPED = b"".join(record(GROUP, *jack(idu), order="little") for idu in (1, 2))
 
 
@@ -142,14 +144,60 @@ def test_a_file_in_the_other_byte_order_is_read_again_in_it(folder: Folder) -> N
     assert found == ["idu=1", "idu=2", "commit"]
 
 
-def test_damage_behind_the_last_commit_is_kept_as_it_is(folder: Folder) -> None:
-    first = folder.run(a=MARK + rows(1) + b"\xff" * 7)
-    assert [short(row).split()[0] for row in first] == ["ignored", "held", "rejected"]
-    second = folder.run(b=MARK)
-    assert [short(row).split()[0] for row in second] == ["1", "rejected", "ignored"]
-    assert [row["raw"] for row in second if row["raw"]] == [
-        row["raw"] for row in first if row["raw"]
+def outcomes(records: Sequence[Record]) -> list[tuple[int, str]]:
+    """Where records stand, and the first word of what they are."""
+    return [(row["high"], short(row).split()[0]) for row in records]
+
+
+def test_a_cut_record_is_rejected_once_and_not_kept(folder: Folder) -> None:
+    first = folder.run(a=MARK + rows(1) + rows(2)[:-9])
+    after = len(MARK)
+    held = [(0, "ignored"), (after, "held"), (after + SIZE, "rejected")]
+    assert outcomes(first) == held
+    assert outcomes(folder.run(b=rows(3))) == [(after, "held"), (0, "held")]
+    assert outcomes(folder.run(c=MARK)) == [(after, "1"), (0, "1"), (0, "ignored")]
+
+
+def test_what_is_kept_stands_where_it_stood_whatever_is_left_out_between(folder: Folder) -> None:
+    tail = rows(1) + WRONG + rows(2, 3) + STRANGE * 2 + rows(4) + b"\xff" * 7 + rows(5) + b"\xff"
+    ids = [0, 2, 3, 6, 7]  # of the records, in sizes of one
+    places = [TAIL + SIZE * each + (7 if each == 7 else 0) for each in ids]
+    first = folder.run(a=rows(9) + MARK + tail)
+    assert [at for at, what in outcomes(first) if what == "held"] == places
+    assert [at for at, what in outcomes(first) if what == "rejected"] == [
+        *(TAIL + SIZE * each for each in (1, 4, 5, 7)),
+        TAIL + SIZE * 8 + 7,
     ]
+    again = folder.run(b=WRONG + rows(6))
+    assert outcomes(again) == [*((at, "held") for at in places), (0, "rejected"), (SIZE, "held")]
+    last = folder.run(c=MARK)
+    names = [f"a:{at} idu={number}" for number, at in enumerate(places, 1)]
+    assert said(last) == [f"{name} a:{TAIL}" for name in (*names, f"b:{SIZE} idu=6")] + [
+        "c:0 commit None"
+    ]
+
+
+def test_a_transaction_keeps_its_name_where_its_first_record_is_rejected(folder: Folder) -> None:
+    folder.run(a=MARK + WRONG + rows(1))
+    at = len(MARK)
+    assert said(folder.run(b=rows(2) + MARK))[:2] == [
+        f"a:{at + SIZE} idu=1 a:{at}",
+        f"b:0 idu=2 a:{at}",
+    ]
+
+
+def test_nothing_is_kept_of_a_tail_of_rejected_records(folder: Folder) -> None:
+    assert outcomes(folder.run(a=MARK + b"\xff" * 7))[1:] == [(len(MARK), "rejected")]
+    assert outcomes(folder.run(b=rows(1) + MARK)) == [(0, "1"), (SIZE, "ignored")]
+
+
+def test_what_an_earlier_version_kept_is_read(folder: Folder) -> None:
+    folder.run(a=MARK + rows(1))
+    assert folder.before is not None
+    (entry,) = json.loads((folder.before / "held.json").read_text())
+    earlier = {name: entry[name] for name in ("file", "offset", "form")}
+    (folder.before / "held.json").write_text(json.dumps([earlier]))
+    assert said(folder.run(b=MARK))[0] == f"a:{len(MARK)} idu=1 a:{len(MARK)}"
 
 
 def test_nothing_is_kept_where_nothing_is_held(folder: Folder) -> None:
@@ -186,14 +234,15 @@ def test_a_damaged_state_is_an_error(folder: Folder, damage: str) -> None:
 
 @settings(max_examples=60)
 @given(
-    pieces=st.lists(st.sampled_from([1, 2, 3, 0]), min_size=1, max_size=14),
+    pieces=st.lists(st.sampled_from([1, 2, 3, 0, -1, -2]), min_size=1, max_size=14),
     cuts=st.sets(st.integers(1, 13)),
     wanted=st.sampled_from([1, 5]),
 )
 def test_however_a_stream_is_cut_into_files_and_runs_the_same_is_published(
     pieces: list[int], cuts: set[int], wanted: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    data = [rows(piece) if piece else MARK for piece in pieces]
+    other = {0: MARK, -1: rows(1) + WRONG, -2: STRANGE + rows(2)}
+    data = [other.get(piece) or rows(piece) for piece in pieces]
     folder = Folder(tmp_path_factory.mktemp("cut"))
     starts = sorted({0, *(cut for cut in cuts if cut < len(data))})
     files = [b"".join(data[a:b]) for a, b in zip(starts, [*starts[1:], None], strict=True)]
@@ -203,7 +252,12 @@ def test_however_a_stream_is_cut_into_files_and_runs_the_same_is_published(
         held = [text.removeprefix("held ") for text in found if text.startswith("held")]
         published += [text for text in found if not text.startswith("held")]
     whole = [short(row) for row in read(SOURCE.splits(folder.write(whole=b"".join(data)), wanted))]
-    assert published == [text for text in whole if not text.startswith("held")]
+    once = [text for text in whole if not text.startswith("held")]
+    # a record is rejected at once, before what is held until a commit record comes
+    for of in ("rejected", ""):
+        assert [text for text in published if text.startswith("rejected") == bool(of)] == [
+            text for text in once if text.startswith("rejected") == bool(of)
+        ]
     assert held == [text.removeprefix("held ") for text in whole if text.startswith("held")]
 
 
@@ -267,6 +321,20 @@ def test_a_job_publishes_what_it_held_with_the_next_file(job: Path) -> None:
     assert json.loads(story.raw)["hex"] == rows(2).hex()
     (job / "in" / "3").write_bytes(rows(4) + MARK)
     assert publish(job).notes == ()
+
+
+def test_a_job_rejects_a_cut_record_once(job: Path) -> None:
+    (job / "in" / "1").write_bytes(rows(1) + MARK + rows(2) + WRONG + rows(3) + rows(4)[:-1])
+    first = publish(job)
+    assert (first.read, first.outcomes["held"], first.outcomes["rejected"]) == (6, 2, 2)
+    (job / "in" / "2").write_bytes(MARK)
+    second = publish(job)
+    assert (second.read, second.outcomes["published"], second.outcomes["rejected"]) == (3, 2, 0)
+    assert second.notes == ("read again: 2 record(s) of hr, which an earlier run had held",)
+    assert published(job / "out") == ["idu=1", "idu=2", "idu=3"]
+    (story,) = explain(Path(second.journal), f"1:{TAIL + 2 * SIZE}")
+    assert story.raw is not None
+    assert json.loads(story.raw)["hex"] == rows(3).hex()
 
 
 def test_a_run_that_is_thrown_away_keeps_what_was_held(job: Path) -> None:

@@ -45,6 +45,8 @@ def test_items_are_shown_with_their_types() -> None:
         ({"items": ["idu INTEGER", "x BYTEA"]}, "its form is not documented"),
         ({"items": ["idu INTEGER", "idu INTEGER"]}, "idu stands twice"),
         ({"items": ["idu"]}, "is no item, write"),
+        ({"items": ["idu INTEGER", "n DAT"]}, "(usr) items: n: 'DAT' is no type"),
+        ({"items": ["idu INTEGER"], "key": ["n"]}, "(usr) key: n is not among the items"),
         (
             {"items": ["idu INTEGER", "b BLOB(9)"], "logtype": "LITTLE"},
             "blob_head: is required for b",

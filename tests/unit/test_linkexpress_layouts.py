@@ -9,10 +9,12 @@ import pytest
 
 from publisher.catalogue import JobCatalogue
 from publisher.errors import FatalError, UsageError
+from publisher.job_file import load
 from publisher.sources.contract import Context
 from publisher.sources.linkexpress import Linkexpress, Options
-from publisher.sources.linkexpress.options import ExtractedTable
-from tests.unit.linkexpress_files import little, read, short
+from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
+from tests.unit import linkexpress_files as files
+from tests.unit.linkexpress_files import little, mark, read, record, short
 
 # idu INTEGER, pay DECIMAL(5,2), note VARCHAR(4)
 USR = ExtractedTable("usr", ("idu INTEGER", "pay DECIMAL(5,2)", "note VARCHAR(4)"), ("idu",), xid=7)
@@ -163,6 +165,41 @@ def test_a_file_that_cannot_be_says_which_setting_explains_it(
     options, typed, _ = CASES[name]
     with pytest.raises(FatalError, match=said):
         read(replace(options, **change), bytes.fromhex(typed), tmp_path)
+
+
+SHIPPED = load(Path(__file__).parents[2] / "conf" / "linkexpress.toml").sources[0].options
+
+
+@pytest.mark.parametrize("order", ["big", "little"])
+@pytest.mark.parametrize(
+    ("change", "marks"),
+    [
+        ({}, 2),
+        ({}, 0),
+        ({"extract": "all"}, 1),
+        ({"difftype": "JNL"}, 1),
+        ({"unit": "group", "extract": "all", "difftype": None}, 0),
+    ],
+)
+def test_a_file_of_differences_of_a_group_is_told_by_its_headers(
+    change: dict, marks: int, order: ByteOrder, tmp_path: Path
+) -> None:
+    """Whatever its items are: those of the shipped job file are other ones."""
+    assert isinstance(SHIPPED, Options)
+    rows = [record(files.GROUP, *files.jack(n), order) for n in range(5)]
+    rows.append(record(files.GROUP, 1, 2, [7, b"ab" * 4], order))
+    data = b"".join(row + mark(files.GROUP, order) * (marks > 0) for row in rows)
+    with pytest.raises(FatalError) as error:
+        read(replace(SHIPPED, **change), data, tmp_path)
+    assert 'it fits with unit = "group", extract = "diff": look' in error.value.message
+
+
+def test_a_full_extract_of_a_group_is_no_difference_of_it(tmp_path: Path) -> None:
+    options = replace(NULLS, tables=(replace(USR, xid=None),))
+    data = bytes.fromhex(f"0000001F 0005 0000 0000 0000 {ROW_NULLS} 00") * 4
+    with pytest.raises(FatalError) as error:
+        read(options, data + b"\0", tmp_path)
+    assert 'it fits with unit = "group", extract = "all": look' in error.value.message
 
 
 def test_a_byte_order_that_cannot_be_told_is_asked_for(tmp_path: Path) -> None:

@@ -143,8 +143,8 @@ _ADVICE = {
 }
 
 
-def raw_text(framer: Framer, at: int, size: int, shift: int = 0) -> str:
+def raw_text(framer: Framer, at: int, size: int, place: int) -> str:
     """A record, or a piece that is none, as JSON text with its bytes in hex (1 MiB of them at most);
-    ``shift`` is added to its offset."""
+    ``place`` is where it stands in the file that it is named by."""
     shown = framer.data[at : at + min(size, _RAW_BYTES)].tobytes().hex()
-    return as_json({"offset": at + shift, "length": size, "hex": shown})
+    return as_json({"offset": place, "length": size, "hex": shown})

@@ -17,9 +17,15 @@ from publisher.errors import FatalError
 from publisher.sources.areas import Bytes, Offsets, numbers_at
 from publisher.sources.linkexpress.cells import TableLayout
 from publisher.sources.linkexpress.explaining import header_fault
-from publisher.sources.linkexpress.framing import Framer
+from publisher.sources.linkexpress.framing import MARK, Framer
 from publisher.sources.linkexpress.layout import form_of, item_layout, numpy_type
-from publisher.sources.linkexpress.options import ByteOrder, LogType, Options
+from publisher.sources.linkexpress.options import (
+    GREATEST_XID,
+    ByteOrder,
+    ExtractedTable,
+    LogType,
+    Options,
+)
 from publisher.sources.linkexpress.types import Item
 
 SAMPLE = 1000
@@ -239,6 +245,23 @@ def _impossible(options: Options, data: Bytes, order: ByteOrder) -> int:
     return misfits
 
 
+def _explained(options: Options, sample: Bytes, order: ByteOrder, *, by_headers: bool) -> bool:
+    """Whether most of the first records fit; ``by_headers``: their items need not, as the headers of a
+    group's differences tell what they are."""
+    finder = framer(options, sample, FileForm(order), len(sample))
+    found = fitting = 0
+    for block in islice(finder.blocks(0), _BLOCKS):
+        heads, is_mark = block.heads, block.heads.table == MARK
+        found += len(is_mark)
+        if block.broken is not None:
+            continue
+        if by_headers:
+            fitting += int((heads.stranger | heads.good).sum())
+        else:  # a commit record is whole, but no record of a table or of a full extract
+            fitting += finder.exact(block) - int((is_mark & heads.good).sum())
+    return fitting * 2 > found
+
+
 def _settings(options: Options) -> str:
     said = [f"unit = {options.unit}", f"extract = {options.extract}"]
     if options.difftype:
@@ -249,7 +272,11 @@ def _settings(options: Options) -> str:
 
 def _advice(options: Options, data: Bytes, otherwise: str = "") -> str:
     """Which other setting would explain the file; ``otherwise`` what is to be said if none does."""
-    fitting = [said for said, other in _others(options) if _explains(other, data)]
+    fitting = []
+    for said, other in _others(options):
+        by_headers = _is_of_group(other) and not _is_of_group(options)
+        if _explains(other, data, by_headers=by_headers):
+            fitting.append(said)
     if fitting:
         return f"it fits with {' or '.join(fitting)}: look into the extraction definition"
     return (
@@ -269,6 +296,10 @@ def _others(options: Options) -> Iterator[tuple[str, Options]]:
         ('extract = "diff"', {"extract": "diff"}),
         ('numeric_sign = "overpunched"', {"numeric_sign": "overpunched"}),
         ('unit = "group", extract = "all"', {"unit": "group", "extract": "all", "difftype": None}),
+        (
+            'unit = "group", extract = "diff"',
+            {"unit": "group", "extract": "diff", "difftype": None, "tables": _with_xids(options)},
+        ),
     ]
     if options.byte_order != "auto":
         changes.append((f'byte_order = "{flipped}"', {"byte_order": flipped}))
@@ -285,12 +316,21 @@ def _others(options: Options) -> Iterator[tuple[str, Options]]:
             yield said, other
 
 
-def _explains(options: Options, data: Bytes) -> bool:
+def _with_xids(options: Options) -> tuple[ExtractedTable, ...]:
+    """The tables with extraction identifiers, which only differences of a group need."""
+    return tuple(replace(table, xid=table.xid or GREATEST_XID) for table in options.tables)
+
+
+def _is_of_group(options: Options) -> bool:
+    """Whether files have the differences of a group."""
+    return options.unit == "group" and options.extract == "diff"
+
+
+def _explains(options: Options, data: Bytes, *, by_headers: bool) -> bool:
     form = form_of(options)
     for order in _orders(options):
         if form.has_length:
-            sample = data[:_SAMPLE_BYTES]
-            if _whole(options, sample, FileForm(order)):
+            if _explained(options, data[:_SAMPLE_BYTES], order, by_headers=by_headers):
                 return True
             continue
         if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:

@@ -25,11 +25,12 @@ from publisher.sources.linkexpress.cells import TableLayout
 from publisher.sources.linkexpress.layout import (
     COMMIT,
     EMPTY,
+    FLAG,
     Form,
     word_offsets,
     word_type,
 )
-from publisher.sources.linkexpress.options import ByteOrder
+from publisher.sources.linkexpress.options import GREATEST_XID, ByteOrder
 
 RECORDS = 8192
 """Records of a block, at most."""
@@ -38,6 +39,8 @@ BYTES = 4 << 20
 _FIRST_WINDOW, _WINDOW = 1 << 10, 1 << 18
 """Bytes that are searched at once for a record."""
 _FEW = 16
+_RUN = 4
+"""Records of unknown tables in a row that need no known one behind them."""
 
 UNKNOWN, MARK, NO_ROWS = -1, -2, -3
 """In place of the number of a table: none that the settings name, a commit record, a record that says
@@ -59,6 +62,8 @@ class Heads:
     """Number of the table, or one of ``UNKNOWN``, ``MARK``, ``NO_ROWS``."""
     good: Mask
     """Whether such a header may stand there."""
+    stranger: Mask
+    """Whether it might, if its extraction identifier were that of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,8 @@ class Framer:
         if self.end < mark_size:  # too little to look at
             nothing = np.zeros(len(at), np.int64)
             none = np.full(len(at), UNKNOWN, np.int64)
-            return Heads(nothing, nothing, nothing, nothing, nothing, none, inside & False)
+            no = inside & False
+            return Heads(nothing, nothing, nothing, nothing, nothing, none, no, no)
         zeros = np.zeros(len(at), np.int64)
         found = dict.fromkeys(("length", "count", "xid", "flag", "operation"), zeros)
         for word in ("length", "count"):
@@ -177,19 +183,72 @@ class Framer:
         if not self.form.has_length:
             empty = whole & False  # a file of its own, never a record among others
         legal = np.isin(code, list(self.form.codes)) & (found["flag"] == 0) & whole
+        strange = (table == UNKNOWN) & legal & ~is_mark & ~no_rows & (code != COMMIT)
+        strange &= self._is_plausible(at, found)
         good = legal & np.where(is_mark, mark, np.where(no_rows, empty, data))
         table = np.where(is_mark, MARK, np.where(no_rows & empty, NO_ROWS, table))
         if self.form.has_length:
             good &= at + length <= self.end
-        return Heads(length, count, found["xid"], found["flag"], code, table, good)
+        return Heads(length, count, found["xid"], found["flag"], code, table, good, strange)
+
+    def _is_plausible(self, at: Offsets, found: dict[str, Numbers]) -> Mask:
+        """Whether headers may be those of a table that the settings do not name."""
+        if "xid" not in self.form.words:
+            return np.zeros(len(at), bool)
+        length, items, xid = found["length"], found["count"] - self.form.extra, found["xid"]
+        least = self.form.size + items * (FLAG if self.form.nulls else 1)
+        inside = (length >= least) & (at + length <= self.end)
+        return np.asarray(inside & (items > 0) & (xid > 0) & (xid <= GREATEST_XID))
 
     def _chain(self, at: int, most: int) -> tuple[Offsets, Numbers, Heads]:
         """The records that follow each other from an offset, as long as nothing speaks against them."""
         offsets, lengths = self._lengths(at, most)
         heads = self.heads(offsets)
         wrong = ~(heads.good & (self._used(offsets, heads) == lengths))
+        running = self._running(offsets, heads)
+        wrong &= ~running
         stop = int(np.argmax(wrong)) if wrong.any() else len(offsets)
+        stop = self._before_hidden(offsets, lengths, running[:stop])
         return offsets[:stop], lengths[:stop], _first(heads, stop)
+
+    def _running(self, offsets: Offsets, heads: Heads) -> Mask:
+        """Which of some records in a row are those of an unknown table: such that lead, by their
+        lengths, to a good header or the end of the file, or to some more of their kind."""
+        if not heads.stranger.any():
+            return heads.stranger
+        strange, ends = self._ahead(int(offsets[-1] + heads.length[-1]))
+        strange = np.concatenate([heads.stranger, strange])
+        ends = np.concatenate([heads.good, ends, [False]])
+        others = np.append(np.flatnonzero(~strange), len(strange))
+        after = np.arange(1, len(offsets) + 1)
+        other = others[np.searchsorted(others, after)]
+        return np.asarray(heads.stranger & ((other - after >= _RUN) | ends[other]))
+
+    def _ahead(self, at: int) -> tuple[Mask, Mask]:
+        """Of the next few places that lengths lead to: those of unknown tables, and the end of these,
+        a good header or the end of the file."""
+        strange: list[bool] = []
+        ends: list[bool] = []
+        for _ in range(_RUN):
+            head = self.heads(np.array([at], np.int64))
+            strange.append(bool(head.stranger[0]))
+            ends.append(bool(head.good[0]) or at == self.end)
+            if not strange[-1]:
+                break
+            at += int(head.length[0])
+        return np.array(strange, bool), np.array(ends, bool)
+
+    def _before_hidden(self, offsets: Offsets, lengths: Numbers, running: Mask) -> int:
+        """How many of some records come before one of an unknown table in which another begins."""
+        places = np.flatnonzero(running)
+        if not len(places):
+            return len(running)
+        for run in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
+            stop = int(offsets[run[-1]] + lengths[run[-1]])
+            inner = self._next_record(int(offsets[run[0]]) + 1, stop)
+            if inner < stop:
+                return int(np.searchsorted(offsets, inner, side="right")) - 1
+        return len(running)
 
     def _lengths(self, at: int, most: int) -> tuple[Offsets, Numbers]:
         """Offsets and lengths as the length words say, up to the first that cannot be."""
@@ -247,9 +306,11 @@ class Framer:
         fits = self.form.mark_size <= length <= self.end - at
         if fits and used == length:
             return Block(here, heads.length, heads)
-        size = self._next_record(at + 1) - at
+        runs = bool(self._running(here, heads)[0])
+        size = self._next_record(at + 1, at + length if runs else self.end) - at
         fits = fits and (length <= size or length <= self._greatest(int(heads.table[0])))
-        if fits and self._may_follow(at + length) and not self._leads(at + size, at + length):
+        follows = runs or (fits and self._may_follow(at + length))
+        if fits and follows and not self._leads(at + size, at + length):
             return Block(here, heads.length, heads)
         seen = f" (LEN would be {length})" if size >= self.form.mark_size else ""
         why = f"no record begins here nor in the {size} bytes from here{seen}"
@@ -296,11 +357,11 @@ class Framer:
     def _broken(self, here: Offsets, size: int, heads: Heads, why: str) -> Block:
         return Block(here, np.array([size], np.int64), heads, why)
 
-    def _next_record(self, start: int) -> int:
-        """Offset of the next whole record from ``start`` on, the end where there is none."""
+    def _next_record(self, start: int, stop: int) -> int:
+        """Offset of the next whole record from ``start`` on, ``stop`` where none begins before it."""
         first, window = start, _FIRST_WINDOW
-        while first < self.end:
-            at = np.arange(first, min(first + window, self.end), dtype=np.int64)
+        while first < stop:
+            at = np.arange(first, min(first + window, stop), dtype=np.int64)
             first, window = first + window, min(window * 4, _WINDOW)
             heads = self.heads(at)
             candidates = np.flatnonzero(heads.good)
@@ -309,7 +370,7 @@ class Framer:
                 length = int(heads.length[place])
                 if size == length or self._may_follow(int(at[place]) + length):
                     return int(at[place])
-        return self.end
+        return stop
 
 
 def _first(heads: Heads, count: int) -> Heads:
@@ -325,4 +386,5 @@ def _picked(heads: Heads, chosen: Any) -> Heads:
         heads.code[chosen],
         heads.table[chosen],
         heads.good[chosen],
+        heads.stranger[chosen],
     )

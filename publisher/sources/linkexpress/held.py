@@ -2,35 +2,33 @@
 
 The records of a transaction whose commit record is in a later file are held until that file is read:
 with the same run, else with the one that reads it.  So a run keeps the bytes of what it held, under the
-name of their file and with the offset that they had there, and the next run reads them first.
+name of their file and with the offsets that they had there, and the next run reads them first.  What it
+rejected among them has its outcome and is not kept.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from publisher.errors import FatalError
+from publisher.sources.areas import Offsets
 from publisher.sources.linkexpress.file_form import FileForm, file_form
+from publisher.sources.mapped_file import mapped
 from publisher.sources.snapshots import Split
 
 _INDEX = "held.json"
+_BYTES = 1 << 22
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Bytes that are read as a whole: a file, or what an earlier run has held of one."""
-
-    path: Path
-    size: int
-    shift: int = 0
-    """Where its first byte stands in the file that its records are named by."""
-    known: FileForm | None = None
-    """``None``: to be found out."""
+Ranges = Sequence[tuple[int, int]]
+"""First byte and byte after the last of records in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +39,31 @@ class Found:
     """What is added to an offset to give that in the file which records are named by."""
     since: str | None = None
     """The transaction that goes on at its begin, as the position of its first record."""
+    gaps: tuple[tuple[int, int], ...] = ()
+    """Offsets behind which something was left out, and the shift from there on."""
+
+    def place(self, offset: int) -> int:
+        """Where a byte stands in the file that records are named by."""
+        return int(self.places(np.array([offset], np.int64))[0])
+
+    def places(self, offsets: Offsets) -> Offsets:
+        """The same of many."""
+        if not self.gaps:
+            return offsets + self.shift
+        begins, shifts = self._shifts
+        return offsets + shifts[np.searchsorted(begins, offsets, side="right")]
+
+    def offset(self, place: int) -> int | None:
+        """The inverse of ``place``; ``None`` for what was left out."""
+        begins, shifts = self._shifts
+        number = int(np.searchsorted(begins + shifts[1:], place, side="right"))
+        offset = place - int(shifts[number])
+        return offset if number == len(begins) or offset < begins[number] else None
+
+    @property
+    def _shifts(self) -> tuple[Offsets, Offsets]:
+        begins = np.array([at for at, _ in self.gaps], np.int64)
+        return begins, np.array([self.shift, *(shift for _, shift in self.gaps)], np.int64)
 
     @property
     def text(self) -> str:
@@ -50,7 +73,24 @@ class Found:
     @classmethod
     def of(cls, text: str) -> Found:
         """The inverse of ``text``."""
-        return cls(**json.loads(text)) if text else cls()
+        return cls.from_plain(json.loads(text)) if text else cls()
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Found:
+        """From the values of JSON."""
+        gaps = tuple((int(at), int(shift)) for at, shift in plain.get("gaps", ()))
+        return cls(int(plain["shift"]), plain.get("since"), gaps)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes that are read as a whole: a file, or what an earlier run has held of one."""
+
+    path: Path
+    size: int
+    known: FileForm | None = None
+    """``None``: to be found out."""
+    found: Found = field(default_factory=Found)
 
 
 def kept_pieces(folder: Path | None) -> list[Piece]:
@@ -61,7 +101,8 @@ def kept_pieces(folder: Path | None) -> list[Piece]:
     try:
         for entry in json.loads((folder / _INDEX).read_text(encoding="utf-8")):
             path, form = folder / entry["file"], file_form(entry["form"])
-            pieces.append(Piece(path, path.stat().st_size, entry["offset"], form))
+            found = Found.from_plain(entry | {"shift": entry["offset"]})
+            pieces.append(Piece(path, path.stat().st_size, form, found))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FatalError(
             f"{folder} is damaged, which has the records that earlier runs have held ({error}): restore it"
@@ -69,18 +110,26 @@ def kept_pieces(folder: Path | None) -> list[Piece]:
     return pieces
 
 
-def keep(folder: Path, held: Iterable[Split]) -> None:
-    """Writes the bytes of splits for the next run.  Raises ``FatalError`` where one has changed."""
+def keep(folder: Path, held: Iterable[Split], ranges: Callable[[Split], Ranges]) -> None:
+    """Writes what is held of splits, which ``ranges`` tells, for the next run.
+
+    Raises ``FatalError`` where a file has changed."""
     folder.mkdir(parents=True)
     entries = []
     for number, split in enumerate(held):
+        pieces = ranges(split)
+        if not pieces:
+            continue
         name = f"{number:05d}/{Path(split.path).name}"
         (folder / name).parent.mkdir()
-        _copy(split, folder / name)
+        _copy(split, pieces, folder / name)
+        kept = _as_kept(split, pieces)
         entries.append(
             {
                 "file": name,
-                "offset": split.start + Found.of(split.found).shift,
+                "offset": kept.shift,
+                "since": kept.since,
+                "gaps": kept.gaps,
                 "form": replace(file_form(split.kind), state="whole").text,
             }
         )
@@ -88,12 +137,27 @@ def keep(folder: Path, held: Iterable[Split]) -> None:
         (folder / _INDEX).write_text(json.dumps(entries, ensure_ascii=False), encoding="utf-8")
 
 
-def _copy(split: Split, target: Path) -> None:
-    with Path(split.path).open("rb") as source, target.open("wb") as file:
-        source.seek(split.start)
-        if os.fstat(source.fileno()).st_size != split.stop:
-            raise FatalError(f"{split.path} has changed since the run began; start again")
-        shutil.copyfileobj(source, file)
+def _copy(split: Split, pieces: Ranges, target: Path) -> None:
+    data = mapped(split.path, split.length)
+    with target.open("wb") as file:
+        for start, stop in pieces:
+            for at in range(start, stop, _BYTES):
+                data[at : min(at + _BYTES, stop)].tofile(file)
+
+
+def _as_kept(split: Split, pieces: Ranges) -> Found:
+    """Where the pieces of a split stand in the file that they are named by, when they follow each
+    other in one of their own."""
+    found, at = Found.of(split.found), 0
+    shifts: list[tuple[int, int]] = []
+    before = [gap for gap, _ in found.gaps]
+    for start, stop in pieces:
+        cuts = [start, *(gap for gap in before if start < gap < stop), stop]
+        for first, last in pairwise(cuts):
+            shifts.append((at, found.place(first) - at))
+            at += last - first
+    since = found.since or f"{Path(split.path).name}:{found.place(split.start)}"
+    return Found(shifts[0][1], since, tuple(shifts[1:]))
 
 
 def joined(splits: Sequence[Split]) -> list[Split]:
@@ -102,15 +166,16 @@ def joined(splits: Sequence[Split]) -> list[Split]:
     ends = [split for split in splits if split.size and file_form(split.kind).state != "held"]
     last = splits.index(ends[-1]) if ends else -1
     made: list[Split] = []
-    since: str | None = None
+    since: str | None = None  # what an earlier run has held says itself since when
     for number, split in enumerate(splits):
         form, found = file_form(split.kind), Found.of(split.found)
         is_tail = form.state == "held"
         if is_tail and number < last:
             form = replace(form, state="tail")
+        since = since or found.since
         made.append(replace(split, kind=form.text, found=replace(found, since=since).text))
         if is_tail:
-            since = since or f"{Path(split.path).name}:{split.start + found.shift}"
+            since = since or f"{Path(split.path).name}:{found.place(split.start)}"
         elif split.size:
             since = None
     return made

@@ -157,7 +157,7 @@ class Meaning:
 
     def _named(self, offset: int) -> str:
         """The position of a record as text."""
-        return f"{self.place.name}:{offset + self.found.shift}"
+        return f"{self.place.name}:{self.found.place(offset)}"
 
     def _ignored(self, offsets: Offsets, kind: int) -> pa.RecordBatch:
         detail = None
@@ -176,9 +176,10 @@ class Meaning:
     def _rejects(
         self, offsets: Offsets, lengths: Offsets, faults: list[Fault], **known: object
     ) -> pa.RecordBatch:
+        places = self.found.places(offsets)
         raws = [
-            raw_text(self.framer, at, size, self.found.shift)
-            for at, size in zip(offsets.tolist(), lengths.tolist(), strict=True)
+            raw_text(self.framer, *record)
+            for record in zip(offsets.tolist(), lengths.tolist(), places.tolist(), strict=True)
         ]
         return self._records(
             offsets,
@@ -190,7 +191,7 @@ class Meaning:
         )
 
     def _records(self, offsets: Offsets, **columns: object) -> pa.RecordBatch:
-        places = offsets + self.found.shift
+        places = self.found.places(offsets)
         return batch(
             len(offsets),
             source=self.place.source,

@@ -17,6 +17,7 @@ from publisher.catalogue import Table
 from publisher.keys import IdentifierCase
 from publisher.sources.linkexpress.types import NATIONAL, TEXT, VARIABLE, Item, item_of
 
+GREATEST_XID = 32767
 LogType = Literal["NORMAL", "LITTLE"]
 ByteOrder = Literal["big", "little"]
 
@@ -39,7 +40,7 @@ class ExtractedTable:
     """Schema of the table."""
     logtype: LogType = "NORMAL"
     """LOGTYPE of the extraction definition: variable items at their defined or effective length."""
-    xid: Annotated[int, Ge(1), Le(32767)] | None = None
+    xid: Annotated[int, Ge(1), Le(GREATEST_XID)] | None = None
     """Extraction identifier of the table in difference files of a group."""
 
     def __post_init__(self) -> None:
@@ -215,4 +216,12 @@ def options_of(**plain: Any) -> Options:
     return Options(**plain | {"tables": tables, "identifier_case": case})
 
 
-__all__ = ["ByteOrder", "ExtractedTable", "LogType", "Options", "codec_of", "options_of"]
+__all__ = [
+    "GREATEST_XID",
+    "ByteOrder",
+    "ExtractedTable",
+    "LogType",
+    "Options",
+    "codec_of",
+    "options_of",
+]

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from publisher.catalogue import Table
-from publisher.change import Position
+from publisher.catalogue import JobCatalogue, Table
+from publisher.change import Outcome, Position
 from publisher.errors import FatalError, UsageError
 from publisher.sources import snapshots
 from publisher.sources.areas import Bytes
@@ -80,8 +80,29 @@ class Linkexpress:
         made = self._splits([*before, *self._pieces(paths)], wanted)
         held = [split for split in made if file_form(split.kind).state == "held"]
         if before or held:
-            keep(kept.after, held)
+            keep(kept.after, held, self._held)
         return made
+
+    def _held(self, split: Split) -> list[tuple[int, int]]:
+        """Where the records of a tail are that are held: they are read for it, as tasks do later."""
+        # a kind that only the job knows of a key's column may still reject one of these
+        ctx = Context(0, 1, JobCatalogue(()))
+        found = [np.zeros(0, np.int64)]
+        for batch in self.read(split, 0, ctx):
+            held = np.asarray(batch["outcome"].fill_null(0)) == Outcome.HELD.value
+            found.append(np.asarray(batch["rank"])[held])
+        offsets = np.concatenate(found) - split.first + split.start
+        data = mapped(split.path, split.length)
+        ranges: list[tuple[int, int]] = []
+        for block in framer(self.options, data, file_form(split.kind), split.stop).blocks(
+            split.start
+        ):
+            chosen = np.isin(block.offsets, offsets)
+            begins, ends = block.offsets[chosen], (block.offsets + block.lengths)[chosen]
+            for start, stop in zip(begins.tolist(), ends.tolist(), strict=True):
+                goes_on = ranges and ranges[-1][1] == start
+                ranges.append((ranges.pop()[0] if goes_on else start, stop))
+        return ranges
 
     @property
     def _in_transactions(self) -> bool:
@@ -95,7 +116,7 @@ class Linkexpress:
         target = max(1, sum(piece.size for piece in pieces) // max(1, wanted))
         made, before = [], 0
         for piece in pieces:
-            path, size, found = str(piece.path), piece.size, Found(piece.shift).text
+            path, size, found = str(piece.path), piece.size, piece.found.text
             data = mapped(path, size)
             known = piece.known or recognised(self.options, data, path)
             for start, stop, form in self._parts(data, known, target):
@@ -190,14 +211,13 @@ class Linkexpress:
 
     def raw(self, split: Split, row: int) -> str | None:
         """The record at an offset as JSON text with its bytes in hex."""
-        shift = Found.of(split.found).shift
-        row -= shift
-        if not split.start <= row < split.stop:
+        offset = Found.of(split.found).offset(row)
+        if offset is None or not split.start <= offset < split.stop:
             return None
         data = mapped(split.path, split.length)
         known = file_form(split.kind)
         if known.state == "no-rows" and not form_of(self.options).has_length:
             return no_rows_raw()
         finder = framer(self.options, data, known, split.stop)
-        block = finder.one(row)
-        return raw_text(finder, row, int(block.lengths[0]), shift)
+        block = finder.one(offset)
+        return raw_text(finder, offset, int(block.lengths[0]), row)
