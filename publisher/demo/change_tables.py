@@ -15,9 +15,10 @@ from publisher.demo.acts import COLUMNS, KEYS, Act, RowChange
 from publisher.demo.people import Row, log_text
 from publisher.demo.story import Counts
 from publisher.sources.change_table import seq
-from publisher.sources.change_table.layout import HEADERS, dfm_of
+from publisher.sources.change_table.layout import HEADERS
 from publisher.sources.change_table.mask import mask_of
 from publisher.sources.change_table.options import Options
+from publisher.sources.other_formats import dfm_of
 
 KEPT = HEADERS[:7]
 """Header columns: without partition_name, as tasks without partitions keep them."""

@@ -16,6 +16,7 @@ import pyarrow.csv as pc
 from publisher.errors import FatalError, InternalError
 from publisher.sources.csv_records import LF, NO_TEXT, TOO_LONG, Offsets, Piece, fields, find, scan
 from publisher.sources.frames import Broken, Frame
+from publisher.sources.other_formats import refusal
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
 from publisher.sources.text_blocks import BOM, Tail, readable
 
@@ -44,6 +45,9 @@ def read_header(start: bytes, where: str, columns: Columns, options: SnapshotOpt
     first = next((i for i in range(len(piece.starts)) if piece.stops[i] > piece.starts[i]), None)
     found = [] if first is None else fields(data[piece.starts[first] : piece.stops[first]], options)
     if options.header == "auto" and not columns.names_a_column(found):
+        why = refusal(found, columns.names, where)
+        if why is not None:
+            raise FatalError(why)
         return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
     if first is None:
         return Header(len(columns.names), tuple(range(len(columns.names))), named=True)

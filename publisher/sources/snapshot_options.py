@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, Len
 
 from publisher.errors import FatalError
+from publisher.sources.other_formats import format_of, hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Columns:
             raise FatalError(
                 f"{where}: the columns do not fit: {', '.join(problems)}; found are"
                 f" {', '.join(exact) or 'none'}. Map the names in the settings (columns), or set"
-                ' header = "no" where the file has no names'
+                f' header = "no" where the file has no names{hint(exact, format_of(self.names))}'
             )
         return places
 

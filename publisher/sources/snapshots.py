@@ -16,9 +16,12 @@ from typing import Literal, cast
 from publisher.errors import FatalError, UsageError
 from publisher.sources import csv_frames, json_frames, parquet_frames
 from publisher.sources.frames import Frame
+from publisher.sources.other_formats import format_of, hint
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
 from publisher.sources.text_blocks import Tail, text_blocks
 
+_LOOKED_AT = 1 << 16
+"""Bytes of a JSON file in which keys of other formats are looked for."""
 Kind = Literal["csv", "jsonl", "parquet"]
 
 SUFFIXES: Mapping[str, Kind] = {
@@ -234,6 +237,8 @@ def _cut(path: Path, options: SnapshotOptions, columns: Columns, target: int) ->
         return [Split(name, kind, a, b, first, size, length) for a, b, first, size in groups]
     if kind == "csv":
         header(name, options, columns)
+    if kind == "jsonl":
+        _check_keys(path, options, columns)
     whole = _packed(path) or not splits_at_lf(options)
     if whole or (kind == "csv" and options.line_breaks):
         return [Split(name, kind, 0, length, 1, length, length)]
@@ -241,6 +246,22 @@ def _cut(path: Path, options: SnapshotOptions, columns: Columns, target: int) ->
         Split(name, kind, a, b, first, b - a, length)
         for a, b, first in _lines(path, max(target, options.block_size))
     ]
+
+
+def _check_keys(path: Path, options: SnapshotOptions, columns: Columns) -> None:
+    """Raises ``FatalError`` where the first objects have the keys of another format."""
+    start, _ = _beginning(path, replace(options, block_size=_LOOKED_AT))
+    needed = {columns.written.get(name, name).casefold() for name in columns.names}
+    needed -= {columns.written.get(name, name).casefold() for name in columns.optional}
+    listed = [keys for keys in json_frames.first_keys(start) if keys]
+    if not needed or any(needed <= {key.casefold() for key in keys} for keys in listed):
+        return
+    for keys in listed:
+        other = hint(keys, format_of(columns.names))
+        if other:
+            raise FatalError(
+                f"{path}: its first objects have the keys {', '.join(keys[:9])}{other}"
+            )
 
 
 def splits_at_lf(options: SnapshotOptions) -> bool:

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from publisher.errors import FatalError
-from publisher.sources.change_table.layout import dfm_of
 from publisher.sources.change_table.options import Options
+from publisher.sources.other_formats import dfm_of
 from publisher.sources.snapshot_options import SnapshotOptions
 from tests.unit.change_table_files import DATA, HEADERS, csv_of, options, read, record, told, write
 from tests.unit.event_log_files import USR, Tables

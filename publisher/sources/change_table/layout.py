@@ -16,6 +16,7 @@ from publisher.errors import FatalError
 from publisher.sources import json_frames, snapshots
 from publisher.sources.change_table.options import Options
 from publisher.sources.event_log_names import split_name
+from publisher.sources.other_formats import dfm_of, hint
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
 
 HEADERS = (
@@ -96,7 +97,7 @@ def arranged(
         raise FatalError(
             f"{where}: {f'no {missing[0]}' if missing else 'a header column stands twice'} among the"
             f" columns {', '.join(names[:20])}; keep this header column in the task, or set prefix, or"
-            " columns where the file has no names"
+            f" columns where the file has no names{hint(names, 'change-table')}"
         )
     if list(names[: len(headers)]) != list(headers.values()) and "change_mask" in headers:
         raise FatalError(
@@ -124,12 +125,6 @@ def named(path: Path, options: Options) -> str:
         f"{path}: neither a .dfm nor a name that ends with {options.suffix!r} says which table it is of;"
         " set source_table"
     )
-
-
-def dfm_of(path: Path) -> Path:
-    """Where the metadata of a data file lies: beside it, under the same base name."""
-    stem = path.name.removesuffix(path.suffix) if path.suffix.lower() == ".gz" else path.name
-    return path.with_name(Path(stem).stem + ".dfm")
 
 
 def _described(path: Path) -> Description | None:
@@ -181,7 +176,7 @@ def _columns(
         if not told:
             raise FatalError(
                 f"{path} begins with no {options.prefix}change_seq; export with column names or a .dfm,"
-                " set prefix where it differs, or set columns"
+                f" set prefix where it differs, or set columns{hint(names, 'change-table')}"
             )
         return told, replace(reading, header="no")
     if told and set(told) != set(names):
