@@ -50,7 +50,7 @@ def with_attributes(options: Options, directory: Path, reading: SnapshotOptions)
         text = path.read_text(reading.encoding)
     except OSError as error:
         raise ValueError(f"attributes: {path}: {error.strerror}; name the export") from None
-    except UnicodeDecodeError:
+    except UnicodeError:
         raise ValueError(f"attributes: {path} is not {reading.encoding}; set encoding") from None
     found: dict[int, list[Attribute]] = {}
     for attribute in _attributes(text, str(path), reading.delimiter):
