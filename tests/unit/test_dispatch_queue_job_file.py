@@ -87,6 +87,7 @@ def test_columns_come_from_an_export_of_dispatch_attrs(tmp_path: Path) -> None:
         (ATTRIBUTES + "7,x,1,1,0,8\n", {}, "has a column of table 7 twice"),
         (None, {}, "attrs.csv: No such file"),
         (ATTRIBUTES, {"encoding": "utf-16"}, "attrs.csv is not utf-16; set encoding"),
+        (ATTRIBUTES + "\n", {"encoding": "utf-16"}, "attrs.csv is not utf-16; set encoding"),
         (ATTRIBUTES.replace(",4,0,16", ",10,0,5"), {}, "boolean_true: is required"),
         (ATTRIBUTES.replace(",4,0,16", ",11,0,8"), {}, "nchar_order: is required"),
         (ATTRIBUTES, {"boolean_true": "yes"}, "boolean_true: write bytes in hex"),
