@@ -53,13 +53,19 @@ def frames(
         names = [file.schema_arrow.names[i] for i in places]
         metadata = file.metadata
     for group in groups:
-        rows = _batch_rows(metadata.row_group(group))
+        claimed, begin = metadata.row_group(group), first
+        rows = _batch_rows(claimed)
         with _opened(path, metadata) as file:  # no more of it stays in memory than one group
             for batch in file.iter_batches(rows, [group], names, use_threads=False):
                 for piece in _pieces(_sound(batch.select(names), columns)):
                     numbers = np.arange(first, first + piece.num_rows, dtype=np.int64)
                     yield Frame(piece, numbers)
                     first += piece.num_rows
+        if first - begin != claimed.num_rows:
+            raise FatalError(
+                f"{path} is damaged: its row group {group + 1} has {first - begin:,} rows and should"
+                f" have {claimed.num_rows:,}; export it again"
+            )
 
 
 def group_of(path: str, groups: range, first: int, row: int) -> tuple[int, int]:

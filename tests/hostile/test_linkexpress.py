@@ -378,3 +378,15 @@ def test_a_file_whose_first_mebibyte_is_damaged_is_known_by_what_follows(
     records, framed = read(replace(written, byte_order="auto"), data, tmp_path)
     assert framed == len(parts) + 1
     assert [each["outcome"] for each in records] == [5, None, None, None, None, None]
+
+
+def test_damaged_records_do_not_tell_how_items_lie(tmp_path: Path) -> None:
+    options = little(JNL)
+    whole = record(options, *RECORDS[4])
+    length = len(whole) - 7  # of the note, 6
+    damaged = whole[:length] + b"\x26" + whole[length + 1 :]
+    without = record(options, 0, 2, [6, b"Ann     ", bytes.fromhex("12345C"), NULL])
+    parts = [whole, damaged, without]
+    records, framed = read(options, b"".join(parts), tmp_path)
+    assert framed == len(parts)
+    assert [each["outcome"] for each in records] == [None, 5, None]

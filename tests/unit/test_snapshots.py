@@ -244,6 +244,20 @@ def test_a_parquet_page_that_claims_two_gibibytes_takes_none(tmp_path: Path) -> 
     assert pa.default_memory_pool().max_memory() - taken < 1 << 30
 
 
+def test_a_parquet_file_with_fewer_rows_than_it_claims_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    text = pa.table({"a": ["x"], "b": ["y"]})
+    pq.write_table(text, path, compression="none", use_dictionary=False)
+    one_value = b"\x2c\x15\x02"  # number of values in the header of a data page: 1, zigzag
+    data = path.read_bytes()
+    assert data.count(one_value) == 2
+    path.write_bytes(data.replace(one_value, b"\x2c\x15\x00"))
+    with pytest.raises(
+        FatalError, match=r"row group 1 has 0 rows and should have 1; export it again"
+    ):
+        read(path)
+
+
 def test_parquet_is_cut_by_row_groups_and_counts_rows_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(

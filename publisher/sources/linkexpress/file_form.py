@@ -31,7 +31,7 @@ from publisher.sources.linkexpress.types import Item
 SAMPLE = 1000
 """Records that are looked at."""
 _SAMPLE_BYTES, _SAMPLES = 1 << 20, 8
-_BLOCKS = 10
+_BLOCKS = 50
 _ENOUGH = 20
 """Records that are no accident."""
 NO_ROWS_FILE = b"\xff\xff"
@@ -170,10 +170,16 @@ def _logtype(options: Options, data: Bytes, order: ByteOrder) -> LogType | None:
 
 
 def _whole(options: Options, data: Bytes, known: FileForm) -> int:
-    """Records at the begin of a file that are used up by their items."""
+    """Records at the begin of a file that are used up by their items, whose lengths are possible."""
     sample = data[:_SAMPLE_BYTES]
     finder = framer(options, sample, known, len(sample))
-    return max((finder.exact(block) for block in islice(finder.blocks(0), _BLOCKS)), default=0)
+    table, found = finder.tables[0], 0
+    for block in islice(finder.blocks(0), _BLOCKS):
+        found += finder.exact(block)
+        if block.broken is None and table.fixed is not None:  # else they were looked at
+            records = block.offsets[block.heads.good & (block.lengths == table.fixed)]
+            found -= int((_oversized(table, sample, records) > 0).sum())
+    return found
 
 
 def _of_one_length(options: Options, data: Bytes, path: str) -> FileForm:
@@ -231,7 +237,7 @@ def _impossible(options: Options, data: Bytes, order: ByteOrder) -> int:
     finder, records = _sampled(options, data, order)
     table = finder.tables[0]
     cells = table.cells(data, records, records + table.greatest)
-    misfits = 0
+    misfits = int(_oversized(table, data, records).sum())
     for number, item in enumerate(table.items):
         at = cells.starts[number]
         if cells.flags:
@@ -239,10 +245,18 @@ def _impossible(options: Options, data: Bytes, order: ByteOrder) -> int:
         if item.type in ("DATE", "TIMESTAMP"):
             years = numbers_at(data, at, numpy_type(table.layout.word("uint16")))
             misfits += int(((years < 1) | (years > 9999)).sum())
-        elif item.type.endswith("VARYING") or item.type == "BLOB":
-            sizes = table.layout
-            misfits += int((table.sizes(data, at, item) > sizes.capacity(item)).sum())
     return misfits
+
+
+def _oversized(table: TableLayout, data: Bytes, records: Offsets) -> Offsets:
+    """By record of a table with records of one length: items that are longer than they may be."""
+    cells = table.cells(data, records, records + table.greatest)
+    found = np.zeros(len(records), np.int64)
+    for number, item in enumerate(table.items):
+        if item.type.endswith("VARYING") or item.type == "BLOB":
+            wrong = table.sizes(data, cells.starts[number], item) > table.layout.capacity(item)
+            found += wrong & (cells.flags[number] == 0 if cells.flags else True)
+    return found
 
 
 def _explained(options: Options, sample: Bytes, order: ByteOrder, *, by_headers: bool) -> bool:
