@@ -18,8 +18,8 @@ from tests.fuzz.forms import FORMS
 from tests.fuzz.trial import Tally
 from tests.fuzz.worker import Failure, in_process
 
-MEMORY = 700 << 20
-"""Bytes that a process may hold at its peak; a form needs 200 to 300 MB of it to start at all."""
+MEMORY = 256 << 20
+"""Bytes that reading a file may need beside what the process held before, with all its records."""
 _PATIENCE = 300.0
 """Seconds without a word after which a process hangs."""
 MIB = 1 << 20

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +36,42 @@ class PromiseError(AssertionError):
     """A promise that does not hold; the message says which."""
 
 
+_PROCESS = Path("/proc/self")
+peaks: list[int] = []
+"""Bytes that each reading needed beside what the process held before; what is made of the records
+afterwards, to compare them, is not the reader's."""
+
+
+@contextmanager
+def measured() -> Iterator[None]:
+    """Adds the peak of what is done inside to ``peaks``."""
+    (_PROCESS / "clear_refs").write_text("5")  # the peak begins anew
+    before = _held("VmRSS")
+    try:
+        yield
+    finally:
+        peaks.append(max(0, _held("VmHWM") - before))
+
+
+def _held(what: str) -> int:
+    """Bytes, by the kernel."""
+    (found,) = re.findall(rf"{what}:\s+(\d+) kB", (_PROCESS / "status").read_text())
+    return int(found) * 1024
+
+
 def reader_of(source: Source, catalogue: Catalogue | None = None) -> Reader:
     """Reads as tasks do, one split after the other."""
 
     def read(path: Path, wanted: int) -> Read:
         context = Context(0, LANES, catalogue or JobCatalogue(()))
-        splits = source.splits([path], wanted)
-        resolved = surveyed_source(source, splits, context)
+        with measured():
+            splits = source.splits([path], wanted)
+            resolved = surveyed_source(source, splits, context)
+            batches = [list(resolved.read(s, n, context)) for n, s in enumerate(splits)]
         rows: list[Content] = []
         framed = 0
-        for number, split in enumerate(splits):
-            found = [row for b in resolved.read(split, number, context) for row in _rows(b)]
+        for number, of_split in enumerate(batches):
+            found = [row for batch in of_split for row in _rows(batch)]
             tallies = [row for row in found if row["outcome"] == TALLY]
             _must(
                 tallies == found[-1:], f"split {number} has {len(tallies)} tallies, or one inside"

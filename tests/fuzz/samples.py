@@ -16,7 +16,7 @@ from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import BULK_CALL
 from publisher.sources.table_queue.reading import read_samples, sample_files, sample_splits
 from tests.fuzz.form import Content, Form, Framing, Made, Piece, Read, Reader
-from tests.fuzz.reading import ADVICE, PromiseError
+from tests.fuzz.reading import ADVICE, PromiseError, measured
 from tests.unit.table_queue_files import OPTIONS, call, element
 
 _NAMES = ("PERSON", "DEPT", "СОТРУДНИКИ", "A" * 66, "$$$SYSRL")
@@ -30,13 +30,17 @@ def _read(count: Callable[[bytes], int]) -> Reader:
     """Reads as tasks do; ``count`` says how many calls there are, by rules of its own."""
 
     def read(path: Path, wanted: int) -> Read:
+        with measured():
+            splits = sample_splits(sample_files([path]), OPTIONS, wanted, _READING)
+            batches = [
+                batch for split in splits for batch in read_samples(split, OPTIONS, _READING)
+            ]
         rows: list[Content] = []
-        for split in sample_splits(sample_files([path]), OPTIONS, wanted, _READING):
-            for batch in read_samples(split, OPTIONS, _READING):
-                if not batch.schema.equals(SAMPLE_SCHEMA):
-                    raise PromiseError("a batch has another schema")
-                batch.validate(full=True)
-                rows += map(_as_record, batch.to_pylist())
+        for batch in batches:
+            if not batch.schema.equals(SAMPLE_SCHEMA):
+                raise PromiseError("a batch has another schema")
+            batch.validate(full=True)
+            rows += map(_as_record, batch.to_pylist())
         return Read(rows, count(path.read_bytes()))
 
     return read

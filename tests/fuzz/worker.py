@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.fuzz.forms import FORMS
-from tests.fuzz.reading import PromiseError
+from tests.fuzz.reading import PromiseError, peaks
 from tests.fuzz.trial import Case, Tally, case_of, fails, smaller, tried
 
 MOST_FAILURES = 5
@@ -40,10 +40,10 @@ Say = Callable[[str, object], None]
 def in_process(
     pipe: Connection, name: str, seed: str, records: int, trial: str | None, keep: Path
 ) -> None:
-    """The trials in a process of their own; says at last what came of them, and its peak in bytes."""
+    """The trials in a process of their own; says at last what came of them, and the peak in bytes."""
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
     tally = work(name, seed, records, trial, keep, lambda *said: pipe.send(said))
-    pipe.send(("done", (tally, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)))
+    pipe.send(("done", (tally, max(peaks, default=0))))
 
 
 def work(name: str, seed: str, records: int, trial: str | None, keep: Path, say: Say) -> Tally:
