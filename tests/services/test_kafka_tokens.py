@@ -15,7 +15,7 @@ from tests.services.topics import Topics
 def test_a_topic_that_was_made_this_moment_is_read(kafka: Topics) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     clients = KafkaClients(KafkaOptions(bootstrap=kafka.bootstrap, timeout=30))
-    for _ in range(20):  # most of them have no leader yet when they are asked for
+    for _ in range(8):  # most of them have no leader yet when they are asked for
         name = f"tokens-{uuid.uuid4().hex[:12]}"
         admin.create_topics([NewTopic(name, 30, 1)])[name].result(30)
         kafka.made.append(name)
