@@ -30,6 +30,8 @@ class Killer:
     marks: Marks
     wanted: Sequence[str] = (*PHASES, TRANSACTION)
     kills: Counter[str] = field(default_factory=Counter)
+    tries: Counter[str] = field(default_factory=Counter)
+    """Kills that were meant for a phase, whatever they hit."""
     starts: int = 0
 
     @property
@@ -99,7 +101,9 @@ class Killer:
             if self.marks.take(0.2) and self.marks.last in ("read", "commit"):
                 started.members()  # looked up before the moment comes
         took = min(_LONGEST, self.marks.took.get(wanted, _FIRST_GUESS))
-        time.sleep(self.rng.uniform(0, took))
+        missed = max(0, self.tries[wanted] - self.kills[wanted])  # one slow time says too much
+        self.tries[wanted] += 1
+        time.sleep(self.rng.uniform(0, took / 2 ** min(missed, 10)))
         return started.process.poll() is None
 
     def _counted(self) -> str:
