@@ -79,11 +79,10 @@ def examined(source: SourceSettings, catalogue: Catalogue) -> str:
     if options.hints is not None:
         sample_files(options.samples, may_be_none=True)
     if source.snapshots:
-        paths = [
-            path for files in files_by_table(source.snapshots, options).values() for path in files
-        ]
+        by_table = files_by_table(source.snapshots, options)
+        paths = [path for files in by_table.values() for path in files]
         given = Given(catalogue, Path(), wanted=1)
-        tables = file_inputs(paths, options, source.reading, given)
+        tables = file_inputs(by_table, options, source.reading, given)
         size = sum(path.stat().st_size for path in paths)
         return f"{len(tables)} table(s) in {len(paths)} file(s), {size:,} bytes"
     assert source.database is not None  # for_publish has seen to it

@@ -101,12 +101,15 @@ class Input:
 
 
 def file_inputs(
-    paths: Sequence[Path], options: Options, reading: SnapshotOptions, given: Given
+    by_table: Mapping[str, Sequence[Path]],
+    options: Options,
+    reading: SnapshotOptions,
+    given: Given,
 ) -> list[Input]:
     """The tables that files hold.  Raises ``FatalError`` where a file does not fit."""
     before = inputs.files_by_table(options.before, options) if options.before else {}
     found = []
-    for name, files in inputs.by_table(paths, options).items():
+    for name, files in by_table.items():
         if not files:
             raise FatalError(
                 f"there is no file of table {name}: export it, or take it out of tables"

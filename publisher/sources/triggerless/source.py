@@ -87,8 +87,8 @@ class Triggerless:
         """
         with ExitStack() as stack:
             if paths:
-                found = [path.absolute() for path in self.files(paths)]
-                tables = file_inputs(found, self.options, self.snapshot, given)
+                by_table = inputs.files_by_table(paths, self.options)
+                tables = file_inputs(by_table, self.options, self.snapshot, given)
             else:
                 assert database is not None  # settings have seen to it
                 tables = live_inputs(database, self.options, self.snapshot, given, stack, text_of)
