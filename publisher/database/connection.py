@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 
 from publisher.database import failures, urls
 from publisher.errors import FatalError, SettingsError, UnreachableError
+from publisher.redaction import redact
 
 T = TypeVar("T")
 
@@ -159,9 +160,8 @@ class Database:
         )
 
     def scrubbed(self, error: Exception) -> str:
-        """The driver's own words, one line, without statement, parameters and password."""
-        words = failures.words(error)
-        return words.replace(self.url.password, "***") if self.url.password else words
+        """The driver's own words, one line, without statement, parameters and secrets."""
+        return redact(failures.words(error), urls.secrets_of(self.url))
 
     def reachable(self) -> None:
         """Proves that the database answers; writes nothing.

@@ -56,6 +56,15 @@ def _with_file(url: URL) -> URL:
     return url.set(database=str(Path(url.database).absolute()))
 
 
+def secrets_of(url: URL) -> list[str]:
+    """The values of a URL that must not be shown: the password, and passwords among its options."""
+    given = [url.password, *(url.query[name] for name in url.query if "pass" in name.casefold())]
+    values = [
+        value for item in given for value in ((item,) if isinstance(item, str) else item or ())
+    ]
+    return [value for value in values if value]
+
+
 def described(url: URL) -> str:
     """The database in words, without user and password."""
     if url.get_backend_name() == "sqlite":

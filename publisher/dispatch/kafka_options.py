@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Len
 
 from publisher.dispatch.kafka_topics import SCHEME, KafkaTarget, filled, template_problem
+from publisher.redaction import redact
 
 EXACTLY_ONCE = "exactly-once"
 BOOTSTRAP = "bootstrap.servers"
@@ -87,7 +88,7 @@ class KafkaOptions:
 
     def scrubbed(self, text: str) -> str:
         """A text without the secrets among the settings."""
-        return scrubbed(text, secrets(self.kafka))
+        return redact(text, secrets(self.kafka))
 
 
 _OWN = {
@@ -136,10 +137,3 @@ def secrets(settings: Mapping[str, str]) -> list[str]:
     found = {value for name, value in settings.items() if value and _SECRET.search(name)}
     lines = {line for value in found for line in value.splitlines() if len(line) > 3}
     return sorted(found | lines, key=len, reverse=True)
-
-
-def scrubbed(text: str, hidden: Iterable[str]) -> str:
-    """A text without what must not be shown."""
-    for secret in hidden:
-        text = text.replace(secret, "***")
-    return text

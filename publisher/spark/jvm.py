@@ -12,6 +12,7 @@ import hashlib
 import os
 import shlex
 import shutil
+import string
 import struct
 import subprocess
 import sys
@@ -149,8 +150,10 @@ def launch(conf: Mapping[str, str], *, archive: Path | None, flags: tuple[str, .
         "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
     }
-    settings = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-    command = [*_java_command(conf, archive), *flags, _MAIN, *settings, "pyspark-shell"]
+    settings = answer.with_name("spark.properties")
+    _write_private(settings, "".join(_property(name, value) for name, value in conf.items()))
+    command = [*_java_command(conf, archive, answer.with_name("options")), *flags, _MAIN]
+    command += ["--properties-file", str(settings), "pyspark-shell"]
     process = subprocess.Popen(  # noqa: S603 - Java, by its own path
         command,
         stdin=subprocess.PIPE,
@@ -162,7 +165,8 @@ def launch(conf: Mapping[str, str], *, archive: Path | None, flags: tuple[str, .
     return Jvm(process, answer, conf, archive)
 
 
-def _java_command(conf: Mapping[str, str], archive: Path | None) -> list[str]:
+def _java_command(conf: Mapping[str, str], archive: Path | None, options: Path) -> list[str]:
+    """The command up to the main class; options of the job file go into the file ``options``."""
     class_path = [str(spark_home() / "jars" / "*")]
     class_path += [
         os.environ[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if name in os.environ
@@ -173,7 +177,36 @@ def _java_command(conf: Mapping[str, str], archive: Path | None) -> list[str]:
     if archive is not None:
         command.append(f"-XX:SharedArchiveFile={archive}")
     command.append(f"-Xmx{conf.get('spark.driver.memory', '1g')}")
-    return command + shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
+    words = shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
+    if words:
+        _write_private(options, "".join(f"{_argument(word)}\n" for word in words))
+        command.append(f"@{options}")
+    return command
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Writes a file for the JVM alone: settings hold secrets, and arguments of a process are public."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _property(name: str, value: str) -> str:
+    """A line of a Java properties file."""
+    return f"{_escape(name)}={_escape(value)}\n"
+
+
+def _escape(text: str) -> str:
+    units = text.encode("utf-16-be", "surrogatepass")
+    codes = [units[at] << 8 | units[at + 1] for at in range(0, len(units), 2)]
+    plain = frozenset(map(ord, string.ascii_letters + string.digits + "._-"))
+    return "".join(chr(code) if code in plain else f"\\u{code:04x}" for code in codes)
+
+
+def _argument(word: str) -> str:
+    """A word of a file of Java options."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'
 
 
 def _read_answer(process: subprocess.Popen[bytes], answer: Path) -> tuple[int, str]:

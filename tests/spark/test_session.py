@@ -95,6 +95,45 @@ def test_a_setting_of_the_job_file_overrides_the_programs_own() -> None:
     assert conf["spark.sql.session.timeZone"] == "UTC"
 
 
+def test_settings_of_the_job_file_are_in_the_arguments_of_no_process(tmp_path: Path) -> None:
+    secret = 'pa55 "w\\ö#rd=:\U0001f511'
+    conf = {
+        "spark.hadoop.fs.s3a.secret.key": secret,
+        "spark.driver.extraJavaOptions": "-Dkey.word='pa55 wo\\rd'",
+    }
+    program = PROGRAM.replace(
+        "    time.sleep",
+        """    print(repr(spark.conf.get("spark.hadoop.fs.s3a.secret.key")))
+    print(spark.sparkContext._jvm.java.lang.System.getProperty("key.word"), flush=True)
+    time.sleep""",
+    )
+    path = tmp_path / "program.py"
+    path.write_text(program.format(sleep=60, conf=conf))
+    process = subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    started = wait_until_ready(process)
+    said = [process.stdout.readline().strip() for _ in range(2)]
+    arguments = [
+        Path(f"/proc/{pid}/cmdline").read_bytes()
+        for pid in started
+        if Path(f"/proc/{pid}").exists()
+    ]
+    process.terminate()
+    process.communicate(timeout=60)
+    assert said == [repr(secret), "pa55 wo\\rd"]
+    assert any(b"SparkSubmit" in found for found in arguments)
+    assert not [found for found in arguments if b"pa55" in found]
+
+
+def test_the_files_of_settings_are_private_and_go() -> None:
+    started = jvm.launch(conf_of(SparkOptions(master="local[1]")), archive=None)
+    settings = started.answer.with_name("spark.properties")
+    assert settings.stat().st_mode & 0o777 == 0o600
+    assert settings.parent.stat().st_mode & 0o777 == 0o700
+    started.stop()
+    assert not settings.parent.exists()
+
+
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
 def test_no_process_outlives_the_program(sent: signal.Signals) -> None:
     process = start(sleep=60)

@@ -1,0 +1,48 @@
+"""Removes secrets from messages of drivers and libraries.
+
+A message is redacted by place: the value after ``password=``, the user and password of a URL.  The
+letters of a secret are never replaced wherever they occur: a short password occurs in ordinary words,
+and replacing it there would destroy the message and show the letters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+HIDDEN = "***"
+
+_PASSWORD = r"[\w.\-]*(?:passw(?:or)?d|passphrase|pwd|secret)[\w.\-]*"  # noqa: S105 - no secret
+_NAME = rf"(?:{_PASSWORD}|[\w.\-]*(?:token|jaas\.config)[\w.\-]*)"
+_VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;&,)"']+)"""
+_ASSIGNED = re.compile(
+    rf"""(["']?(?:{_NAME}["']?\s*=|{_PASSWORD}["']?\s*:)\s*)(?!(?:YES|NO)\b){_VALUE}""",
+    re.IGNORECASE,
+)
+"""``password=x``, ``PWD: 'x'``, ``"sasl.password": "x"``; MariaDB says "using password: YES"."""
+_SAID_AFTER = re.compile(
+    rf"""(value\s+){_VALUE}(\s+for\s+(?:configuration\s+)?property\s+["']?{_NAME})""", re.IGNORECASE
+)
+"""librdkafka names the property behind the value."""
+_IDENTIFIED = re.compile(rf"(\bidentified\s+(?:by|with\s+\S+\s+by)\s+){_VALUE}", re.IGNORECASE)
+_IN_URL = re.compile(r"""(\b[\w+.\-]+://)[^\s/"'<>]*@""")
+_WORDLIKE = re.compile(r"[A-Za-z]{1,11}")
+_LEAST = 8
+"""Characters of a secret that no ordinary message contains by accident."""
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """Replaces the fields of a text that hold secrets, each as a whole.
+
+    ``secrets`` are known values.  One that cannot be a part of an ordinary word is looked for
+    elsewhere, too, and the whole field around it is replaced.
+    """
+    text = _IN_URL.sub(rf"\1{HIDDEN}@", text)
+    text = _ASSIGNED.sub(rf"\1{HIDDEN}", text)
+    text = _SAID_AFTER.sub(rf"\1{HIDDEN}\2", text)
+    text = _IDENTIFIED.sub(rf"\1{HIDDEN}", text)
+    for secret in sorted(set(secrets), key=len, reverse=True):
+        if len(secret) >= _LEAST and not _WORDLIKE.fullmatch(secret):
+            field = r"""[^\s"'(),;]*"""
+            text = re.sub(f"{field}{re.escape(secret)}{field}", HIDDEN, text)
+    return text
