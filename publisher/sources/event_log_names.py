@@ -15,10 +15,13 @@ from publisher.change import Reason
 from publisher.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, parse
 from publisher.lanes import key_lane, table_hash
 
+# Possessive, so that no name takes more than linear time; a bare part is stripped afterwards.
 _PART = re.compile(
-    r'\s*(?:"((?:[^"]|"")*)"|`((?:[^`]|``)*)`|\[((?:[^\]]|\]\])*)\]|([^."`\[\]\s][^."`\[\]]*?))\s*(\.|$)'
+    r'\s*+(?:"((?:[^"]|"")*+)"\s*+|`((?:[^`]|``)*+)`\s*+|\[((?:[^\]]|\]\])*+)\]\s*+|([^."`\[\]]++))(\.|\Z)'
 )
 
+LONGEST_NAME = 1_000
+"""Characters of a table or column name at most; databases allow 128 for each part of it."""
 
 REMEMBERED = 10_000
 """Names remembered at most; more than that are no real tables and columns."""
@@ -78,7 +81,7 @@ def split_name(text: str) -> tuple[str | None, str] | None:
         elif bracket is not None:
             parts.append(bracket.replace("]]", "]"))
         else:
-            parts.append(bare)
+            parts.append(bare.rstrip())
         at = match.end()
         if match[5] != ".":
             break
@@ -105,11 +108,13 @@ class Names:
         found = self._targets.get(name)
         if found is None:
             found = self._find(name)
-            if len(self._targets) < REMEMBERED:
+            if len(self._targets) < REMEMBERED and len(name) <= LONGEST_NAME:
                 self._targets[name] = found
         return found
 
     def _find(self, name: str) -> Target | Fault:
+        if _is_too_long(name):
+            return _too_long(Reason.TABLE_NAME, name)
         parts = split_name(name)
         if parts is None:
             return Fault(
@@ -174,7 +179,7 @@ class Names:
         found = self._columns.get((name, column))
         if found is None:
             found = self._find_column(target, column)
-            if len(self._columns) < REMEMBERED:
+            if len(self._columns) < REMEMBERED and len(column) <= LONGEST_NAME:
                 self._columns[name, column] = found
         return found
 
@@ -182,6 +187,8 @@ class Names:
         column = column.strip(BLANKS)  # a log table of fixed width pads it
         if not column:
             return Fault(Reason.COLUMN_NAME, "column_name is empty; per-field events need it")
+        if _is_too_long(column):
+            return _too_long(Reason.COLUMN_NAME, column)
         known = target.known
         if known is None:
             return Column(self._case.apply(column), octet=False)
@@ -212,6 +219,19 @@ def _lookup(table: Table, column: str) -> tuple[str, Kind] | None:
     folded = column.casefold()
     fits = [(name, kind) for name, kind in table.columns.items() if name.casefold() == folded]
     return fits[0] if len(fits) == 1 else None
+
+
+def _is_too_long(name: str) -> bool:
+    return len(name) > LONGEST_NAME and len(name.strip(BLANKS)) > LONGEST_NAME
+
+
+def _too_long(reason: Reason, name: str) -> Fault:
+    column = "table_name" if reason is Reason.TABLE_NAME else "column_name"
+    return Fault(
+        reason,
+        f"{column} {_short(name)} has {len(name.strip(BLANKS)):,} characters, names have "
+        f"{LONGEST_NAME:,} at most; fix the trigger",
+    )
 
 
 def _never(_key: str) -> bool:
