@@ -9,6 +9,7 @@ changes through Spark ever load it.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Iterable
@@ -25,9 +26,16 @@ from publisher.commands.ddl import ddl
 from publisher.commands.following import follow_until_told, publish_once
 from publisher.commands.migrate import migrate
 from publisher.commands.retry import retry
-from publisher.commands.showing import show
+from publisher.commands.showing import echo, echo_json, show
 from publisher.commands.status import status
-from publisher.errors import FindingsError, PublisherError, SettingsError, of_system
+from publisher.errors import (
+    FindingsError,
+    PublisherError,
+    SettingsError,
+    UsageError,
+    of_system,
+)
+from publisher.output import printable
 
 if TYPE_CHECKING:
     from publisher.settings import Settings
@@ -46,6 +54,8 @@ class Commands(click.Group):
         except PublisherError as error:
             lines = error.problems if isinstance(error, SettingsError) else [error.message]
             _fail(ctx, lines, error.exit_code)
+        except click.UsageError as error:  # it repeats words of the command line
+            raise click.UsageError(printable(error.format_message()), error.ctx) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except OSError as error:
@@ -70,8 +80,7 @@ def _interrupted(error: BaseException | None) -> bool:
 def _fail(ctx: click.Context, lines: Iterable[str], exit_code: int) -> NoReturn:
     if ctx.params.get("debug"):
         traceback.print_exc()
-    for line in lines:
-        click.echo(f"error: {line}", err=True)
+    echo((f"error: {line}" for line in lines), err=True)
     raise click.exceptions.Exit(exit_code) from None
 
 
@@ -254,11 +263,10 @@ def inspect(files: tuple[Path, ...], config: Path | None, **said: Any) -> None:
     if said["format_"] == "table-queue":
         from publisher.activity.inspection import elements_of
 
-        _echo(elements_of(files, _settings(config).table_queue))
+        echo_json(elements_of(files, _settings(config).table_queue))
         return
     settings = _settings(config, **said).for_replay(said["format_"])
-    for line in records_of(settings, files):
-        click.echo(line)
+    echo_json(records_of(settings, files))
 
 
 @cli.command()
@@ -275,7 +283,10 @@ def explain(journal: Path, what: str, json_: bool) -> None:
     from publisher.explain import explain as stories_of
 
     stories = stories_of(journal, what)
-    _echo([output.as_json(stories)] if json_ else output.stories_text(stories))
+    if json_:
+        echo_json([output.as_json(stories)])
+    else:
+        echo(output.stories_text(stories))
 
 
 @cli.command()
@@ -312,7 +323,10 @@ def check(config: Path, json_: bool, **said: Any) -> None:
     from publisher.checks import check as findings_of
 
     findings = list(findings_of(_settings(config, **said).for_publish()))
-    _echo([output.as_json(findings)] if json_ else output.checks_text(findings))
+    if json_:
+        echo_json([output.as_json(findings)])
+    else:
+        echo(output.checks_text(findings))
     problems = sum(not finding.ok for finding in findings)
     if problems:
         raise FindingsError(
@@ -328,11 +342,6 @@ def _settings(config: Path | None, *, format_: str | None = None, **said: Any) -
     return defaults(overrides) if config is None else load(config, overrides)
 
 
-def _echo(lines: Iterable[str]) -> None:
-    for line in lines:
-        click.echo(line)
-
-
 cli.add_command(activity)
 cli.add_command(ddl)
 cli.add_command(migrate)
@@ -342,7 +351,25 @@ cli.add_command(status)
 
 def main() -> None:
     """The program ``xds-publisher``."""
+    _open_missing_streams()
     cli(prog_name="xds-publisher")
+
+
+def _open_missing_streams() -> None:
+    """Gives the process the standard streams that it was started without.
+
+    The next file or connection that it opens would take their place and receive its messages.
+    """
+    without_output = sys.stdout is None
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if without_output:
+        said = "error: standard output is closed: redirect it to a file or /dev/null\n"
+        sys.stderr.write(said)
+        sys.exit(UsageError.exit_code)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from publisher.journal.runs import Journals, found_journal
 from publisher.keys import KeyProblem, canonical, format_key, integer_text, parse
 from publisher.lanes import lane_of
 from publisher.sources.contract import ShortPositions, Source
+from publisher.sources.positions import parse_position
 from publisher.sources.registry import POSITIONS, restored
 from publisher.sources.snapshots import Split
 from publisher.xds.association import association
@@ -259,7 +260,7 @@ def _outcome_in(
 
 def _position(source: Source, text: str) -> Position | None:
     try:
-        return source.parse_position(text)
+        return parse_position(text, source.parse_position)
     except UsageError:
         return None
 

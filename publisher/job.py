@@ -27,6 +27,7 @@ from publisher.opening import Order
 from publisher.run import planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.identity import digest_of_files
+from publisher.sources.positions import parse_position
 from publisher.spark.engine import Engine, Progress
 
 SAMPLES = 3
@@ -170,8 +171,8 @@ def _window(source: SourceSettings, first: str | None, last: str | None) -> Wind
         return None
     reader = source.reader
     window = Window(
-        None if first is None else reader.parse_position(first),
-        None if last is None else reader.parse_position(last),
+        None if first is None else parse_position(first, reader.parse_position),
+        None if last is None else parse_position(last, reader.parse_position),
     )
     if window.first is not None and window.last is not None and window.last < window.first:
         raise UsageError(f"--from {first} lies after --until {last}: exchange them")

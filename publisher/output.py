@@ -127,6 +127,14 @@ def printable(text: str) -> str:
     )
 
 
+def printable_json(text: str) -> str:
+    """The same for a JSON text, which means the same afterwards; its line ends stay."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else json.dumps(c).removeprefix('"').removesuffix('"')
+        for c in text
+    )
+
+
 @contextmanager
 def progress() -> Iterator[Progress | None]:
     """A progress bar on standard error where that is a terminal, else ``None``."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from publisher.commands import parameters
+from publisher.commands.showing import echo
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -63,8 +64,7 @@ def activity(
     else:
         for line in _lines(report, settings, form):
             click.echo(line)
-    for note in activity_notes(report.activity, form):
-        click.echo(f"note: {note}", err=True)
+    echo((f"note: {note}" for note in activity_notes(report.activity, form)), err=True)
 
 
 def _counted(settings: Settings, samples: tuple[Path, ...]) -> Activity:

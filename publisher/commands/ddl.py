@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from publisher.commands.showing import echo
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,14 +57,12 @@ def ddl(url: str, tables: tuple[str, ...], style: str, log_table: str, apply_: b
     with Database(DatabaseOptions(url=url)) as database:
         made = plan(database, refs, Style(style))
         for note in made.notes:
-            click.echo(f"note: {note}", err=True)
+            echo([f"note: {note}"], err=True)
         if not apply_:
             click.echo(made.script, nl=False)
             return
         install(database, made)
-        click.echo(f"made or replaced in {database.name}:")
-        for what in made.makes:
-            click.echo(f"  {what}")
+        echo([f"made or replaced in {database.name}:", *(f"  {what}" for what in made.makes)])
 
 
 def _ref(option: str, name: str) -> TableRef:

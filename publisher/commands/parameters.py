@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,19 @@ class Target(click.ParamType[str]):
         return str(value)
 
 
-PATH = click.Path(path_type=Path)
+class TextPath(click.Path):
+    """A path whose name is text: reports and journals keep it as such."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path.  Fails where its name has bytes that are not UTF-8."""
+        try:
+            os.fspath(value).encode()
+        except UnicodeEncodeError:
+            self.fail(f"{os.fspath(value)!r} has bytes that are not UTF-8: rename it", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = TextPath(path_type=Path)
 config = click.option("-c", "--config", metavar="JOB.toml", type=PATH, help="Job file.")
 config_required = click.option(
     "-c", "--config", metavar="JOB.toml", type=PATH, required=True, help="Job file."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from publisher.commands import parameters
+from publisher.commands.showing import echo
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ def retry(
         assert source.database is not None
         runs = _runs(settings, source)
         done = retried(source.database, source.table, source.event_log, selection, runs)
-        click.echo(f"{source.name}: rows of {source.table} that are N again: {done.rows:,}")
+        echo([f"{source.name}: rows of {source.table} that are N again: {done.rows:,}"])
         unknown = sorted(selection.reasons - done.reasons)
         if unknown:
             known = ", ".join(sorted(done.reasons)) or "none"
             said = ", ".join(unknown)
-            click.echo(f"note: no record failed for {said}; reasons there are: {known}", err=True)
+            echo([f"note: no record failed for {said}; reasons there are: {known}"], err=True)
 
 
 def _selection(
@@ -79,8 +80,9 @@ def _selection(
 ) -> Selection:
     from publisher.acknowledge.retry import Selection
     from publisher.sources.event_log import position_of
+    from publisher.sources.positions import parse_position
 
-    found = [position_of(text) for text in positions]
+    found = [parse_position(text, position_of) for text in positions]
     for text, position in zip(positions, found, strict=True):
         if position.part:
             raise UsageError(f"--position {text}: is in a file; name a row by its record_id")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -14,14 +15,31 @@ if TYPE_CHECKING:
     from publisher.journal.report import RunReport
 
 
+def echo(lines: Iterable[str], *, err: bool = False) -> None:
+    """Prints lines with characters that could drive a terminal as escapes."""
+    from publisher.output import printable
+
+    for line in lines:
+        click.echo(printable(line), err=err)
+
+
+def echo_json(lines: Iterable[str]) -> None:
+    """Prints JSON texts, with such characters as escapes of JSON."""
+    from publisher.output import printable_json
+
+    for line in lines:
+        click.echo(printable_json(line))
+
+
 def show(report: RunReport, json_: bool, allowed: int | None) -> None:
     """Prints a report.  Raises ``BudgetError`` where more was rejected than ``allowed``."""
     from publisher import output
 
-    for line in [output.as_json(report)] if json_ else output.run_text(report):
-        click.echo(line)
-    for note in report.notes:
-        click.echo(f"note: {note}", err=True)
+    if json_:
+        echo_json([output.as_json(report)])
+    else:
+        echo(output.run_text(report))
+    echo((f"note: {note}" for note in report.notes), err=True)
     if allowed is not None and report.rejected > allowed:
         where = "rejects.jsonl" if report.target else "what inspect prints"
         raise BudgetError(

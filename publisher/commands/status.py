@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from publisher.commands import parameters
+from publisher.commands.showing import echo, echo_json
 from publisher.errors import FatalError, UnreachableError
 
 if TYPE_CHECKING:
@@ -35,8 +36,10 @@ def status(config: Path, journal: Path | None, json_: bool) -> None:
     from publisher.status import status as status_of
 
     found = status_of(load(config, Overrides(journal=journal)))
-    for line in [output.as_json(found)] if json_ else status_text(found):
-        click.echo(line if json_ else output.printable(line))
+    if json_:
+        echo_json([output.as_json(found)])
+    else:
+        echo(status_text(found))
     if found.problems:
         where = ", ".join(problem.where for problem in found.problems)
         text = f"could not be asked: {where}; see above for what to do, then ask again"

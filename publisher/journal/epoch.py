@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from publisher.errors import FatalError
-from publisher.journal.durable import write_durably
+from publisher.journal.durable import read_number, write_durably
 from publisher.journal.lock import locked
 
 _EPOCH = "epoch"
@@ -48,7 +48,4 @@ def last_epoch(root: Path) -> int:
 
 
 def _last(path: Path) -> int:
-    try:
-        return int(path.read_text())
-    except FileNotFoundError:
-        return 0
+    return read_number(path, "stop all instances of the job, remove the file, and start one again")

@@ -13,7 +13,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 
 from publisher.errors import UsageError
-from publisher.journal.durable import write_durably
+from publisher.journal.durable import read_number, write_durably
 from publisher.journal.files import PublishedFiles
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.journal.order import read_greatest, write_greatest
@@ -28,7 +28,12 @@ RUNS = "runs"
 RUN = "run.json"
 """Report of a run among the documents that it published."""
 _LAST = "last-run"
+_LAST_REMEDY = (
+    "write the number of the last run into it, the greatest in the names of the job's journals and "
+    "in what the sink has (`run.json` files or progress tokens)"
+)
 _LANES = "lanes"
+_LANES_REMEDY = "write the greatest number of lanes into it that [run] lanes ever had for this job"
 _FILES = "published-files.json"
 _GREATEST = "greatest-ids.json"
 _SECONDS_A_DAY = 86_400
@@ -48,7 +53,7 @@ class Journals:
     def next_run(self) -> str:
         """The id of the next run: the job and a number that is never given twice."""
         path = self.root / _LAST
-        last = int(path.read_text()) if path.exists() else 0
+        last = read_number(path, _LAST_REMEDY)
         number = 1 + max([last, *self._numbers()])
         write_durably(path, f"{number}\n")
         (self.root / self._id(number)).mkdir(mode=0o700)
@@ -57,7 +62,7 @@ class Journals:
     def lanes(self, wanted: int) -> int:
         """The greatest number of lanes that the job ever used; notes it where ``wanted`` is more."""
         path = self.root / _LANES
-        used = int(path.read_text()) if path.exists() else 0
+        used = read_number(path, _LANES_REMEDY)
         if wanted > used:
             write_durably(path, f"{wanted}\n")
         return max(wanted, used)

@@ -15,6 +15,7 @@ from typing import Literal, cast
 
 from publisher.errors import FatalError, UsageError
 from publisher.sources import csv_frames, json_frames, parquet_frames
+from publisher.sources.file_names import refuse_undecodable
 from publisher.sources.frames import Frame
 from publisher.sources.other_formats import format_of, hint
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
@@ -70,6 +71,7 @@ def every_file(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = F
             raise UsageError(f"{path} does not exist; name a file or a directory")
     if not found and not may_be_none:
         raise UsageError(f"no files in {', '.join(map(str, paths))}; name a file or a directory")
+    refuse_undecodable(found)
     names: dict[str, Path] = {}
     for path in found:
         if names.setdefault(path.name, path) != path:
@@ -101,6 +103,7 @@ def files(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False)
         raise UsageError(
             f"no snapshot files in {', '.join(map(str, paths))}; use {', '.join(SUFFIXES)} (and .gz)"
         )
+    refuse_undecodable(found)
     return found
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from publisher.errors import FatalError, UsageError
 from publisher.sources import snapshots
+from publisher.sources.file_names import refuse_undecodable
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
 from publisher.sources.snapshots import Split
 from publisher.sources.table_queue.bulk_calls import (
@@ -71,6 +72,7 @@ def sample_files(
             found.append(path)
     if not found and not may_be_none:
         raise UsageError(f"no samples in {', '.join(map(str, paths))}; use {', '.join(SUFFIXES)}")
+    refuse_undecodable(found)
     return list(dict.fromkeys(found))
 
 
