@@ -14,10 +14,10 @@ from publisher.change import Outcome
 from publisher.demo.acts import COLUMNS, KEYS, Act, RowChange
 from publisher.demo.people import Row, log_text
 from publisher.demo.story import Counts
-from publisher.sources.change_table import seq
 from publisher.sources.change_table.layout import HEADERS
 from publisher.sources.change_table.mask import mask_of
 from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.seq import NUMBER_DIGITS
 from publisher.sources.other_formats import dfm_of
 
 KEPT = HEADERS[:7]
@@ -62,7 +62,7 @@ def write_change_tables(folder: Path, options: Options, acts: Iterable[Act]) -> 
 def change_seq(act: Act, number: int) -> str:
     """16 digits of the time of the commit, 19 of the number of the change."""
     moment = act.ended
-    return seq.text_of(int(f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 10_000:02}"), number)
+    return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 10_000:02}{number:0{NUMBER_DIGITS}d}"
 
 
 def recorded(change: RowChange) -> Iterator[tuple[str, Record]]:

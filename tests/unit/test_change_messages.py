@@ -63,7 +63,7 @@ def test_each_operation_gives_its_event_type(tmp_path: Path) -> None:
         {"magic": "atMSG", "type": "DT", "headers": None, "message": update},
         message(3, "DELETE", row(), None, changeMask="01"),
         message(4, "DELETE", None, row()),
-        message(5, "UPDATE", row(c01=2), row(c01=1), changeMask="01"),
+        message(5, "UPDATE", row(c01=2), row(c01=1), changeMask="01", columnMask="00FFFF"),
         message(None, "REFRESH", row()),
     )
     assert found == [
@@ -75,6 +75,19 @@ def test_each_operation_gives_its_event_type(tmp_path: Path) -> None:
         (4, "c01=1"),
         (1, "c01=2", *((name, "2" if name == "c01" else None) for name in COLUMNS)),
     ]
+
+
+@pytest.mark.parametrize("images", [None, "full", "sparse"])
+def test_a_column_outside_the_column_mask_is_no_null_of_a_new_key(
+    tmp_path: Path, images: str | None
+) -> None:
+    """NULL there is no value, not even where images are full (reference, §6, columnMask)."""
+    update = message(
+        5, "UPDATE", row(c01=2), row(c01=1, c03="b"), changeMask="0001", columnMask="0003"
+    )
+    deleted, added = meant(tmp_path, update, mask_order="msb", images=images)
+    assert deleted == (4, "c01=1")
+    assert added == (1, "c01=2", ("c01", "2"), ("c02", None), ("c03", "b"))
 
 
 def test_the_order_of_the_manual_is_told_too(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ _REMEMBERED = 20_000
 _ALIEN = 50
 """One mask in so many may be damaged and is then rejected by itself."""
 _MOST_HEADERS = 8
+MASK_BITS = 1024
+"""Bits of the documented type of change_mask, varbinary(128); header columns have some of them."""
 
 
 class Reading(NamedTuple):
@@ -126,17 +128,28 @@ def _possible(evidence: Evidence, choices: list[Reading], width: int) -> list[Re
 
 def _told(evidence: Evidence, choices: list[Reading], width: int) -> list[Reading]:
     """The readings that most inserts and before images speak for; none where nothing speaks."""
-    full = (1 << width) - 1
     votes: Counter[Reading] = Counter()
     for reading in choices:
         for (operation, mask), count in evidence.masks.items():
-            if operation == Operation.INSERT and _columns(mask, reading, width) == full:
+            if operation == Operation.INSERT and _columns(mask, reading, width) in _whole_rows(
+                reading, width
+            ):
                 votes[reading] += count
         for (mask, differing), count in evidence.differences.items():
             if _columns(mask, reading, width) == differing:
                 votes[reading] += count
     most = max(votes.values(), default=0)
     return [reading for reading in choices if most and votes[reading] == most]
+
+
+def covered(reading: Reading, width: int) -> int:
+    """The first data columns, of ``width``, that a mask of the documented type has bits for."""
+    return max(0, min(width, MASK_BITS - reading.headers))
+
+
+def _whole_rows(reading: Reading, width: int) -> tuple[int, int]:
+    """The bits of an INSERT of a whole row: of all columns, or as many as the documented type has."""
+    return (1 << width) - 1, (1 << covered(reading, width)) - 1
 
 
 def alike(evidence: Evidence, choices: list[Reading], width: int) -> bool:

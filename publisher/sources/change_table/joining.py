@@ -32,6 +32,9 @@ class Joined(NamedTuple):
     before: pa.RecordBatch
     """Row by row the before image, all NULL where there is none."""
     has_before: Flags
+    splits: Integers
+    numbers: Integers
+    """Split of each before image, counted from that of the reader, and its number there."""
     apart: bool = True
     """Whether before images are records of their own."""
 
@@ -51,6 +54,9 @@ class Strays:
     """Numbers of UPDATE rows whose before image was fetched."""
     fetched: pa.RecordBatch | None
     """Those before images, in the same order."""
+    splits: Integers
+    numbers: Integers
+    """As those of ``Joined``."""
 
 
 def partners(before: Flags, high: Integers, low: Integers) -> Integers:
@@ -129,7 +135,10 @@ class Joiner:
             ranks = np.argsort(strays.taking)
             at = ranks[np.searchsorted(strays.taking[ranks], rows.numbers[which])]
             before = strays.fetched.take(pa.array(at))
-            yield Joined(rows.take(which), before, np.ones(len(which), bool))
+            with_before = np.ones(len(which), bool)
+            yield Joined(
+                rows.take(which), before, with_before, strays.splits[at], strays.numbers[at]
+            )
         left = ~taking & ~np.isin(rows.numbers, strays.given)
         return rows if left.all() else rows.take(np.flatnonzero(left))
 
@@ -139,11 +148,14 @@ def _single(rows: Rows, which: Integers) -> Iterator[Joined]:
         after = rows.take(which)
         nothing = [pa.nulls(len(which), field.type) for field in after.batch.schema]
         before = pa.RecordBatch.from_arrays(nothing, schema=after.batch.schema)
-        yield Joined(after, before, np.zeros(len(which), bool))
+        none = np.zeros(len(which), np.int64)
+        yield Joined(after, before, np.zeros(len(which), bool), none, none)
 
 
 def _pairs(rows: Rows, found: Integers) -> Iterator[Joined]:
     which = np.flatnonzero((found >= 0) & (rows.operations == Operation.UPDATE))
     if len(which):
         before = rows.batch.take(pa.array(found[which]))
-        yield Joined(rows.take(which), before, np.ones(len(which), bool))
+        here = np.zeros(len(which), np.int64)
+        with_before = np.ones(len(which), bool)
+        yield Joined(rows.take(which), before, with_before, here, rows.numbers[found[which]])

@@ -4,13 +4,14 @@
 INSERT                            1, the columns of its mask (all without one)
 UPDATE with before image          2, the columns of its mask, else those that differ
 UPDATE without                    3, the columns of its mask; without mask by setting
-UPDATE of the key, with           4 of the old key, then 1 of the new row
+UPDATE of the key, with           4 of the old key, then 1 of the new row (5 by setting)
 UPDATE of the key, without        rejected, or 6, by setting
 DELETE                            4
 ================================  =====================================================
 
 A column outside the mask is absent, NULL inside the mask is NULL; the UPDATE's mask says what counts
-in its before image too.  The key is read from the row, its bits set or not.
+in its before image too.  The key is read from the row, its bits set or not.  A mask of 128 bytes says
+nothing of the columns beyond bit 1023 (manual, change_mask): there the images decide.
 """
 
 from __future__ import annotations
@@ -19,26 +20,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from publisher.change import Outcome, Reason
-from publisher.sources.change_table.calibration import Reading, columns_of
+from publisher.change import Reason
+from publisher.sources.change_table import images
+from publisher.sources.change_table.calibration import Reading, covered
+from publisher.sources.change_table.images import Matrix
 from publisher.sources.change_table.joining import ALONE, Joined
 from publisher.sources.change_table.keys import FoundKeys, Keys
 from publisher.sources.change_table.layout import Layout
-from publisher.sources.change_table.mask import MaskProblem
 from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.rows import RAW, Operation, Rows
+from publisher.sources.change_table.rejects import Rejects
+from publisher.sources.change_table.rows import Operation, Rows
 from publisher.sources.change_table.seq import Flags, Integers, Ranking
 from publisher.sources.change_table.values import Columns
 from publisher.sources.columns import times
 from publisher.sources.event_log_names import Fault, Names
-from publisher.sources.record_batches import Place, as_json, batch, nameless
-
-Matrix = npt.NDArray[np.bool_]
-"""By row and data column."""
+from publisher.sources.record_batches import Place, batch
 
 _DAY = 86_400_000_000
 
@@ -50,6 +48,11 @@ NO_OLD_KEY = Fault(
 KEY_DIFFERS = Fault(
     Reason.CHANGE_MASK,
     "the key differs from the before image and its bit is not set; check mask_order, header_columns, key",
+)
+UNCOVERED = Fault(
+    Reason.UNMASKED_UPDATE,
+    "change_mask ends at bit 1023, and the columns beyond may have changed; store before images, or set"
+    ' images = "full" or "sparse", or unmasked_update = "query-back"',
 )
 UNMASKED = Fault(
     Reason.UNMASKED_UPDATE,
@@ -74,6 +77,10 @@ class _Step:
     """Event type of each change."""
     moved: Flags
     """UPDATEs of the key with the old one."""
+    marked: Matrix
+    """The columns that were chosen before whole rows were made of new keys."""
+    unknown: Matrix
+    """Columns of a new key's row that no image supplies."""
 
 
 class Meaning:
@@ -99,7 +106,11 @@ class Meaning:
         self._keys = Keys(key, columns, names, place.lanes)
         self._options = options
         self._ranking = ranking
+        self.rejects = Rejects(place, columns.target, ranking)
         self._spelled = pa.array([columns.name(name) for name in layout.data], pa.string())
+        width = len(layout.data)
+        self._beyond = np.arange(width) >= (width if reading is None else covered(reading, width))
+        """Columns that have no bit in a mask of 128 bytes."""
 
     def records(self, joined: Joined) -> Iterator[pa.RecordBatch]:
         """Changes, then rejects."""
@@ -114,44 +125,23 @@ class Meaning:
             old_keys = self._keys.of(rows, joined.before, None, which=step.moved & live)
             live[list(rows.faults)] = False
             self._stay(step, new_keys, old_keys)
+            self._gaps(step)
+            live[list(rows.faults)] = False
         if live.any():
             yield from self._changes(step, np.flatnonzero(live), new_keys, old_keys, times_)
         if rows.faults:
-            yield self.rejected(rows, joined.records)
-
-    def rejected(self, rows: Rows, records: Integers | None = None) -> pa.RecordBatch:
-        """The rows with a fault as rejects; ``records`` is how many records each stands for."""
-        which = np.array(sorted(rows.faults), np.int64)
-        faults = [rows.faults[row] for row in which.tolist()]
-        placed, numbers = rows.placed[which], rows.numbers[which]
-        high = np.where(placed, rows.high[which], numbers)
-        return nameless(
-            self._place,
-            numbers,
-            part=pa.array(np.where(placed, "", self._place.name), pa.string()),
-            rank=np.where(placed, self._ranking.ranks(high, rows.low[which]), numbers),
-            high=high,
-            low=np.where(placed, rows.low[which], 0),
-            records=1 if records is None else records[which].astype(np.int32),
-            schema=self._columns.target.schema,
-            table=self._columns.target.table,
-            outcome=Outcome.REJECTED.value,
-            reason=pa.array([str(fault.reason) for fault in faults]),
-            detail=pa.array([fault.detail for fault in faults]),
-            raw=_raw(rows.batch.take(pa.array(which))),
-        )
+            yield from self.rejects.of(joined)
 
     def _step(self, joined: Joined) -> _Step:
         rows, size = joined.after, (len(joined.after), len(self._layout.data))
         masked, has_mask = self._masks(rows)
         differs = np.zeros(size, bool)
         if joined.has_before.any():
-            for place, name in enumerate(self._layout.data):
-                differs[:, place] = _differ(rows.batch.column(name), joined.before.column(name))
+            differs = images.differing(rows.batch, joined.before, self._layout.data)
             differs[~joined.has_before] = False
         step = _Step(
             joined, masked, has_mask, differs, masked.copy(), rows.operations.copy(),
-            np.zeros(size[0], bool),
+            np.zeros(size[0], bool), masked, np.zeros(size, bool),
         )  # fmt: skip
         rows.fault(rows.operations == Operation.BEFORE_IMAGE, ALONE)
         step.kinds[rows.operations == Operation.DELETE] = 4
@@ -170,7 +160,7 @@ class Meaning:
         step.kinds[updates] = np.where(has_before[updates], 2, 3)
         if self._reading is None:
             self._unmasked(step, updates)
-        supplied = self._supplied(rows, self._key)
+        supplied = images.supplied(rows.batch, self._key)
         differs = step.differs[:, self._key_places] & supplied
         bits = step.masked[:, self._key_places]
         if self._reading is not None:
@@ -178,6 +168,9 @@ class Meaning:
             lost = updates & ~has_before & bits.any(axis=1)
             if self._options.key_change == "reject":
                 rows.fault(lost, NO_OLD_KEY)
+            if self._beyond.any() and step.joined.apart:
+                self._uncovered(step, updates & ~lost)
+            self._refuse_unmarked(step, updates & has_before)
             step.kinds[lost] = 6
             step.chosen[lost] = False
         step.moved = updates & has_before & differs.any(axis=1)
@@ -186,39 +179,86 @@ class Meaning:
 
     def _unmasked(self, step: _Step, updates: Flags) -> None:
         """UPDATEs of a table whose mask is not kept."""
-        rows, images = step.joined.after, self._options.images
-        supplied = self._supplied(rows, self._layout.data)
-        differing = step.differs & supplied if images == "sparse" else step.differs
+        everything = np.ones(len(self._layout.data), bool)
+        step.chosen[updates] = False
+        self._by_images(step, updates, everything, UNMASKED)
+
+    def _uncovered(self, step: _Step, updates: Flags) -> None:
+        """Columns beyond the last bit of a mask of 128 bytes; a mask with such a bit is longer."""
+        ends = ~step.masked[:, self._beyond].any(axis=1)
+        inserts = ends & step.has_mask & (step.joined.after.operations == Operation.INSERT)
+        supplied = images.supplied(step.joined.after.batch, self._layout.data)
+        step.chosen |= inserts[:, np.newaxis] & supplied & self._beyond
+        self._by_images(step, updates & ends, self._beyond, UNCOVERED)
+
+    def _by_images(self, step: _Step, updates: Flags, places: Flags, fault: Fault) -> None:
+        """Chooses among the columns ``places``, of which no mask says anything."""
+        rows, meant = step.joined.after, self._options.images
+        supplied = images.supplied(rows.batch, self._layout.data) & places
+        differs = step.differs & places
         with_before = updates & step.joined.has_before
-        step.chosen[with_before] = differing[with_before]
-        if images is None:
-            rows.fault(with_before & (step.differs & ~supplied).any(axis=1), UNMASKED)
+        chosen = differs & supplied if meant == "sparse" else differs
+        step.chosen[with_before] |= chosen[with_before]
+        if meant is None:
+            rows.fault(with_before & (differs & ~supplied).any(axis=1), fault)
         alone = updates & ~step.joined.has_before
         if self._options.unmasked_update == "query-back":
             step.kinds[alone] = 6
-        elif images is None:
-            rows.fault(alone, UNMASKED)
+            step.chosen[alone] = False
+        elif meant is None:
+            rows.fault(alone, fault)
         else:
-            step.chosen[alone] = supplied[alone] if images == "sparse" else True
+            step.chosen[alone] |= supplied[alone] if meant == "sparse" else places
+
+    def _refuse_unmarked(self, step: _Step, updates: Flags) -> None:
+        """UPDATEs that differ from their before image in a column that they do not mark as changed.
+
+        NULL in an UPDATE outside its mask is not supplied, unless images are said to be full."""
+        rows, data = step.joined.after, self._layout.data
+        wrong = step.differs & ~step.chosen & updates[:, np.newaxis]
+        wrong[:, self._key_places] = False
+        if wrong.any():
+            wrong &= self._full(rows) | images.supplied(rows.batch, data)
+            if self._options.images == "sparse":
+                wrong &= images.supplied(step.joined.before, data)
+        rows.fault(wrong.any(axis=1), lambda row: images.unmarked_fault(data, wrong[row]))
 
     def _whole_row(self, step: _Step) -> None:
         """The new row of a changed key: what the UPDATE says, else what was there before."""
-        moved = step.moved
+        moved, rows, before = step.moved, step.joined.after, step.joined.before
+        data = self._layout.data
+        known = step.masked | self._full(rows)
         step.kinds[moved] = 1
+        step.marked = step.chosen.copy()
         step.chosen[moved] = True
-        rows = step.joined.after
-        known = (
-            step.masked | (self._options.images == "full") if self._reading is None else step.masked
-        )
-        arrays = []
-        for place, name in enumerate(self._layout.data):
-            ours = rows.batch.column(name)
-            open_ = pc.and_(pa.array(moved & ~known[:, place]), ours.is_null())
-            arrays.append(pc.if_else(open_, step.joined.before.column(name), ours))
-        names = rows.batch.schema.names
-        by_name = {name: rows.batch.column(name) for name in names}
-        by_name |= dict(zip(self._layout.data, arrays, strict=True))
-        rows.batch = pa.RecordBatch.from_arrays([by_name[name] for name in names], names=names)
+        open_ = moved[:, np.newaxis] & ~known
+        rows.batch = images.completed(rows.batch, before, data, open_)
+        step.unknown = open_ & ~images.supplied(rows.batch, data)
+
+    def _full(self, rows: Rows) -> Matrix:
+        """The columns whose NULL is a value though no mask marks them: those of a columnMask, which
+        says what a message supplies, else all where images are full."""
+        size = (len(rows), len(self._layout.data))
+        full = np.full(size, self._options.images == "full")
+        name = self._layout.headers.get("column_mask")
+        if name is None or self._reading is None:
+            return full
+        listed = self._columns_in(rows, name)
+        return np.where(listed.any(axis=1, keepdims=True), listed, full)
+
+    def _gaps(self, step: _Step) -> None:
+        """Columns of the row of a new key that no image supplies: never NULL, by setting."""
+        moved = step.moved
+        gaps = step.unknown & moved[:, np.newaxis]
+        step.chosen[moved] = ~gaps[moved]
+        if self._options.key_change_gaps == "reject":
+            names = self._layout.data
+            step.joined.after.fault(
+                gaps.any(axis=1), lambda row: images.gap_fault(names, gaps[row])
+            )
+        elif self._options.key_change_gaps == "query-back":
+            step.kinds[gaps.any(axis=1)] = 5
+            step.chosen[gaps.any(axis=1)] = False
 
     def _stay(self, step: _Step, new_keys: FoundKeys, old_keys: FoundKeys) -> None:
         """UPDATEs that only write the key differently (``01`` for ``1``) change no key."""
@@ -226,39 +266,28 @@ class Meaning:
             if new_keys.text(row) == old_keys.text(row):
                 step.moved[row] = False
                 step.kinds[row] = 2
-                step.chosen[row] = (step.differs if self._reading is None else step.masked)[row]
-
-    def _supplied(self, rows: Rows, names: tuple[str, ...]) -> Matrix:
-        """Which values of some columns are not NULL."""
-        found = np.zeros((len(rows), len(names)), bool)
-        for place, name in enumerate(names):
-            found[:, place] = rows.batch.column(name).is_valid().to_numpy(zero_copy_only=False)
-        return found
+                step.chosen[row] = step.marked[row]
 
     def _masks(self, rows: Rows) -> tuple[Matrix, Flags]:
         """The columns of each mask, and which rows have one that is not empty."""
-        width = len(self._layout.data)
         if self._reading is None:
+            width = len(self._layout.data)
             return np.zeros((len(rows), width), bool), np.zeros(len(rows), bool)
-        column = rows.batch.column(self._layout.headers["change_mask"])
-        encoded = pc.dictionary_encode(pc.utf8_trim_whitespace(column).fill_null(""))
-        codes = encoded.indices.to_numpy()
-        size = (width + 7) // 8
-        octets, problems = bytearray(), {}
-        for code, mask in enumerate(encoded.dictionary.to_pylist()):
-            bits = 0
-            try:
-                bits = columns_of(mask, self._reading, width)
-            except MaskProblem as problem:
-                problems[code] = Fault(Reason.CHANGE_MASK, str(problem))
-            octets += bits.to_bytes(size, "little")
-        table = np.frombuffer(bytes(octets), np.uint8).reshape(-1, size)
-        unpacked = np.unpackbits(table, axis=1, count=width, bitorder="little").astype(bool)
-        if problems:
-            wrong = np.isin(codes, list(problems)) & (rows.operations != Operation.BEFORE_IMAGE)
-            rows.fault(wrong, lambda row: problems[int(codes[row])])
-        masked = unpacked[codes]
+        masked = self._columns_in(rows, self._layout.headers["change_mask"])
         return masked, masked.any(axis=1)
+
+    def _columns_in(self, rows: Rows, name: str) -> Matrix:
+        """The columns of each mask in a header column; rows with a mask that is none are rejected."""
+        assert self._reading is not None
+        column, width = rows.batch.column(name), len(self._layout.data)
+        columns, problems = images.columns_in(column, self._reading, width)
+        if problems:
+            is_before = rows.operations == Operation.BEFORE_IMAGE
+            for row in (
+                problems.keys() - set(np.flatnonzero(is_before).tolist()) - rows.faults.keys()
+            ):
+                rows.faults[row] = problems[row]
+        return columns
 
     def _moments(self, rows: Rows) -> Integers | None:
         """Header timestamps; the first day of 1970 says that it was not known (manual, timestamp)."""
@@ -363,18 +392,3 @@ class Meaning:
             values = pa.concat_arrays(columns).take(pa.array(places * image.num_rows + live[at]))
         absent = None if there.all() else pa.array(~there)
         return pa.ListArray.from_arrays(pa.array(offsets), values, mask=absent)
-
-
-def _raw(records: pa.RecordBatch) -> pa.Array:
-    """The records as JSON text."""
-    if RAW in records.schema.names:
-        return records.column(RAW)
-    return pa.array([as_json(record) for record in records.to_pylist()], pa.string())
-
-
-def _differ(one: pa.Array, other: pa.Array) -> Flags:
-    """Where two columns hold different values; NULL differs from every value."""
-    same = pc.fill_null(pc.equal(one, other), False)
-    same = pc.or_(same, pc.and_(one.is_null(), other.is_null()))
-    found: Flags = ~same.to_numpy(zero_copy_only=False)
-    return found

@@ -34,7 +34,7 @@ from publisher.sources.event_log_names import Fault
 from publisher.sources.json_frames import LineProblem, parse_object
 
 OPERATIONS = {"INSERT": 1, "UPDATE": 2, "DELETE": 3}
-_HEADERS = ("change_seq", "change_mask", "transaction_id", "timestamp")
+_HEADERS = ("change_seq", "change_mask", "column_mask", "transaction_id", "timestamp")
 _NAMES = {name: f"\0{name}" for name in _HEADERS}
 """Columns made of the headers; no data column can have such a name."""
 
@@ -197,9 +197,9 @@ def joined_of(messages: list[Message], layout: Layout) -> Joined:
         if message.fault is not None:
             rows.faults[at] = message.fault
     rows.fault(~placed, Fault(Reason.CHANGE_SEQ, f"changeSequence is none: {seq.WHAT}"))
-    return Joined(
-        rows, before, np.array([m.before is not None for m in messages], bool), apart=False
-    )
+    inside = np.array([m.before is not None for m in messages], bool)
+    none = np.zeros(len(messages), np.int64)
+    return Joined(rows, before, inside, none, none, apart=False)
 
 
 def calibrated(

@@ -41,13 +41,16 @@ class Options:
     header_columns: Annotated[int, Ge(0), Le(64)] | None = None
     """Header columns that count in the mask; by default calibrated with the order."""
     images: Literal["full", "sparse"] | None = None
-    """What NULL means in an UPDATE without mask: set to NULL (``full``), or not supplied (``sparse``).
-    No default: the vendor's setting decides it."""
+    """What NULL means in an image where no mask says so: a value (``full``), or not supplied
+    (``sparse``).  No default: the vendor's setting decides it."""
     unmasked_update: Literal["images", "query-back"] = "images"
     """What an UPDATE without mask and without before image gives: event type 3 as ``images`` says, or
     the current row (event type 6)."""
     key_change: Literal["reject", "query-back"] = "reject"
     """What an UPDATE of the key gives without its before image; the old key is not known."""
+    key_change_gaps: Literal["absent", "reject", "query-back"] = "absent"
+    """What a column of the new key's row gives that neither the UPDATE nor its before image supplies:
+    it is left out, or the UPDATE is rejected, or the current row is read (event type 5)."""
     binary_text: Literal["hex", "base64"] | None = None
     """How text writes the values of binary columns.  No default: the target decides it."""
     time_zone: str = "UTC"

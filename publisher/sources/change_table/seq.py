@@ -1,7 +1,8 @@
 """``change_seq``: 16 digits of time (YYYYMMDDHHmmSShh) and a change number of 19 digits.
 
 Fixed width, so that text order is the order of changes (manual, change_seq).  Kept as two integers of
-64 bits: one of 35 digits does not fit.
+64 bits: one of 35 digits does not fit.  19 digits need an unsigned one; the second is signed, as Spark
+and Arrow sort them, and less than the change number by 2^63: so the order is that of the numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ Flags = npt.NDArray[np.bool_]
 TIME_DIGITS = 16
 NUMBER_DIGITS = 19
 _SEQ = rf"^[0-9]{{{TIME_DIGITS}}}[0-9]{{{NUMBER_DIGITS}}}$"
-_LARGEST = f"{LARGEST:0{NUMBER_DIGITS}d}"
+_BIAS = 1 << 63
+"""What the second integer is less than the change number by."""
 _PARTS = (
     (10_000_000_000, 100, 1, 12),
     (100_000_000, 100, 1, 31),
@@ -41,19 +43,19 @@ _FIRST_YEAR = 1990
 _YEARS = 80
 """Years whose sequences have ranks of their own."""
 
-WHAT = "a change_seq has 35 digits: YYYYMMDDHHmmSShh and a number of 19 digits below 2^63"
+WHAT = "a change_seq has 35 digits: YYYYMMDDHHmmSShh and a number of 19 digits"
 
 
 def sequence(array: pa.Array) -> tuple[Integers, Integers, Flags]:
-    """Time part, change number, and which values of a text column are a ``change_seq`` at all."""
+    """Time part, change number less 2^63, and which values of a text column are a ``change_seq``."""
     text = pc.utf8_trim_whitespace(array)
     right = pc.fill_null(pc.match_substring_regex(text, _SEQ), False)
     number = pc.utf8_slice_codeunits(text, TIME_DIGITS, TIME_DIGITS + NUMBER_DIGITS)
-    right = pc.and_(right, pc.fill_null(pc.less_equal(number, _LARGEST), False))
     zero = pa.scalar("0")
     time = pc.if_else(right, pc.utf8_slice_codeunits(text, 0, TIME_DIGITS), zero)
     high = time.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    low = pc.if_else(right, number, zero).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    unsigned = pc.if_else(right, number, zero).cast(pa.uint64()).to_numpy(zero_copy_only=False)
+    low: Integers = (unsigned ^ np.uint64(_BIAS)).view(np.int64)
     good = right.to_numpy(zero_copy_only=False)
     for divisor, modulus, least, greatest in _PARTS:
         part = high // divisor % modulus
@@ -62,11 +64,11 @@ def sequence(array: pa.Array) -> tuple[Integers, Integers, Flags]:
 
 
 class Ranking(NamedTuple):
-    """How change numbers go into ranks: the least of the input, and how many of their last bits do
-    not fit."""
+    """How change numbers (less 2^63) go into ranks: the least of the input, and how many of their last
+    bits do not fit."""
 
-    least: int = 0
-    shift: int = 63 - RANK_BITS
+    least: int = -_BIAS
+    shift: int = 64 - RANK_BITS
 
     @classmethod
     def of(cls, least: int, greatest: int) -> Ranking:
@@ -84,7 +86,9 @@ class Ranking(NamedTuple):
             part = np.clip(high // divisor % modulus, least, greatest) - least
             time = time * (greatest - least + 1) + part
         time = time * 100 + high % 100
-        number = np.clip(low - self.least, 0, None) >> self.shift
+        # differences of signed numbers may need all 64 bits
+        above = np.maximum(low, self.least).view(np.uint64) - np.uint64(self.least % (1 << 64))
+        number = (above >> np.uint64(self.shift)).astype(np.int64)
         inside = (high >= _FIRST_YEAR * 10**12) & (high < (_FIRST_YEAR + _YEARS) * 10**12)
         time = np.where(
             inside, time, np.where(high < _FIRST_YEAR * 10**12, 0, LARGEST >> RANK_BITS)
@@ -95,8 +99,13 @@ class Ranking(NamedTuple):
 
 
 def text_of(high: int, low: int) -> str:
-    """The 35 digits of the two parts."""
-    return f"{high:0{TIME_DIGITS}d}{low:0{NUMBER_DIGITS}d}"
+    """The 35 digits of the two integers."""
+    return f"{high:0{TIME_DIGITS}d}{low + _BIAS:0{NUMBER_DIGITS}d}"
+
+
+def parts_of(text: str) -> tuple[int, int]:
+    """The two integers of 35 digits."""
+    return int(text[:TIME_DIGITS]), int(text[TIME_DIGITS:]) - _BIAS
 
 
 def position_text(position: Position) -> str:
@@ -110,7 +119,7 @@ def position_of(text: str) -> Position:
     """The position that ``position_text`` wrote.  Raises ``UsageError``."""
     text = text.strip()
     if _NO_FILE(text):
-        return Position("", int(text[:TIME_DIGITS]), int(text[TIME_DIGITS:]), 0)
+        return Position("", *parts_of(text), 0)
     part, _, number = text.rpartition(":")
     if not part or not number.isascii() or not number.isdigit():
         raise UsageError(

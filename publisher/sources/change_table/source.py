@@ -131,7 +131,7 @@ class ChangeTable:
             split = Split(**plain)  # type: ignore[arg-type]
             for row, one in self._fetched(split, wanted, reader):
                 fetched[index, row] = one
-        taking, batches = [], []
+        taking, batches, splits, numbers = [], [], [], []
         for update, from_, row in found.taking:
             if (from_, row) not in fetched:
                 raise FatalError(
@@ -139,10 +139,14 @@ class ChangeTable:
                 )
             taking.append(update)
             batches.append(fetched[from_, row])
+            splits.append(found.steps[from_])
+            numbers.append(row)
+        columns = (np.array(column, np.int64) for column in (taking, splits, numbers))
+        taken, steps, rows = columns
         if not batches:
-            return Strays(given, np.zeros(0, np.int64), None)
+            return Strays(given, taken, None, steps, rows)
         whole = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-        return Strays(given, np.array(taking, np.int64), whole)
+        return Strays(given, taken, whole, steps, rows)
 
     def _fetched(
         self, split: Split, wanted: np.ndarray, reader: Reader
@@ -193,7 +197,7 @@ class Reader:
                 yield broken(frame, self.place)
             rows = rows_of(frame, self.layout, self.text)
             if rows.faults:
-                yield self._meaning.rejected(rows)
+                yield self._meaning.rejects.of_rows(rows)
                 good = np.ones(len(rows), bool)
                 good[list(rows.faults)] = False
                 rows = rows.take(np.flatnonzero(good))

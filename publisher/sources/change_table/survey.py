@@ -50,7 +50,7 @@ class Found:
     """Key columns that the masks of deletes show."""
     sure: bool = False
     """Whether the masks leave no other reading, also for others than these."""
-    least: int = 0
+    least: int = Ranking().least
     shift: int = Ranking().shift
     """How change numbers go into ranks."""
     window: int = 0
@@ -61,6 +61,8 @@ class Found:
     """UPDATE row, index in ``from_``, row there of its before image."""
     from_: list[dict[str, object]] = field(default_factory=list)
     """The splits to fetch before images from."""
+    steps: list[int] = field(default_factory=list)
+    """How many splits after that of the task each of ``from_`` is."""
 
     @property
     def reading(self) -> Reading | None:
@@ -135,8 +137,8 @@ class Pairs:
         self._dropped = False
         self.window = 0
         self.any_before = False
-        self.least, self.greatest = LARGEST, 0
-        """Of the change numbers."""
+        self.least, self.greatest = LARGEST, Ranking().least
+        """Of the change numbers, less 2^63."""
         self.strays: list[tuple[int, int, int, int]] = []
         """Split and row of the UPDATE, split and row of its before image."""
 
@@ -349,7 +351,7 @@ def _told(splits: list[Split], shared: list[Found], pairs: Pairs) -> list[Split]
     window = pairs.window if pairs.any_before else 0
     ranking = Ranking.of(pairs.least, max(pairs.least, pairs.greatest))
     own = [
-        replace(found, **ranking._asdict(), window=window, given=[], taking=[], from_=[])
+        replace(found, **ranking._asdict(), window=window, given=[], taking=[], from_=[], steps=[])
         for found in shared
     ]
     for u_split, u_row, b_split, b_row in sorted(pairs.strays):
@@ -357,5 +359,6 @@ def _told(splits: list[Split], shared: list[Found], pairs: Pairs) -> list[Split]
         plain = {k: v for k, v in asdict(splits[b_split]).items() if k != "found"}
         if plain not in own[u_split].from_:
             own[u_split].from_.append(plain)
+            own[u_split].steps.append(b_split - u_split)
         own[u_split].taking.append((u_row, own[u_split].from_.index(plain), b_row))
     return [replace(split, found=found.text()) for split, found in zip(splits, own, strict=True)]
