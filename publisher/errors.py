@@ -74,6 +74,12 @@ class FatalError(PublisherError):
     """The run cannot go on until the operator has mended what the message says."""
 
 
+class TableRefusedError(FatalError):
+    """One table cannot be described: its user may not see it, or it is no longer valid.
+
+    Records that speak of the table are rejected; the run goes on."""
+
+
 class InternalError(PublisherError):
     """The program broke a promise of its own; nothing of the run was committed."""
 

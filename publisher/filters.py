@@ -8,13 +8,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from publisher.change import Change, Decision, Object, Outcome, Position, Reason
+
+SYSTEM_SCHEMAS = (
+    "information_schema",
+    "mysql",
+    "performance_schema",
+    "pg_catalog",
+    "pg_temp*",
+    "pg_toast*",
+    "sys",
+)
+"""Schemas in which PostgreSQL, MySQL, MariaDB and SQL Server keep tables of their own, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterOptions:
-    """Patterns are shell globs, case-sensitive; an empty ``include`` includes everything."""
+    """Patterns are shell globs; an empty ``include`` includes everything.  What excludes ignores case,
+    what includes does not."""
 
     driver_user: str | None = None
     """Database user of the identity manager; what it caused itself is loopback."""
@@ -23,11 +36,13 @@ class FilterOptions:
     include: tuple[str, ...] = ()
     """Tables to publish, as ``table`` or ``schema.table``."""
     exclude: tuple[str, ...] = ()
-    """Tables not to publish; wins over ``include``."""
+    """Tables not to publish, in any case; wins over ``include``."""
+    system_schemas: Literal["exclude", "publish"] = "exclude"
+    """Tables of the database itself, such as ``pg_catalog.pg_authid`` or ``mysql.user``."""
     include_columns: tuple[str, ...] = ()
     """Columns to publish, as ``column`` or ``table.column``."""
     exclude_columns: tuple[str, ...] = ()
-    """Columns not to publish; wins over ``include_columns``."""
+    """Columns not to publish, in any case; wins over ``include_columns``."""
 
 
 class Filter:
@@ -41,6 +56,9 @@ class Filter:
         self.loopback_user = None if options.allow_loopback else options.driver_user
         """Whose changes are not published; ``None``: nobody's."""
         self._selects_columns = bool(options.include_columns or options.exclude_columns)
+        self._excluded = tuple(pattern.lower() for pattern in options.exclude)
+        self._excluded_columns = tuple(pattern.lower() for pattern in options.exclude_columns)
+        self._hides_system = options.system_schemas == "exclude"
         self._tables: dict[tuple[str | None, str], bool] = {}
         self._columns: dict[tuple[str, str], bool] = {}
 
@@ -52,6 +70,7 @@ class Filter:
             self.loopback_user is not None
             or options.include
             or options.exclude
+            or self._hides_system
             or self._selects_columns
             or self.held_after is not None
         )
@@ -80,7 +99,9 @@ class Filter:
         if known is None:
             options = self._options
             names = (column, f"{table}.{column}")
-            known = _wanted(names, options.include_columns, options.exclude_columns)
+            included = not options.include_columns or _matches(names, options.include_columns)
+            lower = [name.lower() for name in names]
+            known = included and not _matches(lower, self._excluded_columns)
             self._columns[table, column] = known
         return known
 
@@ -92,16 +113,25 @@ class Filter:
         known = self._tables.get(obj[:2])
         if known is None:
             names = (obj.table, f"{obj.schema}.{obj.table}") if obj.schema else (obj.table,)
-            known = _wanted(names, self._options.include, self._options.exclude)
+            included = not self._options.include or _matches(names, self._options.include)
+            known = included and not self.excludes(*obj[:2])
             self._tables[obj[:2]] = known
         return known
 
+    def excludes(self, schema: str | None, table: str) -> bool:
+        """Tell whether ``exclude`` or the system schemas name a table, whatever the case.
 
-def _wanted(names: Sequence[str], include: Sequence[str], exclude: Sequence[str]) -> bool:
-    def matched(patterns: Sequence[str]) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+        Needs no catalogue, so that names are asked as a log writes them before a database is asked.
+        """
+        schema, table = schema.lower() if schema else None, table.lower()
+        if self._hides_system and schema and _matches([schema], SYSTEM_SCHEMAS):
+            return True
+        names = (table, f"{schema}.{table}") if schema else (table,)
+        return _matches(names, self._excluded)
 
-    return (not include or matched(include)) and not matched(exclude)
+
+def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from publisher.catalogue import Catalogue
+from publisher.catalogue import Catalogue, Table
 from publisher.change import (
     PER_FIELD,
     PER_FIELD_LOGGED,
@@ -25,6 +25,7 @@ from publisher.change import (
     Reason,
     rejected,
 )
+from publisher.errors import TableRefusedError
 from publisher.filters import Filter
 from publisher.keys import IdentifierCase, parse
 from publisher.polls import ObjectPoll
@@ -265,7 +266,7 @@ class Renderer:
         return columns[name]
 
     def _column(self, obj: Object, name: str) -> Column:
-        table = self._catalogue.table(obj.schema, obj.table)
+        table = self._known_table(obj)
         known = None if table is None else table.column(name)
         kind = None if known is None or table is None else table.columns[known]
         padded = table is not None and known in table.padded
@@ -274,6 +275,13 @@ class Renderer:
             self._values.converter(kind, padded),
             self._filter.column_wanted(obj.table, name),
         )
+
+    def _known_table(self, obj: Object) -> Table | None:
+        """Describe the object's table.  Raises ``ValueProblem`` where the database refuses that."""
+        try:
+            return self._catalogue.table(obj.schema, obj.table)
+        except TableRefusedError as refused:
+            raise ValueProblem(Reason.DATABASE_REFUSED, refused.message) from None
 
     def _association(self, obj: Object) -> str:
         """The association of an object.  Raises ``ValueProblem`` where XML forbids a name of it."""
@@ -286,7 +294,7 @@ class Renderer:
         """Columns of the primary key in their order, where they are several."""
         if "+" not in obj.key:
             return ()
-        table = self._catalogue.table(obj.schema, obj.table)
+        table = self._known_table(obj)
         return table.key if table is not None else ()
 
     def _documents(

@@ -8,7 +8,7 @@ directory; both are absolute afterwards, since executors work elsewhere.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -287,10 +287,21 @@ _SPEED_ONLY = frozenset({"block_size", "before", "buckets", "samples"})
 
 
 def _meaning_of(*parts: object) -> dict[str, object]:
+    """The settings that differ from their defaults, so that a new setting renames no run."""
     found: dict[str, object] = {}
     for part in parts:
-        found |= asdict(part)  # type: ignore[call-overload]
-    return {name: value for name, value in found.items() if name not in _SPEED_ONLY}
+        plain = asdict(part)  # type: ignore[call-overload]
+        for option in fields(part):  # type: ignore[arg-type]
+            value = getattr(part, option.name)
+            if option.name not in _SPEED_ONLY and value != _default_of(option):
+                found[option.name] = plain[option.name]
+    return found
+
+
+def _default_of(option: Field[object]) -> object:
+    if option.default_factory is not MISSING:
+        return option.default_factory()
+    return option.default  # MISSING, which equals no value, where the option has none
 
 
 def _json(value: object) -> object:

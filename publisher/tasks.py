@@ -109,8 +109,14 @@ def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     source, split = work.splits()[number]
     collect_rarely()
     with Resources(work.rules) as resources:
-        context = Context(source=source, lanes=work.lanes, catalogue=resources.catalogue)
+        context = context_of(work, source, resources.catalogue)
         yield from _read(work.sources[source].source, split, number, context)
+
+
+def context_of(work: Work, source: int, catalogue: Catalogue) -> Context:
+    """Build the context in which the splits of a source are read."""
+    excludes = Filter(work.sources[source].filters).excludes
+    return Context(source=source, lanes=work.lanes, catalogue=catalogue, excludes=excludes)
 
 
 def _read(

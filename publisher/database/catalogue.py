@@ -12,7 +12,9 @@ from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from publisher.catalogue import Kind, Table
+from publisher.database import failures
 from publisher.database.connection import Database, fatal
+from publisher.errors import TableRefusedError
 
 Type = types.TypeEngine[Any]
 
@@ -78,14 +80,14 @@ class DatabaseCatalogue:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._relations: dict[tuple[str | None, str], Relation | None] = {}
+        self._relations: dict[tuple[str | None, str], Relation | TableRefusedError | None] = {}
         self._names: dict[str | None, list[str]] = {}
         self._folds: bool | None = None
 
     def table(self, schema: str | None, name: str) -> Table | None:
         """The table or view, or ``None`` where the database has none of this name.
 
-        Raises ``UnreachableError``, and ``FatalError`` where it cannot be described.
+        Raises ``TableRefusedError``, ``UnreachableError`` and ``FatalError``.
         """
         relation = self.relation(schema, name)
         return relation.table if relation is not None else None
@@ -95,9 +97,12 @@ class DatabaseCatalogue:
         wanted = schema if schema is not None else self._database.options.schema
         if (wanted, name) not in self._relations:
             self._relations[wanted, name] = self._ask(wanted, name)
-        return self._relations[wanted, name]
+        found = self._relations[wanted, name]
+        if isinstance(found, TableRefusedError):
+            raise found
+        return found
 
-    def _ask(self, schema: str | None, name: str) -> Relation | None:
+    def _ask(self, schema: str | None, name: str) -> Relation | TableRefusedError | None:
         def read(connection: Connection) -> Relation | None:
             with warnings.catch_warnings():
                 # types that SQLAlchemy does not know go out as strings
@@ -107,7 +112,13 @@ class DatabaseCatalogue:
         try:
             return self._database.run(read)
         except DBAPIError as error:
-            raise fatal(self._database, error, f"Reading what table {name!r} is like") from error
+            doing = f"Reading the columns of table {name!r}"
+            if failures.is_refused_right(error) or failures.concerns_statement(error):
+                return TableRefusedError(
+                    f"{doing} failed on {self._database.name}: {self._database.scrubbed(error)}: "
+                    "exclude the table, or give the user the right to see it"
+                )
+            raise fatal(self._database, error, doing) from error
 
     def _read(self, connection: Connection, schema: str | None, name: str) -> Relation | None:
         inspector = inspect(connection)

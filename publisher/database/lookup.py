@@ -14,6 +14,7 @@ from publisher.database import catalogue_of, failures, statements
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, fatal
 from publisher.database.statements import Query, Values
+from publisher.errors import TableRefusedError
 from publisher.query_back import Answer, Refused
 
 TextOf = Callable[[Any], str | None]
@@ -34,8 +35,8 @@ class DatabaseLookup:
     """The ``Lookup`` of a database: one statement for each table and lot of keys.
 
     A lot whose statement fails for the sake of single rows is halved until these stand alone; only
-    they are refused.  Raises ``UnreachableError``, and ``FatalError`` where the database refuses to
-    read the table at all.
+    they are refused.  A table that the database refuses to read refuses its own objects, not the run.
+    Raises ``UnreachableError`` and ``FatalError``.
     """
 
     def __init__(self, database: Database, text_of: TextOf) -> None:
@@ -87,7 +88,10 @@ class DatabaseLookup:
             raise _RefusedError(Reason.DATABASE_REFUSED, detail) from None
 
     def _query(self, schema: str | None, name: str, columns: tuple[str, ...]) -> Query | Refused:
-        relation = catalogue_of(self._database).relation(schema, name)
+        try:
+            relation = catalogue_of(self._database).relation(schema, name)
+        except TableRefusedError as refused:
+            return Refused(Reason.DATABASE_REFUSED, refused.message)
         if relation is None:
             where = f" in schema {schema!r}" if schema is not None else ""
             return Refused(
@@ -121,6 +125,9 @@ class DatabaseLookup:
     def _failed(
         self, query: Query, lot: Lot, error: Exception, answers: dict[Object, Answer]
     ) -> None:
+        if isinstance(error, DBAPIError) and failures.is_refused_right(error):
+            answers.update(dict.fromkeys(lot.objects, self._no_right(query, error)))
+            return
         if not failures.is_data_error(error):
             assert isinstance(error, DBAPIError)
             raise fatal(self._database, error, f"Reading rows of {query.name}") from error
@@ -135,6 +142,14 @@ class DatabaseLookup:
             "the view or the key",
         )
         answers.update(dict.fromkeys(lot.objects, refused))
+
+    def _no_right(self, query: Query, error: DBAPIError) -> Refused:
+        return Refused(
+            Reason.DATABASE_REFUSED,
+            f"reading table {query.name} of {self._database.name} failed: "
+            f"{self._database.scrubbed(error)}: give the database user the right to SELECT it, or "
+            "exclude the table",
+        )
 
 
 class _RefusedError(Exception):

@@ -21,7 +21,13 @@ from publisher.dispatch.kafka_dead_letters import LANE, DeadLetters
 from publisher.dispatch.kafka_lane import LaneSending, LaneSent
 from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.dispatch.kafka_records import LaneDocuments
-from publisher.dispatch.kafka_survey import GREATEST_MESSAGE, limits_of, refusals, topics_of
+from publisher.dispatch.kafka_survey import (
+    GREATEST_MESSAGE,
+    limits_of,
+    refusals,
+    topics_of,
+    unusable_topics,
+)
 from publisher.dispatch.kafka_tokens import WHOLE, Token, TokenPlace, read_tokens, write_tokens
 from publisher.dispatch.kafka_topics import TopicTemplate
 from publisher.dispatch.refusals import DispatchRecord, Refusal, joined, read_record
@@ -186,11 +192,17 @@ class KafkaDispatcher:
     def _survey(
         self, topics: KafkaTopics, lanes: Sequence[LaneDocuments], manifest: Manifest
     ) -> DispatchRecord:
-        names = topics_of(lanes)
+        named = topics_of(lanes)
+        unusable = {}
+        if TopicTemplate(self.options.topic).fields:
+            letters = self.options.dead_letter_topic
+            own = [self._place.topic, *([letters] if letters else [])]
+            unusable = unusable_topics(named, topics.partitions, own)
+        names = named - unusable.keys()
         topics.require(names)
         limits = limits_of(topics, names)
         with ThreadPoolExecutor(_SURVEYED_AT_ONCE) as pool:
-            found = list(pool.map(lambda lane: list(refusals(lane, limits)), lanes))
+            found = list(pool.map(lambda lane: list(refusals(lane, limits, unusable)), lanes))
         return DispatchRecord(
             run=manifest.run,
             plan=plan_of(manifest),

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, repeat
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,14 @@ _COLUMNS = [
 ]
 _BATCH_OVERHEAD = 61
 """Bytes of a record batch before its records (Kafka protocol, RecordBatch, magic 2)."""
+
+
+class DocumentTable(NamedTuple):
+    """The table that a document speaks of, and the name of its source: they choose its topic."""
+
+    source: str
+    schema: str | None
+    table: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +115,17 @@ class LaneDocuments:
         """The topics of documents: one where it is the same for all, or one for each."""
         if not self.template.fields:
             return (self.template.text,)
-        names = zip(
-            *(rows.column(n).to_pylist() for n in ("source", "schema", "table")), strict=True
-        )
-        listed = list(names)
-        made = {name: self._topic(*name) for name in set(listed)}
-        return tuple(made.values()) if len(made) == 1 else [made[name] for name in listed]
+        listed = self.tables(rows)
+        made = {table: self.template.topic(*table) for table in set(listed)}
+        return tuple(made.values()) if len(made) == 1 else [made[table] for table in listed]
 
-    def _topic(self, source: int, schema: str | None, table: str) -> str:
-        return self.template.topic(self.sources[source], schema, table)
+    def tables(self, rows: pa.RecordBatch) -> list[DocumentTable]:
+        """List the table of each document."""
+        columns = [rows.column(name).to_pylist() for name in ("source", "schema", "table")]
+        return [
+            DocumentTable(self.sources[source], schema, table)
+            for source, schema, table in zip(*columns, strict=True)
+        ]
 
     def positions(self, rows: pa.RecordBatch) -> list[bytes]:
         """The positions of documents as users write them: an event id is source, colon, position,

@@ -11,6 +11,9 @@ SCHEME = "kafka://"
 PLACEHOLDERS = frozenset({"schema", "table", "source"})
 
 _GREATEST_NAME = 249
+_KAFKAS_OWN = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+)
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9._-]")
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
@@ -47,6 +50,14 @@ def filled(template: str, **values: str | None) -> str:
     Raises:
         FatalError: That gives no name.
     """
+    name = _fill(template, values)
+    problem = _name_problem(name)
+    if problem is not None:
+        raise FatalError(f"{problem} ({_shown(values)}): change topic in [dispatch]")
+    return name
+
+
+def _fill(template: str, values: dict[str, str | None]) -> str:
     for name, value in values.items():
         field = re.escape(f"{{{name}}}")
         if value is None:
@@ -54,9 +65,6 @@ def filled(template: str, **values: str | None) -> str:
         else:
             clean = _NOT_ALLOWED.sub("_", value)
             template = re.sub(field, clean, template)
-    problem = _name_problem(template)
-    if problem is not None:
-        raise FatalError(f"{problem} ({_shown(values)}): change topic in [dispatch]")
     return template
 
 
@@ -78,6 +86,14 @@ class TopicTemplate:
     def topic(self, source: str, schema: str | None, table: str) -> str:
         """The topic.  Raises ``FatalError`` where its name cannot be."""
         return filled(self.text, source=source, schema=schema, table=table)
+
+    def problem(self, source: str, schema: str | None, table: str) -> str | None:
+        """Say why a document of this table has no topic, ``None`` where it has one."""
+        name = _fill(self.text, {"source": source, "schema": schema, "table": table})
+        found = _name_problem(name)
+        if found is None and name in _KAFKAS_OWN:
+            found = f"topic {name} is Kafka's own"
+        return found
 
 
 @dataclass(frozen=True, slots=True)

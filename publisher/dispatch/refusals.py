@@ -22,6 +22,8 @@ from publisher.journal.report import RunReport
 RECORD_FORMAT = 1
 TOO_LARGE = "too-large"
 """The document is larger than its topic allows."""
+TOPIC_NAME = "topic-name"
+"""The template of the topic gives no usable name for the document's table."""
 _PREFIX = "dispatch-"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,9 @@ from publisher.database import Database
 from publisher.sources.snapshots import Split
 from publisher.sources.tables import TableSplit
 
+Excludes = Callable[[str | None, str], bool]
+"""Asked with schema (``None`` where the source names none) and table."""
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -26,6 +29,8 @@ class Context:
     """Number of the source in the job."""
     lanes: int
     catalogue: Catalogue
+    excludes: Excludes | None = None
+    """Tells whether a table is excluded by its name in the source; asked before the catalogue."""
 
 
 @dataclass(frozen=True, slots=True)

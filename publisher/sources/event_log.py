@@ -166,7 +166,8 @@ def read_frames(
     ``file`` names the input in the positions of records that have no usable record_id.
     """
     place = Place(ctx.source, number, file, ctx.lanes)
-    names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
+    case = options.identifier_case
+    names = Names(ctx.catalogue, options.schema, case, ctx.lanes, ctx.excludes)
     normaliser = Normaliser(
         place, names, any_status=options.status == "any", time_zone=options.time_zone
     )

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from publisher.catalogue import Catalogue, Kind, Table
-from publisher.change import Reason
+from publisher.change import Outcome, Reason
+from publisher.errors import TableRefusedError
 from publisher.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, parse
 from publisher.lanes import key_lane, table_hash
+from publisher.sources.contract import Excludes
 
 # Possessive, so that no name takes more than linear time; a bare part is stripped afterwards.
 _PART = re.compile(
@@ -28,11 +30,16 @@ REMEMBERED = 10_000
 
 
 class Fault(NamedTuple):
-    """Why a record is rejected."""
+    """Why a record gives no change: it is rejected, or its table is excluded."""
 
     reason: Reason
     detail: str
     """What is wrong, ending with what to do."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Where the record ends."""
+        return Outcome.IGNORED if self.reason is Reason.EXCLUDED else Outcome.REJECTED
 
 
 class Key(NamedTuple):
@@ -94,9 +101,15 @@ class Names:
     """Answers for one split; remembers what it was asked."""
 
     def __init__(
-        self, catalogue: Catalogue, schema: str | None, case: IdentifierCase, lanes: int
+        self,
+        catalogue: Catalogue,
+        schema: str | None,
+        case: IdentifierCase,
+        lanes: int,
+        excludes: Excludes | None = None,
     ) -> None:
         self._catalogue = catalogue
+        self._excludes = excludes
         self._schema = schema
         self._case = case
         self._lanes = lanes
@@ -122,7 +135,14 @@ class Names:
                 f"table_name {name!r} is no table name; write table or schema.table",
             )
         schema, table = parts[0] or self._schema, parts[1]
-        known = self._catalogue.table(schema, table)
+        if self._excludes is not None and self._excludes(schema, table):
+            return Fault(
+                Reason.EXCLUDED, f"table_name {_short(name)} is excluded, or of a system schema"
+            )
+        try:
+            known = self._catalogue.table(schema, table)
+        except TableRefusedError as refused:
+            return Fault(Reason.DATABASE_REFUSED, refused.message)
         if known is None and self._catalogue.closed:
             return Fault(
                 Reason.TABLE_NAME,
@@ -206,7 +226,10 @@ class Names:
     def _child_column(self, target: Target, column: str) -> tuple[str, Kind] | None:
         """A column of a child table, written ``child.column`` (logical classes, child table)."""
         child_name, _, child_column = column.rpartition(".")
-        child = self._catalogue.table(target.schema, child_name)
+        try:
+            child = self._catalogue.table(target.schema, child_name)
+        except TableRefusedError:
+            return None
         found = _lookup(child, child_column) if child is not None else None
         return (f"{child.name}.{found[0]}", found[1]) if child is not None and found else None
 

@@ -71,7 +71,7 @@ class Normaliser:
         if changes is not None and changes.num_rows:
             yield changes
         if rows.faults:
-            yield _rejected(rows)
+            yield _without_change(rows)
 
     def _start(self, frame: Frame) -> tuple[Rows, Integers]:
         batch = frame.batch
@@ -191,7 +191,8 @@ def _no_changes(rows: Rows, which: Codes, **columns: object) -> pa.RecordBatch:
     return nameless(place, numbers, **where | columns)
 
 
-def _rejected(rows: Rows) -> pa.RecordBatch:
+def _without_change(rows: Rows) -> pa.RecordBatch:
+    """Rejected and excluded rows; of excluded ones no value is kept."""
     which = np.array(sorted(rows.faults), np.int64)
     faults = [rows.faults[row] for row in which.tolist()]
     known = [rows.objects.get(row) for row in which.tolist()]
@@ -206,10 +207,16 @@ def _rejected(rows: Rows) -> pa.RecordBatch:
         schema=pa.array([k[0].schema if k else None for k in known], pa.string()),
         table=pa.array([k[0].table if k else None for k in known], pa.string()),
         key=pa.array([k[1].text if k else None for k in known], pa.string()),
-        outcome=Outcome.REJECTED.value,
+        outcome=pa.array([fault.outcome.value for fault in faults], pa.int32()),
         reason=pa.array([str(fault.reason) for fault in faults]),
         detail=pa.array([fault.detail for fault in faults]),
-        raw=pa.array([as_json(record) for record in records]),
+        raw=pa.array(
+            [
+                as_json(record) if fault.outcome is Outcome.REJECTED else None
+                for fault, record in zip(faults, records, strict=True)
+            ],
+            pa.string(),
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from publisher.checks import CheckFinding, check
 from publisher.dispatch.kafka import KafkaDispatcher
 from publisher.dispatch.kafka_lane import LaneSending, LaneSent
 from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.refusals import records
 from publisher.errors import FatalError, UnreachableError
 from publisher.job_file import load
 from tests.services.dispatching import Stop, by_key, dispatcher, expected, sent, texts
@@ -98,6 +99,37 @@ def test_topics_by_template_are_made_where_they_may_be(kafka: Topics, tmp_path: 
     assert texts(kafka.read(f"{prefix}.indirect.usr")) == ["<a/>"]
     assert texts(kafka.read(f"{prefix}.indirect.dpt")) == ["<b/>", "<c/>"]
     assert len(kafka.ends(f"{prefix}.indirect.dpt")) == 2
+
+
+def test_documents_without_a_usable_topic_are_refused_and_the_rest_is_sent(
+    kafka: Topics, tmp_path: Path
+) -> None:
+    prefix = kafka.make().replace("_", "-")
+    tables = (
+        *("usr", "x" * 250, "__consumer_offsets", "__transaction_state", ".", "u-s", "u_s", "u.s"),
+        *(f"{prefix}-tokens", f"{prefix}-letters", "dpt"),
+    )
+    made = [Made(n, f"<{n}/>", table=table) for n, table in enumerate(tables, 1)]
+    journal, manifest = committed(tmp_path / "journal", [made[:6], made[6:]])
+    sink = dispatcher(
+        kafka,
+        "{table}",
+        create_topics=True,
+        partitions=1,
+        token_topic=f"{prefix}-tokens",
+        dead_letter_topic=f"{prefix}-letters",
+    )
+    sent(replace(sink, job=prefix, owner=prefix), journal, manifest)
+    (record,) = records(journal.root)
+    refused = {entry.position: (entry.reason, entry.detail) for entry in record.refusals}
+    # of u_s and u.s one collides with the other; of both only the first may be made
+    assert set(refused) - {"7", "8"} == {"2", "3", "4", "5", "9", "10"}
+    assert len({"7", "8"} & set(refused)) == 1
+    assert {reason for reason, _ in refused.values()} == {"topic-name"}
+    assert "at most 249 characters" in refused["2"][1]
+    assert all("exclude table" in detail for _, detail in refused.values())
+    assert texts(kafka.read("usr"))[-1] == "<1/>"
+    assert texts(kafka.read("dpt"))[-1] == "<11/>"
 
 
 def test_a_missing_topic_is_an_error_before_anything_is_made(kafka: Topics) -> None:

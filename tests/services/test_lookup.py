@@ -13,9 +13,9 @@ from publisher.change import Object, Reason
 from publisher.database import Database, catalogue_of
 from publisher.database.lookup import DatabaseLookup
 from publisher.database.statements import InListQuery, JoinQuery
-from publisher.errors import FatalError
-from publisher.keys import quote
+from publisher.keys import IdentifierCase, quote
 from publisher.query_back import Answer, Refused, Row
+from publisher.sources.event_log_names import Fault, Names
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
 
@@ -320,16 +320,51 @@ def test_schemas_of_postgresql(postgres: Place) -> None:
     postgres.execute("DROP SCHEMA indirect CASCADE")
 
 
-def test_right_that_lacks_is_an_error_of_the_run(postgres: Place) -> None:
+def test_table_without_the_right_to_select_refuses_its_own_rows(postgres: Place) -> None:
     postgres.execute(
         "DROP ROLE IF EXISTS poor",
         "CREATE ROLE poor LOGIN",
         "CREATE TABLE t (k INTEGER PRIMARY KEY)",
+        "CREATE TABLE mine (k INTEGER PRIMARY KEY)",
+        "INSERT INTO mine VALUES (1)",
+        "GRANT SELECT ON mine TO poor",
     )
     url = sa.make_url(postgres.url).set(username="poor").render_as_string(hide_password=False)
-    with pytest.raises(FatalError, match="permission denied for table t"):
-        ask(Place("postgresql", url).database(), "t", "k=1")
-    postgres.execute("DROP ROLE poor")
+    database = Place("postgresql", url).database()
+    (refused,) = ask(database, "t", "k=1")
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.DATABASE_REFUSED
+    assert "permission denied for table t" in refused.detail
+    assert "give the database user the right to SELECT it" in refused.detail
+    assert values(ask(database, "mine", "k=1")[0]) == ("1",)
+    postgres.execute("DROP OWNED BY poor", "DROP ROLE poor")
+
+
+def test_table_that_cannot_be_described_refuses_its_own_rows(mariadb: Place) -> None:
+    mariadb.execute(
+        "DROP USER IF EXISTS poor@'%'",
+        "CREATE USER poor@'%'",
+        "CREATE TABLE u (k INTEGER PRIMARY KEY)",
+        "CREATE VIEW broken AS SELECT k FROM u",
+        "DROP TABLE u",
+        "CREATE TABLE mine (k INTEGER PRIMARY KEY)",
+        "INSERT INTO mine VALUES (1)",
+        "GRANT SELECT ON mysql.global_priv TO poor@'%'",
+        "GRANT INSERT ON mysql.user TO poor@'%'",
+        "GRANT SELECT ON test.* TO poor@'%'",
+    )
+    url = sa.make_url(mariadb.url).set(username="poor").render_as_string(hide_password=False)
+    database = Place("mariadb", url).database()
+    names = Names(catalogue_of(database), None, IdentifierCase.AS_WRITTEN, 8)
+    for table in ("mysql.user", "broken"):
+        fault = names.target(table)
+        assert isinstance(fault, Fault)
+        assert fault.reason is Reason.DATABASE_REFUSED
+        assert "exclude the table" in fault.detail
+    (refused,) = ask(database, "broken", "k=1")
+    assert isinstance(refused, Refused)
+    assert values(ask(database, "mine", "k=1")[0]) == ("1",)
+    mariadb.execute("DROP VIEW broken", "DROP USER poor@'%'")
 
 
 @pytest.mark.parametrize("keys", [("abc", "ABC"), ("ABC", "abc"), ("ABC",), ("abc",)])

@@ -9,14 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from publisher.catalogue import Table
 from publisher.change import RECORD_SCHEMA, Outcome, Position, Reason
-from publisher.errors import FatalError, UsageError
+from publisher.errors import FatalError, TableRefusedError, UsageError
+from publisher.filters import Filter, FilterOptions
 from publisher.keys import IdentifierCase
 from publisher.lanes import lane_of
 from publisher.sources.contract import Context
 from publisher.sources.event_log import LAYOUT, EventLog, Options
 from publisher.sources.snapshot_options import SnapshotOptions
-from tests.unit.event_log_files import NAMES, OPEN, Row, Tables, csv_text, event, read, write
+from tests.unit.event_log_files import NAMES, OPEN, USR, Row, Tables, csv_text, event, read, write
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 MICROSECONDS = 1_714_979_289_000_000  # 2024-05-06 07:08:09 UTC
@@ -166,6 +168,60 @@ def test_a_wrong_row_spoils_none_of_its_neighbours(
             key,
             None,
         )
+
+
+class NoCatalogue:
+    """Fails a test that asks it, but for the tables it should be asked for."""
+
+    closed = True
+
+    def table(self, schema: str | None, name: str) -> Table | None:
+        if name.lower() in ("hidden", "user"):
+            raise TableRefusedError(f"no right to see {name}: exclude the table")
+        assert (schema, name) == (None, "usr"), "an excluded table was asked for"
+        return USR
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("mysql.user", {}),
+        ("MySQL.User", {}),
+        ('"pg_catalog"."pg_authid"', {}),
+        ("db.pg_catalog.pg_authid", {}),
+        ("HR.Secret_1", {"exclude": ("hr.secret*",)}),
+        ("secret", {"exclude": ("SECRET",)}),
+    ],
+)
+def test_an_excluded_table_is_ignored_before_the_catalogue_is_asked(
+    tmp_path: Path, name: str, options: dict[str, tuple[str, ...]]
+) -> None:
+    rows = [event(1, table_name=name, new_value="SCRAM-SHA-256$4096"), event(2)]
+    source = EventLog()
+    excludes = Filter(FilterOptions(**options)).excludes  # type: ignore[arg-type]
+    ctx = Context(0, 3, NoCatalogue(), excludes)
+    splits = source.splits([write(tmp_path / "log.csv", rows)], 1)
+    records = [record for batch in source.read(splits[0], 0, ctx) for record in batch.to_pylist()]
+    (ignored,) = [record for record in records if record["reason"] is not None]
+    assert (ignored["outcome"], ignored["reason"]) == (Outcome.IGNORED, Reason.EXCLUDED)
+    assert (ignored["high"], ignored["raw"]) == (1, None)
+    assert "SCRAM" not in str(ignored)
+    assert [record["high"] for record in records if record["outcome"] is None] == [2]
+
+
+def test_a_table_that_the_database_hides_is_rejected_alone(tmp_path: Path) -> None:
+    rows = [event(1, table_name="hidden"), event(2)]
+    source = EventLog()
+    splits = source.splits([write(tmp_path / "log.csv", rows)], 1)
+    records = [
+        record
+        for batch in source.read(splits[0], 0, Context(0, 3, NoCatalogue()))
+        for record in batch.to_pylist()
+    ]
+    (refused,) = [record for record in records if record["reason"] is not None]
+    assert (refused["outcome"], refused["reason"]) == (Outcome.REJECTED, Reason.DATABASE_REFUSED)
+    assert refused["detail"] == "no right to see hidden: exclude the table"
+    assert [record["high"] for record in records if record["outcome"] is None] == [2]
 
 
 def test_a_record_without_record_id_stands_at_its_place_in_the_file(tmp_path: Path) -> None:

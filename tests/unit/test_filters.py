@@ -42,7 +42,40 @@ def test_tables_are_excluded_by_pattern_with_or_without_schema(pattern: str) -> 
     assert why(Event(4), exclude=(pattern,)) is Reason.EXCLUDED
 
 
-@pytest.mark.parametrize("pattern", ["USR", "direct.usr", "us", "usr.*"])
+@pytest.mark.parametrize("pattern", ["USR", "Indirect.U*"])
+def test_excluded_tables_and_columns_are_matched_in_any_case(pattern: str) -> None:
+    assert why(Event(4), exclude=(pattern,)) is Reason.EXCLUDED
+    assert why(Event(4), include=(pattern,)) is Reason.EXCLUDED
+    assert why(Event(3, "salary", "v"), exclude_columns=("SAL*",)) is Reason.EXCLUDED
+
+
+@pytest.mark.parametrize(
+    ("schema", "table"),
+    [
+        ("pg_catalog", "pg_authid"),
+        ("PG_Catalog", "PG_AUTHID"),
+        ("pg_temp_3", "t"),
+        ("pg_toast", "pg_toast_2619"),
+        ("information_schema", "columns"),
+        ("mysql", "user"),
+        ("sys", "schema_table_statistics"),
+        ("performance_schema", "users"),
+    ],
+)
+def test_system_schemas_are_excluded_unless_they_are_asked_for(schema: str, table: str) -> None:
+    event = Event(4, obj=Object(schema, table, "idu=1"))
+    assert why(event) is Reason.EXCLUDED
+    assert why(event, include=("*",)) is Reason.EXCLUDED
+    assert why(event, system_schemas="publish") is None
+    assert why(event, system_schemas="publish", exclude=(table,)) is Reason.EXCLUDED
+
+
+def test_a_table_named_like_a_system_schema_is_published() -> None:
+    assert why(Event(4, obj=Object("hr", "mysql", "idu=1"))) is None
+    assert why(Event(4, obj=Object(None, "sys", "idu=1"))) is None
+
+
+@pytest.mark.parametrize("pattern", ["direct.usr", "us", "usr.*"])
 def test_other_tables_are_left_alone(pattern: str) -> None:
     assert why(Event(4), exclude=(pattern,)) is None
 

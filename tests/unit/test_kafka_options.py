@@ -71,6 +71,12 @@ def test_a_template_gives_a_name_that_kafka_takes(
     assert TopicTemplate(template).topic("log", schema, table) == topic
 
 
+@pytest.mark.parametrize("table", ["..", "x" * 250, "__consumer_offsets"])
+def test_a_table_without_a_topic_of_its_own_has_a_problem(table: str) -> None:
+    assert TopicTemplate("{table}").problem("log", None, table) is not None
+    assert TopicTemplate("xds.{source}").problem("log", None, table) is None
+
+
 @pytest.mark.parametrize("table", ["..", "x" * 250])
 def test_a_table_that_gives_no_name_is_refused(table: str) -> None:
     with pytest.raises(FatalError, match="change topic"):
