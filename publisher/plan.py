@@ -5,7 +5,8 @@ object in one poll (``ObjectPlan`` does the steps from 2 on):
 
 1. filters: loopback, excluded tables and columns, events of the future (``filters``);
 2. the same record again: ignored when identical, rejected when it differs;
-3. ``--from`` and ``--until``; records whose values or names cannot go into a document;
+3. ``--from`` and ``--until``; records whose values or names cannot go into a document, and those of
+   transactions that are rejected as a whole (``held_back``);
 4. precedence (``precedence``), then the look-up of query-backs;
 5. grouping and rendering (``renderer``).
 
@@ -31,6 +32,7 @@ from publisher.change import (
 )
 from publisher.documents import Documents, Outbox
 from publisher.filters import Filter, Window
+from publisher.held_back import RejectedTransactions
 from publisher.polls import ObjectPoll, PollOptions, Polls
 from publisher.precedence import settle
 from publisher.query_back import NO_DATABASE, Answer, LookedUp, Lookup
@@ -71,6 +73,7 @@ class Planner:
         polls: PollOptions | None = None,
         lookup: Lookup = NO_DATABASE,
         window: Window | None = None,
+        rejected: RejectedTransactions | None = None,
     ) -> None:
         """Without ``polls`` every change is an operation by itself, as in formats whose records
         carry whole rows.  Without a ``lookup`` query-backs are rejected."""
@@ -79,6 +82,7 @@ class Planner:
         self._polls = Polls(polls) if polls else None
         self._lookup = lookup
         self._window = window
+        self._rejected = rejected
         self._planned = Planned()
         self._waiting: list[Waiting] = []
         self._bytes_waiting = 0
@@ -156,6 +160,8 @@ class Planner:
         prepared = self._renderer.prepare(changes)
         if prepared.problems:
             changes = self._without_problems(changes, prepared)
+        if self._rejected is not None:
+            changes = self._not_held_back(changes, self._rejected)
         kept, decisions = settle(changes)
         self._planned.decisions += decisions
         if QUERY_BACK.isdisjoint([change.event_type for change in kept]):
@@ -216,6 +222,22 @@ class Planner:
                     self._renderer.rejected(change, problem.reason, problem.detail)
                 )
         return [change for change in changes if change.row not in prepared.problems]
+
+    def _not_held_back(self, changes: list[Change], rejected: RejectedTransactions) -> list[Change]:
+        """Without the changes whose transaction is rejected as a whole."""
+        left: list[Change] = []
+        for change in changes:
+            cause = rejected.cause(change)
+            if cause is None:
+                left.append(change)
+                continue
+            reason, detail = cause.reason, cause.detail
+            if change.position != cause.position:
+                where = self._renderer.position_of(cause.position)
+                reason = Reason.HELD_BACK
+                detail = f"its transaction is rejected as one: its record {where}: {detail}"
+            self._planned.decisions.append(self._renderer.rejected(change, reason, detail))
+        return left
 
     def _must_ask(self) -> bool:
         documents, held = self._held_before

@@ -170,6 +170,10 @@ class Renderer:
         """The position of a change as users of its source write it."""
         return self._naming.position_text(change.position)
 
+    def position_of(self, position: Position) -> str:
+        """A position as users of the source write it."""
+        return self._naming.position_text(position)
+
     def rejected(self, change: Change, reason: Reason, detail: str) -> Decision:
         """The decision that rejects a change."""
         return rejected(change, self.position_text(change), reason, detail)

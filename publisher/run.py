@@ -23,6 +23,7 @@ from publisher.settings import SourceSettings
 from publisher.sources.contract import Surveyed
 from publisher.spark.engine import Engine, Progress
 from publisher.tasks import Work
+from publisher.torn import reject_torn
 
 
 def planned_and_sent(
@@ -89,12 +90,7 @@ def plan(
         read = {source.name: _files_of(source) for source in order.settings.sources}
         order.journal.begin(order.directory)
         work = opened(order, engine, stack)
-        results = engine.plan(
-            work,
-            staging=order.journal.staging,
-            documents=order.directory / DOCUMENT_STAGING,
-            progress=progress,
-        )
+        work, results = _planned_lanes(order, work, engine, progress)
     session = engine.seconds - starting
     seconds["session"] = round(session, 3)
     seconds["plan"] = round(time.monotonic() - begun - session, 3)
@@ -104,6 +100,22 @@ def plan(
             order.still_mine()
         order.journal.commit(manifest)
     return manifest
+
+
+def _planned_lanes(
+    order: Order, work: Work, engine: Engine, progress: Progress | None
+) -> tuple[Work, list[LaneResult]]:
+    """Plans all lanes, again as long as a transaction would be published in part.
+
+    Each pass rejects at least one transaction more, so there is a last one."""
+    staging, documents = order.journal.staging, order.directory / DOCUMENT_STAGING
+    while True:
+        results = engine.plan(work, staging=staging, documents=documents, progress=progress)
+        again = reject_torn(work, results, staging)
+        if again is None:
+            return work, results
+        order.journal.discard(results, order.directory)
+        work = again
 
 
 def _files_of(source: SourceSettings) -> tuple[FileEntry, ...]:

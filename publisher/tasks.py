@@ -21,6 +21,7 @@ from publisher.change import TALLY, Decision, Outcome, Reason
 from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.database.lookup import DatabaseLookup
 from publisher.filters import Filter, FilterOptions, Window
+from publisher.held_back import RejectedTransactions
 from publisher.journal.lane import LaneFiles, LaneResult
 from publisher.keys import IdentifierCase
 from publisher.plan import Planned, Planner
@@ -53,6 +54,8 @@ class SourceWork:
     """``None`` for formats whose changes are operations by themselves."""
     identifier_case: IdentifierCase
     window: Window | None = None
+    rejected: RejectedTransactions | None = None
+    """Transactions that are rejected as a whole; ``None`` as long as none is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +294,12 @@ def planners_of(work: Work, number: int, resources: Resources) -> tuple[Planner,
         catalogue,
     )
     planner = Planner(
-        renderer, filter_, polls=source.polls, lookup=resources.lookup, window=source.window
+        renderer,
+        filter_,
+        polls=source.polls,
+        lookup=resources.lookup,
+        window=source.window,
+        rejected=source.rejected,
     )
     if source.polls is None or source.window is not None or not renderer.makes_plain_documents:
         return planner, None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -178,6 +178,12 @@ class Journal:
             for left in folder.iterdir():
                 if left.is_dir():  # the sink's mark of the run that was begun is a file
                     shutil.rmtree(left, ignore_errors=True)
+
+    def discard(self, results: Iterable[LaneResult], documents: Path) -> None:
+        """Removes what lanes have staged, so that they are planned again."""
+        for result in results:
+            for folder in (self.staging, documents / DOCUMENT_STAGING):
+                shutil.rmtree(folder / result.staged, ignore_errors=True)
 
     def commit(self, manifest: Manifest) -> None:
         """The commit point, then everything to its place."""

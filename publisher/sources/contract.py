@@ -148,6 +148,18 @@ class Surveyed(Protocol):
 
 
 @runtime_checkable
+class HasTransactions(Protocol):
+    """Optional: implemented by sources whose records belong to transactions that are published as a
+    whole or not at all."""
+
+    @property
+    def transaction_columns(self) -> tuple[str, ...]:
+        """Columns of ``RECORD_SCHEMA`` that together name a transaction: of ``transaction``, ``part``,
+        ``high`` and ``low``.  Empty where the settings say that there are none; a record whose
+        ``transaction`` is null belongs to none."""
+
+
+@runtime_checkable
 class LeavesState(Protocol):
     """What a surveyed source is besides where what it found is to be known to the next run."""
 

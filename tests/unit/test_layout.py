@@ -20,11 +20,13 @@ FOUNDATION = frozenset(
 KNOWS: dict[str, frozenset[str]] = {
     **{part: frozenset() for part in FOUNDATION},
     **{part: frozenset() for part in ("filters", "packing", "polls", "precedence", "query_back")},
-    **{part: frozenset() for part in ("journal", "records", "xds")},
+    **{part: frozenset() for part in ("held_back", "journal", "records", "xds")},
     "database": frozenset({"query_back"}),
     "sources": frozenset({"database"}),
     "renderer": frozenset({"filters", "polls", "query_back", "xds"}),
-    "plan": frozenset({"filters", "polls", "precedence", "query_back", "renderer", "xds"}),
+    "plan": frozenset(
+        {"filters", "held_back", "polls", "precedence", "query_back", "renderer", "xds"}
+    ),
     "bulk": frozenset({"filters", "polls", "query_back", "records", "renderer", "xds"}),
     "dispatch": frozenset({"journal"}),
     "activity": frozenset({"sources"}),

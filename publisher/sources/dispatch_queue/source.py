@@ -85,6 +85,11 @@ class DispatchQueue:
     """Number, owner and name of tables that their destinations name."""
     notes: tuple[str, ...] = ()
 
+    @property
+    def transaction_columns(self) -> tuple[str, ...]:
+        """Number of the transaction, its database and the address of its COMMIT: numbers are reused."""
+        return ("part", "transaction", "high")
+
     def tables(self) -> tuple[Table, ...]:
         """What the settings say of the replicated tables; those without a name after the survey."""
         found = []

@@ -3,7 +3,8 @@
 The records of a transaction whose commit record is in a later file are held until that file is read:
 with the same run, else with the one that reads it.  So a run keeps the bytes of what it held, under the
 name of their file and with the offsets that they had there, and the next run reads them first.  What it
-rejected among them has its outcome and is not kept.
+rejected among them has its outcome and is not kept, only why: it rejects the rest of its transaction,
+unless it is the begin of a record with which a file was cut, and the next file has it whole.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from publisher.errors import FatalError
 from publisher.sources.areas import Offsets
-from publisher.sources.linkexpress.file_form import FileForm, file_form
+from publisher.sources.linkexpress.file_form import FileForm, State, file_form
 from publisher.sources.mapped_file import mapped
 from publisher.sources.snapshots import Split
 
 _INDEX = "held.json"
+FORMAT = 2
+"""Version of the index: 1 was a bare list of the files, without the reason of a reject."""
 _BYTES = 1 << 22
 
 
@@ -39,6 +42,8 @@ class Found:
     """What is added to an offset to give that in the file which records are named by."""
     since: str | None = None
     """The transaction that goes on at its begin, as the position of its first record."""
+    rejected: str = ""
+    """Why that transaction is rejected as a whole: an earlier run has rejected a record of it."""
     gaps: tuple[tuple[int, int], ...] = ()
     """Offsets behind which something was left out, and the shift from there on."""
 
@@ -79,7 +84,17 @@ class Found:
     def from_plain(cls, plain: Mapping[str, Any]) -> Found:
         """From the values of JSON."""
         gaps = tuple((int(at), int(shift)) for at, shift in plain.get("gaps", ()))
-        return cls(int(plain["shift"]), plain.get("since"), gaps)
+        rejected = str(plain.get("rejected", ""))
+        return cls(int(plain["shift"]), plain.get("since"), rejected, gaps)
+
+
+class HeldTail(NamedTuple):
+    """The records of a tail that are held, and why their transaction is rejected when it ends."""
+
+    ranges: Ranges
+    rejected: str
+    cut: bytes
+    """The begin of a record with which its file ends, where nothing else is rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +106,20 @@ class Piece:
     known: FileForm | None = None
     """``None``: to be found out."""
     found: Found = field(default_factory=Found)
+    cut: bytes = b""
+    """See ``HeldTail``."""
+
+
+def completed(before: Sequence[Piece], new: Sequence[Piece]) -> list[Piece]:
+    """The pieces that earlier runs have held, not rejected where the next file begins with the cut
+    record: the missing bytes were sent."""
+    cut = next((piece.cut for piece in before if piece.cut), b"")
+    following = next((piece for piece in new if piece.size), None)
+    if not cut or following is None:
+        return list(before)
+    if mapped(str(following.path), following.size)[: len(cut)].tobytes() != cut:
+        return list(before)
+    return [replace(piece, found=replace(piece.found, rejected="")) for piece in before]
 
 
 def kept_pieces(folder: Path | None) -> list[Piece]:
@@ -99,10 +128,11 @@ def kept_pieces(folder: Path | None) -> list[Piece]:
         return []
     pieces = []
     try:
-        for entry in json.loads((folder / _INDEX).read_text(encoding="utf-8")):
+        for entry in _entries(folder / _INDEX):
             path, form = folder / entry["file"], file_form(entry["form"])
             found = Found.from_plain(entry | {"shift": entry["offset"]})
-            pieces.append(Piece(path, path.stat().st_size, form, found))
+            cut = bytes.fromhex(entry["cut"])
+            pieces.append(Piece(path, path.stat().st_size, form, found, cut))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FatalError(
             f"{folder} is damaged, which has the records that earlier runs have held ({error}): restore it"
@@ -110,31 +140,51 @@ def kept_pieces(folder: Path | None) -> list[Piece]:
     return pieces
 
 
-def keep(folder: Path, held: Iterable[Split], ranges: Callable[[Split], Ranges]) -> None:
-    """Writes what is held of splits, which ``ranges`` tells, for the next run.
+def _entries(path: Path) -> list[dict[str, Any]]:
+    loaded = json.loads(path.read_text(encoding="utf-8"))
+    version = loaded["format"] if isinstance(loaded, dict) else 1
+    if version != FORMAT:
+        raise FatalError(
+            f"{path} has format {version}, this program reads format {FORMAT}: let the program that"
+            " wrote it publish up to the commit record of what is held, or give the source a new name"
+            " and publish the held records with it"
+        )
+    entries: list[dict[str, Any]] = loaded["held"]
+    return entries
+
+
+def keep(folder: Path, held: Iterable[Split], tail_of: Callable[[Split], HeldTail]) -> None:
+    """Writes what is held of splits for the next run.
 
     Raises ``FatalError`` where a file has changed."""
     folder.mkdir(parents=True)
     entries = []
-    for number, split in enumerate(held):
-        pieces = ranges(split)
-        if not pieces:
+    tails = [(split, tail_of(split)) for split in held]
+    # all of them are of one transaction
+    rejected = next((tail.rejected for _, tail in tails if tail.rejected), "")
+    is_one = sum(1 for _, tail in tails if tail.rejected) == 1
+    for number, (split, (pieces, _, cut)) in enumerate(tails):
+        if not pieces and not rejected:
             continue
         name = f"{number:05d}/{Path(split.path).name}"
         (folder / name).parent.mkdir()
         _copy(split, pieces, folder / name)
         kept = _as_kept(split, pieces)
+        state: State = "whole" if pieces else "held"  # without bytes nothing else tells that it is
         entries.append(
             {
                 "file": name,
                 "offset": kept.shift,
                 "since": kept.since,
+                "rejected": rejected,
+                "cut": cut.hex() if is_one else "",
                 "gaps": kept.gaps,
-                "form": replace(file_form(split.kind), state="whole").text,
+                "form": replace(file_form(split.kind), state=state).text,
             }
         )
     if entries:
-        (folder / _INDEX).write_text(json.dumps(entries, ensure_ascii=False), encoding="utf-8")
+        index = json.dumps({"format": FORMAT, "held": entries}, ensure_ascii=False)
+        (folder / _INDEX).write_text(index, encoding="utf-8")
 
 
 def _copy(split: Split, pieces: Ranges, target: Path) -> None:
@@ -157,7 +207,7 @@ def _as_kept(split: Split, pieces: Ranges) -> Found:
             shifts.append((at, found.place(first) - at))
             at += last - first
     since = found.since or f"{Path(split.path).name}:{found.place(split.start)}"
-    return Found(shifts[0][1], since, tuple(shifts[1:]))
+    return Found(shifts[0][1] if shifts else 0, since, gaps=tuple(shifts[1:]))
 
 
 def joined(splits: Sequence[Split]) -> list[Split]:
@@ -167,15 +217,17 @@ def joined(splits: Sequence[Split]) -> list[Split]:
     last = splits.index(ends[-1]) if ends else -1
     made: list[Split] = []
     since: str | None = None  # what an earlier run has held says itself since when
+    rejected = ""
     for number, split in enumerate(splits):
         form, found = file_form(split.kind), Found.of(split.found)
         is_tail = form.state == "held"
         if is_tail and number < last:
             form = replace(form, state="tail")
-        since = since or found.since
-        made.append(replace(split, kind=form.text, found=replace(found, since=since).text))
+        since, rejected = since or found.since, rejected or found.rejected
+        found = replace(found, since=since, rejected=rejected)
+        made.append(replace(split, kind=form.text, found=found.text))
         if is_tail:
             since = since or f"{Path(split.path).name}:{found.place(split.start)}"
         elif split.size:
-            since = None
+            since, rejected = None, ""
     return made

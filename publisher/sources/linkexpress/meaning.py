@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from publisher.change import Outcome, Reason
 from publisher.lanes import key_lane
@@ -35,6 +36,7 @@ from publisher.sources.linkexpress.explaining import (
 )
 from publisher.sources.linkexpress.framing import MARK, NO_ROWS, Block, Framer
 from publisher.sources.linkexpress.held import Found
+from publisher.sources.linkexpress.images import images, spread
 from publisher.sources.linkexpress.items import ItemReader
 from publisher.sources.linkexpress.layout import DELETE, UPDATE
 from publisher.sources.linkexpress.names import TableNames
@@ -102,9 +104,9 @@ class Meaning:
 
     def _block(self, block: Block) -> Iterator[pa.RecordBatch]:
         if block.broken is not None:
-            yield self._rejects(
-                block.offsets, block.lengths, [Fault(Reason.BROKEN_RECORD, block.broken)]
-            )
+            faults = [Fault(Reason.BROKEN_RECORD, block.broken)]
+            known = self._transactions(block)
+            yield self._rejects(block.offsets, block.lengths, faults, transaction=known)
             return
         transactions = self._transactions(block)
         table, good = block.heads.table, block.heads.good
@@ -123,7 +125,9 @@ class Meaning:
         wrong = np.flatnonzero(~good)
         if len(wrong):
             faults = [self._header_fault(block, row, bool(alone[row])) for row in wrong.tolist()]
-            yield self._rejects(block.offsets[wrong], block.lengths[wrong], faults)
+            known = transactions.take(pa.array(wrong))
+            offsets, lengths = block.offsets[wrong], block.lengths[wrong]
+            yield self._rejects(offsets, lengths, faults, transaction=known)
 
     def _alone(self, block: Block) -> Mask:
         """Which records may stand there beside FFFF: it is the only one of its file."""
@@ -211,6 +215,7 @@ class Meaning:
     ) -> Iterator[pa.RecordBatch]:
         rows = self._rows(block, chosen, number, transactions)
         columns = self._columns(rows)
+        self._hold_back(rows)
         keys, lanes = self._keys(rows, columns)
         live = np.flatnonzero(rows.live)
         if len(live):
@@ -219,7 +224,17 @@ class Meaning:
         if len(bad):
             faults = [rows.faults[row] for row in bad.tolist()]
             known = self._known(rows, columns, bad)
+            known["transaction"] = rows.transactions.take(pa.array(bad))
             yield self._rejects(rows.offsets[bad], rows.lengths[bad], faults, **known)
+
+    def _hold_back(self, rows: Rows) -> None:
+        """Rejects the rest of a transaction of which an earlier run has rejected a record."""
+        if self.found.rejected and not self.held:
+            rows.fault(
+                np.asarray(pc.equal(rows.transactions, self.found.since)),
+                Reason.HELD_BACK,
+                f"its transaction is rejected as one: {self.found.rejected}",
+            )
 
     def _known(self, rows: Rows, columns: list[Column], bad: Offsets) -> dict[str, object]:
         """Objects and lanes of rejected rows, as far as their keys can be read."""
@@ -284,7 +299,7 @@ class Meaning:
         for number, item in enumerate(table.items):
             column = reader.column(self.framer.data, cells, number, item)
             if not whole:
-                column = _spread(column, live, len(rows.live))
+                column = spread(column, live, len(rows.live))
             wrong = column.wrong if number in names.key else column.wrong & ~deletes
             if wrong.any():
                 rows.fault(wrong, Reason.VALUE, self._item_fault(rows, number))
@@ -337,7 +352,7 @@ class Meaning:
         names = self.names[rows.number]
         codes = rows.codes[live]
         types = np.where(codes == DELETE, 4, np.where(codes == UPDATE, 3, 1)).astype(np.int32)
-        said, new = _images(names, [columns[n].texts for n in names.others], live, codes)
+        said, new = images(names, [columns[n].texts for n in names.others], live, codes)
         taken = rows.transactions.take(pa.array(live))
         held: dict[str, object] = {}
         if self.held:
@@ -358,38 +373,3 @@ class Meaning:
             transaction=taken,
             **held,
         )
-
-
-def _images(
-    names: TableNames, texts: list[pa.Array], live: Offsets, codes: Offsets
-) -> tuple[pa.Array, pa.Array]:
-    """Names and new values of the items outside the key; none of deletes."""
-    columns = [names.columns[number] for number in names.others]
-    deletes = codes == DELETE
-    if not columns:  # an insert says something of one column at least, as event logs do
-        columns = [names.columns[names.key[0]]]
-        texts = [pa.nulls(int(live[-1]) + 1, pa.string())]
-        deletes = codes != 1
-        deletes &= codes != 0
-    width, total = len(columns), len(texts[0])
-    filled = np.flatnonzero(~deletes)
-    offsets = np.zeros(len(live) + 1, np.int32)
-    np.cumsum(np.where(deletes, 0, width), out=offsets[1:])
-    places = live[filled][:, None] + np.arange(width, dtype=np.int64) * total
-    values = pa.concat_arrays(texts).take(pa.array(places.ravel()))
-    spelled = pa.array(columns, pa.string()).take(pa.array(np.tile(np.arange(width), len(filled))))
-    said = pa.ListArray.from_arrays(pa.array(offsets), spelled)
-    mask = codes == DELETE
-    new = pa.ListArray.from_arrays(
-        pa.array(offsets), values, mask=pa.array(mask) if mask.any() else None
-    )
-    return said, new
-
-
-def _spread(column: Column, places: Offsets, count: int) -> Column:
-    """A column of some rows among all; null in the others."""
-    where = np.full(count, -1, np.int64)
-    where[places] = np.arange(len(places))
-    wrong = np.zeros(count, bool)
-    wrong[places] = column.wrong
-    return Column(column.texts.take(pa.array(where, mask=where < 0)), wrong)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,15 @@ from publisher.sources.contract import Context, Kept
 from publisher.sources.linkexpress.explaining import raw_text
 from publisher.sources.linkexpress.file_form import FileForm, file_form, framer, recognised
 from publisher.sources.linkexpress.framing import MARK
-from publisher.sources.linkexpress.held import Found, Piece, joined, keep, kept_pieces
+from publisher.sources.linkexpress.held import (
+    Found,
+    HeldTail,
+    Piece,
+    completed,
+    joined,
+    keep,
+    kept_pieces,
+)
 from publisher.sources.linkexpress.layout import form_of
 from publisher.sources.linkexpress.meaning import Meaning
 from publisher.sources.linkexpress.names import names_of
@@ -53,6 +61,11 @@ class Linkexpress:
     """Says nothing of these files."""
     format: str = "linkexpress"
 
+    @property
+    def transaction_columns(self) -> tuple[str, ...]:
+        """The position of its first record; only the differences of a group have transactions."""
+        return ("transaction",) if self._in_transactions else ()
+
     def tables(self) -> tuple[Table, ...]:
         """What the extraction definitions say of the tables."""
         return tuple(table.known(self.options.schema) for table in self.options.tables)
@@ -77,20 +90,30 @@ class Linkexpress:
                 f"{kept.before} has records of a group's differences that wait for their commit record, "
                 "and the source is none now: set unit and extract as they were, or give it a new name"
             )
-        made = self._splits([*before, *self._pieces(paths)], wanted)
+        new = self._pieces(paths)
+        made = self._splits([*completed(before, new), *new], wanted)
         held = [split for split in made if file_form(split.kind).state == "held"]
         if before or held:
             keep(kept.after, held, self._held)
         return made
 
-    def _held(self, split: Split) -> list[tuple[int, int]]:
-        """Where the records of a tail are that are held: they are read for it, as tasks do later."""
+    def _held(self, split: Split) -> HeldTail:
+        """The records of a tail that are held: they are read for it, as tasks do later."""
         # a kind that only the job knows of a key's column may still reject one of these
         ctx = Context(0, 1, JobCatalogue(()))
         found = [np.zeros(0, np.int64)]
+        rejected = Found.of(split.found).rejected
+        rejects: list[dict[str, Any]] = []
         for batch in self.read(split, 0, ctx):
-            held = np.asarray(batch["outcome"].fill_null(0)) == Outcome.HELD.value
-            found.append(np.asarray(batch["rank"])[held])
+            outcomes = np.asarray(batch["outcome"].fill_null(0))
+            found.append(np.asarray(batch["rank"])[outcomes == Outcome.HELD.value])
+            wrong = pa.array(outcomes == Outcome.REJECTED.value)
+            rejects += batch.select(["part", "high", "rank", "detail"]).filter(wrong).to_pylist()
+        cut = b""
+        if rejects and not rejected:
+            first = rejects[0]
+            rejected = f"its record at {first['part']}:{first['high']}: {first['detail']}"
+            cut = self._cut(split, first["rank"]) if len(rejects) == 1 else b""
         offsets = np.concatenate(found) - split.first + split.start
         data = mapped(split.path, split.length)
         ranges: list[tuple[int, int]] = []
@@ -102,7 +125,16 @@ class Linkexpress:
             for start, stop in zip(begins.tolist(), ends.tolist(), strict=True):
                 goes_on = ranges and ranges[-1][1] == start
                 ranges.append((ranges.pop()[0] if goes_on else start, stop))
-        return ranges
+        return HeldTail(ranges, rejected, cut)
+
+    def _cut(self, split: Split, rank: int) -> bytes:
+        """The begin of a record with which the file ends; nothing where it has little more than a header."""
+        data = mapped(split.path, split.length)
+        at = rank - split.first + split.start
+        size = int(framer(self.options, data, file_form(split.kind), split.stop).one(at).lengths[0])
+        if at + size < split.length or size < 2 * form_of(self.options).size:
+            return b""
+        return data[at : at + size].tobytes()
 
     @property
     def _in_transactions(self) -> bool:

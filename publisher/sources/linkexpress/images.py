@@ -1,0 +1,46 @@
+"""Columns of rows as the lists that changes carry."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.sources.area_texts import Column
+from publisher.sources.areas import Offsets
+from publisher.sources.linkexpress.layout import DELETE
+from publisher.sources.linkexpress.names import TableNames
+
+
+def images(
+    names: TableNames, texts: list[pa.Array], live: Offsets, codes: Offsets
+) -> tuple[pa.Array, pa.Array]:
+    """Names and new values of the items outside the key; none of deletes."""
+    columns = [names.columns[number] for number in names.others]
+    deletes = codes == DELETE
+    if not columns:  # an insert says something of one column at least, as event logs do
+        columns = [names.columns[names.key[0]]]
+        texts = [pa.nulls(int(live[-1]) + 1, pa.string())]
+        deletes = codes != 1
+        deletes &= codes != 0
+    width, total = len(columns), len(texts[0])
+    filled = np.flatnonzero(~deletes)
+    offsets = np.zeros(len(live) + 1, np.int32)
+    np.cumsum(np.where(deletes, 0, width), out=offsets[1:])
+    places = live[filled][:, None] + np.arange(width, dtype=np.int64) * total
+    values = pa.concat_arrays(texts).take(pa.array(places.ravel()))
+    spelled = pa.array(columns, pa.string()).take(pa.array(np.tile(np.arange(width), len(filled))))
+    said = pa.ListArray.from_arrays(pa.array(offsets), spelled)
+    mask = codes == DELETE
+    new = pa.ListArray.from_arrays(
+        pa.array(offsets), values, mask=pa.array(mask) if mask.any() else None
+    )
+    return said, new
+
+
+def spread(column: Column, places: Offsets, count: int) -> Column:
+    """A column of some rows among all; null in the others."""
+    where = np.full(count, -1, np.int64)
+    where[places] = np.arange(len(places))
+    wrong = np.zeros(count, bool)
+    wrong[places] = column.wrong
+    return Column(column.texts.take(pa.array(where, mask=where < 0)), wrong)
