@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from publisher.clock import microseconds
 from publisher.comparing import due
+from publisher.errors import UnreachableError
 from publisher.journal.files import PublishedFiles
 from publisher.settings import Settings, SourceSettings
 
@@ -18,9 +20,32 @@ def new_files(source: SourceSettings, published: PublishedFiles) -> list[Path]:
     Raises:
         UsageError: One cannot be of the source's format.
         FatalError: One that was published has other content now.
+        UnreachableError: A file or directory that the job file names is absent, or went meanwhile.
     """
-    found = source.reader.files(source.snapshots, may_be_none=True)
-    return list(published.new_of(source.name, [path.absolute() for path in found]))
+    with _reachable(source):
+        found = source.reader.files(source.snapshots, may_be_none=True)
+        return list(published.new_of(source.name, [path.absolute() for path in found]))
+
+
+@contextmanager
+def _reachable(source: SourceSettings) -> Iterator[None]:
+    """Reports inputs that are not there as a source that cannot be reached: they may come back.
+
+    Raises:
+        UnreachableError: One is absent, or cannot be listed.
+    """
+    named = (*source.snapshots, *(source.compared.samples if source.compared is not None else ()))
+    advice = "mount or make it, or fix the job file"
+    try:
+        for path in map(Path, named):
+            path.stat()
+        yield
+    except FileNotFoundError as error:
+        where = error.filename or source.name
+        raise UnreachableError(f"source {source.name}: {where} does not exist: {advice}") from error
+    except OSError as error:
+        said = f"{error.filename or source.name} cannot be read ({error.strerror or error})"
+        raise UnreachableError(f"source {source.name}: {said}: {advice}") from error
 
 
 def due_sources(
@@ -40,6 +65,8 @@ def due_sources(
             yield source
         elif source.compared is not None:
             clock = microseconds()
-            yield due(source, state_of(source.name), settings.table_queue, clock)
+            with _reachable(source):
+                found = due(source, state_of(source.name), settings.table_queue, clock)
+            yield found
         else:
             yield replace(source, snapshots=tuple(new_files(source, published())))

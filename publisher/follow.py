@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import UTC, datetime
 
 from publisher.errors import SettingsError, UnreachableError
 from publisher.observing.contract import Observer, Poll
@@ -28,21 +28,31 @@ _BREATH = 0.05
 _NO_EFFECT = 1.0
 """The same where what there is to read stays: events of the future, say."""
 _SECONDS_BETWEEN_EXPIRIES = 60.0
+_LONGEST_WAIT = 60.0
+"""Seconds between two looks at the clock, which may be set, or stand still while a machine sleeps."""
 
 
 class Follower:
     """Follows the sources of a job."""
 
     def __init__(
-        self, settings: Settings, engine: Engine, observer: Observer, stop: threading.Event
+        self,
+        settings: Settings,
+        engine: Engine,
+        observer: Observer,
+        stop: threading.Event,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """``stop`` ends it after the poll in hand."""
+        """``stop`` ends it after the poll in hand; ``clock`` gives a time with a zone."""
         self._settings = settings
         self._engine = engine
         self._polled = Polled(engine)
         self._observer = observer
         self._stop = stop
-        self._due = not settings.follow.at_times
+        self._clock = clock
+        at_times = settings.follow.at_times
+        self._next = settings.follow.next_publication(clock()) if at_times else None
+        """The next publication time; ``None`` where polls go by the interval."""
         self._job: Publishing | None = None
         self._settled = False
         self._failures = 0
@@ -73,12 +83,13 @@ class Follower:
         if not self._settled:
             self._told(self._finished(job))
         self._expire(job)
-        if not self._due:
-            self._due = True
+        if self._next is not None and self._clock() < self._next:
+            self._beat(job)
             return self._pause()
         backlog = job.backlog()
         if backlog.is_empty:
             self._failures = 0
+            self._schedule()
             self._observer.idle(backlog.rows, backlog.oldest)
             self._beat(job)
             return max(_BREATH, self._pause())
@@ -109,6 +120,7 @@ class Follower:
         started = time.monotonic()
         report = job.once(lanes=_lanes(backlog))
         self._failures = 0
+        self._schedule()
         if report is None:
             return self._pause()
         taken = time.monotonic() - started
@@ -118,8 +130,16 @@ class Follower:
         effect = report.documents or report.statuses or backlog.files
         return max(0.0 if effect else _NO_EFFECT, self._pause())
 
+    def _schedule(self) -> None:
+        """Sets the next publication time after a poll; one that failed is repeated before."""
+        if self._next is not None:
+            now = max(self._clock(), self._next)
+            self._next = self._settings.follow.next_publication(now)
+
     def _pause(self) -> float:
-        return self._settings.follow.pause(datetime.now())  # noqa: DTZ005 - this machine's clock
+        if self._next is None:
+            return self._settings.follow.polling_interval
+        return min(_LONGEST_WAIT, max(0.0, (self._next - self._clock()).total_seconds()))
 
     def _beat(self, job: Publishing) -> None:
         """Shows consumers of a quiet topic that the publisher is there."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from annotated_types import Ge, Le
 
@@ -16,12 +17,20 @@ class FollowOptions:
     polling_interval: Annotated[float, Ge(0), Le(604_800)] = 10.0
     """Seconds of inactivity between two polls; 0: again at once."""
     publication_times: tuple[str, ...] = ()
-    """Times of day at which to poll instead, as ``HH:MM`` or ``HH:MM:SS`` of this machine's clock."""
+    """Times of day at which to poll instead, as ``HH:MM`` or ``HH:MM:SS`` in ``time_zone``."""
+    time_zone: str = "UTC"
+    """Zone of these times, by its IANA name."""
     heartbeat_minutes: Annotated[float, Ge(0)] = 0.0
     """Minutes without anything published after which a heartbeat goes to the topic; 0: none."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for what is no time of day."""
+        """Raises ``ValueError`` for a text that is no time of day, or an unknown zone."""
+        try:
+            ZoneInfo(self.time_zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(
+                f"time_zone: {self.time_zone!r} is not known; write a name such as Europe/Berlin"
+            ) from None
         for text in self.publication_times:
             try:
                 moment = time.fromisoformat(text)
@@ -37,11 +46,17 @@ class FollowOptions:
         """Whether polls go by the time of day."""
         return bool(self.publication_times)
 
-    def pause(self, now: datetime) -> float:
-        """Seconds from ``now``, the local time, until the next poll."""
-        if not self.at_times:
-            return self.polling_interval
+    def next_publication(self, after: datetime) -> datetime:
+        """The first publication time later than ``after``, both with a zone.
+
+        Every time of day comes once a day: of a time that the clocks show twice the first one counts,
+        and one that they skip comes as long after midnight as on other days (02:30 is then 03:30).
+        """
+        zone = ZoneInfo(self.time_zone)
         times = [time.fromisoformat(text) for text in self.publication_times]
-        days = [now.date(), now.date() + timedelta(days=1)]
-        moments = [datetime.combine(day, moment) for day in days for moment in times]
-        return min((moment - now).total_seconds() for moment in moments if moment > now)
+        today = after.astimezone(zone).date()
+        days = [today + timedelta(days=number) for number in range(-1, 3)]
+        moments = [
+            datetime.combine(day, moment, zone).astimezone(UTC) for day in days for moment in times
+        ]
+        return min(moment for moment in moments if moment > after)

@@ -40,7 +40,8 @@ class LogLines:
 
     def polled(self, poll: Poll) -> None:
         """See ``Observer``."""
-        self._say("poll", poll_fields(poll), poll_text(poll))
+        notes = [f"{poll.report.run} note: {note}" for note in poll.report.notes]
+        self._say("poll", poll_fields(poll), poll_text(poll), *notes)
 
     def idle(self, waiting: int, oldest: float | None) -> None:
         """See ``Observer``: no line, there was no poll."""
@@ -112,4 +113,5 @@ def poll_fields(poll: Poll) -> dict[str, object]:
         "phases": report.seconds,
         "transactions": poll.transactions,
         "retries": poll.retries,
+        "notes": list(report.notes),
     }

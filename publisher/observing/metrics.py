@@ -6,6 +6,7 @@ is Prometheus's own).  Counters begin at 0 with each start of the program.
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -117,17 +118,24 @@ class Metrics:
         self._complain = complain
         self._stack = ExitStack()
         self._broken = False
+        self._unserved: int | None = options.port
+        """The port while it is not open; ``None`` where there is none to open."""
+        self._refused = False
         self._written = -_BETWEEN_WRITES
         self.series = Series(job)
         for outcome in Outcome:
             self.series.of(self.series.records, outcome.name.lower())
 
     def __enter__(self) -> Self:
-        """Raises ``FatalError`` where the port or the file's directory cannot be had."""
+        """Opens port and file.  A port in use is tried again later: an older instance of the job that
+        is about to stop may hold it.
+
+        Raises:
+            FatalError: The port may not be opened, or the file cannot be written.
+        """
         if self._options.textfile is not None:
             self._write_first(self._options.textfile)
-        if self._options.port is not None:
-            self._serve(self._options.port)
+        self._serve()
         return self
 
     def __exit__(
@@ -146,10 +154,12 @@ class Metrics:
         series = self.series
         series.of(series.info).info({"version": __version__, "target": target})
         series.of(series.epoch).set(self._epoch())
+        self._serve()
         self._write()
 
     def polled(self, poll: Poll) -> None:
         """See ``Observer``."""
+        self._serve()
         series, report = self.series, poll.report
         for source in report.sources:
             series.of(series.read, source.name).inc(source.read)
@@ -174,6 +184,7 @@ class Metrics:
 
     def idle(self, waiting: int, oldest: float | None) -> None:
         """See ``Observer``."""
+        self._serve()
         self._looked(waiting, oldest)
         if time.monotonic() - self._written >= _BETWEEN_WRITES:
             self._write()
@@ -197,14 +208,24 @@ class Metrics:
             series.of(series.lag).set(oldest or 0.0)
         series.of(series.success).set(time.time())
 
-    def _serve(self, port: int) -> None:
+    def _serve(self) -> None:
+        """Opens the port unless it is open."""
+        port, address = self._unserved, self._options.address
+        if port is None:
+            return
         try:
-            server, thread = start_http_server(port, self._options.address, self.series.registry)
+            server, thread = start_http_server(port, address, self.series.registry)
         except (OSError, OverflowError) as error:
+            if getattr(error, "errno", None) == errno.EADDRINUSE:
+                self._report_refusal(f"[metrics] port: {port} of {address} is in use")
+                return
             raise FatalError(
-                f"[metrics] port: {port} of {self._options.address} cannot be opened "
+                f"[metrics] port: {port} of {address} cannot be opened "
                 f"({getattr(error, 'strerror', None) or error}): set another port or address"
             ) from error
+        self._unserved = None
+        if self._refused:
+            self._complain(f"[metrics] port: {port} of {address} serves the metrics now")
 
         def stop() -> None:
             server.shutdown()
@@ -212,6 +233,15 @@ class Metrics:
             thread.join()
 
         self._stack.callback(stop)
+
+    def _report_refusal(self, what: str) -> None:
+        """Reports once that the port cannot be opened yet."""
+        if not self._refused:
+            self._complain(
+                f"{what}, by an older instance of the job or by another program; going on without "
+                "metrics there, and trying again at each poll: see who has the port if this stays"
+            )
+        self._refused = True
 
     def _write_first(self, path: Path) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -146,6 +147,54 @@ def test_a_directory_may_be_empty_at_first(tmp_path: Path) -> None:
     assert len(watcher.polls) == 1
 
 
+def test_an_input_that_is_absent_is_waited_for(tmp_path: Path) -> None:
+    made = settings(tmp_path, FILES.replace('["in"]', '["in", "one.csv"]'))
+    stop = Stop()
+    watcher = Watcher(stop.set)
+    errors: list[str] = []
+    steps = [
+        lambda: write_file(tmp_path, "1.csv", 1),
+        lambda: write_file(tmp_path, "../one.csv", 2),
+    ]
+
+    def failed(error: PublisherError, again_in: float) -> None:
+        assert error.exit_code == 5
+        errors.append(error.message)
+        steps.pop(0)()
+
+    watcher.failed = failed  # type: ignore[method-assign]
+    Follower(made, LocalEngine(), watcher, stop).run()
+    assert errors == [
+        f"source hr: {tmp_path / name} does not exist: mount or make it, or fix the job file"
+        for name in ("in", "one.csv")
+    ]
+    assert documents(tmp_path) == ["1", "2"]
+
+
+def test_a_directory_that_goes_for_a_while_is_waited_for(tmp_path: Path) -> None:
+    write_file(tmp_path, "1.csv", 1)
+    made = settings(tmp_path, FILES)
+    stop = Stop()
+    steps = [lambda: (tmp_path / "in").rename(tmp_path / "away"), lambda: None, stop.set]
+
+    def on_idle() -> None:
+        steps.pop(0)()
+
+    watcher = Watcher(on_idle)
+    pauses: list[float] = []
+
+    def failed(error: PublisherError, again_in: float) -> None:
+        pauses.append(again_in)
+        if len(pauses) == 3:
+            (tmp_path / "away").rename(tmp_path / "in")
+            write_file(tmp_path, "2.csv", 2)
+
+    watcher.failed = failed  # type: ignore[method-assign]
+    Follower(made, LocalEngine(), watcher, stop).run()
+    assert pauses == [1, 2, 4]
+    assert documents(tmp_path) == ["1", "2"]
+
+
 def test_a_published_file_that_grows_ends_it(tmp_path: Path) -> None:
     file = write_file(tmp_path, "1.csv", 1)
     made = settings(tmp_path, FILES)
@@ -279,16 +328,59 @@ def test_a_newer_instance_ends_it(tmp_path: Path) -> None:
     assert found == [(1, "S"), (2, "N")]
 
 
+class WallClock:
+    """A clock that goes on by what a ``Stop`` should have waited for; ``jump`` sets it."""
+
+    def __init__(self, stop: Stop, now: str) -> None:
+        self._stop = stop
+        self._begun = datetime.fromisoformat(now)
+        self.jump = timedelta()
+
+    def __call__(self) -> datetime:
+        return self._begun + self.jump + timedelta(seconds=sum(self._stop.pauses))
+
+
 def test_at_times_of_day_it_waits_for_the_first(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
     stop = Stop()
-    watcher = Watcher(stop.set)
-    made = settings(tmp_path, TABLE, '[follow]\npublication_times = ["06:30", "18:30"]\n')
-    Follower(made, LocalEngine(), watcher, stop).run()
-    first, after, _ = stop.pauses
-    assert len(watcher.polls) == 1
-    assert 0 < first <= 43_200
-    assert 0 < after <= 43_200
+    clock = WallClock(stop, "2026-10-25T00:20:00Z")
+    polled: list[datetime] = []
+
+    def on_idle() -> None:
+        polled.append(clock())
+        clock.jump += timedelta(hours=23, minutes=50)
+        if len(polled) == 3:
+            stop.set()
+
+    watcher = Watcher(on_idle)
+    more = '[follow]\npublication_times = ["02:30"]\ntime_zone = "Europe/Berlin"\n'
+    made = settings(tmp_path, TABLE, more)
+    told = watcher.polled
+
+    def on_poll(poll: Poll) -> None:
+        told(poll)
+        on_idle()
+
+    watcher.polled = on_poll  # type: ignore[method-assign]
+    Follower(made, LocalEngine(), watcher, stop, clock).run()
+    assert [f"{moment:%d. %H:%M:%S}" for moment in polled] == [
+        "25. 00:30:00",
+        "26. 01:30:00",
+        "27. 01:30:00",
+    ]
+    assert max(stop.pauses) == 60
+
+
+def test_a_poll_that_fails_at_its_time_is_repeated_soon(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    stop = Stop()
+    clock = WallClock(stop, "2026-05-04T05:59:00Z")
+    watcher = Watcher(lambda: None)
+    watcher.polled = lambda _: stop.set()  # type: ignore[method-assign]
+    made = settings(tmp_path, TABLE, '[follow]\npublication_times = ["06:00"]\n')
+    Follower(made, LocalEngine(AWAY, AWAY), watcher, stop, clock).run()
+    assert watcher.failures == [1, 2]
+    assert stop.pauses == [60, 1, 2, 60]
 
 
 def test_a_pause_between_polls_is_the_interval(tmp_path: Path) -> None:

@@ -36,6 +36,20 @@ def test_a_poll_without_effect() -> None:
     assert stream.getvalue().endswith(" read 2 published 0 held 2 documents 0 in 0.8 s\n")
 
 
+def test_the_notes_of_a_poll_follow_it() -> None:
+    noted = poll(notes=("late: 2 records", "empty: a\nb.csv"))
+    stream, lines = log()
+    lines.polled(noted)
+    assert [line.split(" ", 1)[1] for line in stream.getvalue().splitlines()[1:]] == [
+        "people-000017 note: late: 2 records",
+        r"people-000017 note: empty: a\nb.csv",
+    ]
+    stream, lines = log(as_json=True)
+    lines.polled(noted)
+    (line,) = stream.getvalue().splitlines()
+    assert json.loads(line)["notes"] == ["late: 2 records", "empty: a\nb.csv"]
+
+
 def test_the_same_as_json() -> None:
     stream, lines = log(as_json=True)
     lines.polled(poll())

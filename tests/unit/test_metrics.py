@@ -128,16 +128,34 @@ def test_served_on_a_port_of_this_machine_only_while_open() -> None:
         assert again.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_a_port_that_is_taken() -> None:
+def test_a_port_in_use_is_opened_when_it_is_free() -> None:
+    """As by an older instance on this machine, until it learns that it was replaced."""
+    said: list[str] = []
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with (
-            pytest.raises(FatalError, match=rf"{port} of 127.0.0.1 cannot be opened \(Address"),
-            Metrics(MetricsOptions(port=port), "people"),
-        ):
-            pass
+        metrics = Metrics(MetricsOptions(port=port), "people", complain=said.append)
+        metrics.__enter__()
+        metrics.begun("people", "out", ())
+        metrics.polled(poll())
+        (refused,) = said
+        assert f"[metrics] port: {port} of 127.0.0.1 is in use, by an older instance" in refused
+    metrics.idle(0, None)
+    assert said[1:] == [f"[metrics] port: {port} of 127.0.0.1 serves the metrics now"]
+    with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        assert samples(answer.read().decode())["documents_total",] == 400
+    metrics.__exit__(None, None, None)
+    with socket.socket() as again:
+        assert again.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with (
+        pytest.raises(FatalError, match=r"9464 of 203.0.113.7 cannot be opened \(Cannot assign"),
+        Metrics(MetricsOptions(port=9464, address="203.0.113.7"), "people"),
+    ):
+        pass
 
 
 def test_a_file_that_cannot_be(tmp_path: Path) -> None:
