@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -113,10 +114,23 @@ def test_the_wrong_order_rejects_and_never_guesses(tmp_path: Path) -> None:
     assert [one["reason"] for one in found if one["outcome"]] == ["change-mask"] * 3
 
 
-BROKEN_DFM = ["", "{", "[]", "{}", '{"dataInfo": {"columns": 3}}', '{"dataInfo": {"columns": [1]}}']
+NO_TEXT = json.dumps({"dataInfo": {"columns": [{"ordinal": 1, "name": 5}]}})
+NO_TABLE = json.dumps({"dataInfo": {"sourceTable": ["usr"], "columns": []}})
+DEEP = '{"dataInfo": ' + "[" * 200_000 + "]" * 200_000 + "}"
+BROKEN_DFM = [
+    NO_TEXT,
+    NO_TABLE,
+    DEEP,
+    "",
+    "{",
+    "[]",
+    "{}",
+    '{"dataInfo": {"columns": 3}}',
+    '{"dataInfo": {"columns": [1]}}',
+]
 
 
-@pytest.mark.parametrize("content", BROKEN_DFM)
+@pytest.mark.parametrize("content", BROKEN_DFM, ids=range(len(BROKEN_DFM)))
 def test_metadata_that_cannot_be_read_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "usr__ct.csv"
     path.write_text(csv_of(GOOD))

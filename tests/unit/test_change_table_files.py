@@ -22,7 +22,7 @@ from tests.unit.event_log_files import USR, Tables
 ROWS = [record(1, "I", range(10), idu="1", fname="Ann"), record(2, "D", [0], idu="1")]
 
 
-def describe(path: Path, *, content: str = "changes", **format_: str) -> None:
+def describe(path: Path, *, content: str = "changes", **format_: object) -> None:
     columns = [
         {"ordinal": at, "name": name, "primaryKeyPos": int(name == "idu")}
         for at, name in enumerate((*HEADERS, *DATA), 1)
@@ -51,6 +51,56 @@ def test_metadata_says_columns_key_table_delimiter_and_null(tmp_path: Path) -> N
         ("hr", "people.x", 4),
     ]
     assert ("fname", None) in told(found[0])
+
+
+@pytest.mark.parametrize(
+    ("written", "delimiter"),
+    [
+        ("0x01", "\x01"),
+        ("0x09", "\t"),
+        (r"\t", "\t"),
+        ("|", "|"),
+        ("0X7c", "|"),
+        (None, ","),
+        ("", ","),
+    ],
+)
+def test_delimiters_are_read_as_metadata_writes_them(
+    tmp_path: Path, written: str | None, delimiter: str
+) -> None:
+    path = tmp_path / "usr__ct.csv"
+    path.write_text(csv_of(ROWS).replace(",", delimiter))
+    describe(path, fieldDelimiter=written, quoteChar='"', escapeChar='"', recordDelimiter=r"\n")
+    assert [told(one)[0] for one in read(path, Options())] == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("fieldDelimiter", "||", r"'\|\|'"),
+        ("fieldDelimiter", "0x7C7C", r"'\|\|'"),
+        ("fieldDelimiter", "0xA7", "ASCII"),
+        ("fieldDelimiter", '"', "ASCII"),
+        ("fieldDelimiter", 5, "fieldDelimiter is 5 and not text"),
+        ("fieldDelimiter", ["x"], "not text"),
+        ("nullValue", {}, "not text"),
+        ("quoteChar", "'", "quoteChar"),
+        ("quoteChar", "0x27", "quoteChar"),
+        ("escapeChar", "\\", "escapeChar"),
+        ("recordDelimiter", "0x02", "recordDelimiter"),
+    ],
+)
+def test_csv_that_is_written_otherwise_is_refused_and_other_files_are_not(
+    tmp_path: Path, option: str, value: object, said: str
+) -> None:
+    path = write(tmp_path / "usr__ct.csv", ROWS)
+    describe(path, **{option: value})
+    with pytest.raises(FatalError, match=said) as refusal:
+        read(path, Options())
+    assert "usr__ct.dfm" in refusal.value.message
+    if isinstance(value, str):
+        path = write(tmp_path / "usr__ct.jsonl", ROWS)
+        assert [told(one)[0] for one in read(path, Options())] == [1, 4]
 
 
 def test_a_full_load_is_refused(tmp_path: Path) -> None:

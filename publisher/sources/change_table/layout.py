@@ -6,17 +6,16 @@ names with a prefix (manual, change tables).  A ``.dfm`` beside a data file desc
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from publisher.errors import FatalError
 from publisher.sources import json_frames, snapshots
+from publisher.sources.change_table.description import Description, described_by_dfm
 from publisher.sources.change_table.options import Options
 from publisher.sources.event_log_names import split_name
-from publisher.sources.other_formats import dfm_of, hint
+from publisher.sources.other_formats import hint
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
 
 HEADERS = (
@@ -59,20 +58,9 @@ class Layout:
         return Columns(names, optional=frozenset(names), closed=wanted is None)
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What a ``.dfm`` says."""
-
-    names: tuple[str, ...]
-    key: tuple[str, ...]
-    table: str
-    delimiter: str | None
-    null_text: str | None
-
-
 def layout_of(path: Path, options: Options, reading: SnapshotOptions) -> Layout:
     """The layout of one file.  Raises ``FatalError`` where it cannot be told."""
-    described = _described(path)
+    described = described_by_dfm(path)
     names, reading = _columns(path, described, options, reading)
     table = options.source_table or (described.table if described else "") or named(path, options)
     return arranged(names, table, options, str(path), described.key if described else (), reading)
@@ -127,40 +115,6 @@ def named(path: Path, options: Options) -> str:
     )
 
 
-def _described(path: Path) -> Description | None:
-    dfm = dfm_of(path)
-    if not dfm.is_file():
-        return None
-    try:
-        content = json.loads(dfm.read_text("utf-8-sig"))
-        return _description(content, dfm)
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise FatalError(
-            f"{path}: its metadata {dfm.name} cannot be read ({type(problem).__name__}: {problem});"
-            " export it again, or move it away and set columns and key"
-        ) from None
-
-
-def _description(content: Mapping[str, Any], dfm: Path) -> Description:
-    if content.get("fileInfo", {}).get("content") == "data":
-        raise FatalError(
-            f"{dfm} describes a full load, which has no changes; name the files of the {'__ct'!r} folder"
-        )
-    info = content["dataInfo"]
-    columns = sorted(info["columns"], key=lambda column: int(column["ordinal"]))
-    keys = [column for column in columns if int(column.get("primaryKeyPos") or 0) > 0]
-    keys.sort(key=lambda column: int(column["primaryKeyPos"]))
-    parts = (info.get("sourceSchema"), info.get("sourceTable"))
-    format_ = content.get("formatInfo", {}).get("options", {})
-    return Description(
-        tuple(str(column["name"]) for column in columns),
-        tuple(str(column["name"]) for column in keys),
-        ".".join(f'"{part.replace(chr(34), chr(34) * 2)}"' for part in parts if part),
-        format_.get("fieldDelimiter") or None,
-        format_.get("nullValue") or None,
-    )
-
-
 def _columns(
     path: Path, described: Description | None, options: Options, reading: SnapshotOptions
 ) -> tuple[tuple[str, ...], SnapshotOptions]:
@@ -194,6 +148,8 @@ def _is_header(names: Sequence[str], options: Options, told: Sequence[str]) -> b
 
 
 def _as_described(path: Path, described: Description, reading: SnapshotOptions) -> SnapshotOptions:
+    if described.unreadable is not None:
+        raise FatalError(described.unreadable)
     given = SnapshotOptions()
     for name in ("delimiter", "null_text"):
         said, theirs = getattr(reading, name), getattr(described, name)

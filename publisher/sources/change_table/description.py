@@ -1,0 +1,120 @@
+r"""The ``.dfm`` beside a data file: columns, key, table, and how the file is written.
+
+Characters stand in it as themselves, as escapes (``\t``) or as hex (``0x01``, ``0x7C7C``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from publisher.errors import FatalError
+from publisher.sources.other_formats import dfm_of
+
+_HEX = re.compile(r"0[xX]((?:[0-9A-Fa-f]{2})+)").fullmatch
+_ESCAPES = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\r\n": "\r\n", "\\\\": "\\"}
+_LINE_ENDS = ("\n", "\r\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The content of a ``.dfm``."""
+
+    names: tuple[str, ...]
+    key: tuple[str, ...]
+    table: str
+    delimiter: str | None
+    null_text: str | None
+    unreadable: str | None
+    """Why CSV written so cannot be read, ``None`` where it can."""
+
+
+def described_by_dfm(path: Path) -> Description | None:
+    """The description of a data file, ``None`` where there is no ``.dfm``.
+
+    Raises ``FatalError`` where it cannot be read.
+    """
+    dfm = dfm_of(path)
+    if not dfm.is_file():
+        return None
+    try:
+        content = json.loads(dfm.read_text("utf-8-sig"))
+        return _description(content, dfm)
+    except RecursionError:
+        problem = "it is nested too deeply"
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = f"{type(error).__name__}: {error}"
+    raise FatalError(
+        f"{path}: its metadata {dfm.name} cannot be read ({problem}); export it again, or move it away"
+        " and set columns and key"
+    )
+
+
+def _description(content: Mapping[str, Any], dfm: Path) -> Description:
+    if content.get("fileInfo", {}).get("content") == "data":
+        raise FatalError(
+            f"{dfm} describes a full load, which has no changes; name the files of the {'__ct'!r} folder"
+        )
+    info = content["dataInfo"]
+    columns = sorted(info["columns"], key=lambda column: int(column["ordinal"]))
+    keys = [column for column in columns if int(column.get("primaryKeyPos") or 0) > 0]
+    keys.sort(key=lambda column: int(column["primaryKeyPos"]))
+    parts = (_text(info, "sourceSchema"), _text(info, "sourceTable"))
+    format_ = content.get("formatInfo", {}).get("options", {})
+    return Description(
+        tuple(_name(column) for column in columns),
+        tuple(_name(column) for column in keys),
+        ".".join(f'"{part.replace(chr(34), chr(34) * 2)}"' for part in parts if part),
+        _characters(format_, "fieldDelimiter"),
+        _text(format_, "nullValue") or None,
+        _unreadable(format_, str(dfm)),
+    )
+
+
+def _unreadable(format_: Mapping[str, Any], dfm: str) -> str | None:
+    """Why CSV of this format cannot be read: another form of quotes, say."""
+    readable = {"quoteChar": ('"',), "escapeChar": ('"',), "recordDelimiter": _LINE_ENDS}
+    for name, known in readable.items():
+        value = _characters(format_, name)
+        if value is not None and value not in known:
+            return (
+                f"{dfm}: {name} is {value!r}, and CSV is read with double quotes, which are doubled in"
+                " text, and line ends; set the target so, or export Parquet"
+            )
+    delimiter = _characters(format_, "fieldDelimiter")
+    if delimiter is None or (
+        len(delimiter) == 1 and delimiter < "\x80" and delimiter not in '"\r\n'
+    ):
+        return None
+    return (
+        f"{dfm}: fieldDelimiter is {delimiter!r}, and one ASCII character is read; set that of the target"
+        " to a comma, or export Parquet"
+    )
+
+
+def _characters(format_: Mapping[str, Any], name: str) -> str | None:
+    """The characters of an option; ``None`` where it is absent or empty."""
+    text = _text(format_, name)
+    if not text:
+        return None
+    if digits := _HEX(text):
+        return bytes.fromhex(digits[1]).decode("latin-1")
+    return _ESCAPES.get(text, text)
+
+
+def _text(content: Mapping[str, Any], name: str) -> str | None:
+    value = content.get(name)
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} is {json.dumps(value)[:40]} and not text")
+    return value
+
+
+def _name(column: Mapping[str, Any]) -> str:
+    name = _text(column, "name")
+    if not name:
+        raise ValueError("a column has no name")
+    return name
