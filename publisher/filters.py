@@ -25,14 +25,10 @@ SYSTEM_SCHEMAS = (
 
 
 @dataclass(frozen=True, slots=True)
-class FilterOptions:
+class SelectionOptions:
     """Patterns are shell globs; an empty ``include`` includes everything.  What excludes ignores case,
     what includes does not."""
 
-    driver_user: str | None = None
-    """Database user of the identity manager; what it caused itself is loopback."""
-    allow_loopback: bool = False
-    """Publish changes that the driver's own user caused."""
     include: tuple[str, ...] = ()
     """Tables to publish, as ``table`` or ``schema.table``."""
     exclude: tuple[str, ...] = ()
@@ -43,6 +39,16 @@ class FilterOptions:
     """Columns to publish, as ``column`` or ``table.column``."""
     exclude_columns: tuple[str, ...] = ()
     """Columns not to publish, in any case; wins over ``include_columns``."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOptions(SelectionOptions):
+    """The same, and whose changes are loopback, for formats whose records name a user."""
+
+    driver_user: str | None = None
+    """Database user of the identity manager; what it caused itself is loopback."""
+    allow_loopback: bool = False
+    """Publish changes that the driver's own user caused."""
 
 
 class Filter:

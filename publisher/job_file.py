@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ from publisher.catalogue import Table
 from publisher.database import DatabaseOptions, urls
 from publisher.dispatch.kafka_options import KafkaOptions, option_conflicts
 from publisher.errors import SettingsError, UsageError
-from publisher.filters import FilterOptions
+from publisher.filters import FilterOptions, SelectionOptions
 from publisher.given import given_settings
 from publisher.observing.options import MetricsOptions
 from publisher.polls import PollOptions
@@ -36,6 +36,7 @@ from publisher.sources.event_log import Options as EventLogOptions
 from publisher.sources.live import FROM_TABLES
 from publisher.sources.registry import (
     IN_POLLS,
+    NAME_USERS,
     OPTIONS,
     READ_AS_SNAPSHOTS,
     SourceFormat,
@@ -76,8 +77,21 @@ def source_parts(format_: SourceFormat) -> tuple[type, ...]:
     own: list[type] = [SourceOptions, OPTIONS[format_]]
     if format_ in READ_AS_SNAPSHOTS:
         own.append(SnapshotOptions)
-    own.append(FilterOptions)
+    own.append(FilterOptions if format_ in NAME_USERS else SelectionOptions)
     return (*own, PollOptions) if format_ in IN_POLLS else tuple(own)
+
+
+def _filters(section: Section, format_: SourceFormat) -> FilterOptions:
+    """The filters of a source; formats whose records name no user refuse what asks for one."""
+    if format_ in NAME_USERS:
+        return section.options(FilterOptions)
+    for name in ("driver_user", "allow_loopback"):
+        section.refuse(
+            name,
+            f"records of the format {format_} name no user, so loopback cannot be recognized; leave it"
+            " out",
+        )
+    return FilterOptions(**asdict(section.options(SelectionOptions)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +298,7 @@ class _Reader:
             reading=section.options(SnapshotOptions)
             if SnapshotOptions in parts
             else SnapshotOptions(),
-            filters=section.options(FilterOptions),
+            filters=_filters(section, given.format),
             polls=section.options(PollOptions) if PollOptions in parts else None,
         )
         source = self._with_attributes(section, source)

@@ -116,6 +116,12 @@ class Section:
         """Notes that something is wrong with the value of a key."""
         self._problems.add((*self.place, name), message)
 
+    def refuse(self, name: str, message: str) -> None:
+        """Notes that a key which other tables have means nothing here, where it is set."""
+        self._known.add(name)
+        if name in self.data:
+            self.problem(name, message)
+
     def finish(self) -> None:
         """Refuses the keys that nobody took."""
         for name in self.data:

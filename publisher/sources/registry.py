@@ -66,6 +66,9 @@ POSITIONS: Mapping[str, str] = {
 }
 """How users write positions of a format, as its ``parse_position`` says."""
 
+NAME_USERS = frozenset({"event-log"})
+"""Formats whose records say which database user made a change."""
+
 IN_POLLS = frozenset({"event-log"})
 """Formats whose changes mean something together; those of the others are operations by themselves."""
 

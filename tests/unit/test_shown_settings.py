@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from publisher.job_file import source_parts
+from publisher.errors import SettingsError
+from publisher.job_file import load, source_parts
 from publisher.sections import option_defaults
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.linkexpress.options import ExtractedTable
@@ -58,6 +60,21 @@ def test_every_setting_is_shown_with_its_default(shown: Format) -> None:
         text, of_table = text.split("[[sources.tables]]\n")
         check_defaults([shown.table], table, of_table)
     check_defaults(parts, settings, text)
+
+
+@of_each_format
+@pytest.mark.parametrize("setting", ['driver_user = "idm"', "allow_loopback = true"])
+def test_loopback_is_refused_where_records_name_no_user(
+    shown: Format, setting: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text(f'[[sources]]\nformat = "{shown.name}"\n{setting}\n')
+    with pytest.raises(SettingsError) as refusal:
+        load(path)
+    key = setting.partition(" ")[0]
+    (line,) = [line for line in refusal.value.problems if key in line]
+    assert f"format {shown.name} name no user" in line
+    assert "leave it out (line 3)" in line
 
 
 def check_defaults(kinds: Iterable[type], settings: Mapping[str, object], text: str) -> None:

@@ -7,6 +7,7 @@ rules that hold for every mask:
 1. Bits of header columns and bits beyond the last column are never set.
 2. An INSERT of a whole row sets the bits of all data columns.
 3. The bits of an UPDATE are the columns that differ from its before image.
+4. A DELETE sets the bits of the primary key, where ``.dfm`` or settings say which columns that is.
 
 Where that leaves several answers that read the masks differently, it refuses to guess.
 """
@@ -48,6 +49,8 @@ class Evidence:
     """How often an operation has a mask in hex."""
     differences: Counter[tuple[str, int]] = field(default_factory=Counter)
     """How often an UPDATE has a mask and, as bits by data column, these differences."""
+    key: int = 0
+    """The columns of a known primary key, as bits by data column; 0 where it is not known."""
 
     def add(self, masks: Iterable[tuple[tuple[int, str], int]]) -> None:
         """Takes masks with their operation, and how often they are there."""
@@ -61,12 +64,11 @@ class Evidence:
         return bool(self.masks)
 
 
-def readings(options: Options, headers: int, partition: bool) -> list[Reading]:
-    """The answers to choose from, by the settings and the header columns that are there."""
+def readings(options: Options, counts: list[int]) -> list[Reading]:
+    """The answers to choose from, by the settings and how many header columns may count."""
     orders: tuple[Order, ...] = (
         ("msb", "lsb") if options.mask_order == "auto" else (options.mask_order,)
     )
-    counts = [headers, headers - 1] if partition else [headers]
     if options.header_columns is not None:
         counts = [options.header_columns]
     return [Reading(order, count) for count in counts for order in orders]
@@ -127,13 +129,15 @@ def _possible(evidence: Evidence, choices: list[Reading], width: int) -> list[Re
 
 
 def _told(evidence: Evidence, choices: list[Reading], width: int) -> list[Reading]:
-    """The readings that most inserts and before images speak for; none where nothing speaks."""
+    """The readings that most inserts, deletes and before images speak for; none where nothing speaks."""
     votes: Counter[Reading] = Counter()
     for reading in choices:
         for (operation, mask), count in evidence.masks.items():
             if operation == Operation.INSERT and _columns(mask, reading, width) in _whole_rows(
                 reading, width
             ):
+                votes[reading] += count
+            if operation == Operation.DELETE and _columns(mask, reading, width) == evidence.key:
                 votes[reading] += count
         for (mask, differing), count in evidence.differences.items():
             if _columns(mask, reading, width) == differing:

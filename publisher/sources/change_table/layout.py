@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 from publisher.errors import FatalError
@@ -52,6 +53,16 @@ class Layout:
     reading: SnapshotOptions = field(default_factory=SnapshotOptions)
     """How its file is to be read."""
 
+    @property
+    def header_counts(self) -> list[int]:
+        """How many header columns may count in masks, the likeliest first.
+
+        All of them, ``partition_name`` or not (the manual does not say); without those behind the data
+        columns, where Hive and Spark put the columns by which they partition."""
+        leading = self.names.index(self.data[0]) if self.data else len(self.headers)
+        named = len(self.headers) - ("partition_name" in self.headers)
+        return list(dict.fromkeys((len(self.headers), named, leading)))
+
     def columns(self, wanted: Sequence[str] | None = None) -> Columns:
         """The columns to ask the file for: all, or some where the file names them."""
         names = self.names if wanted is None or self.reading.header == "no" else tuple(wanted)
@@ -87,9 +98,11 @@ def arranged(
             f" columns {', '.join(names[:20])}; keep this header column in the task, or set prefix, or"
             f" columns where the file has no names{hint(names, 'change-table')}"
         )
-    if list(names[: len(headers)]) != list(headers.values()) and "change_mask" in headers:
+    inside = [name.casefold() in known for name in names]
+    changes = sum(one != other for one, other in pairwise([True, *inside]))
+    if changes > 2 and "change_mask" in headers:
         raise FatalError(
-            f"{where}: data columns stand before header columns, so bits of the mask cannot be counted;"
+            f"{where}: header columns stand between data columns, so bits of the mask cannot be counted;"
             " export the columns in the order of the change table"
         )
     wrong = [name for name in key if name not in data]
@@ -126,7 +139,7 @@ def _columns(
     if kind == "jsonl":
         return told or _keys_of(path, reading), reading
     names = snapshots.column_names(str(path), reading)
-    if kind == "csv" and not _is_header(names, options, told):
+    if kind == "csv" and not _has_header(names, options, told, reading):
         if not told:
             raise FatalError(
                 f"{path} begins with no {options.prefix}change_seq; export with column names or a .dfm,"
@@ -142,9 +155,17 @@ def _columns(
     return tuple(told or names), replace(reading, header="yes")
 
 
-def _is_header(names: Sequence[str], options: Options, told: Sequence[str]) -> bool:
-    looked_for = {f"{options.prefix}change_seq".casefold(), *(name.casefold() for name in told)}
-    return any(name.casefold() in looked_for for name in names)
+def _has_header(
+    first: Sequence[str], options: Options, told: Sequence[str], reading: SnapshotOptions
+) -> bool:
+    """Whether a CSV file begins with column names, by the setting or its first record: this holds that
+    of change_seq then, or most of the names that are known."""
+    if reading.header != "auto":
+        return reading.header == "yes"
+    known = {name.casefold() for name in told}
+    hits = [name for name in first if name.casefold() in known]
+    seq = f"{options.prefix}change_seq".casefold()
+    return seq in (name.casefold() for name in first) or len(hits) * 2 > len(first)
 
 
 def _as_described(path: Path, described: Description, reading: SnapshotOptions) -> SnapshotOptions:

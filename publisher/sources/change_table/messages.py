@@ -238,9 +238,7 @@ def _agreed(evidence: dict[int, Evidence], options: Options, where: str) -> Read
     known = {width: one for width, one in sorted(evidence.items()) if one.any}
     if not known:
         return None
-    choices = list(
-        dict.fromkeys(r._replace(headers=0) for r in readings(options, 0, partition=False))
-    )
+    choices = list(dict.fromkeys(r._replace(headers=0) for r in readings(options, [0])))
     left = choices
     if len(choices) == 1:
         return choices[0]

@@ -291,7 +291,8 @@ def _calibrated(
     if not evidence.any:
         return Found()
     width = len(layout.data)
-    choices = readings(options, len(layout.headers), "partition_name" in layout.headers)
+    evidence.key = _bits(layout.data, layout.key or options.key)
+    choices = readings(options, layout.header_counts)
     reading = decided(evidence, choices, width, where)
     if reading is None:
         evidence.differences = _differences(splits, layout, all_of)
@@ -300,6 +301,12 @@ def _calibrated(
         raise refuse(possible(evidence, choices, width), where)
     sure = len(possible(evidence, choices, width)) == 1
     return Found(reading.order, reading.headers, _key_of(evidence, reading, layout.data), sure)
+
+
+def _bits(data: tuple[str, ...], columns: tuple[str, ...]) -> int:
+    """Columns as bits by data column."""
+    wanted = {name.casefold() for name in columns}
+    return sum(1 << place for place, name in enumerate(data) if name.casefold() in wanted)
 
 
 def _key_of(evidence: Evidence, reading: Reading, data: tuple[str, ...]) -> list[str]:
