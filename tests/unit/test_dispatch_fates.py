@@ -22,7 +22,13 @@ from publisher.sources.dispatch_queue.fates import (
 )
 from publisher.sources.dispatch_queue.operations import CLOSING, COMMIT, OPERATION, ROLLBACK
 from publisher.sources.dispatch_queue.resolving import fates_of
-from publisher.sources.dispatch_queue.transactions import LIST_A, LIST_B, Seen, facts_of
+from publisher.sources.dispatch_queue.transactions import (
+    COMMIT_OF_A,
+    LIST_A,
+    LIST_B,
+    Seen,
+    facts_of,
+)
 
 NODES = ("A", "B")
 
@@ -68,7 +74,8 @@ def fate(fates: Fates, entry: Entry) -> int:
 
 def told(entries: list[Entry]) -> dict[Entry, int]:
     """The fate of each operation by the rules, one after the other."""
-    both = {entry.lists for entry in entries} >= {LIST_A, LIST_B}
+    lists = {entry.lists for entry in entries}
+    both = LIST_B in lists and bool(lists & {LIST_A, COMMIT_OF_A})
     found = {}
     for entry in entries:
         if entry.kind != OPERATION:
@@ -82,13 +89,22 @@ def told(entries: list[Entry]) -> dict[Entry, int]:
         kinds = {e.kind for e in mine if e.kind != OPERATION and e.address == end}
         below = [e.address for e in mine if e.kind != OPERATION and e.address < entry.address]
         with_me = [e for e in mine if max(below, default=-1) < e.address <= end]
-        if (both and any(e.lists for e in with_me)) or len(kinds) > 1 or CLOSING in kinds:
+        if (
+            (both and any(e.lists in (LIST_A, LIST_B) for e in with_me))
+            or len(kinds) > 1
+            or CLOSING in kinds
+        ):
             found[entry] = HOLD
         elif kinds == {ROLLBACK}:
             found[entry] = DROP
         else:
             found[entry] = REJECT if any(e.fault for e in with_me) else PUBLISH
     return found
+
+
+def of_mark(entry: Entry) -> int:
+    """Evidence that a mark gives: of some COMMITs that they are of the list at the column."""
+    return COMMIT_OF_A if entry.kind == COMMIT and entry.lists else 0
 
 
 addresses = st.one_of(
@@ -102,7 +118,7 @@ entries = st.builds(
     address=addresses,
     fault=st.sampled_from([False] * 8 + [True]),
     lists=st.sampled_from([0] * 12 + [LIST_A, LIST_B]),
-).map(lambda e: e if e.kind == OPERATION else e._replace(fault=False, lists=0))
+).map(lambda e: e if e.kind == OPERATION else e._replace(fault=False, lists=of_mark(e)))
 logs = st.lists(entries, unique_by=lambda e: e[:4])
 starts = st.lists(st.integers(0, 40), max_size=4)
 

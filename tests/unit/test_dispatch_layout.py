@@ -90,7 +90,8 @@ def test_bulk_reading_is_that_of_the_declaration(
         for name in layout.INTEGERS:
             mask = 0xFFFF if name == "BLOBATR" else -1
             assert rows.integers[name][number] == declared[name] & mask, name
-        texts = [declared[name].rstrip(b" ").decode("latin-1") for name in layout.TEXTS]
+        texts = [declared[name].rstrip(b" \0").decode("latin-1") for name in layout.TEXTS]
+        texts = [text.replace("\0", "\\x00") for text in texts]
         found = (rows.nodes[rows.node[number]], *rows.destinations[rows.destination[number]])
         assert list(found) == texts
 

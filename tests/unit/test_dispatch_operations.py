@@ -195,12 +195,18 @@ def test_images_where_none_belong_are_rejected(
     assert said(committed([row]), tmp_path)[:2] == ["rejected held-back", "rejected parts"]
 
 
-def test_a_4_with_data_deletes_a_blob_and_commits_nothing(tmp_path: Path) -> None:
+def test_a_4_with_data_speaks_for_the_other_list_and_holds_its_transaction(tmp_path: Path) -> None:
     queue = Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(4, jack(1), BLOBATR=4)]
     assert said(rows, tmp_path) == ["held open-transaction"] * 2
     rows.append(queue.row(COMMIT, BLOBATR=77))
-    assert said(rows, tmp_path) == ["1 idu=1", "8 idu=1", "ignored commit"]
+    rows += [queue.row(INSERT, jack(2), TRANSACT_ID=2), queue.row(COMMIT, TRANSACT_ID=2)]
+    for wanted in (1, 100):
+        found = said(rows, tmp_path, wanted)
+        held = ["held open-transaction"] * 2
+        assert found == [*held, "ignored commit", "1 idu=2", "ignored commit"]
+    records, _ = read(options(blobs="ignore"), binary(rows), tmp_path)
+    assert "4 with data, and 4 without data or 7 to 10" in records[2]["detail"]
 
 
 def test_a_5_holds_its_transaction(tmp_path: Path) -> None:
@@ -240,14 +246,39 @@ def test_list_b_gives_envelopes_only(tmp_path: Path) -> None:
     assert said(rows, tmp_path, typ_dialect="b") == ["held open-transaction"] * 6
 
 
-@pytest.mark.parametrize("typ", [4, 7, 8, 9])
+@pytest.mark.parametrize("typ", [7, 8, 9])
 def test_operations_on_blobs_name_their_column(typ: int, tmp_path: Path) -> None:
     queue = Queue()
-    row = queue.row(typ, jack(1), b"" if typ == 4 else b"more", BLOBATR=-256 + 4)
+    row = queue.row(typ, jack(1), b"more", BLOBATR=-256 + 4)
     assert said([row, queue.row(COMMIT)], tmp_path)[0] == "8 idu=1"
     assert said([row, queue.row(COMMIT)], tmp_path, blobs="ignore")[0].endswith("to-publish")
     row["BLOBATR"] = 6
     assert said([row, queue.row(COMMIT)], tmp_path)[0] == "rejected row-image"
+
+
+@pytest.mark.parametrize("typ", [7, 8, 9])
+def test_nothing_is_looked_at_in_operations_on_blobs_that_are_ignored(
+    typ: int, tmp_path: Path
+) -> None:
+    queue = Queue()
+    blobs = [
+        queue.row(typ, b"no image", BLOBATR=6),
+        queue.row(typ, TABNUM_SRC=99),
+        queue.row(typ, b"x", LEN1=4000),
+        queue.row(typ, b"x", EXTDATA=1),
+    ]
+    rows = [queue.row(INSERT, jack(1)), *blobs, queue.row(COMMIT)]
+    ignored = ["ignored nothing-to-publish"] * len(blobs)
+    assert said(rows, tmp_path, blobs="ignore") == ["1 idu=1", *ignored, "ignored commit"]
+    rows[0]["LEN1"] -= 1
+    held_back = ["rejected held-back"] * len(blobs)
+    assert said(rows, tmp_path, blobs="ignore")[1:-1] == held_back
+
+
+def test_a_4_that_is_wrong_is_no_ignored_blob(tmp_path: Path) -> None:
+    queue = Queue()
+    rows = [queue.row(INSERT, jack(1)), queue.row(4, b"x", LEN1=4000), queue.row(COMMIT)]
+    assert said(rows, tmp_path, blobs="ignore")[:2] == ["rejected held-back", "rejected parts"]
 
 
 # commits

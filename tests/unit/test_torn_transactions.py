@@ -162,7 +162,12 @@ def test_a_run_without_rejects_is_planned_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engines: list[LocalEngine] = []
-    monkeypatch.setattr(job, "Engine", lambda _: engines.append(LocalEngine()) or engines[-1])
+
+    def engine(_: object) -> LocalEngine:
+        engines.append(LocalEngine())
+        return engines[-1]
+
+    monkeypatch.setattr(job, "Engine", engine)
     early = transactions()
     early[1]["LEN1"] -= 1  # known before anything is planned
     for number, rows in enumerate([transactions()[2:3], early, transactions()]):

@@ -5,7 +5,7 @@
 ``attributes``   columns of the replicated tables from an export of DISPATCH_ATTRS
 ``layout``       the row of the queue, declared; ``image``: the row image in it
 ``file_form``    whole files: stride, parts, where to cut; ``rows``, ``text``: rows as columns
-``operations``   rows to operations; ``copies``: which of them count
+``joining``      rows to ``operations``; ``copies``: which of them count
 ``transactions`` what parts say of transactions; ``resolving``: what follows from it, ``fates``
 ``kept``         what a run leaves for the next one
 ``images``       row images to text; ``values``: numbers, dates; ``decoding``: images by table

@@ -41,9 +41,7 @@ class Changes:
         self._blob = np.isin(self._types, list(BLOB_TYPES))
         self._moved = self._update & self._differ(group.keys)
         self._marked = self._columns_said()
-        ignored = self._blob & (self._options.blobs == "ignore")
-        changed = self._update & ~self._moved & ~self._marked.any(axis=1)
-        self.idle: Mask = ignored | changed
+        self.idle: Mask = self._update & ~self._moved & ~self._marked.any(axis=1)
         """Which give nothing."""
 
     def _differ(self, texts: pa.Array) -> Mask:

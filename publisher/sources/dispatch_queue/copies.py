@@ -47,6 +47,8 @@ def collapse(made: Operations, options: Options) -> None:
     for place in np.flatnonzero(same).tolist():
         one, other = int(order[place]), int(order[place + 1])
         made.counted[other] = COPY
+        if made.ignored[one] and made.ignored[other]:
+            continue
         if _named_otherwise(made, one, other) & (int(tables[one]) in unnamed):
             made.fault(
                 (one, other),

@@ -79,6 +79,7 @@ def decoded(operations: Operations, numbers: Codes, names: AllNames) -> Iterator
 
 def _with_images(operations: Operations, numbers: Codes) -> Codes:
     good = (operations.kind[numbers] == OPERATION) & (operations.counted[numbers] == ALONE)
+    good &= ~operations.ignored[numbers]
     if operations.faults:
         good &= ~np.isin(numbers, list(operations.faults))
     chosen: Codes = numbers[good]

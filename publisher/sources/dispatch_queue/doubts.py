@@ -45,6 +45,7 @@ def doubted(operations: Operations, faults: Collection[int]) -> pa.RecordBatch:
         last[number], parts[number] = members[-1], len(members)
     usable = (operations.kind == OPERATION) & (operations.counted == ALONE)
     usable[list(faults)] = False
+    usable &= ~operations.ignored
     many = usable & (parts > EXPECTED_PARTS)
     full = usable & (sizes[last] == DATA_BYTES) & (operations.reading != "totals")
     found: list[tuple[str, int, int, int]] = []

@@ -15,7 +15,6 @@ from publisher.sources.dispatch_queue.fates import DONE, DROP, HOLD, OPEN, PUBLI
 from publisher.sources.dispatch_queue.names import AllNames
 from publisher.sources.dispatch_queue.operations import (
     ALONE,
-    BLOB_TYPES,
     CLOSING,
     COMMIT,
     COPY,
@@ -29,11 +28,11 @@ from publisher.sources.dispatch_queue.options import Options
 from publisher.sources.dispatch_queue.rows import Codes
 from publisher.sources.dispatch_queue.showing import raw_of
 from publisher.sources.dispatch_queue.times import event_times
-from publisher.sources.dispatch_queue.transactions import address_text
+from publisher.sources.dispatch_queue.transactions import address_text, as_stored
 from publisher.sources.record_batches import Place, batch, nameless, record_lanes, tally
 
 NO_ROW = -1
-"""In place of an address: of a piece that is no row, ``high`` is its number."""
+"""``ordinal`` of a piece that is no row; ``high`` is its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,16 @@ _NOT_CHOSEN = _Preset(
 )
 _DONE = _Preset(
     Outcome.IGNORED, Reason.DUPLICATE, "an earlier run has read this transaction to its end"
+)
+_UNCHANGED = _Preset(
+    Outcome.IGNORED,
+    Reason.NOTHING_TO_PUBLISH,
+    "the images do not differ in a published column",
+)
+_BLOB = _Preset(
+    Outcome.IGNORED,
+    Reason.NOTHING_TO_PUBLISH,
+    "operations on BLOBs are not published (blobs)",
 )
 _COPIED = _Preset(
     Outcome.IGNORED, Reason.DUPLICATE, "the same operation stands there for another destination"
@@ -125,10 +134,7 @@ class Meaning:
         idle = chosen[step.idle]
         for place in idle.tolist():
             number = int(group.numbers[place])
-            what = "the images do not differ in a published column"
-            if int(group.types[place]) in BLOB_TYPES:
-                what = "operations on BLOBs are not published (blobs)"
-            ends[number] = _Preset(Outcome.IGNORED, Reason.NOTHING_TO_PUBLISH, what)
+            ends[number] = _UNCHANGED
             key = group.keys[place].as_py()
             objects[number] = (group.names.schema, group.names.table, key, lanes[place].as_py())
         done.update(group.numbers[chosen[~step.idle]].tolist())
@@ -152,8 +158,8 @@ class Meaning:
             "source": self.place.source,
             "part": nodes.take(pa.array(made.node[numbers])),
             "rank": rank,
-            "high": high.view(np.int64),
-            "low": address.view(np.int64),
+            "high": as_stored(high),
+            "low": as_stored(address),
             "ordinal": 0,
             "split": self.place.split,
             "row": made.rows.numbers[made.first[numbers]],
@@ -207,7 +213,8 @@ class Meaning:
             return _COPIED
         why = f"its transaction is rejected as one: {self.fates.why.get(span, '')}"
         fault = made.faults.get(number, Fault(Reason.HELD_BACK, why))
-        return _Preset(Outcome.REJECTED, fault.reason, fault.detail)
+        is_blob = made.ignored[number] and fate == PUBLISH
+        return _BLOB if is_blob else _Preset(Outcome.REJECTED, fault.reason, fault.detail)
 
     def _held(self, number: int) -> str:
         span = int(self._span[number])
@@ -242,7 +249,7 @@ class Meaning:
     def _again(self) -> pa.RecordBatch:
         """Rows that stand there again, with the same content."""
         made, places = self.operations, np.array(sorted(self.operations.again), np.int64)
-        numbers, address = made.rows.numbers[places], made.rows.integers["SYSLOG_ADDR"][places]
+        numbers, address = made.rows.numbers[places], as_stored(made.rows.address[places])
         return nameless(
             self.place,
             numbers,
@@ -258,7 +265,7 @@ class Meaning:
         return nameless(
             self.place,
             np.array([piece.row for piece in pieces], np.int64),
-            low=NO_ROW,
+            ordinal=NO_ROW,
             outcome=Outcome.REJECTED.value,
             reason=str(Reason.BROKEN_RECORD),
             detail=[piece.reason for piece in pieces],

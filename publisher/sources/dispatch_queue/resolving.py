@@ -14,6 +14,7 @@ from publisher.sources.dispatch_queue.fates import DONE, DROP, HOLD, OPEN, PUBLI
 from publisher.sources.dispatch_queue.operations import CLOSING, OPERATION
 from publisher.sources.dispatch_queue.transactions import (
     CHUNK,
+    COMMIT_OF_A,
     FACTS,
     FLOOR,
     LIST_A,
@@ -27,6 +28,11 @@ from publisher.sources.dispatch_queue.transactions import (
 
 _FATES = np.array([OPEN, PUBLISH, DROP, HOLD, DONE], np.int64)
 """By kind of the mark."""
+
+_BOTH_LISTS = (
+    "the export has codes of both lists of TYP: 4 with data, and 4 without data or 7 to 10; look at a"
+    " BLOB that was deleted in the source"
+)
 
 Pieces = dict[int, list[tuple[int, int, int]]]
 """By span: first and last address, number of operations, ascending."""
@@ -143,12 +149,13 @@ class _Resolver:
         empty, lists = self._touched(made, chunks, low, high, lists)
         fate = _FATES[kinds]
         why: dict[int, str] = {}
-        both = int(np.bitwise_or.reduce(self._lists)) == LIST_A | LIST_B if len(self._lists) else 0
+        said = int(np.bitwise_or.reduce(self._lists)) if len(self._lists) else 0
         for span in np.flatnonzero(fate == HOLD).tolist():
             why[span] = "TYP 5 ends it, and that is COMMIT or ROLLBACK"
-        if both:
-            for span in np.flatnonzero((lists != 0) & (fate != DONE)).tolist():
-                fate[span], why[span] = HOLD, "TYP 4 with data and TYP 7 to 10 are in the export"
+        if said & LIST_B and said & (LIST_A | COMMIT_OF_A):
+            concerned = (lists & (LIST_A | LIST_B) != 0) & (fate != DONE)
+            for span in np.flatnonzero(concerned).tolist():
+                fate[span], why[span] = HOLD, _BOTH_LISTS
         self._faults(made, chunks, fate, why)
         self._forgotten(made, node, fate, why)
         self._above(made, empty, why, (codes, numbers, high))

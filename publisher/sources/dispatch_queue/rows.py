@@ -27,6 +27,10 @@ Codes = npt.NDArray[np.int64]
 Addresses = npt.NDArray[np.uint64]
 
 
+PADDING = " \0"
+"""Characters behind a name of fixed width."""
+
+
 class Destination(NamedTuple):
     """DST_SERVER, DST_OWNER, DST_TABLE."""
 
@@ -139,14 +143,18 @@ def _distinct(areas: pa.Array) -> _Distinct:
 
 
 def _text(value: bytes, codec: str, bad: set[str]) -> str:
-    """A CHAR without its padding: blanks only (reference, section 4) [D]."""
-    value = value.rstrip(b" ")
+    """A CHAR without its padding: blanks (reference, section 4) [D], or the zeros of a C string."""
+    value = value.rstrip(PADDING.encode())
     try:
-        return value.decode(codec)
+        text = value.decode(codec)
     except UnicodeDecodeError:
         text = value.decode("ascii", "backslashreplace")
         bad.add(text)
         return text
+    if "\0" in text:
+        text = text.replace("\0", "\\x00")
+        bad.add(text)
+    return text
 
 
 def _destination(value: bytes, codec: str, bad: set[str]) -> Destination:

@@ -30,6 +30,7 @@ from publisher.sources.dispatch_queue.file_form import (
     joined_index,
     parts_reading,
 )
+from publisher.sources.dispatch_queue.joining import operations_of
 from publisher.sources.dispatch_queue.layout import COMMIT
 from publisher.sources.dispatch_queue.meaning import NO_ROW, Meaning, faults_of
 from publisher.sources.dispatch_queue.names import AllNames, described
@@ -38,23 +39,26 @@ from publisher.sources.dispatch_queue.operations import (
     EXCLUDED,
     OPERATION,
     Operations,
-    operations_of,
 )
+from publisher.sources.dispatch_queue.operations import COMMIT as COMMIT_ROW
 from publisher.sources.dispatch_queue.options import Options
 from publisher.sources.dispatch_queue.resolving import fates_of
 from publisher.sources.dispatch_queue.rows import Codes, Destination, Rows, binary_rows, whole_rows
 from publisher.sources.dispatch_queue.showing import raw_of
 from publisher.sources.dispatch_queue.transactions import (
+    COMMIT_OF_A,
     LIST_A,
     LIST_B,
     NAMED,
     Seen,
     address_text,
     facts_of,
+    from_stored,
     names_as_facts,
     names_of_facts,
     of_kind,
     of_transactions,
+    to_stored,
 )
 from publisher.sources.mapped_file import mapped
 from publisher.sources.record_batches import Place
@@ -238,10 +242,12 @@ class DispatchQueue:
 
     def position_text(self, position: Position) -> str:
         """``DATABASE:ADDRESS@COMMIT``."""
-        if position.low == NO_ROW:
+        if position.ordinal == NO_ROW:
             return f"{position.part}:{position.high}"
-        low = f"{position.part}:{address_text(position.low)}"
-        return low if position.low == position.high else f"{low}@{address_text(position.high)}"
+        low = f"{position.part}:{address_text(from_stored(position.low))}"
+        if position.low == position.high:
+            return low
+        return f"{low}@{address_text(from_stored(position.high))}"
 
     def parse_position(self, text: str) -> Position:
         """The position that a user wrote.  Raises ``UsageError``."""
@@ -249,7 +255,7 @@ class DispatchQueue:
         low, _, high = where.partition("@")
         try:
             if "." not in low:
-                return Position(part, int(low), NO_ROW, 0)
+                return Position(part, int(low), 0, NO_ROW)
             return Position(part, _address(high or low), _address(low), 0)
         except ValueError:
             raise UsageError(
@@ -287,7 +293,7 @@ def _address(text: str) -> int:
     whole = (int(file) << 32) | int(address)
     if int(address) >> 32 or whole > _ALL:
         raise ValueError(text)
-    return whole - (1 << 64) if whole >> 63 else whole
+    return to_stored(whole)
 
 
 def _lists(operations: Operations) -> Codes:
@@ -296,5 +302,6 @@ def _lists(operations: Operations) -> Codes:
     found = np.where(np.isin(typ, LIST_A_ONLY), LIST_A, 0)
     with_data = (typ == COMMIT) & (operations.kind == OPERATION)
     found = np.where(with_data, LIST_B, found)
+    found = np.where((typ == COMMIT) & (operations.kind == COMMIT_ROW), COMMIT_OF_A, found)
     found[list(operations.faults)] = 0
     return found

@@ -35,7 +35,7 @@ from publisher.sources.dispatch_queue.layout import (
     ByteOrder,
 )
 from publisher.sources.dispatch_queue.options import Options
-from publisher.sources.dispatch_queue.rows import Codes, Destination, Rows
+from publisher.sources.dispatch_queue.rows import PADDING, Codes, Destination, Rows
 from publisher.sources.frames import Broken, Frame
 from publisher.sources.record_batches import as_json
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
@@ -166,7 +166,7 @@ def _rows(frames: Iterable[Frame], options: Options, *, whole: bool = True) -> R
         nodes=nodes,
         destination=destination,
         destinations=destinations,
-        unreadable=frozenset(),
+        unreadable=frozenset(n for names in (nodes, *destinations) for n in names if "\0" in n),
         data=data,
         data_at=np.cumsum(sizes) - sizes,
         data_bytes=sizes,
@@ -210,7 +210,7 @@ def _chunk(
         frame.rows[good],
         {name: values[good] for name, values in integers.items()},
         dates[good],
-        [pc.ascii_rtrim(texts[name].take(chosen), characters=" ") for name in names],
+        [pc.ascii_rtrim(texts[name].take(chosen), characters=PADDING) for name in names],
         sizes,
     ), broken
 

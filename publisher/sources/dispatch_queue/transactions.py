@@ -32,8 +32,8 @@ address up to which it is not known any more what earlier runs have read; a tabl
 operations that may not be whole (see ``doubts``)."""
 NAME_SEPARATOR = "\x1f"
 
-LIST_A, LIST_B = 1, 2
-"""What speaks for a list of TYP: codes 7 to 10, or 4 with data."""
+LIST_A, LIST_B, COMMIT_OF_A = 1, 2, 4
+"""Evidence for a list of TYP: codes 7 to 10, 4 with data, 4 without data."""
 
 FACTS = pa.schema(
     [
@@ -145,6 +145,24 @@ def _chunk_heads(seen: Seen, order: Codes, is_mark: Mask) -> Codes:
     runs = np.flatnonzero(new)
     within = np.arange(len(order)) - np.repeat(runs, np.diff(np.append(runs, len(order))))
     return np.flatnonzero(new | (within % CHUNK == 0))
+
+
+_HIGHEST_BIT = 1 << 63
+
+
+def as_stored(addresses: Addresses) -> Codes:
+    """Addresses as the signed integers of positions, in their own order: they have no sign."""
+    return (addresses ^ np.uint64(_HIGHEST_BIT)).view(np.int64)
+
+
+def from_stored(number: int) -> int:
+    """The inverse for one address."""
+    return number + _HIGHEST_BIT
+
+
+def to_stored(address: int) -> int:
+    """As ``as_stored`` for one address."""
+    return address - _HIGHEST_BIT
 
 
 def address_text(address: int) -> str:
