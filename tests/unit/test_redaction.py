@@ -7,6 +7,7 @@ from sqlalchemy.exc import OperationalError
 
 from publisher.database import Database, DatabaseOptions
 from publisher.redaction import redact
+from tests.unit.timing import assert_linear
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,8 @@ def test_the_words_of_a_driver_stay_whole_where_the_password_is_a_letter() -> No
     assert database.scrubbed(Exception("the key pa55-word is wrong")) == "the key *** is wrong"
     said = OperationalError("SELECT 1", {}, Exception("password=a is wrong"))
     assert database.scrubbed(said) == "password=*** is wrong"
+
+
+@pytest.mark.parametrize("word", ["x", "a.", "a.b://", "value ", "password ", 'value "', "pwd=x@"])
+def test_a_long_message_is_redacted_in_linear_time(word: str) -> None:
+    assert_linear(lambda size: redact(word * (size // len(word)), ["s3cret-s3cret"]), 50_000)
