@@ -13,8 +13,10 @@ from pathlib import Path
 from publisher.backlog import new_files
 from publisher.comparing import examined
 from publisher.database import Database, DatabaseOptions
+from publisher.dispatch.files import refuse_foreign_runs
 from publisher.errors import FatalError, PublisherError, of_system
-from publisher.journal.runs import Journals
+from publisher.journal.lineage import Lineage
+from publisher.journal.runs import RUNS, Journals
 from publisher.settings import Settings, SourceSettings
 from publisher.spark.options import conf_of, is_local
 from publisher.tasks import Resources
@@ -42,8 +44,8 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
     if settings.sink.to == "kafka":
         yield _tried("sink", partial(_kafka, settings))
     elif settings.sink.path is not None:
-        yield _tried("sink", partial(_writable, settings.sink.path))
-    yield _tried("journal", partial(_writable, settings.journal))
+        yield _tried("sink", partial(_files, settings, settings.sink.path))
+    yield _tried("journal", partial(_journal, settings))
     master = conf_of(settings.spark)["spark.master"]
     if not is_local(master):
         yield _tried(f"executors of {master}", partial(_executors, settings))
@@ -121,9 +123,27 @@ def _writable(path: Path) -> str:
 def _kafka(settings: Settings) -> str:
     """Settings as librdkafka sees them, brokers, topics."""
     from publisher.dispatch.kafka import KafkaDispatcher
+    from publisher.dispatch.kafka_comparison import refuse_foreign_tokens
 
     job = settings.name
-    return KafkaDispatcher(settings.kafka, job, owner=job, lanes=settings.run.lanes).examine()
+    dispatcher = KafkaDispatcher(settings.kafka, job, owner=job, lanes=settings.run.lanes)
+    seen = dispatcher.examine()
+    refuse_foreign_tokens(settings.kafka, job, _lineage(settings))
+    return seen
+
+
+def _files(settings: Settings, path: Path) -> str:
+    refuse_foreign_runs(path.absolute() / RUNS, _lineage(settings))
+    return _writable(path)
+
+
+def _journal(settings: Settings) -> str:
+    _lineage(settings)
+    return _writable(settings.journal)
+
+
+def _lineage(settings: Settings) -> Lineage:
+    return Lineage.read(Journals(settings.journals, settings.name))
 
 
 def _executors(settings: Settings) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +19,9 @@ from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka_topics import SCHEME, KafkaTarget
 from publisher.errors import UsageError
 from publisher.filters import Window
+from publisher.journal.identity import read_identity
 from publisher.journal.lock import locked
-from publisher.journal.manifest import Journal
+from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import DOCUMENTS, JOURNAL, Journals, first_documents, found_journal
 from publisher.opening import Order
@@ -37,6 +38,30 @@ REHEARSAL_NOTE = (
     "now are the same when it is published"
 )
 _REPLAYS = "replays"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOwner:
+    """A run whose documents have a sink, or progress in a sink, of their own."""
+
+    job: str
+    name: str
+    """Under which its progress is kept: runs of two jobs with one name must not share any."""
+    identity: str
+    """See ``Manifest``."""
+    lanes: int
+
+    @classmethod
+    def of_replay(cls, settings: Settings, run: str) -> SinkOwner:
+        """The owner for a replay."""
+        return cls(settings.name, run, run, settings.run.lanes)
+
+    @classmethod
+    def of_journal(cls, manifest: Manifest) -> SinkOwner:
+        """The owner for a planned run that goes to a further sink."""
+        identity, run = manifest.identity, manifest.run
+        name = run if identity == run else f"{identity}/{run}"
+        return cls(manifest.job, name, identity, manifest.lanes)
 
 
 def replay(
@@ -77,7 +102,7 @@ def replay(
     window = _window(source, window_from, window_until)
     order = Order(run, settings, microseconds(now), journal, directory, window)
     with Engine(settings.spark) as engine:
-        dispatcher = _dispatcher(target, settings, settings.name, run, settings.run.lanes, engine)
+        dispatcher = _dispatcher(target, settings, SinkOwner.of_replay(settings, run), engine)
         return _replayed(order, dispatcher, engine, again=again, progress=progress)
 
 
@@ -97,7 +122,7 @@ def _replayed(
                 f"{order.directory} has run {manifest.run} planned, and this is run {order.run} "
                 "(other input or settings): start the other again, or name a new directory"
             )
-        if manifest is not None and dispatcher.dispatched(order.run):
+        if manifest is not None and dispatcher.dispatched(manifest):
             return told(manifest, order.journal, "already published", dispatcher)
         return planned_and_sent(order, dispatcher, engine, progress)
 
@@ -111,6 +136,7 @@ def rehearse(
     """
     settings = settings.for_publish()
     journals = Journals(settings.journals, settings.name)
+    read_identity(journals.root)  # refuses journals of another version
     sources = tuple(due_sources(settings, journals.published_files, journals.state_of))
     if not any(source.reads for source in sources):
         return replace(nothing_read(settings.name), notes=(REHEARSAL_NOTE,))
@@ -143,27 +169,25 @@ def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = 
         manifest = journal.manifest()
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
-        dispatcher = _dispatcher(
-            target, settings, manifest.job, manifest.run, manifest.lanes, engine
-        )
+        dispatcher = _dispatcher(target, settings, SinkOwner.of_journal(manifest), engine)
         dispatcher.prepare(manifest.run)
         if again:
             dispatcher.forget()
-        elif dispatcher.dispatched(manifest.run):
+        elif dispatcher.dispatched(manifest):
             return told(manifest, journal, "already published", dispatcher)
         return sent(journal, manifest, dispatcher)
 
 
-def _dispatcher(
-    target: str, settings: Settings, job: str, run: str, lanes: int, engine: Engine
-) -> Dispatcher:
+def _dispatcher(target: str, settings: Settings, owner: SinkOwner, engine: Engine) -> Dispatcher:
     """The sink that a command line names, for one run."""
     if not target.startswith(SCHEME):
-        return FileDispatcher(Path(target).absolute())
+        return FileDispatcher(Path(target).absolute(), identity=owner.identity)
     from publisher.dispatch.kafka import KafkaDispatcher
 
     options = settings.kafka.to(KafkaTarget.parse(target))
-    return KafkaDispatcher(options, job, owner=run, lanes=lanes, run_lanes=engine.send)
+    return KafkaDispatcher(
+        options, owner.job, owner=owner.name, lanes=owner.lanes, run_lanes=engine.send
+    )
 
 
 def _window(source: SourceSettings, first: str | None, last: str | None) -> Window | None:

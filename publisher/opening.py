@@ -44,6 +44,8 @@ class Order:
     where sources keep nothing from run to run, as of a replay."""
     number: int = 1
     """Of the run among those of the job."""
+    job_identity: str | None = None
+    """That of the job's journal directory; ``None`` for a replay."""
     migration: Migration | None = None
     """Rows that are published as new, where sources compare tables; else their differences are."""
 

@@ -18,10 +18,12 @@ from publisher.backlog import due_sources
 from publisher.clock import microseconds
 from publisher.comparing import comparison_notes
 from publisher.dispatch.contract import Dispatcher
-from publisher.dispatch.files import FileDispatcher
+from publisher.dispatch.files import FileDispatcher, refuse_foreign_runs
 from publisher.errors import PublisherError
 from publisher.journal.epoch import Epoch, next_epoch
 from publisher.journal.files import PublishedFiles
+from publisher.journal.identity import open_identity
+from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import DOCUMENTS, RUNS, Journals
@@ -61,11 +63,17 @@ class Publishing:
     def __init__(
         self, settings: Settings, engine: Engine, progress: Progress | None = None
     ) -> None:
-        """Takes the job over from older instances, and the lanes of its sink with it."""
+        """Takes the job over from older instances, and the lanes of its sink with it.
+
+        Raises:
+            FatalError: The sink has progress that does not fit the journal.
+        """
         self._settings = settings.for_publish()
         self._engine = engine
         self._progress = progress
         self._journals = Journals(settings.journals, settings.name)
+        self._lineage = Lineage(open_identity(self._journals.root), self._journals)
+        self._refuse_foreign_progress()
         self._epoch: Epoch = next_epoch(self._journals.root)
         self._lanes = self._journals.lanes(settings.run.lanes)
         self._stack = ExitStack()
@@ -73,6 +81,17 @@ class Publishing:
         self._published: PublishedFiles | None = None
         if settings.sink.to == "kafka":
             self._dispatcher("").prepare("")
+
+    def _refuse_foreign_progress(self) -> None:
+        """Before the older instances are stopped: one of them may be the right one."""
+        settings = self._settings
+        if settings.sink.to == "files":
+            assert settings.sink.path is not None
+            refuse_foreign_runs(settings.sink.path.absolute() / RUNS, self._lineage)
+            return
+        from publisher.dispatch.kafka_comparison import refuse_foreign_tokens
+
+        refuse_foreign_tokens(settings.kafka, settings.name, self._lineage)
 
     def __enter__(self) -> Self:
         return self
@@ -135,7 +154,7 @@ class Publishing:
         for journal, manifest in self._journals.unsent():
             dispatcher = self._prepared(manifest.run)
             report = told(manifest, journal, "published", dispatcher)
-            if not dispatcher.dispatched(manifest.run):
+            if not dispatcher.dispatched(manifest):
                 report = sent(journal, manifest, dispatcher)
             first = f"run {manifest.run}, which an earlier start had planned, was sent first"
             report = with_notes(report, [first])
@@ -202,6 +221,7 @@ class Publishing:
             behind=self._journals.greatest(),
             number=int(run.rpartition("-")[2]),
             state=self._journals.states_of(source.name for source in sources),
+            job_identity=self._lineage.identity,
             migration=migration,
         )
         report = planned_and_sent(order, dispatcher, self._engine, self._progress)
@@ -293,7 +313,7 @@ class Publishing:
 
     def _dispatcher(self, run: str) -> Dispatcher:
         if self._settings.sink.to == "files":
-            return FileDispatcher(self._directory(run))
+            return FileDispatcher(self._directory(run), self._lineage)
         from publisher.dispatch.kafka import KafkaDispatcher
 
         name = self._settings.name
@@ -304,6 +324,7 @@ class Publishing:
             lanes=self._lanes,
             run_lanes=self._engine.send,
             still_mine=self._epoch,
+            lineage=self._lineage,
         )
 
 

@@ -141,6 +141,7 @@ def _manifest(
         documents=_relative(order.directory, order.journal.root),
         records_read=conserve(results, splits),
         behind=dict(order.behind),
+        job_identity=order.job_identity,
         states=tuple(
             source.name for source in work.sources if order.journal.new_state(source.name).is_dir()
         ),

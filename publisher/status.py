@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from publisher.backlog import new_files
 from publisher.clock import microseconds
 from publisher.comparing import due, tables_of
+from publisher.dispatch.files import refuse_foreign_runs
 from publisher.dispatch.refusals import joined, records
 from publisher.errors import PublisherError, of_system
 from publisher.journal.epoch import last_epoch
+from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.report import RunReport, report_of
 from publisher.journal.runs import RUNS, Journals
@@ -162,6 +165,7 @@ def status(settings: Settings) -> JobStatus:
     """
     settings = settings.for_publish()
     journals = Journals(settings.journals, settings.name)
+    lineage = Lineage.read(journals)
     planned = list(journals.planned())
     tries = _Tries()
     logs = [
@@ -180,7 +184,7 @@ def status(settings: Settings) -> JobStatus:
         files=tuple(files),
         last=_last(*planned[-1]) if planned else None,
         unfinished=tuple(_unfinished(journals, planned)),
-        sink=_sink(settings, tries),
+        sink=_sink(settings, lineage, tries),
         problems=tuple(tries.problems),
     )
 
@@ -267,10 +271,13 @@ def _unfinished(
         yield Unfinished(run, False, None, DISCARD)
 
 
-def _sink(settings: Settings, tries: _Tries) -> SinkStatus:
+def _sink(settings: Settings, lineage: Lineage, tries: _Tries) -> SinkStatus:
     if settings.sink.to == "files":
         assert settings.sink.path is not None  # for_publish has seen to it
-        return SinkStatus(str(settings.sink.path), runs=_runs(settings.sink.path / RUNS))
+        runs = settings.sink.path / RUNS
+        tries.tried("sink", partial(refuse_foreign_runs, runs, lineage), None)
+        return SinkStatus(str(settings.sink.path), runs=_runs(runs))
+    from publisher.dispatch.kafka_comparison import refuse_foreign_tokens
     from publisher.dispatch.kafka_progress import progress
 
     empty = SinkStatus(settings.kafka.target)
@@ -283,7 +290,11 @@ def _sink(settings: Settings, tries: _Tries) -> SinkStatus:
         rejects = None if last is None else RejectsToken(last.run, last.sent)
         return replace(empty, whole=whole, tokens=tuple(tokens), rejects=rejects)
 
-    return tries.tried("sink", asked, empty)
+    found = tries.tried("sink", asked, empty)
+    if found is not empty:
+        compare = partial(refuse_foreign_tokens, settings.kafka, settings.name, lineage)
+        tries.tried("sink", compare, None)
+    return found
 
 
 def _runs(directory: Path) -> int:

@@ -33,8 +33,8 @@ class Dispatcher(Protocol):
             UnreachableError: As ``check``.
         """
 
-    def dispatched(self, run: str) -> bool:
-        """Whether the sink has the run wholly."""
+    def dispatched(self, manifest: Manifest) -> bool:
+        """Whether the sink has wholly what the manifest's run planned."""
 
     def refusals(self, journal: Journal) -> Sequence[Refusal]:
         """The documents of a journal that the sink refuses for good, as far as it was asked."""

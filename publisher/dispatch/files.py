@@ -18,6 +18,7 @@ from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UsageError
 from publisher.journal.durable import make_private, sync_folder, write_durably
 from publisher.journal.lane import LaneNames
+from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import (
     DOCUMENT_STAGING,
     Journal,
@@ -28,13 +29,52 @@ from publisher.journal.runs import RUN
 
 REJECTS = "rejects.jsonl"
 BEGUN = "begun.json"
+RUN_FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RunMark:
+    """The run that a directory belongs to: as begun there, or, with a plan, as published."""
+
+    identity: str
+    """See ``Manifest``."""
+    run: str
+    plan: str | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> RunMark:
+        """Reads ``begun.json`` or ``run.json``.
+
+        Raises:
+            FatalError: It is damaged, or of another version of the program.
+        """
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            version = content.get("format", 1)
+            if version == RUN_FORMAT:
+                return cls(content["identity"], content["run"], content.get("plan"))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise FatalError(
+                f"{path} is damaged: remove the directory, or name a new one"
+            ) from error
+        raise FatalError(
+            f"{path} has format {version}, this program reads format {RUN_FORMAT}: use the version of "
+            "the program that wrote it, or name a new directory"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class FileDispatcher:
-    """Publishes to a directory.  ``own`` are names in it that belong to the program itself."""
+    """Publishes to a directory.  ``own`` are names in it that belong to the program itself.
+
+    ``lineage`` are the runs of the job whose run is published; ``None`` for a replay, or where a
+    journal is sent to a further directory.  ``identity`` is that of the manifest, where it is not
+    the run's own name.
+    """
 
     directory: Path
+    lineage: Lineage | None = None
+    identity: str | None = None
     own: frozenset[str] = frozenset({"_journal"})
 
     @property
@@ -49,6 +89,7 @@ class FileDispatcher:
 
         Raises:
             UsageError: It holds something else, or is no directory.
+            FatalError: It has a run with the same name that the job's journal does not know.
         """
         if not self.directory.exists():
             return
@@ -56,14 +97,33 @@ class FileDispatcher:
             raise UsageError(f"{self.directory} is no directory: name a new one")
         names = {path.name for path in self.directory.iterdir()} - self.own - {DOCUMENT_STAGING}
         begun = self._begun()
-        if not names or begun == run:
+        self.refuse_unknown()
+        if not names or (begun is not None and self._is_begun(begun, run)):
             return
         if begun is None:
             raise UsageError(f"{self.directory} is not empty: name a new or an empty directory")
         raise UsageError(
-            f"{self.directory} has documents of run {begun}, and this is run {run} (other input "
-            "or settings): name a new directory"
+            f"{self.directory} has documents of run {begun.run}, and this is run {run} (other input "
+            "or settings, or another job): name a new directory"
         )
+
+    def refuse_unknown(self) -> None:
+        """Refuses a directory with a run that the job's journal does not know.  Writes nothing.
+
+        Raises:
+            FatalError: The run is of another journal, or newer, or was planned otherwise.
+        """
+        mark = self._begun()
+        if mark is None or self.lineage is None:
+            return
+        problem = self.lineage.find_problem(mark.identity, mark.run, mark.plan)
+        if problem is not None:
+            raise FatalError(
+                f"{self.directory} does not fit the journal: {problem}; nothing was written. Restore "
+                "the journal directory as it was last; or, if two jobs share the name, set another "
+                "name in [job]; or, if the journal is lost, set another path in [dispatch]: it gets "
+                "what is not acknowledged yet"
+            )
 
     def prepare(self, run: str) -> None:
         """Makes the directory, with the mark that the run was begun there, or is there wholly.
@@ -73,15 +133,16 @@ class FileDispatcher:
         """
         self.check(run)
         self.directory.mkdir(parents=True, exist_ok=True)
-        if self.dispatched(run):
+        if (self.directory / RUN).exists():
             shutil.rmtree(self.directory / DOCUMENT_STAGING, ignore_errors=True)
         else:
             self._begin(run)
 
-    def dispatched(self, run: str) -> bool:
-        """Whether the directory has the run wholly."""
+    def dispatched(self, manifest: Manifest) -> bool:
+        """Whether the directory has wholly what the manifest's run planned."""
         path = self.directory / RUN
-        return path.exists() and _run_of(path) == run
+        planned = RunMark(manifest.identity, manifest.run, manifest.plan)
+        return path.exists() and RunMark.read(path) == planned
 
     def refusals(self, journal: Journal) -> Sequence[Refusal]:  # noqa: ARG002 - whatever it is
         """None: a directory takes every document."""
@@ -91,7 +152,7 @@ class FileDispatcher:
         """Takes the mark away that the run is here wholly, so that it is published again."""
         begun = self._begun()
         if begun is not None:
-            self._begin(begun)
+            self._begin(begun.run)
         (self.directory / RUN).unlink(missing_ok=True)
 
     def discard(self) -> None:
@@ -119,13 +180,22 @@ class FileDispatcher:
     def _begin(self, run: str) -> None:
         staging = self.directory / DOCUMENT_STAGING
         staging.mkdir(exist_ok=True, mode=0o700)
-        write_durably(staging / BEGUN, json.dumps({"run": run}) + "\n")
+        mark = {"format": RUN_FORMAT, "identity": self._identity_of(run), "run": run}
+        write_durably(staging / BEGUN, json.dumps(mark) + "\n")
 
-    def _begun(self) -> str | None:
+    def _begun(self) -> RunMark | None:
         for path in (self.directory / RUN, self.directory / DOCUMENT_STAGING / BEGUN):
             if path.exists():
-                return _run_of(path)
+                return RunMark.read(path)
         return None
+
+    def _identity_of(self, run: str) -> str:
+        if self.lineage is not None:
+            return self.lineage.identity
+        return self.identity or run
+
+    def _is_begun(self, mark: RunMark, run: str) -> bool:
+        return (mark.identity, mark.run) == (self._identity_of(run), run)
 
     def _copy(self, part: Path) -> None:
         staged = self.directory / DOCUMENT_STAGING / part.name
@@ -170,17 +240,28 @@ def _lane_rejects(path: Path) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]
             yield tuple(entry[name] for name in order), entry
 
 
-def _run_of(path: Path) -> str | None:
-    try:
-        run = json.loads(path.read_text(encoding="utf-8"))["run"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise FatalError(f"{path} is damaged: remove the directory, or name a new one") from error
-    return str(run)
+def refuse_foreign_runs(runs: Path, lineage: Lineage) -> None:
+    """Refuses a directory of runs whose newest run the job's journal does not know.
+
+    A run with a smaller number is compared when its own directory is written to.
+
+    Raises:
+        FatalError: It has a run of another journal, or one newer than the journal.
+    """
+    if not runs.is_dir():
+        return
+    numbers = [(lineage.journals.number_of(path.name), path) for path in runs.iterdir()]
+    known = [(number, path) for number, path in numbers if number is not None]
+    if known:
+        FileDispatcher(max(known)[1], lineage).refuse_unknown()
 
 
 def run_json(manifest: Manifest, report: RunReport) -> str:
     """The run in numbers, as ``run.json`` has it."""
     shown = asdict(report) | {
+        "format": RUN_FORMAT,
+        "identity": manifest.identity,
+        "plan": manifest.plan,
         "program": manifest.program,
         "job": manifest.job,
         "clock": manifest.clock,

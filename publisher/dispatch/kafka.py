@@ -6,7 +6,6 @@ the sink refuses.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +16,9 @@ from typing import Any
 from publisher.dispatch.files import REJECTS, rejects, run_json
 from publisher.dispatch.kafka_admin import KafkaTopics
 from publisher.dispatch.kafka_client import KafkaClients, initialised
+from publisher.dispatch.kafka_comparison import refuse_foreign_tokens
 from publisher.dispatch.kafka_dead_letters import LANE, DeadLetters
-from publisher.dispatch.kafka_lane import LaneSending, LaneSent
+from publisher.dispatch.kafka_lane import LaneSending, LaneSent, conflict_message
 from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.dispatch.kafka_records import LaneDocuments
 from publisher.dispatch.kafka_survey import (
@@ -31,7 +31,9 @@ from publisher.dispatch.kafka_survey import (
 from publisher.dispatch.kafka_tokens import WHOLE, Token, TokenPlace, read_tokens, write_tokens
 from publisher.dispatch.kafka_topics import TopicTemplate
 from publisher.dispatch.refusals import DispatchRecord, Refusal, joined, read_record
+from publisher.errors import FatalError
 from publisher.journal.durable import make_private, sync_folder, write_durably
+from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.report import RunReport
 from publisher.journal.runs import RUN
@@ -56,7 +58,8 @@ class KafkaDispatcher:
 
     ``job`` names the topic of the tokens.  ``owner`` is whose progress it is: the job of a
     ``publish``, the run of a replay or of a journal that is sent to a further sink.  ``lanes`` is the
-    greatest number of lanes that the owner ever used.
+    greatest number of lanes that the owner ever used.  ``lineage`` are the runs of a ``publish``,
+    which the tokens are compared with.
     """
 
     options: KafkaOptions
@@ -65,6 +68,7 @@ class KafkaDispatcher:
     lanes: int
     run_lanes: RunLanes = in_process
     still_mine: Callable[[], None] | None = None
+    lineage: Lineage | None = None
 
     @property
     def target(self) -> str:
@@ -103,6 +107,7 @@ class KafkaDispatcher:
 
         Raises:
             PublisherError: As ``check``.
+            FatalError: The job's journal cannot have written the tokens.
         """
         topics = self._examined()
         topics.require(self._known_topics())
@@ -111,10 +116,12 @@ class KafkaDispatcher:
             with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
                 letters = [LANE] if self.options.dead_letter_topic else []
                 list(pool.map(self._fence, [*range(self.lanes), *letters]))
+        if self.lineage is not None:
+            refuse_foreign_tokens(self.options, self.job, self.lineage, wait=True)
 
-    def dispatched(self, run: str) -> bool:
+    def dispatched(self, manifest: Manifest) -> bool:
         """Whether the sink has the run wholly, as its tokens say."""
-        return self._has_all(self._tokens(KafkaTopics.of(self._clients), [0]), run)
+        return self._has_all(self._tokens(KafkaTopics.of(self._clients), [0]), manifest)
 
     def refusals(self, journal: Journal) -> Sequence[Refusal]:
         """The documents that are too large, as the dispatch record has them."""
@@ -139,13 +146,15 @@ class KafkaDispatcher:
         """Sends what the sink does not have yet, lane by lane; then notes that it has the run.
 
         Raises:
-            FatalError: A file of the journal or a topic is missing, or the sink refuses records.
+            FatalError: A file of the journal or a topic is missing, the sink refuses records, or it
+                has progress of another journal.
             UnreachableError: The brokers do not answer.
         """
         journal.complete(manifest)
         topics = KafkaTopics.of(self._clients)
         tokens = self._tokens(topics, range(max(manifest.lanes, 1)))
-        if not self._has_all(tokens, manifest.run):
+        self._refuse_conflicts(tokens, manifest)
+        if not self._has_all(tokens, manifest):
             self._send(journal, manifest, topics, tokens)
         refusals = self.refusals(journal)
         write_durably(journal.root / RUN, run_json(manifest, joined(report, refusals)))
@@ -157,27 +166,29 @@ class KafkaDispatcher:
         topics: KafkaTopics,
         tokens: Mapping[bytes, Token],
     ) -> None:
-        place, plan = self._place, plan_of(manifest)
+        place, identity, plan = self._place, manifest.identity, manifest.plan
         topics.require_tokens(place.topic, max(self.lanes, manifest.lanes))
         lanes = self._lanes(journal, manifest)
         record = read_record(journal.root, self._sink)
-        begun = any(token.run == manifest.run and token.plan == plan for token in tokens.values())
+        begun = any(token.is_of(identity, manifest.run, plan) for token in tokens.values())
         if record is None or record.plan != plan or not begun:
             record = self._survey(topics, lanes, manifest)
             record.write(journal.root, self._sink)
         else:
             topics.require(record.topics)
         totals = {result.lane: result.documents for result in manifest.results}
-        sendings = [self._sending(lane, totals[lane.lane], record) for lane in lanes]
+        sendings = [self._sending(lane, totals[lane.lane], record, identity) for lane in lanes]
         self.run_lanes([s for s in sendings if s.is_due(tokens.get(place.key(s.lane)))])
         _write_rejects(journal, manifest, record.refusals)
-        self._send_rejects(topics, journal, record)
+        self._send_rejects(topics, journal, record, identity)
         if self.still_mine is not None:
             self.still_mine()
-        whole = Token(manifest.run, plan, sum(totals.values()))
+        whole = Token(identity, manifest.run, plan, sum(totals.values()))
         write_tokens(self._clients, place.topic, {(0, place.key(WHOLE)): whole})
 
-    def _send_rejects(self, topics: KafkaTopics, journal: Journal, record: DispatchRecord) -> None:
+    def _send_rejects(
+        self, topics: KafkaTopics, journal: Journal, record: DispatchRecord, identity: str
+    ) -> None:
         """Rejected records go to the dead-letter topic, where there is one."""
         name = self.options.dead_letter_topic
         if name is None:
@@ -187,7 +198,7 @@ class KafkaDispatcher:
         letters = DeadLetters(journal.root / REJECTS, name, limit)
         count = letters.count()
         if count:
-            self._sending(letters, count, record).send()
+            self._sending(letters, count, record, identity).send()
 
     def _survey(
         self, topics: KafkaTopics, lanes: Sequence[LaneDocuments], manifest: Manifest
@@ -205,7 +216,7 @@ class KafkaDispatcher:
             found = list(pool.map(lambda lane: list(refusals(lane, limits, unusable)), lanes))
         return DispatchRecord(
             run=manifest.run,
-            plan=plan_of(manifest),
+            plan=manifest.plan,
             target=self.target,
             topics=tuple(sorted(names)),
             batch_bytes=min(limits.values(), default=_BATCH_BYTES),
@@ -228,12 +239,13 @@ class KafkaDispatcher:
         ]
 
     def _sending(
-        self, lane: LaneDocuments | DeadLetters, total: int, record: DispatchRecord
+        self, lane: LaneDocuments | DeadLetters, total: int, record: DispatchRecord, identity: str
     ) -> LaneSending:
         return LaneSending(
             documents=lane,
             options=self.options,
             place=self._place,
+            identity=identity,
             run=record.run,
             plan=record.plan,
             total=total,
@@ -257,9 +269,16 @@ class KafkaDispatcher:
         template, letters = TopicTemplate(self.options.topic), self.options.dead_letter_topic
         return ([] if template.fields else [template.text]) + ([letters] if letters else [])
 
-    def _has_all(self, tokens: Mapping[bytes, Token], run: str) -> bool:
+    def _has_all(self, tokens: Mapping[bytes, Token], manifest: Manifest) -> bool:
         whole = tokens.get(self._place.key(WHOLE))
-        return whole is not None and whole.run == run
+        return whole is not None and whole.is_of(manifest.identity, manifest.run, manifest.plan)
+
+    def _refuse_conflicts(self, tokens: Mapping[bytes, Token], manifest: Manifest) -> None:
+        of_job = self.lineage is not None
+        for token in tokens.values():
+            problem = token.find_conflict(manifest.identity, manifest.run, manifest.plan)
+            if problem is not None:
+                raise FatalError(conflict_message(self._place, problem, of_job=of_job))
 
     def _tokens(self, topics: KafkaTopics, partitions: Iterable[int]) -> dict[bytes, Token]:
         there = topics.partitions.get(self._place.topic, 0)
@@ -285,13 +304,6 @@ class KafkaDispatcher:
     def _sink(self) -> str:
         """Tells sinks of a journal apart; brokers may be named in several ways."""
         return f"{self.owner} {self.target}"
-
-
-def plan_of(manifest: Manifest) -> str:
-    """A digest of what was planned: a run that is planned anew with other lanes has another."""
-    lanes = [[result.lane, result.documents, result.bytes] for result in manifest.results]
-    text = json.dumps([manifest.run, manifest.lanes, lanes])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _limits(options: KafkaOptions, record: DispatchRecord) -> tuple[tuple[str, int], ...]:

@@ -55,6 +55,7 @@ class LaneSending:
     documents: LaneDocuments | DeadLetters
     options: KafkaOptions
     place: TokenPlace
+    identity: str
     run: str
     plan: str
     total: int
@@ -85,17 +86,23 @@ class LaneSending:
         """Where to go on.
 
         Raises:
-            FatalError: The token is of another planning of the run.
+            FatalError: The token is of another journal or planning, or of a newer run.
         """
-        if token is None or token.run != self.run:
+        if token is None:
             return 0
-        if token.plan != self.plan:
-            raise FatalError(
-                f"run {self.run} was planned anew, and topic {self.place.sink} has a part of its "
-                "first planning: restore that journal, or start with --again, which sends all of it "
-                "once more"
-            )
-        return token.sent
+        problem = token.find_conflict(self.identity, self.run, self.plan)
+        if problem is not None:
+            of_job = self.still_mine is not None
+            raise FatalError(conflict_message(self.place, problem, of_job=of_job))
+        return token.sent if token.run == self.run else 0
+
+
+def conflict_message(place: TokenPlace, problem: str, *, of_job: bool) -> str:
+    """Says that tokens do not fit a run, and what to do."""
+    ways = "start with --again, which sends all of it once more"
+    if of_job:
+        ways = "run `xds-publisher recover -c JOB.toml`"
+    return f"topic {place.sink}: {problem}: restore the journal as it was last, or {ways}"
 
 
 class _AnewError(Exception):
@@ -196,9 +203,10 @@ class _Sender:
 
     def _token(self, producer: Producer, sent: int) -> None:
         work, place = self._work, self._work.place
-        token, key = Token(work.run, work.plan, sent).to_bytes(), place.key(work.lane)
+        token, key = Token(work.identity, work.run, work.plan, sent), place.key(work.lane)
         partition = place.partition(work.lane)
-        produce = partial(producer.produce, place.topic, token, key, partition=partition)
+        value = token.to_bytes()
+        produce = partial(producer.produce, place.topic, value, key, partition=partition)
         self._when_possible(producer, produce)
 
     def _doing(self) -> str:

@@ -7,6 +7,7 @@ partition the lane: another lane's open transaction would hide a committed token
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
@@ -26,16 +27,22 @@ _NOT_YET = (
 
 WHOLE = "whole"
 """In place of a lane: all lanes of the run were sent."""
+TOKEN_FORMAT = 2
+_NUMBER = re.compile(r"-(\d{6,})$")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """How far a lane is.  ``sent`` counts the documents behind it, those refused included;
-    ``plan`` tells one planning of a run from another."""
+    """How far a lane is.  ``identity`` is that of the journal that the run came from (see
+    ``Manifest``), ``plan`` the digest of the run's documents; ``sent`` counts the documents behind
+    the token, those refused included."""
 
+    identity: str
     run: str
     plan: str
     sent: int
+    format: int | None = TOKEN_FORMAT
+    """Of a token of another version nothing else is read."""
 
     def to_bytes(self) -> bytes:
         """The value of the record."""
@@ -43,9 +50,52 @@ class Token:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Token:
-        """The inverse of ``to_bytes``."""
-        loaded = json.loads(data)
-        return cls(loaded["run"], loaded["plan"], loaded["sent"])
+        """The inverse of ``to_bytes``; a token of another version, or none at all, has nothing but
+        its format."""
+        try:
+            loaded = json.loads(data)
+            found = loaded.get("format", 1)
+            if found == TOKEN_FORMAT:
+                return cls(loaded["identity"], loaded["run"], loaded["plan"], loaded["sent"])
+        except (ValueError, KeyError, AttributeError):
+            found = None
+        return cls("", "", "", 0, found)
+
+    def is_of(self, identity: str, run: str, plan: str) -> bool:
+        """Whether it counts documents of this planning of this run."""
+        return (self.format, self.identity, self.run, self.plan) == (
+            TOKEN_FORMAT,
+            identity,
+            run,
+            plan,
+        )
+
+    def find_conflict(self, identity: str, run: str, plan: str) -> str | None:
+        """Says why a run must not be sent beside this token; ``None`` where it may."""
+        problem = self.find_version_problem()
+        if problem is not None:
+            return problem
+        if self.identity != identity:
+            return f"it has run {self.run} of another journal"
+        if self.run == run and self.plan != plan:
+            return f"run {run} was planned anew, and it has a part of its first planning"
+        if _number_of(self.run) > _number_of(run):
+            return f"it has run {self.run}, which is newer than run {run}"
+        return None
+
+    def find_version_problem(self) -> str | None:
+        """Says that it is of another version of the program; ``None`` where it is not."""
+        if self.format == TOKEN_FORMAT:
+            return None
+        if self.format is None:
+            return "it has a record that is no token of this program"
+        return f"its tokens have format {self.format}, this program reads format {TOKEN_FORMAT}"
+
+
+def _number_of(run: str) -> int:
+    """The number of a job's run; 0 for replays, which have none."""
+    found = _NUMBER.search(run)
+    return int(found[1]) if found else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +125,12 @@ class TokenPlace:
 
 
 def read_tokens(
-    clients: KafkaClients, place: TokenPlace, partitions: Collection[int]
+    clients: KafkaClients, place: TokenPlace, partitions: Collection[int], *, wait: bool = True
 ) -> dict[bytes, Token]:
-    """The tokens of a sink in some partitions, by key.
+    """The tokens of a sink in some partitions, by key; those of committed transactions.
 
-    Waits for open transactions of others, which would hide what lies behind them.
+    Waits for open transactions of others, which would hide what lies behind them; without ``wait``
+    reads as far as they let it.
 
     Raises:
         UnreachableError: The broker does not answer, or a transaction stays open.
@@ -95,7 +146,7 @@ def read_tokens(
                 if message is None:
                     _look_at_clock(clients, place, deadline)
                 elif message.error() is not None:
-                    _at_end(consumer, message, waiting)
+                    _at_end(consumer, message, waiting, wait=wait)
                 else:
                     _take(message, found, place.prefix)
     finally:
@@ -121,14 +172,14 @@ def _assigned(
     return set(ordered)
 
 
-def _at_end(consumer: Consumer, message: Any, waiting: set[int]) -> None:
+def _at_end(consumer: Consumer, message: Any, waiting: set[int], *, wait: bool) -> None:
     """The end that a reader of committed transactions sees is that of the partition, or it waits."""
     error: KafkaError = message.error()
     if error.code() != KafkaError._PARTITION_EOF:
         raise KafkaException(error)
     partition = TopicPartition(message.topic(), message.partition())
     _, end = consumer.get_watermark_offsets(partition, cached=True)
-    if message.offset() >= end:
+    if not wait or message.offset() >= end:
         waiting.discard(message.partition())
 
 

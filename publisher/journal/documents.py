@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from pathlib import Path
 
@@ -41,6 +42,7 @@ class DocumentLog:
             index, INDEX_SCHEMA, compression="zstd", use_dictionary=_REPEATING
         )
         self._pending: list[pa.RecordBatch] = []
+        self._digest = hashlib.sha256()
         self.bytes = 0
         self.count = 0
         self.operations = Counter[str]()
@@ -52,8 +54,9 @@ class DocumentLog:
             return first
         texts = documents.batch.column("text")
         lines = pc.binary_join(pa.LargeListArray.from_arrays([0, count], texts), _LINE_END)[0]
-        self._part.write(lines.as_buffer())
-        self._part.write(b"\n")
+        for piece in (lines.as_buffer(), b"\n"):
+            self._part.write(piece)
+            self._digest.update(piece)
         lengths = pc.binary_length(texts).to_numpy()
         ends = self.bytes + np.cumsum(lengths + 1)
         places = [
@@ -70,6 +73,11 @@ class DocumentLog:
         if sum([batch.num_rows for batch in self._pending]) >= _ROWS_TO_WRITE:
             self._write_index()
         return first
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all bytes of the part file, in hex."""
+        return self._digest.hexdigest()
 
     def close(self) -> None:
         """Writes the rest of the index and closes both files."""

@@ -48,7 +48,8 @@ class Count:
 class LaneResult:
     """What planning a lane reports to the driver: counts and the names of the staged files.
 
-    ``tallies`` are pairs of split number and records read, as the reading tasks counted them.
+    ``tallies`` are pairs of split number and records read, as the reading tasks counted them;
+    ``digest`` is the SHA-256 of the part file.
     """
 
     lane: int
@@ -58,6 +59,7 @@ class LaneResult:
     operations: tuple[tuple[str, int], ...]
     counts: tuple[Count, ...]
     tallies: tuple[tuple[int, int], ...]
+    digest: str
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -78,6 +80,7 @@ class LaneResult:
                 for c in loaded["counts"]
             ),
             tallies=tuple((split, records) for split, records in loaded["tallies"]),
+            digest=loaded["digest"],
         )
 
 
@@ -200,6 +203,7 @@ class LaneFiles:
                 for (source, outcome, reason), records in self._decisions.counts.items()
             ),
             tallies=tuple(self._tallies),
+            digest=self._documents.digest,
         )
 
     def abandon(self) -> None:

@@ -7,6 +7,7 @@ renames of a journal that has a manifest, and throws away what a journal without
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane import LaneNames, LaneResult
 from publisher.journal.state import STATE, folder_of, secure
 
-JOURNAL_FORMAT = 1
+JOURNAL_FORMAT = 2
 MANIFEST = "manifest.json"
 STAGING = "staging"
 SENT = "sent"
@@ -69,8 +70,22 @@ class Manifest:
     """The greatest record id that earlier runs have read of each live source, by its name."""
     states: tuple[str, ...] = ()
     """The sources whose state this run replaces (``journal.state``)."""
+    job_identity: str | None = None
+    """That of the job's journal directory (``journal.identity``); ``None`` for a replay."""
     format: int = JOURNAL_FORMAT
     program: str = f"xds-publisher {__version__}"
+
+    @property
+    def identity(self) -> str:
+        """Distinguishes runs with equal names: the job's identity, for a replay its run digest."""
+        return self.job_identity or self.run
+
+    @property
+    def plan(self) -> str:
+        """A digest of all planned documents: it covers every byte of every part file."""
+        parts = [[r.lane, r.documents, r.bytes, r.digest] for r in self.results]
+        text = json.dumps([self.run, self.lanes, parts])
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def to_json(self) -> str:
         """Indented JSON."""

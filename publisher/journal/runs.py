@@ -52,12 +52,23 @@ class Journals:
 
     def next_run(self) -> str:
         """The id of the next run: the job and a number that is never given twice."""
+        number = 1 + self.last_number()
+        # a copy of the directory must not have the number without the folder
+        (self.root / self._id(number)).mkdir(mode=0o700)
+        write_durably(self.root / _LAST, f"{number}\n")
+        return self._id(number)
+
+    def last_number(self) -> int:
+        """The number of the last run; it outlives the run's journal."""
         path = self.root / _LAST
         last = read_number(path, _LAST_REMEDY)
-        number = 1 + max([last, *self._numbers()])
-        write_durably(path, f"{number}\n")
-        (self.root / self._id(number)).mkdir(mode=0o700)
-        return self._id(number)
+        numbers = self._numbers() if self.root.exists() else []
+        return max(last, *numbers) if numbers else last
+
+    def number_of(self, run: str) -> int | None:
+        """The number of a run; ``None`` where its name is that of another job's."""
+        found = self._pattern.fullmatch(run)
+        return int(found[1]) if found else None
 
     def lanes(self, wanted: int) -> int:
         """The greatest number of lanes that the job ever used; notes it where ``wanted`` is more."""
@@ -177,9 +188,12 @@ class Journals:
     def _id(self, number: int) -> str:
         return f"{self.job}-{number:06d}"
 
+    @property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(re.escape(self.job) + r"-(\d{6,})")
+
     def _numbers(self) -> list[int]:
-        pattern = re.compile(re.escape(self.job) + r"-(\d{6,})")
-        matches = (pattern.fullmatch(path.name) for path in self.root.iterdir())
+        matches = (self._pattern.fullmatch(path.name) for path in self.root.iterdir())
         return sorted(int(match[1]) for match in matches if match)
 
 

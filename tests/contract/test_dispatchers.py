@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -170,38 +170,47 @@ class TestDispatchers:
     def test_a_run_is_dispatched_only_when_the_sink_has_it_wholly(
         self, sink: Sink, tmp_path: Path
     ) -> None:
+        _, dispatcher, _, manifest = self.sent(sink, tmp_path)
+        assert dispatcher.dispatched(manifest)
         dispatcher = sink.dispatcher(tmp_path / "new")
-        assert not dispatcher.dispatched(RUN)
+        assert not dispatcher.dispatched(manifest)
         dispatcher.prepare(RUN)
-        assert not dispatcher.dispatched(RUN)
-        _, dispatcher, _, _ = self.sent(sink, tmp_path)
-        assert dispatcher.dispatched(RUN)
-        assert not dispatcher.dispatched("job-000002")
+        assert not dispatcher.dispatched(manifest)
+
+    def test_another_run_identity_or_plan_is_not_dispatched(
+        self, sink: Sink, tmp_path: Path
+    ) -> None:
+        _, dispatcher, _, manifest = self.sent(sink, tmp_path)
+        first, *rest = manifest.results
+        other_bytes = (replace(first, digest="0" * 64), *rest)
+        assert not dispatcher.dispatched(replace(manifest, run="job-000002"))
+        assert not dispatcher.dispatched(replace(manifest, job_identity="another"))
+        assert not dispatcher.dispatched(replace(manifest, results=other_bytes))
 
     def test_a_new_start_knows_what_is_sent(self, sink: Sink, tmp_path: Path) -> None:
-        place, _, _, _ = self.sent(sink, tmp_path)
+        place, _, _, manifest = self.sent(sink, tmp_path)
         before = sink.lines(place)
         dispatcher = sink.dispatcher(place)
         dispatcher.prepare(RUN)
         assert sink.lines(place) == before
-        assert dispatcher.dispatched(RUN)
+        assert dispatcher.dispatched(manifest)
 
     def test_what_is_forgotten_is_sent_wholly(self, sink: Sink, tmp_path: Path) -> None:
         place, dispatcher, journal, manifest = self.sent(sink, tmp_path)
         before = sink.lines(place)
         dispatcher.forget()
-        assert not dispatcher.dispatched(RUN)
+        assert not dispatcher.dispatched(manifest)
         dispatcher.prepare(RUN)
         self.send(dispatcher, journal, manifest)
         assert sorted(sink.lines(place)) == sorted(before * 2 if sink.copies else before)
-        assert dispatcher.dispatched(RUN)
+        assert dispatcher.dispatched(manifest)
 
     def test_a_sink_for_one_run_refuses_another(self, sink: Sink, tmp_path: Path) -> None:
-        _, dispatcher, _, _ = self.sent(sink, tmp_path)
+        _, dispatcher, _, manifest = self.sent(sink, tmp_path)
         if not sink.one_run:
             dispatcher.check("job-000002")
             dispatcher.prepare("job-000002")
-            assert dispatcher.dispatched(RUN)
+            assert dispatcher.dispatched(manifest)
             return
         with pytest.raises(UsageError, match="run"):
             dispatcher.check("job-000002")
@@ -226,7 +235,7 @@ class TestDispatchers:
         dispatcher.prepare(RUN)
         with pytest.raises(FatalError, match="missing"):
             self.send(dispatcher, journal, manifest)
-        assert not dispatcher.dispatched(RUN)
+        assert not dispatcher.dispatched(manifest)
 
 
 def test_files_tell_the_run_in_numbers(request: pytest.FixtureRequest, tmp_path: Path) -> None:

@@ -34,11 +34,11 @@ def test_every_document_comes_once_in_the_order_of_its_key(
     assert by_key(kafka.read(topic)) == expected(made)
     assert [lane.documents for lane in told] == [1_200, 1_300]
     assert [lane.transactions for lane in told] == [3, 3]
-    assert sink.dispatched(manifest.run)
+    assert sink.dispatched(manifest)
     assert sent(sink, journal, manifest) == []
     assert len(kafka.read(topic)) == 2_500
     sink.forget()
-    assert not sink.dispatched(manifest.run)
+    assert not sink.dispatched(manifest)
     sent(sink, journal, manifest)
     assert len(kafka.read(topic)) == 5_000
 
@@ -132,12 +132,13 @@ def test_documents_without_a_usable_topic_are_refused_and_the_rest_is_sent(
     assert texts(kafka.read("dpt"))[-1] == "<11/>"
 
 
-def test_a_missing_topic_is_an_error_before_anything_is_made(kafka: Topics) -> None:
+def test_a_missing_topic_is_an_error_before_anything_is_made(kafka: Topics, tmp_path: Path) -> None:
+    _, manifest = committed(tmp_path, [documents(1)])
     sink = dispatcher(kafka, "test-there-is-none")
     for work in (sink.check, sink.prepare):
         with pytest.raises(FatalError, match="create_topics"):
             work("run")
-    assert not sink.dispatched("run")
+    assert not sink.dispatched(manifest)
     with pytest.raises(KafkaException):
         kafka.ends(sink.options.tokens_of(sink.job))
 

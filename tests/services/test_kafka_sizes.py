@@ -137,7 +137,7 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(
     for _ in range(2):
         with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
             sent(sink, journal, manifest)
-        assert not sink.dispatched(manifest.run)
+        assert not sink.dispatched(manifest)
     if mode == "exactly-once":
         assert len(kafka.read(topic)) == 1_000
     allow(kafka, topic, 20_000)

@@ -94,7 +94,7 @@ def test_an_error_of_a_lane_is_the_programs_own(
         lost.dispatch(journal, manifest, report(journal, manifest))
     message = f"{part}: No such file or directory: restore it, or publish again"
     assert caught.value.message == message
-    assert not sink.dispatched(manifest.run)
+    assert not sink.dispatched(manifest)
     part.write_bytes(content)
     mended = replace(sink, run_lanes=engine.send)
     mended.dispatch(journal, manifest, report(journal, manifest))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from publisher.checks import check
 from publisher.cli import cli
 from publisher.dispatch.kafka import KafkaDispatcher
 from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.dispatch.refusals import DispatchRecord, Refusal
+from publisher.job_file import load
 from publisher.journal.epoch import next_epoch
 from publisher.status import DISCARD, SEND
 from tests.services.databases import Place, sqlite_place
 from tests.services.test_waiting import MOMENTS, ago, make_log
 from tests.services.topics import Topics
-from tests.unit.made_journals import committed, documents, report
+from tests.unit.made_journals import committed, documents, report, write_identity
 
 LIVE = """
 [[sources]]
@@ -47,7 +50,9 @@ def status(base: Path) -> tuple[int, dict[str, Any]]:
 
 def write_job(base: Path, text: str) -> Path:
     (base / "people.toml").write_text(text)
-    return base / ".xds-publisher" / "people"
+    root = base / ".xds-publisher" / "people"
+    write_identity(root)
+    return root
 
 
 def everything(base: Path) -> dict[str, int]:
@@ -104,7 +109,6 @@ def test_files_published_and_new(tmp_path: Path) -> None:
     for name in ("a.csv", "b.csv"):
         (tmp_path / "in" / name).write_text("record_id\n")
     root = write_job(tmp_path, FILES + TO_FILES)
-    root.mkdir(parents=True)
     known = {"source": "export", "path": str(tmp_path / "in" / "a.csv"), "bytes": 10}
     (root / "published-files.json").write_text(json.dumps([known]))
     (tmp_path / "out" / "runs" / "people-000001").mkdir(parents=True)
@@ -168,6 +172,27 @@ def test_where_the_tokens_stand(kafka: Topics, tmp_path: Path) -> None:
     assert f"sink {sink.target}: has people-000001 wholly" in text
     assert "  lane 0: 3 documents of people-000001" in text
     assert "  2 lanes from 1 to 2, each: 4 documents of people-000001" in text
+
+
+def test_progress_that_does_not_fit_the_journal_is_a_problem(kafka: Topics, tmp_path: Path) -> None:
+    topic = kafka.make()
+    (tmp_path / "in").mkdir()
+    to = TO_KAFKA.format(bootstrap=kafka.bootstrap, topic=topic)
+    root = write_job(tmp_path, FILES + to)
+    journal, manifest = committed(root / "people-000001", [documents(3)], run="people-000001")
+    options = KafkaOptions(bootstrap=kafka.bootstrap, topic=topic)
+    sink = KafkaDispatcher(options, job="people", owner="people", lanes=1)
+    sink.prepare("people-000001")
+    sink.dispatch(journal, manifest, report(journal, manifest))
+    shutil.rmtree(root)
+    code, found = status(tmp_path)
+    assert code == 1
+    assert found["sink"]["whole"] == "people-000001"
+    assert ["came from another journal" in one["message"] for one in found["problems"]] == [True]
+    checked = {one.what: one for one in check(load(tmp_path / "people.toml"))}
+    assert checked["journal"].ok
+    assert "came from another journal" in checked["sink"].detail
+    assert not root.exists()
 
 
 def test_what_the_sink_refused_is_rejected(tmp_path: Path) -> None:

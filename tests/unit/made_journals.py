@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +13,10 @@ import pyarrow.parquet as pq
 
 from publisher.journal.documents import INDEX_SCHEMA
 from publisher.journal.lane import LaneNames, LaneResult
-from publisher.journal.manifest import Journal, Manifest, SourceEntry
+from publisher.journal.manifest import JOURNAL_FORMAT, Journal, Manifest, SourceEntry
 from publisher.journal.report import RunReport, report_of
+
+IDENTITY = "0123456789abcdef"
 
 
 @dataclass(frozen=True)
@@ -61,10 +65,18 @@ def committed(
         results=tuple(results),
         documents=".",
         records_read=sum(map(len, lanes)),
+        job_identity=IDENTITY,
     )
     journal = Journal(folder)
     journal.commit(manifest)
     return journal, manifest
+
+
+def write_identity(root: Path) -> None:
+    """Makes a directory one of a job's journals, with the identity of those made here."""
+    root.mkdir(parents=True, exist_ok=True)
+    content = {"format": JOURNAL_FORMAT, "identity": IDENTITY}
+    (root / "job.json").write_text(json.dumps(content))
 
 
 def report(journal: Journal, manifest: Manifest) -> RunReport:
@@ -88,7 +100,8 @@ def _lane(
     )
     for name in (names.decisions, names.lookups, names.rejects):
         (folder / name).touch()
-    return LaneResult(number, "", len(made), offset, (), (), ())
+    digest = hashlib.sha256((folder / names.part).read_bytes()).hexdigest()
+    return LaneResult(number, "", len(made), offset, (), (), (), digest)
 
 
 def _row(made: Made, offset: int, length: int, sources: Sequence[str]) -> dict[str, object]:

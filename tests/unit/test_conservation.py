@@ -158,7 +158,7 @@ def test_a_change_that_is_decided_twice_fails_its_lane(
 
 
 def result(lane: int, counts: tuple[Count, ...], *tallies: tuple[int, int]) -> LaneResult:
-    return LaneResult(lane, "try", 0, 0, (), counts, tallies)
+    return LaneResult(lane, "try", 0, 0, (), counts, tallies, "")
 
 
 def published(records: int, source: int = 0) -> Count:

@@ -13,6 +13,7 @@ from publisher.journal.durable import write_durably
 from publisher.journal.lock import locked
 from publisher.journal.manifest import (
     DOCUMENT_STAGING,
+    JOURNAL_FORMAT,
     MANIFEST,
     Journal,
     Manifest,
@@ -188,17 +189,23 @@ def test_a_staged_file_that_vanished_is_one_clear_error(run: Run) -> None:
         run.journal.commit(manifest)
 
 
-def test_a_journal_of_another_format_is_refused_with_what_to_do(run: Run) -> None:
+@pytest.mark.parametrize("other", [1, JOURNAL_FORMAT + 1, 999])
+def test_a_journal_of_another_format_is_refused_with_what_to_do(run: Run, other: int) -> None:
     run.journal.commit(run.stage())
     path = run.journal.root / MANIFEST
     loaded = json.loads(path.read_text("utf-8"))
-    path.write_text(json.dumps(loaded | {"format": 999, "program": "xds-publisher 9.9"}))
-    with pytest.raises(FatalError, match=r"format 999.*xds-publisher 9\.9.*new directory"):
+    path.write_text(json.dumps(loaded | {"format": other, "program": "xds-publisher 9.9"}))
+    with pytest.raises(FatalError, match=rf"format {other}.*xds-publisher 9\.9.*new directory"):
         run.journal.manifest()
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", "null", '{"format": 1}', '{"format": 1, "sources": 3}', "\udcff"]
+    "text",
+    [
+        *("", "{", "[]", "{}", "null", "\udcff"),
+        f'{{"format": {JOURNAL_FORMAT}}}',
+        f'{{"format": {JOURNAL_FORMAT}, "sources": 3}}',
+    ],
 )
 def test_a_damaged_manifest_is_one_clear_error(text: str, run: Run) -> None:
     run.journal.root.mkdir(parents=True)

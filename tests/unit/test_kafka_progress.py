@@ -12,7 +12,7 @@ PLACE = TokenPlace("tokens", "people", "xds")
 
 
 def token(sent: int) -> Token:
-    return Token("people-000002", "plan", sent)
+    return Token("identity", "people-000002", "plan", sent)
 
 
 def test_lanes_stand_in_the_order_of_their_numbers_beside_what_is_no_lane() -> None:

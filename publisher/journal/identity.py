@@ -1,0 +1,72 @@
+"""The identity of a job: a random name that its journal directory gets when it is created.
+
+Manifests, tokens and ``run.json`` carry it.  A sink that has progress of another identity was written
+from another journal: two jobs share a name, or the journal directory was lost and created again.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+
+from publisher.errors import FatalError
+from publisher.journal.durable import sync_folder, write_durably
+from publisher.journal.lock import locked
+from publisher.journal.manifest import JOURNAL_FORMAT
+
+IDENTITY = "job.json"
+"""File with the identity, and with the format version of all files in a job's journal directory."""
+_NOT_OURS = frozenset({"lock", f"{IDENTITY}.new"})
+"""Files that may exist in a directory that no job has begun to use."""
+
+
+def open_identity(root: Path) -> str:
+    """Reads the identity of a job's journal directory; creates both where they are missing.
+
+    Raises:
+        FatalError: The directory is of another version of the program, or damaged.
+    """
+    with locked(root, wait=True):
+        identity = read_identity(root)
+        if identity is None:
+            identity = secrets.token_hex(16)
+            content = {"format": JOURNAL_FORMAT, "identity": identity}
+            write_durably(root / IDENTITY, json.dumps(content) + "\n")
+            for folder in (root.parent, root.parent.parent):
+                sync_folder(folder)
+    return identity
+
+
+def read_identity(root: Path) -> str | None:
+    """Reads the identity of a job's journal directory; ``None`` where no job has begun to use it.
+
+    Raises:
+        FatalError: The directory is of another version of the program, or damaged.
+    """
+    path = root / IDENTITY
+    if not path.exists():
+        if root.is_dir() and {entry.name for entry in root.iterdir()} - _NOT_OURS:
+            raise FatalError(
+                f"{path} is missing: {root} was written by an earlier version of this program, or "
+                f"was damaged from outside; restore the file, or {_MOVE_AWAY}"
+            )
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        version, identity = content["format"], str(content.get("identity") or "")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FatalError(f"{path} is damaged: restore it, or {_MOVE_AWAY}") from error
+    if version != JOURNAL_FORMAT:
+        raise FatalError(
+            f"{path} has journal format {version}, this program reads format {JOURNAL_FORMAT}: use the "
+            f"version of the program that wrote it, or let that version finish its runs and {_MOVE_AWAY}"
+        )
+    if not identity:
+        raise FatalError(f"{path} is damaged: it has no identity; restore it, or {_MOVE_AWAY}")
+    return identity
+
+
+_MOVE_AWAY = (
+    "move the directory away and start anew (for Kafka with `xds-publisher recover -c JOB.toml`)"
+)

@@ -1,0 +1,61 @@
+"""Compares progress that a sink has noted with the runs that a job's journal knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from publisher.journal.identity import read_identity
+from publisher.journal.runs import Journals
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """All runs that one journal directory of a job has ever planned."""
+
+    identity: str
+    journals: Journals
+
+    @classmethod
+    def read(cls, journals: Journals) -> Lineage:
+        """Reads the identity of a journal directory; creates none where it is missing.
+
+        Raises:
+            FatalError: The directory is of another version of the program, or damaged.
+        """
+        return cls(read_identity(journals.root) or "", journals)
+
+    def find_problem(self, identity: str, run: str, plan: str | None) -> str | None:
+        """Says why progress cannot come from this journal; ``None`` where it can.
+
+        ``plan`` is ``None`` for a run that was begun and maybe not planned.
+
+        Read the progress before calling this: another instance may plan further runs meanwhile.
+        """
+        root = self.journals.root
+        if identity != self.identity:
+            return (
+                f"run {run} came from another journal than {root}: that directory was lost and "
+                "created again, or another job has the same name"
+            )
+        number = self.journals.number_of(run)
+        last = self.journals.last_number()
+        if number is None:
+            return f"run {run} is no run of job {self.journals.job}"
+        if number > last:
+            return (
+                f"run {run} is newer than the last run that {root} knows (number {last}): the "
+                "directory is an older copy"
+            )
+        return None if plan is None else self._find_difference(run, plan)
+
+    def _find_difference(self, run: str, plan: str) -> str | None:
+        journal = self.journals.journal(run)
+        manifest = journal.manifest()
+        if manifest is not None:
+            if manifest.plan == plan:
+                return None
+            return f"run {run} had other documents than {journal.root} has: it is an older copy"
+        # a run that is being removed by retention has lost its manifest first
+        if not journal.root.exists() or journal.is_sent:
+            return None
+        return f"run {run} was sent, and {journal.root} has not planned it: it is an older copy"

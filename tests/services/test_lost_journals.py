@@ -1,0 +1,152 @@
+"""A job whose journal does not fit its sink is refused before anything is sent: nothing is lost."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from publisher import publishing
+from publisher.dispatch.kafka_client import KafkaClients, Message
+from publisher.errors import FatalError
+from publisher.follow import Follower
+from publisher.job_file import load
+from publisher.journal.report import RunReport
+from publisher.observing.contract import Observers
+from tests.chaos.known_log import KnownLog
+from tests.services.databases import Place
+from tests.services.topics import Topics
+from tests.unit.local_engine import LocalEngine
+
+KAFKA = """
+[dispatch]
+to = "kafka"
+bootstrap = "{bootstrap}"
+topic = "{topic}"
+mode = "{mode}"
+"""
+MODES = pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
+
+
+@pytest.fixture(autouse=True)
+def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
+
+
+class LoggedJob:
+    """A job of its own directory, which publishes a known log to a topic."""
+
+    def __init__(self, log: KnownLog, folder: Path, kafka: Topics, topic: str, mode: str) -> None:
+        self.log = log
+        self.rng = random.Random(1)
+        folder.mkdir(parents=True)
+        self.path = folder / "people.toml"
+        self.journals = folder / ".xds-publisher"
+        self._rest = KAFKA.format(bootstrap=kafka.bootstrap, topic=topic, mode=mode)
+        self.write("")
+
+    def write(self, more: str) -> None:
+        self.path.write_text(f"{self.log.source}{self._rest}{more}")
+
+    def log_rows(self, count: int) -> None:
+        self.log.add(self.rng, count)
+
+    def publish(self) -> RunReport:
+        return publishing.publish(load(self.path))
+
+    def follow(self) -> None:
+        Follower(load(self.path), LocalEngine(), Observers(()), threading.Event()).run()
+
+    def refused(self, why: str, start: Callable[[], object] | None = None) -> str:
+        """The message of a start that is refused, which must leave all rows as they are."""
+        before = self.log.statuses()
+        with pytest.raises(FatalError, match=why) as refused:
+            (start or self.publish)()
+        assert self.log.statuses() == before
+        return refused.value.message
+
+
+@MODES
+def test_a_lost_journal_directory_is_refused(
+    postgres: Place, kafka: Topics, tmp_path: Path, mode: str
+) -> None:
+    topic = kafka.make(partitions=2)
+    job = LoggedJob(KnownLog(postgres.url, "known_log"), tmp_path / "a", kafka, topic, mode)
+    job.log_rows(5)
+    job.publish()
+    before = kafka.read(topic)
+    shutil.rmtree(job.journals)
+    job.log_rows(7)
+    message = job.refused("came from another journal")
+    assert "xds-publisher recover" in message
+    job.refused("came from another journal")  # the new directory is there now
+    job.refused("came from another journal", job.follow)
+    assert kafka.read(topic) == before
+
+
+@MODES
+def test_a_second_job_of_the_same_name_is_refused(
+    postgres: Place, kafka: Topics, tmp_path: Path, mode: str
+) -> None:
+    topic = kafka.make(partitions=2)
+    first, second = (
+        LoggedJob(KnownLog(postgres.url, f"{name}_log"), tmp_path / name, kafka, topic, mode)
+        for name in ("first", "second")
+    )
+    first.log_rows(5)
+    before = first.publish().documents
+    second.log_rows(6)
+    assert "set another name in [job]" in second.refused("another job has the same name")
+    assert len(kafka.read(topic)) == before
+    second.write('\n[job]\nname = "others"\n')
+    assert second.publish().statuses == {"S": 6}
+    assert second.log.statuses() == {"S": 6}
+
+
+@MODES
+def test_an_older_copy_of_the_journal_directory_is_refused(
+    postgres: Place, kafka: Topics, tmp_path: Path, mode: str
+) -> None:
+    topic = kafka.make(partitions=2)
+    job = LoggedJob(KnownLog(postgres.url, "known_log"), tmp_path / "a", kafka, topic, mode)
+    job.log_rows(5)
+    job.publish()
+    shutil.copytree(job.journals, tmp_path / "copy")
+    job.log_rows(5)
+    job.publish()
+    shutil.rmtree(job.journals)
+    shutil.copytree(tmp_path / "copy", job.journals)
+    job.log_rows(5)
+    before = kafka.read(topic)
+    job.refused("newer than the last run")
+    assert kafka.read(topic) == before
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b'{"run":"people-000001","plan":"0123456789abcdef","sent":3}', "tokens have format 1"),
+        (b'{"format":99,"sent":"3"}', "tokens have format 99, this program reads format 2"),
+        (b"?", "no token of this program"),
+    ],
+)
+def test_tokens_of_another_version_are_refused(
+    postgres: Place, kafka: Topics, tmp_path: Path, value: bytes, why: str
+) -> None:
+    topic = kafka.make()
+    log = KnownLog(postgres.url, "known_log")
+    job = LoggedJob(log, tmp_path / "a", kafka, topic, "exactly-once")
+    job.log_rows(5)
+    job.publish()
+    options = load(job.path).kafka
+    tokens = options.tokens_of("people")
+    key = f'["people", "{topic}", 3]'.encode()
+    KafkaClients(options).deliver("writing", tokens, [Message(value, key, 3)])
+    job.log_rows(5)
+    before = kafka.read(topic)
+    assert "xds-publisher recover" in job.refused(why)
+    assert kafka.read(topic) == before
