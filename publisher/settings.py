@@ -8,7 +8,7 @@ directory; both are absolute afterwards, since executors work elsewhere.
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -290,12 +290,20 @@ def _meaning_of(*parts: object) -> dict[str, object]:
     """The settings that differ from their defaults, so that a new setting renames no run."""
     found: dict[str, object] = {}
     for part in parts:
-        plain = asdict(part)  # type: ignore[call-overload]
         for option in fields(part):  # type: ignore[arg-type]
             value = getattr(part, option.name)
             if option.name not in _SPEED_ONLY and value != _default_of(option):
-                found[option.name] = plain[option.name]
+                found[option.name] = _without_defaults(value)
     return found
+
+
+def _without_defaults(value: object) -> object:
+    """A value of a setting; of tables in it, too, only what differs from the defaults."""
+    if is_dataclass(value):
+        return _meaning_of(value)
+    if isinstance(value, dict):
+        return {name: _without_defaults(item) for name, item in value.items()}
+    return [_without_defaults(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _default_of(option: Field[object]) -> object:

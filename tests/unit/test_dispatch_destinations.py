@@ -73,7 +73,11 @@ def test_databases_may_be_chosen_and_have_transactions_of_their_own(tmp_path: Pa
         queue.row(COMMIT, DBNODE=b"B"),
     ]
     assert said(rows, tmp_path) == ["held open-transaction", "1 idu=2", "ignored commit"]
-    assert said(rows, tmp_path, nodes=("A",)) == [
+    rows.append(queue.row(COMMIT, DBNODE=b"A"))
+    tables = (replace(USR, node="A", name="usr_a"), USR)
+    found = said(rows, tmp_path, tables=tables)
+    assert found == ["1 idu=1", "1 idu=2", "ignored commit", "ignored commit"]
+    assert said(rows[:-1], tmp_path, nodes=("A",)) == [
         "held open-transaction",
         "ignored not-chosen",
         "ignored not-chosen",
@@ -111,11 +115,10 @@ def test_tables_that_destinations_name_are_described_after_the_survey(tmp_path: 
     known = surveyed_source(source, splits, Context(0, 1, JobCatalogue(())))
     assert isinstance(known, DispatchQueue)
     assert [(t.schema, t.name, t.key) for t in known.tables()] == [
-        ("IDM", "", ("idu",)),
         ("IDM", "EMP", ("idu",)),
         ("IDM", "USR", ("idu",)),
     ]
-    assert known.tables()[1].columns["photo"] == "octet"
+    assert known.tables()[0].columns["photo"] == "octet"
 
 
 def test_copies_under_different_names_need_a_name(tmp_path: Path) -> None:

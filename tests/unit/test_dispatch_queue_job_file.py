@@ -109,7 +109,11 @@ def test_columns_come_from_an_export_of_dispatch_attrs(tmp_path: Path) -> None:
             },
             "table 1 has the offset 0, and byte_before a byte before it",
         ),
-        (ATTRIBUTES, {"tables": [{"number": 1}, {"number": 1}]}, "a number stands twice"),
+        (
+            ATTRIBUTES,
+            {"tables": [{"number": 1}, {"number": 1}]},
+            "a number of one node appears twice",
+        ),
         (ATTRIBUTES, {"tables": [{"number": 1, "colums": ["a INT"]}]}, "colums"),
         (ATTRIBUTES, {"table": "usr"}, "dispatch-queue is read from files"),
         (ATTRIBUTES, {"poll_size": 9}, "poll_size: unknown key"),

@@ -60,14 +60,15 @@ def with_attributes(options: Options, directory: Path, reading: SnapshotOptions)
 
 def _with_tables(options: Options, found: dict[int, list[Attribute]], path: str) -> Options:
     """Raises ``ValueError`` with all that must be said of images and is not."""
-    said = {table.number: table for table in options.tables}
-    open_ = {n: found[n] for n in found if n not in said or not said[n].columns}
+    of_any = {table.number for table in options.tables if table.node is None}
+    unsaid = [QueueTable(number) for number in found if number not in of_any]
+    entries = [table for table in (*options.tables, *unsaid) if table.number in found]
+    open_ = {table.number: found[table.number] for table in entries if not table.columns}
     asked = list(_length_problem(options, open_))
-    tables = [
-        _described(said.get(number, QueueTable(number)), attributes, options, path)
-        for number, attributes in found.items()
-    ]
-    others = [table for number, table in said.items() if number not in found]
+    numbers = list(found)
+    entries.sort(key=lambda table: numbers.index(table.number))
+    tables = [_described(table, found[table.number], options, path) for table in entries]
+    others = [table for table in options.tables if table.number not in found]
     try:
         made = replace(options, attributes=None, tables=(*tables, *others))
     except ValueError as error:

@@ -41,15 +41,13 @@ def collapse(made: Operations, options: Options) -> None:
     order = chosen[np.lexsort((chosen, *(key[chosen] for key in keys)))]
     if len(order) < 2:
         return
-    unnamed = {table.number for table in options.tables if table.name is None}
-    tables = made.column("TABNUM_SRC")
     same = np.all([key[order][1:] == key[order][:-1] for key in keys], axis=0)
     for place in np.flatnonzero(same).tolist():
         one, other = int(order[place]), int(order[place + 1])
         made.counted[other] = COPY
         if made.ignored[one] and made.ignored[other]:
             continue
-        if _named_otherwise(made, one, other) & (int(tables[one]) in unnamed):
+        if _named_otherwise(made, one, other) and _is_unnamed(made, one, options):
             made.fault(
                 (one, other),
                 Reason.DOUBLE_RECORD,
@@ -75,6 +73,13 @@ def _named_otherwise(made: Operations, one: int, other: int) -> bool:
     names = made.rows.destinations
     first, second = (int(made.rows.destination[made.first[number]]) for number in (one, other))
     return names[first][1:] != names[second][1:]
+
+
+def _is_unnamed(made: Operations, number: int, options: Options) -> bool:
+    """Whether an entry of the settings leaves the name of an operation's table to the destination."""
+    node = made.rows.nodes[int(made.node[number])]
+    table = options.table(node, int(made.column("TABNUM_SRC")[number]))
+    return table is not None and table.name is None
 
 
 def _equal(made: Operations, one: int, other: int) -> bool:

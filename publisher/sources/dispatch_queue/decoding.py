@@ -20,7 +20,7 @@ from publisher.sources.dispatch_queue.operations import (
     Fault,
     Operations,
 )
-from publisher.sources.dispatch_queue.rows import Codes
+from publisher.sources.dispatch_queue.rows import Codes, Destination
 
 BLOCK = 8192
 """Operations that are decoded at once."""
@@ -49,32 +49,43 @@ def decoded(operations: Operations, numbers: Codes, names: AllNames) -> Iterator
     """The operations among ``numbers`` that have images and no fault, by table; those of tables that
     are not known get their fault."""
     chosen = _with_images(operations, numbers)
+    for mine, node, number, where in tables_of(operations, chosen, names):
+        if names.depends_on_destination(node, number) and not where.table:
+            operations.fault(
+                mine.tolist(),
+                Reason.TABLE_NAME,
+                f"DST_TABLE is blank; give table {number} a name in [[sources.tables]]",
+            )
+            continue
+        found = names.of(node, number, where)
+        if found is None:
+            operations.fault(
+                mine.tolist(),
+                Reason.ROW_IMAGE,
+                f"the columns of table {number} are not known; name a DISPATCH_ATTRS export with"
+                " attributes, or describe the table in [[sources.tables]]",
+            )
+        else:
+            yield _decoded(operations, mine, found)
+
+
+def tables_of(
+    operations: Operations, chosen: Codes, names: AllNames
+) -> Iterator[tuple[Codes, str, int, Destination]]:
+    """Operations by table: which, database and number of the table, and the destination, which is
+    that of all of them where the table's name depends on it."""
     tables = operations.column("TABNUM_SRC")[chosen]
+    nodes = operations.node[chosen]
     destination = operations.rows.destination[operations.first[chosen]]
-    for number in np.unique(tables).tolist():
-        of_table = chosen[tables == number]
-        named = destination[tables == number]
-        codes = np.unique(named) if names.depends_on_destination(number) else named[:1]
-        for code in codes.tolist():
-            mine = of_table[named == code] if len(codes) > 1 else of_table
-            where = operations.rows.destinations[code]
-            if names.depends_on_destination(number) and not where.table:
-                operations.fault(
-                    mine.tolist(),
-                    Reason.TABLE_NAME,
-                    f"DST_TABLE is blank; give table {number} a name in [[sources.tables]]",
-                )
-                continue
-            found = names.of(number, where)
-            if found is None:
-                operations.fault(
-                    mine.tolist(),
-                    Reason.ROW_IMAGE,
-                    f"the columns of table {number} are not known; name a DISPATCH_ATTRS export with"
-                    " attributes, or describe the table in [[sources.tables]]",
-                )
-            else:
-                yield _decoded(operations, mine, found)
+    pairs = np.unique(np.stack([tables, nodes], axis=1), axis=0)
+    for number, code in pairs.tolist():
+        is_of_table = (tables == number) & (nodes == code)
+        node = operations.rows.nodes[code]
+        mine, named = chosen[is_of_table], destination[is_of_table]
+        depends = names.depends_on_destination(node, number)
+        for where in (np.unique(named) if depends else named[:1]).tolist():
+            of_one = mine[named == where] if depends else mine
+            yield of_one, node, number, operations.rows.destinations[where]
 
 
 def _with_images(operations: Operations, numbers: Codes) -> Codes:

@@ -60,6 +60,17 @@ class Fates:
         found[known] = np.where(spans < ends, spans, -1)
         return found
 
+    @property
+    def node_of_span(self) -> Codes:
+        """Place of each span's database in ``nodes``."""
+        of_transaction = np.repeat(np.arange(len(self.nodes)), np.diff(self.bounds))
+        return np.repeat(of_transaction, np.diff(self.spans))
+
+    def active_nodes(self) -> set[str]:
+        """The databases with a transaction that is published, now or in an earlier run."""
+        active = ((self.fate == PUBLISH) & ~self.empty) | (self.fate == DONE)
+        return {self.nodes[code] for code in np.unique(self.node_of_span[active]).tolist()}
+
     def places(self, nodes: tuple[str, ...], node: Codes, number: Codes) -> Codes:
         """Place of transactions in ``transactions``; -1 of those that no mark names."""
         found = np.full(len(node), -1, np.int64)

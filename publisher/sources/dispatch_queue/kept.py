@@ -3,7 +3,8 @@
 An open transaction's rows are kept as they are, in an Arrow file of their columns and a file of their
 DATA, one pair for each reading of LEN1 and LEN2.  Of transactions that ended, database, number and
 address of the COMMIT or ROLLBACK are kept, of each database the latest so many: a second export that
-overlaps is told by them.
+overlaps is told by them.  The tables that operations were of are kept, too: another database may not give
+one of them later.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from publisher.sources.dispatch_queue.file_form import FileForm, index_of
 from publisher.sources.dispatch_queue.layout import INTEGERS, TEXTS
 from publisher.sources.dispatch_queue.operations import PartsReading
 from publisher.sources.dispatch_queue.rows import Codes, Destination, Rows
-from publisher.sources.dispatch_queue.transactions import FACTS, FLOOR, SEEN
+from publisher.sources.dispatch_queue.transactions import FACTS, FLOOR, NAMED, SEEN
 from publisher.sources.snapshots import Split
 
 MARKS = "ended.arrow"
@@ -40,12 +41,15 @@ _ROW_SCHEMA = pa.schema(
 )
 _MARK_SCHEMA = pa.schema(
     [
-        ("kind", pa.int8()),  # SEEN, or FLOOR: below this address nothing is remembered any more
+        # SEEN; FLOOR: below this address nothing is remembered any more; NAMED: a table, see owners
+        ("kind", pa.int8()),
         ("node", pa.string()),
         ("transaction", pa.int64()),
         ("first", pa.uint64()),
-    ]
+    ],
+    {"format": "2"},
 )
+"""Format 1 knew no tables."""
 _READINGS: tuple[PartsReading, ...] = ("totals", "per-part", "unknown")
 
 
@@ -57,6 +61,8 @@ def splits_of(before: Path) -> list[Split]:
     for name, form in forms:
         path = before / name
         if path.is_file():
+            if name == MARKS:
+                _marks(str(path))  # another version is refused before anything is read
             size = path.stat().st_size
             made.append(Split(str(path), form.text, 0, size, 1, size, size))
     return made
@@ -120,7 +126,7 @@ def no_rows() -> Rows:
 
 def facts_of_marks(split: Split) -> pa.RecordBatch:
     """The transactions that are done with, as facts."""
-    table = _table(split.path)
+    table = _marks(split.path)
     columns = {name: table.column(name).combine_chunks() for name in _MARK_SCHEMA.names}
     count = table.num_rows
     columns |= {
@@ -130,6 +136,17 @@ def facts_of_marks(split: Split) -> pa.RecordBatch:
     }
     arrays = [columns.get(item.name, pa.nulls(count, item.type)) for item in FACTS]
     return pa.RecordBatch.from_arrays(arrays, schema=FACTS)
+
+
+def _marks(path: str) -> pa.Table:
+    table = _table(path)
+    version = (table.schema.metadata or {}).get(b"format", b"1").decode()
+    if version != "2":
+        raise FatalError(
+            f"{path} has format {version}, this program reads format 2: go on with the program that wrote"
+            " it, or give the source a new name; then it is not known any more what was published"
+        )
+    return table.cast(_MARK_SCHEMA)
 
 
 def _table(path: str) -> pa.Table:
@@ -208,21 +225,25 @@ class _Writer(NamedTuple):
             self.data.write(rows.data[at : at + size].tobytes())
 
 
-def keep_marks(folder: Path, before: Split | None, fates: Fates, most: int) -> None:
-    """Writes which transactions are done with: those that were, and those of this run."""
+def keep_marks(
+    folder: Path, before: Split | None, fates: Fates, tables: pa.RecordBatch, most: int
+) -> None:
+    """Writes which transactions are done with, those that were and those of this run, and the tables
+    that facts name."""
     ended = np.flatnonzero(np.isin(fates.fate, [PUBLISH, REJECT, DROP]))
     sizes = np.diff(fates.spans)
     transaction = np.repeat(fates.transactions, sizes)[ended]
-    transactions_of_node = np.diff(fates.bounds)
-    node = np.repeat(np.repeat(np.arange(len(fates.nodes)), transactions_of_node), sizes)[ended]
+    node = fates.node_of_span[ended]
     kinds = np.full(len(ended), SEEN, np.int8)
     nodes = pa.array(fates.nodes, pa.string()).take(pa.array(node))
     new = pa.Table.from_arrays(
         [pa.array(kinds), nodes, pa.array(transaction), pa.array(fates.marks[ended])],
         schema=_MARK_SCHEMA,
     )
-    tables = [new] if before is None else [_table(before.path), new]
-    whole = pa.concat_tables(tables).group_by(_MARK_SCHEMA.names).aggregate([])
+    named = pa.Table.from_batches([tables]).select(_MARK_SCHEMA.names)
+    named = named.set_column(3, "first", pa.array([0] * len(named), pa.uint64()))
+    parts = [new, named.cast(_MARK_SCHEMA)] + ([] if before is None else [_marks(before.path)])
+    whole = pa.concat_tables(parts).group_by(_MARK_SCHEMA.names).aggregate([])
     with pa.ipc.new_file(str(folder / MARKS), _MARK_SCHEMA) as writer:
         for table in _latest(whole, most):
             writer.write_table(table.cast(_MARK_SCHEMA))
@@ -230,6 +251,9 @@ def keep_marks(folder: Path, before: Split | None, fates: Fates, most: int) -> N
 
 def _latest(whole: pa.Table, most: int) -> Iterator[pa.Table]:
     """Of each database the marks of the highest addresses, and the address below which none is left."""
+    is_table = pc.equal(whole.column("kind"), NAMED)
+    yield whole.filter(is_table).select(_MARK_SCHEMA.names)
+    whole = whole.filter(pc.invert(is_table))
     for name in pc.unique(whole.column("node")).to_pylist():
         mine = whole.filter(pc.equal(whole.column("node"), name)).select(_MARK_SCHEMA.names)
         floors = mine.filter(pc.equal(mine.column("kind"), FLOOR)).column("first").to_pylist()

@@ -118,20 +118,27 @@ class AllNames:
     def __init__(self, options: Options, catalogue: Catalogue) -> None:
         self._options = options
         self._catalogue = catalogue
-        self._tables = {table.number: table for table in options.tables if table.columns}
-        self._found: dict[tuple[int, Destination | None], TableNames] = {}
+        self._tables: dict[tuple[str, int], QueueTable | None] = {}
+        self._found: dict[tuple[str | None, int, Destination | None], TableNames] = {}
 
-    def depends_on_destination(self, number: int) -> bool:
-        """Whether the settings leave the name of a table to its destination."""
-        table = self._tables.get(number)
+    def depends_on_destination(self, node: str, number: int) -> bool:
+        """Whether the settings leave the name of a database's table to its destination."""
+        table = self._table(node, number)
         return table is not None and table.name is None
 
-    def of(self, number: int, destination: Destination) -> TableNames | None:
-        """The names of a table; ``None`` where its columns are not known."""
-        table = self._tables.get(number)
+    def _table(self, node: str, number: int) -> QueueTable | None:
+        key = node, number
+        if key not in self._tables:
+            table = self._options.table(node, number)
+            self._tables[key] = table if table is not None and table.columns else None
+        return self._tables[key]
+
+    def of(self, node: str, number: int, destination: Destination) -> TableNames | None:
+        """The names of a database's table; ``None`` where its columns are not known."""
+        table = self._table(node, number)
         if table is None:
             return None
-        key = number, destination if table.name is None else None
+        key = table.node, number, destination if table.name is None else None
         if key not in self._found:
             self._found[key] = names_of(table, destination, self._options, self._catalogue)
         return self._found[key]

@@ -33,6 +33,8 @@ class QueueTable:
 
     number: int
     """TABNUM_SRC, the table's number at the source."""
+    node: Name | None = None
+    """Database (DBNODE) that the number is of; by default any that no other entry names."""
     name: Name | None = None
     """Name of the table in keys and documents; by default that of the destination (DST_TABLE)."""
     schema: Name | None = None
@@ -79,6 +81,11 @@ class QueueTable:
             given = getattr(self, setting)
             if given and (len(given) != len(names) or len(set(given)) < len(given)):
                 raise ValueError(f"{setting}: give one for each of the {len(names)} columns")
+
+    @property
+    def who(self) -> str:
+        """The table as messages name it."""
+        return f"table {self.number}" + (f" of {self.node}" if self.node else "")
 
     def parsed(self) -> tuple[Column, ...]:
         """The columns."""
@@ -190,9 +197,9 @@ class Options:
                 bytes.fromhex(getattr(self, name) or "")
             except ValueError:
                 yield f'{name}: write bytes in hex, as "01"'
-        numbers = [table.number for table in self.tables]
+        numbers = [(table.node, table.number) for table in self.tables]
         if len(set(numbers)) < len(numbers):
-            yield "tables: a number stands twice; describe each table once"
+            yield "tables: a number of one node appears twice; describe each table once"
 
     def _table_problems(self) -> Iterator[str]:
         """What the images of the tables need and nobody has said."""
@@ -203,6 +210,12 @@ class Options:
             yield from _image_problems(self, table, columns)
             for charset in (table.charsets or {}).values():
                 yield from _charset_problem("charsets", charset)
+
+    def table(self, node: str, number: int) -> QueueTable | None:
+        """The entry of a database's table; ``None`` where there is none."""
+        mine = [table for table in self.tables if table.number == number]
+        own = [table for table in mine if table.node == node]
+        return next(iter(own or [table for table in mine if table.node is None]), None)
 
     def of_table(self, table: QueueTable) -> Options:
         """The options with what a table's own settings override; of no tables."""
@@ -237,7 +250,7 @@ def _image_problems(
     said = {name: getattr(table, name) or getattr(options, name) for name in _IMAGE}
     mode = said["null_mode"]
     kinds = {column.type for column in columns}
-    who = f"table {table.number}"
+    who = table.who
     if not table.key:
         yield f"tables: {who} needs key, the columns of its primary key"
     if mode is None:

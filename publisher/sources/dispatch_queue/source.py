@@ -41,7 +41,15 @@ from publisher.sources.dispatch_queue.operations import (
     Operations,
 )
 from publisher.sources.dispatch_queue.operations import COMMIT as COMMIT_ROW
-from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.options import Options, QueueTable
+from publisher.sources.dispatch_queue.owners import (
+    SourceTable,
+    refuse_shared,
+    remembered_nodes,
+    source_tables,
+    tables_as_facts,
+    tables_of_facts,
+)
 from publisher.sources.dispatch_queue.resolving import fates_of
 from publisher.sources.dispatch_queue.rows import Codes, Destination, Rows, binary_rows, whole_rows
 from publisher.sources.dispatch_queue.showing import raw_of
@@ -49,14 +57,10 @@ from publisher.sources.dispatch_queue.transactions import (
     COMMIT_OF_A,
     LIST_A,
     LIST_B,
-    NAMED,
     Seen,
     address_text,
     facts_of,
     from_stored,
-    names_as_facts,
-    names_of_facts,
-    of_kind,
     of_transactions,
     to_stored,
 )
@@ -85,8 +89,8 @@ class DispatchQueue:
     format: str = "dispatch-queue"
     fates: Fates | None = None
     """What becomes of the transactions; ``None`` before ``resolved``."""
-    named: tuple[tuple[int, str, str], ...] = ()
-    """Number, owner and name of tables that their destinations name."""
+    seen: tuple[SourceTable, ...] = ()
+    """The tables that operations are of; none before ``resolved``."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -98,10 +102,18 @@ class DispatchQueue:
         """What the settings say of the replicated tables; those without a name after the survey."""
         found = []
         for table in self.options.tables:
-            named = [("", "")] if table.name else [d for n, *d in self.named if n == table.number]
-            for owner, name in named:
+            named = {("", "")} if table.name else self._destinations(table)
+            for owner, name in sorted(named):
                 found.append(described(table, Destination("", owner, name), self.options))
         return tuple(found)
+
+    def _destinations(self, table: QueueTable) -> set[tuple[str, str]]:
+        """Owners and names that destinations give a table which the settings leave without one."""
+        return {
+            (seen.owner, seen.destination)
+            for seen in self.seen
+            if seen.destination and self.options.table(seen.node, seen.number) == table
+        }
 
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
@@ -160,7 +172,9 @@ class DispatchQueue:
         assert self.fates is not None  # the survey is over
         folder.mkdir(parents=True)
         marks = [split for split in splits if file_form(split.kind).layout == "marks"]
-        kept_rows.keep_marks(folder, marks[0] if marks else None, self.fates, self.options.remember)
+        before = marks[0] if marks else None
+        tables = tables_as_facts(self.seen)
+        kept_rows.keep_marks(folder, before, self.fates, tables, self.options.remember)
         with kept_rows.Keeper(folder) as keeper:
             for number in self.fates.open_parts:
                 self._keep_open(splits[number], keeper)
@@ -178,7 +192,8 @@ class DispatchQueue:
         if file_form(split.kind).layout == "marks":
             return kept_rows.facts_of_marks(split)
         operations = self._operations(split)
-        faults = faults_of(operations, AllNames(self.options, ctx.catalogue))
+        names = AllNames(self.options, ctx.catalogue)
+        faults = faults_of(operations, names)
         chosen = np.flatnonzero(operations.counted == ALONE)
         place = {int(number): at for at, number in enumerate(chosen)}
         facts = facts_of(
@@ -192,25 +207,21 @@ class DispatchQueue:
                 faults={place[at]: detail for at, detail in faults.items() if at in place},
             )
         )
-        named = names_as_facts(self._named(operations))
-        return pa.concat_batches([facts, named, doubted(operations, faults)])
-
-    def _named(self, operations: Operations) -> set[tuple[int, str, str]]:
-        """The tables that their destinations name."""
-        unnamed = [table.number for table in self.options.tables if table.name is None]
-        numbers = operations.column("TABNUM_SRC")
-        chosen = np.flatnonzero(np.isin(numbers, unnamed) & (operations.counted == ALONE))
-        codes = operations.rows.destination[operations.first[chosen]]
-        pairs = set(zip(numbers[chosen].tolist(), codes.tolist(), strict=True))
-        names = operations.rows.destinations
-        return {(number, names[code].owner, names[code].table) for number, code in pairs}
+        tables = tables_as_facts(source_tables(operations, names))
+        return pa.concat_batches([facts, tables, doubted(operations, faults)])
 
     def resolved(self, facts: Iterable[pa.RecordBatch]) -> DispatchQueue:
-        """The source that knows what becomes of each transaction, from the facts of all parts."""
+        """The source that knows what becomes of each transaction, from the facts of all parts.
+
+        Raises ``FatalError`` where two databases give one table."""
         parts = list(facts)
-        named = {name for part in parts for name in names_of_facts(of_kind(part, NAMED))}
         fates = fates_of([of_transactions(part) for part in parts])
-        return replace(self, fates=fates, named=tuple(sorted(named)), notes=tuple(doubts(parts)))
+        # a row whose DBNODE is damaged has no COMMIT, and must not stop the others
+        active = fates.active_nodes() | {node for part in parts for node in remembered_nodes(part)}
+        found = {table for part in parts for table in tables_of_facts(part)}
+        seen = {table for table in found if table.node in active}
+        refuse_shared(seen, self.options.nodes)
+        return replace(self, fates=fates, seen=tuple(sorted(seen)), notes=tuple(doubts(parts)))
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""

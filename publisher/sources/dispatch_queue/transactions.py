@@ -8,7 +8,7 @@ follow the *fates*, wherever the parts were cut and in whatever order the rows l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,9 +28,8 @@ CHUNK = 4096
 SEEN, FLOOR, NAMED, DOUBTED = 4, 5, 6, 7
 """Kinds of facts beside those of operations and marks: a mark that an earlier run has read, and the
 address up to which it is not known any more what earlier runs have read; a table (its number in
-``transaction``) that the settings leave to its destinations to name (owner and name in ``node``);
-operations that may not be whole (see ``doubts``)."""
-NAME_SEPARATOR = "\x1f"
+``transaction``, database and names in ``node``, see ``owners``); operations that may not be whole (see
+``doubts``)."""
 
 LIST_A, LIST_B, COMMIT_OF_A = 1, 2, 4
 """Evidence for a list of TYP: codes 7 to 10, 4 with data, 4 without data."""
@@ -97,19 +96,6 @@ def facts_of(seen: Seen) -> pa.RecordBatch:
         ],
         schema=FACTS,
     )
-
-
-def names_as_facts(names: Iterable[tuple[int, str, str]]) -> pa.RecordBatch:
-    """Number, owner and name of tables as facts."""
-    found = sorted(names)
-    written = [f"{owner}{NAME_SEPARATOR}{name}" for _, owner, name in found]
-    return other_facts(NAMED, node=written, transaction=[number for number, _, _ in found])
-
-
-def names_of_facts(facts: pa.RecordBatch) -> set[tuple[int, str, str]]:
-    """The inverse."""
-    rows = facts.select(["transaction", "node"]).to_pylist()
-    return {(one["transaction"], *one["node"].split(NAME_SEPARATOR, 1)) for one in rows}
 
 
 def other_facts(kind: int, **columns: Sequence[object]) -> pa.RecordBatch:
