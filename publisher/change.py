@@ -139,8 +139,9 @@ class Change(NamedTuple):
     """One normalised change.
 
     ``row`` numbers the changes of a lane in the order of their arrival and names the change in
-    decisions.  ``rank`` orders an event log for its polls: the record_id, or the place by event time
-    with future events.  ``event_time`` is in microseconds since 1970-01-01 UTC.
+    decisions.  ``rank`` orders an event log for its polls: the place of its record id among those of the
+    source, or the place by event time with future events; tasks that read splits give the record id.
+    ``event_time`` is in microseconds since 1970-01-01 UTC.
     """
 
     row: int
@@ -204,6 +205,10 @@ TALLY = 127
 """Value of ``outcome`` in the one row of each split that is no change: ``row`` holds the number of
 records which the split read, counted where they were framed."""
 
+IDS = 126
+"""Value of ``outcome`` in rows that are no changes either: they tell each lane where the record ids of
+a split lie (``event_ranks``)."""
+
 RECORD_SCHEMA = pa.schema(
     [
         # where it goes: number of the source in the job, lane
@@ -231,7 +236,7 @@ RECORD_SCHEMA = pa.schema(
         ("event_time", pa.int64()),
         ("perpetrator", pa.string()),
         ("transaction", pa.string()),
-        # a record that gave no change: Outcome (or TALLY), Reason, what is wrong, the raw record
+        # a record that gave no change: Outcome (or TALLY, IDS), Reason, what is wrong, the raw record
         ("outcome", pa.int32()),
         ("reason", pa.string()),
         ("detail", pa.string()),
@@ -239,4 +244,5 @@ RECORD_SCHEMA = pa.schema(
     ]
 )
 """What reading tasks give and the shuffle carries: one row for each change, one for each record that
-gave no change, one tally for each split.  ``raw`` is the record as JSON text, for rejects only."""
+gave no change, one tally for each split, of an event log a note of the split's ids to each lane.
+``raw`` is the record as JSON text, for rejects only."""

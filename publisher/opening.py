@@ -92,6 +92,7 @@ def _work(order: Order, engine: Engine, stack: ExitStack) -> Work:
         rules=settings.rules,
         lanes=settings.run.lanes,
         clock=order.clock,
+        ids=order.journal.staging / "ids",
     )
 
 

@@ -1,8 +1,10 @@
 """Polls: the unit of meaning of an event log, as one polling cycle is in the driver.
 
-Precedence and grouping never cross a poll.  The rule can be followed by a lane alone: ranks are cut
-in blocks of ``poll_size``; an event within ``poll_slack`` ranks of the event before it of the same
-object stays in that one's poll; a poll holds at most ``poll_size`` events of one object.
+Precedence and grouping never cross a poll.  Polls are counted in events: the rank of an event is its
+place among the distinct usable record ids of the wanted status (``event_ranks``), or by event time.
+The rest of the rule can be followed by a lane alone: ranks are cut in blocks of ``poll_size``; an event
+within ``poll_slack`` ranks of the event before it of the same object stays in that one's poll; a poll
+holds at most ``poll_size`` events of one object.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ class PollOptions:
     """How an event log is cut into polls."""
 
     poll_size: Annotated[int, Ge(1)] = 10_000
-    """Record ids in one poll; the driver's query limit has the same default."""
+    """Events in one poll; the driver's query limit has the same default."""
     poll_slack: Annotated[int, Ge(0)] = 100
-    """Distance in record ids at which an event still belongs to its object's poll."""
+    """Distance in events at which an event still belongs to its object's poll."""
     future_events: bool = False
     """Order by event time and hold back events that lie in the future."""
 

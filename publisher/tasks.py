@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from publisher.bulk import Bulk
 from publisher.bulk.rows import Numbers
 from publisher.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
-from publisher.change import TALLY, Decision, Outcome, Reason
+from publisher.change import IDS, TALLY, Decision, Outcome, Reason
 from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.database.lookup import DatabaseLookup
+from publisher.event_ranks import LaneRanks, ranks_by_id, with_ids
 from publisher.filters import Filter, FilterOptions, Window
 from publisher.held_back import RejectedTransactions
 from publisher.journal.lane import LaneFiles, LaneResult
@@ -30,6 +31,7 @@ from publisher.query_back import NO_DATABASE, Lookup, Refused, Row
 from publisher.records import changes_of, plain_values
 from publisher.renderer import Naming, Renderer
 from publisher.sources.contract import Context, DescribesTables, LiveSource, Source
+from publisher.sources.record_batches import Place
 from publisher.sources.snapshots import Split
 from publisher.sources.tables import TableSplit
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
@@ -78,6 +80,8 @@ class Work:
     lanes: int
     clock: int
     """The run's now, in microseconds since 1970-01-01 UTC."""
+    ids: Path
+    """Folder that all tasks see, for the record ids of splits; needed until all lanes are planned."""
 
     def splits(self) -> list[tuple[int, AnySplit]]:
         """The splits of all sources, each with the number of its source."""
@@ -113,7 +117,10 @@ def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     collect_rarely()
     with Resources(work.rules) as resources:
         context = context_of(work, source, resources.catalogue)
-        yield from _read(work.sources[source].source, split, number, context)
+        records = _read(work.sources[source].source, split, number, context)
+        if ranks_by_id(work.sources[source].polls):
+            records = with_ids(records, Place(source, number, "", work.lanes), work.ids)
+        yield from records
 
 
 def context_of(work: Work, source: int, catalogue: Catalogue) -> Context:
@@ -164,6 +171,7 @@ class _LanePlan:
         self._source = -1
         self._planner: Planner | None = None
         self._bulk: Bulk | None = None
+        self._ranks: LaneRanks | None = None
         self._held: tuple[Numbers, pa.RecordBatch] | None = None
         """Rows and changes of the last poll, which may go on."""
 
@@ -185,6 +193,7 @@ class _LanePlan:
             self._finish()
             self._source = source
             self._planner, self._bulk = planners_of(self._work, source, self._resources)
+            self._ranks = _ranks_of(self._work, source)
 
     def _finish(self) -> None:
         if self._planner is not None:
@@ -194,19 +203,21 @@ class _LanePlan:
                 self._plan_in_bulk(rows, batch, None)
             self._write(self._planner.finish())
             self._planner = None
+            if self._ranks is not None:
+                self._ranks.check()
 
     def _add_of_source(self, batch: pa.RecordBatch) -> None:
         assert self._planner is not None
         outcomes = batch.column("outcome")
         if outcomes.null_count < batch.num_rows:
-            batch = self._take_tallies(batch)
+            batch = self._take_notes(self._take_tallies(batch))
             outcomes = batch.column("outcome")
         first = self._files.arrived(batch)
         rows = np.arange(first, first + batch.num_rows)
         if outcomes.null_count < batch.num_rows:
             rows, batch = self._take_presets(rows, batch)
         if batch.num_rows:
-            self._plan(rows, batch)
+            self._plan(rows, batch if self._ranks is None else self._ranks.rank(batch))
 
     def _plan(self, rows: Numbers, batch: pa.RecordBatch) -> None:
         """Plans changes; those of a poll that may go on in the next batch wait for it."""
@@ -244,6 +255,13 @@ class _LanePlan:
         for tally in tallies.select(["split", "row"]).to_pylist():
             self._files.tally(tally["split"], tally["row"])
         return batch.filter(pc.invert(is_tally))
+
+    def _take_notes(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._ranks is None:
+            return batch
+        is_note = pc.fill_null(pc.equal(batch.column("outcome"), IDS), False)
+        self._ranks.note(batch.filter(is_note))
+        return batch.filter(pc.invert(is_note))
 
     def _take_presets(self, rows: Numbers, batch: pa.RecordBatch) -> tuple[Numbers, pa.RecordBatch]:
         """Notes the records that gave no change; gives the others and their rows."""
@@ -304,6 +322,14 @@ def planners_of(work: Work, number: int, resources: Resources) -> tuple[Planner,
     if source.polls is None or source.window is not None or not renderer.makes_plain_documents:
         return planner, None
     return planner, Bulk(renderer, filter_, source.polls, resources.lookup)
+
+
+def _ranks_of(work: Work, number: int) -> LaneRanks | None:
+    """Ranks the changes of one source of the work, where that is not done before."""
+    if not ranks_by_id(work.sources[number].polls):
+        return None
+    splits = (split for split, (source, _) in enumerate(work.splits()) if source == number)
+    return LaneRanks(work.ids, splits)
 
 
 def _answer_text(answer: Row | Refused | None) -> tuple[str, str | None]:

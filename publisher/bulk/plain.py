@@ -71,9 +71,10 @@ def odd_neighbours(rows: Rows, polls: PollOptions, end: int | None) -> Flags:
 def odd_repeats(rows: Rows, next_high: int | None) -> Flags:
     """Records that may stand twice, here or at the begin of the next batch, and ranks that do."""
     odd: Flags = rows.high == next_high
-    twice = np.flatnonzero(rows.rank[1:] == rows.rank[:-1])
+    step = np.diff(rows.high)
+    twice = np.flatnonzero((np.diff(rows.rank) == 0) | (step == 0))
     odd[twice] = odd[twice + 1] = True
-    if not np.array_equal(rows.high, rows.rank):  # else they have one rank
+    if np.any(step < 0):  # ranks by event time: else the same record is a neighbour
         order = np.lexsort((rows.high, rows.object))
         obj, high = rows.object[order], rows.high[order]
         odd[order[1:][(obj[1:] == obj[:-1]) & (high[1:] == high[:-1])]] = True

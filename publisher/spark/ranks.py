@@ -11,7 +11,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody uses
 
-_ORDER = ["event_time", "high", "split", "row"]
+_PLACE = ["event_time", "high"]
+"""Events that are equal in these have one rank."""
+_ORDER = [*_PLACE, "split", "row"]
 _PIECE = "piece"
 """Number of a partition of the ordered events: in a union its task has another."""
 
@@ -19,37 +21,59 @@ _PIECE = "piece"
 def ranked(records: DataFrame, sources: list[int], pieces: int) -> DataFrame:
     """``records`` with the events of these sources ranked by event time, then record_id, from 1.
 
-    They are sorted in ``pieces`` parts, each of which costs a task, however few events it has.  Reads the
-    input once: what follows works on what was read, kept on disk.
+    The same record again has the same rank, so polls count it once.  Events are sorted in ``pieces``
+    parts, each of which costs a task, however few events it has.  Reads the input once: what follows
+    works on what was read, kept on disk.
     """
     kept = records.persist(StorageLevel.DISK_ONLY)
     result = kept.where(~F.col("source").isin(sources) | F.col("outcome").isNotNull())
     for source in sources:
         events = kept.where((F.col("source") == source) & F.col("outcome").isNull())
-        sorted_ = events.repartitionByRange(pieces, *_ORDER).sortWithinPartitions(*_ORDER)
+        sorted_ = events.repartitionByRange(pieces, *_PLACE).sortWithinPartitions(*_ORDER)
         ordered = sorted_.withColumn(_PIECE, F.spark_partition_id()).persist(StorageLevel.DISK_ONLY)
         # one small row of each part; grouping them would be a further shuffle
-        rows = ordered.select(_PIECE).mapInArrow(_counted, "piece int, events bigint").collect()
+        rows = (
+            ordered.select(_PIECE, *_PLACE)
+            .mapInArrow(_counted, "piece int, events bigint")
+            .collect()
+        )
         counts = {row[0]: row[1] for row in rows}
         result = result.union(ordered.mapInArrow(_numbered(_offsets(counts)), events.schema))
     return result
 
 
 def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The number of a part and how many events it has; nothing of an empty one."""
+    """The number of a part and how many ranks it has; nothing of an empty one."""
     events = 0
+    last: _At = None
     for batch in batches:
         if batch.num_rows:
-            piece = batch.column(0)[0].as_py()
-            events += batch.num_rows
+            piece = batch.column(_PIECE)[0].as_py()
+            begins, last = _begins(batch, last)
+            events += int(begins.sum())
     if events:
         yield pa.RecordBatch.from_pydict(
             {"piece": pa.array([piece], pa.int32()), "events": pa.array([events], pa.int64())}
         )
 
 
+_At = tuple[int, int] | None
+"""Event time and record id of an event."""
+
+
+def _begins(batch: pa.RecordBatch, last: _At) -> tuple[np.ndarray, _At]:
+    """Which events of a sorted batch are another record than the one before, and where it ends.
+
+    ``last`` is the event before the batch."""
+    times, ids = (batch.column(name).to_numpy() for name in _PLACE)
+    begins = np.ones(len(ids), np.bool_)
+    begins[1:] = (times[1:] != times[:-1]) | (ids[1:] != ids[:-1])
+    begins[0] = last != (times[0], ids[0])
+    return begins, (int(times[-1]), int(ids[-1]))
+
+
 def _offsets(counts: dict[int, int]) -> dict[int, int]:
-    """How many events lie in the partitions before each."""
+    """How many ranks lie in the partitions before each."""
     partitions = sorted(counts)
     before = accumulate((counts[partition] for partition in partitions), initial=0)
     return dict(zip(partitions, before, strict=False))
@@ -60,14 +84,16 @@ def _numbered(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         done: int | None = None
+        last: _At = None
         for batch in batches:
             if not batch.num_rows:
                 continue
             if done is None:
                 done = offsets[batch.column(_PIECE)[0].as_py()]
-            ranks = np.arange(done + 1, done + 1 + batch.num_rows, dtype=np.int64)
+            begins, last = _begins(batch, last)
+            ranks = done + np.cumsum(begins, dtype=np.int64)
             place = batch.schema.get_field_index("rank")
             yield batch.set_column(place, "rank", pa.array(ranks)).drop_columns([_PIECE])
-            done += batch.num_rows
+            done = int(ranks[-1])
 
     return number

@@ -41,7 +41,7 @@ def work_of(source: Source, path: Path, splits: int, database: str | None = None
     )
     options = DatabaseOptions(url=database) if database is not None else None
     rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), options)
-    return Work(sources=(read,), rules=rules, lanes=1, clock=0)
+    return Work(sources=(read,), rules=rules, lanes=1, clock=0, ids=path.parent / ".ids")
 
 
 def planned(work: Work, folder: Path) -> tuple[LaneResult, list[bytes]]:

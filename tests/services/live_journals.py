@@ -60,6 +60,6 @@ def planned(
             polls=PollOptions(poll_size=7, poll_slack=2, future_events=future_events),
             identifier_case=options.identifier_case,
         )
-        work = Work((live,), rules, lanes=LANES, clock=CLOCK)
+        work = Work((live,), rules, lanes=LANES, clock=CLOCK, ids=root / "ids")
         root.mkdir(parents=True)
         return committed(work, root, manifest_of(LANES, run=run, table=table, options=options))

@@ -56,6 +56,12 @@ class Result:
     """Outcome, reason and the row of the change that did it, -1 for none."""
 
 
+def ranked(changes: Iterable[Change], ids: Iterable[int]) -> list[Change]:
+    """The changes of a log whose usable record ids of the wanted status are ``ids``, in any order."""
+    places = {number: place for place, number in enumerate(sorted(set(ids)), 1)}
+    return [change._replace(rank=places[change.position.high]) for change in changes]
+
+
 def plan(changes: Iterable[Change], rules: Rules, dropped_twins: frozenset[int]) -> Result:
     """``dropped_twins`` are the rows of those among different records of one position that lost:
     which of them is true cannot be known, so the choice is not part of the rules."""
@@ -149,7 +155,7 @@ def _plan_poll(obj: Object, poll: list[Change], rules: Rules, result: Result) ->
         rows = tuple(change.row for group in batch for change, _, _ in group)
         body = "".join(_operation(obj, group, rules) for group in batch)
         text = f"{HEAD}{body}</input></nds>"
-        result.documents.append((batch[0][0][0].rank, obj, text, rows))
+        result.documents.append((batch[0][0][0].position.high, obj, text, rows))
 
 
 def _check(change: Change, rules: Rules) -> None:
@@ -293,7 +299,7 @@ def _group(parts: list[tuple[Change, str, str]]) -> list[list[tuple[Change, str,
 
 def _operation(obj: Object, group: Sequence[tuple[Change, str, str]], rules: Rules) -> str:
     first, kind, _ = group[0]
-    event_id = f' event-id="log:{first.rank}"' if rules.event_id else ""
+    event_id = f' event-id="log:{first.position.high}"' if rules.event_id else ""
     schema = f",schema={obj.schema}" if obj.schema else ""
     return (
         f'<{kind} class-name="{_attribute(obj.table)}"{event_id}>'

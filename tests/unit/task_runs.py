@@ -66,6 +66,7 @@ def work_of(
         ),
         lanes=lanes,
         clock=clock,
+        ids=paths[0].parent / ".ids",
     )
 
 

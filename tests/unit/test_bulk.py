@@ -122,7 +122,8 @@ def test_planning_by_the_column_gives_the_same_files(
         folder = Path(name)
         work = work_of(
             [write(folder / "log.jsonl", rows_of(drawn))],
-            polls=PollOptions(size, slack),
+            polls=PollOptions(size, slack, future_events=by_place),
+            clock=2**60,
             filters=FilterOptions(driver_user=user, exclude=("secret",), exclude_columns=hidden),
             tables=() if read_back else TABLES,
             database=database if read_back else None,

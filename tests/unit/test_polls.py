@@ -1,4 +1,4 @@
-"""Polls: blocks of record ids, the slack that keeps a transaction together, the bound on one object."""
+"""Polls: blocks of ranks, the slack that keeps a transaction together, the bound on one object."""
 
 from __future__ import annotations
 
@@ -26,19 +26,12 @@ def ranks(polls: Iterable[ObjectPoll]) -> list[list[int]]:
     return [[change.rank for change in poll.changes] for poll in polls]
 
 
-def test_record_ids_fall_into_blocks_that_begin_with_one() -> None:
+def test_ranks_fall_into_blocks_that_begin_with_one() -> None:
     assert ranks(cut(at(1, 10, 11, 20, 21), size=10)) == [[1, 10], [11, 20], [21]]
 
 
 def test_polls_are_numbered_by_their_blocks() -> None:
     assert [poll.number for poll in cut(at(10, 11, 95), size=10)] == [0, 1, 9]
-
-
-def test_gaps_in_record_ids_make_no_polls_of_their_own() -> None:
-    assert ranks(cut(at(1, 9, 1_000_000_001, 1_000_000_009), size=10)) == [
-        [1, 9],
-        [1_000_000_001, 1_000_000_009],
-    ]
 
 
 def test_an_event_within_the_slack_stays_in_the_poll_of_the_one_before_it() -> None:
