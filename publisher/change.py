@@ -76,6 +76,7 @@ class Reason(StrEnum):
     ROLLBACK = "rollback"
     NOTHING_TO_COMMIT = "nothing-to-commit"
     NOT_CHOSEN = "not-chosen"
+    REPORTED = "reported-before"
     # held
     FUTURE = "future"
     OPEN_TRANSACTION = "open-transaction"

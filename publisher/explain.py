@@ -65,6 +65,7 @@ MEANINGS: dict[Reason, str] = {
     Reason.ENDED_BY_DELETE: "a later delete of the same poll ended the row that it refers to",
     Reason.ROW_GONE: "the row does not exist any more",
     Reason.NOTHING_TO_PUBLISH: "neither an old nor a new value: the modify would be empty",
+    Reason.REPORTED: "an earlier run rejected it; it has no record_id by which to write its status",
     Reason.FUTURE: "its event time lies after the run's clock",
     Reason.COMMIT: "it ends a transaction and says nothing of a row",
     Reason.UNCHANGED: "rows that are as they were at the comparison before; they stand here together",

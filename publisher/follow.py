@@ -123,6 +123,10 @@ class Follower:
         self._schedule()
         if report is None:
             return self._pause()
+        if not report.is_kept:
+            self._observer.idle(backlog.rows, backlog.oldest)
+            self._beat(job)
+            return max(_NO_EFFECT, self._pause())
         taken = time.monotonic() - started
         self._observer.polled(self._polled.poll(report, taken, backlog.rows, backlog.oldest))
         if report.documents:

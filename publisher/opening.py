@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from publisher.filters import Window
-from publisher.journal.manifest import Journal
+from publisher.journal.manifest import Journal, Manifest
 from publisher.settings import Settings, SourceSettings
-from publisher.sources.contract import KeepsState, Kept, LeavesState, Source
+from publisher.sources.contract import KeepsState, Kept, LeavesState, RemembersRejects, Source
 from publisher.sources.snapshots import Split
 from publisher.sources.triggerless.planning import Given, Migration
 from publisher.sources.triggerless.source import Triggerless
@@ -48,6 +48,10 @@ class Order:
     """That of the job's journal directory; ``None`` for a replay."""
     migration: Migration | None = None
     """Rows that are published as new, where sources compare tables; else their differences are."""
+    reported: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """See ``RemembersRejects``, by the names of sources."""
+    is_repetition: Callable[[Manifest], bool] | None = None
+    """Says whether a planned run has found nothing that earlier runs have not left; it is not kept."""
 
     def kept(self, source: str) -> Kept | None:
         """What a source goes on with, and where it keeps what the next run is to go on with."""
@@ -108,6 +112,8 @@ def _opened(
                 yield source, reader, _splits_of(order, source, reader)
         else:
             live = source.live
+            if isinstance(live, RemembersRejects):
+                live = live.with_reported(order.reported.get(source.name, frozenset()))
             opened = live.opened(order.splits, order.kept(source.name))
             yield source, live, stack.enter_context(opened)
 

@@ -12,6 +12,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from publisher.acknowledge.leftovers import (
+    has_nothing_new,
+    leftovers_of,
+    read_leftovers,
+    write_leftovers,
+)
 from publisher.acknowledge.letters import Passed, refused_of
 from publisher.acknowledge.rows import acknowledge
 from publisher.backlog import due_sources
@@ -164,6 +170,8 @@ class Publishing:
     def once(self, now: datetime | None = None, lanes: int | None = None) -> RunReport | None:
         """Publishes what the sources have now; ``None`` where no file is new and no table is read.
 
+        A run that finds only rows that earlier runs have left N is not kept; its report says so.
+
         Raises:
             PublisherError: See ``errors``.
         """
@@ -207,6 +215,7 @@ class Publishing:
         if lanes is not None:
             lanes = min(lanes, settings.run.lanes)
             settings = replace(settings, run=replace(settings.run, lanes=lanes))
+        left = read_leftovers(self._journals.root)
         run = self._journals.next_run()
         journal = self._journals.journal(run)
         dispatcher = self._prepared(run)
@@ -223,8 +232,14 @@ class Publishing:
             state=self._journals.states_of(source.name for source in sources),
             job_identity=self._lineage.identity,
             migration=migration,
+            reported={name: one.reported for name, one in left.items()},
+            is_repetition=lambda found: has_nothing_new(journal, found, self._live(), left),
         )
         report = planned_and_sent(order, dispatcher, self._engine, self._progress)
+        if not report.is_kept:
+            self._journals.discard(run)
+            dispatcher.discard()
+            return replace(report, run=self._settings.name)
         manifest = journal.manifest()
         assert manifest is not None
         if self._published is not None:
@@ -253,6 +268,7 @@ class Publishing:
         refused = refused_of(dispatcher.refusals(journal))
         statuses: Counter[str] = Counter()
         greatest: dict[str, int] = {}
+        left = read_leftovers(self._journals.root)
         databases = {source.name: source.database for source in self._settings.sources}
         for number, entry in enumerate(manifest.sources):
             database = databases.get(entry.name)
@@ -268,9 +284,12 @@ class Publishing:
                 )
                 statuses.update(done.changed)
                 greatest[entry.name] = done.passed.greatest
+                if entry.name in self._live():
+                    left[entry.name] = leftovers_of(journal, manifest, number)
                 report = with_notes(report, _late(entry.name, manifest, done.passed))
         self._epoch()
         self._journals.note_greatest(greatest)
+        write_leftovers(self._journals.root, left)
         report = with_notes(report, self._compared(journal, manifest))
         journal.mark_sent()
         report = replace(report, statuses=dict(sorted(statuses.items())))
@@ -288,6 +307,12 @@ class Publishing:
                 notes += comparison_notes(state, source.name)
                 forget_rows(self._journals.earlier_states(manifest.run, source.name))
         return notes
+
+    def _live(self) -> frozenset[str]:
+        """The names of the sources whose rows are told what became of them."""
+        if not self._settings.acknowledge.write_status:
+            return frozenset()
+        return frozenset(source.name for source in self._settings.sources if source.has_status)
 
     def _due(self) -> Iterator[SourceSettings]:
         return due_sources(self._settings, self._files, self._journals.state_of)

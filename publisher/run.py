@@ -17,7 +17,7 @@ from publisher.errors import FatalError
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane import LaneResult
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
-from publisher.journal.report import RunReport, conserve, report_of
+from publisher.journal.report import NOTHING_NEW, RunReport, conserve, report_of
 from publisher.opening import Order, opened
 from publisher.settings import SourceSettings
 from publisher.sources.contract import Surveyed
@@ -29,11 +29,16 @@ from publisher.torn import reject_torn
 def planned_and_sent(
     order: Order, dispatcher: Dispatcher, engine: Engine, progress: Progress | None
 ) -> RunReport:
-    """Plans unless it is planned already, then dispatches."""
+    """Plans unless it is planned already, then dispatches.
+
+    The report of a run that is not kept (``Order.is_repetition``) names no journal.
+    """
     seconds: dict[str, float] = {}
     manifest = order.journal.manifest()
     if manifest is None:
         manifest = plan(order, engine, seconds, progress)
+        if not order.journal.is_committed:
+            return report_of(manifest, state=NOTHING_NEW, journal="", target="", seconds=seconds)
     return sent(order.journal, manifest, dispatcher, seconds)
 
 
@@ -83,7 +88,7 @@ def _planned(
 def plan(
     order: Order, engine: Engine, seconds: dict[str, float], progress: Progress | None
 ) -> Manifest:
-    """Plans all lanes in one Spark job and commits the journal."""
+    """Plans all lanes in one Spark job and commits the journal, unless the run is not kept."""
     begun, starting = time.monotonic(), engine.seconds
     engine.warm_up()
     with ExitStack() as stack:
@@ -96,6 +101,8 @@ def plan(
     seconds["plan"] = round(time.monotonic() - begun - session, 3)
     with _timed(seconds, "commit"):
         manifest = _manifest(order, work, results, read)
+        if order.is_repetition is not None and order.is_repetition(manifest):
+            return manifest
         if order.still_mine is not None:
             order.still_mine()
         order.journal.commit(manifest)

@@ -39,7 +39,7 @@ NONE, S, W, E, F, HELD = 0, 1, 2, 4, 8, 16
 
 _OF_OUTCOME = np.zeros(8, np.uint8)
 _OF_OUTCOME[[Outcome.PUBLISHED, Outcome.IGNORED, Outcome.HELD, Outcome.REJECTED]] = (S, W, HELD, E)
-_LEFT_ALONE = pa.array([Reason.STATUS, Reason.OUT_OF_RANGE], pa.string())
+_LEFT_ALONE = pa.array([Reason.STATUS, Reason.OUT_OF_RANGE, Reason.REPORTED], pa.string())
 _READ = ["source", "part", "high", "outcome", "reason", "by", "document"]
 _REPEATING = ["part", "reason"]
 

@@ -69,7 +69,7 @@ def unnamed(lanes: list[LaneLetters]) -> Iterator[int | None]:
             places = np.flatnonzero((bits == E) & ~named(lane.read(group, ["part"])))
             if len(places):
                 raw = lane.read(group, ["raw"])["raw"].take(pa.array(places))
-                yield from map(_written_id, raw.to_pylist())
+                yield from map(written_id, raw.to_pylist())
 
 
 def _of_lane(lane: LaneLetters, refused: Refused, asked: int) -> Iterator[Told]:
@@ -99,7 +99,7 @@ def _told(
     if superseder is not None:
         detail = f"superseded by record {superseder['high']} ({entry['reason']}): {detail}"
     return Told(
-        record_id=entry["high"] if entry["named"] else _written_id(entry["raw"]),
+        record_id=entry["high"] if entry["named"] else written_id(entry["raw"]),
         letter=LETTERS[bits],
         reason=reason,
         detail=detail,
@@ -115,7 +115,7 @@ def _cause(entry: dict[str, Any], refusal: tuple[str, str] | None) -> tuple[str,
     return reason, entry["detail"] or MEANINGS.get(reason, "")
 
 
-def _written_id(raw: str | None) -> int | None:
+def written_id(raw: str | None) -> int | None:
     """The record id of a rejected record where it is an integer."""
     try:
         number = int(json.loads(raw or "{}").get("record_id"))

@@ -151,6 +151,11 @@ class Journal:
         places = (self.root / STATE / folder_of(source), self.new_state(source))
         return next((path for path in places if path.is_dir()), None)
 
+    @property
+    def is_committed(self) -> bool:
+        """Whether the run is planned completely."""
+        return (self.root / MANIFEST).exists()
+
     def manifest(self) -> Manifest | None:
         """The manifest, or ``None`` where nothing was committed.
 

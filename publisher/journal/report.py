@@ -11,6 +11,9 @@ from publisher.errors import InternalError
 from publisher.journal.lane import LaneResult
 from publisher.journal.manifest import Manifest, SourceEntry
 
+NOTHING_NEW = "nothing new to read"
+"""State of the report of a run that was not kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
@@ -23,7 +26,8 @@ class SourceCounts:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A run in numbers.  ``state`` is ``published``, ``already published`` or ``planned``."""
+    """A run in numbers.  ``state`` is ``published``, ``already published``, ``planned`` or
+    ``nothing new to read``."""
 
     run: str
     state: str
@@ -41,6 +45,11 @@ class RunReport:
     """Rows of event logs by the status that was written; D were deleted."""
     notes: tuple[str, ...] = ()
     samples: tuple[str, ...] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a journal of it."""
+        return bool(self.journal)
 
     @property
     def rejected(self) -> int:
@@ -154,4 +163,4 @@ def _notes(entry: SourceEntry) -> Iterator[str]:
 def nothing_read(run: str) -> RunReport:
     """The report of a start that found nothing new."""
     outcomes = outcome_counts(())
-    return RunReport(run, "nothing new to read", "", "", 0, outcomes, {}, (), 0, {}, 0)
+    return RunReport(run, NOTHING_NEW, "", "", 0, outcomes, {}, (), 0, {}, 0)

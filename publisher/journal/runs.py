@@ -91,6 +91,10 @@ class Journals:
             shutil.rmtree(self.root / run)
         return unplanned
 
+    def discard(self, run: str) -> None:
+        """Removes a run that is not kept."""
+        shutil.rmtree(self.root / run)
+
     def unplanned(self) -> list[str]:
         """The runs that are not planned wholly, oldest first."""
         if not self.root.exists():

@@ -121,6 +121,14 @@ class LiveSource(Protocol):
 
 
 @runtime_checkable
+class RemembersRejects(Protocol):
+    """Optional: implemented by live sources that read rejected rows again, as nothing can mark them."""
+
+    def with_reported(self, digests: frozenset[int]) -> LiveSource:
+        """The source that ignores the rejected rows with these digests of their raw records."""
+
+
+@runtime_checkable
 class DescribesTables(Protocol):
     """What a source is besides where its own settings say which columns tables have."""
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from publisher.change import Position
+from publisher.change import Outcome, Position, Reason
 from publisher.database import Database, DatabaseOptions
 from publisher.sources import tables
 from publisher.sources.contract import Context, Kept
 from publisher.sources.event_log import Options, position_of, read_frames
 from publisher.sources.frames import Frame
+from publisher.sources.identity import digest_of_text
 from publisher.sources.tables import LiveTable, TableSplit
 
 
@@ -30,6 +32,12 @@ class EventLogTable:
     table: str
     text_of: Callable[[Any], str | None]
     format: str = "event-log"
+    reported: frozenset[int] = frozenset()
+    """Digests of rejected rows that earlier runs have reported; they stay N without a record_id."""
+
+    def with_reported(self, digests: frozenset[int]) -> EventLogTable:
+        """See ``RemembersRejects``."""
+        return replace(self, reported=digests)
 
     @contextmanager
     def opened(
@@ -59,7 +67,8 @@ class EventLogTable:
         """As ``Source.read``."""
         with Database(self.database) as database:
             frames = self._frames(database, split)
-            yield from read_frames(frames, self.table, number, ctx, self.options)
+            for batch in read_frames(frames, self.table, number, ctx, self.options):
+                yield _without_reported(batch, self.reported) if self.reported else batch
 
     def position_text(self, position: Position) -> str:
         """As ``Source.position_text``."""
@@ -84,3 +93,24 @@ class EventLogTable:
             order=written.get("record_id", "record_id"),
             where=None if self.options.status == "any" else status,
         )
+
+
+def _without_reported(batch: pa.RecordBatch, reported: frozenset[int]) -> pa.RecordBatch:
+    """Ignores the rejects that earlier runs have reported, instead of reporting them once more."""
+    rejected = pc.fill_null(pc.equal(batch["outcome"], int(Outcome.REJECTED)), False)
+    if not pc.any(rejected).as_py():
+        return batch
+    nameless = pc.not_equal(pc.fill_null(batch["part"], ""), "")
+    known = [
+        candidate and digest_of_text(raw or "") in reported
+        for candidate, raw in zip(
+            pc.and_(rejected, nameless).to_pylist(), batch["raw"].to_pylist(), strict=True
+        )
+    ]
+    ignored = {"outcome": int(Outcome.IGNORED), "reason": str(Reason.REPORTED)}
+    for name, value in ignored.items():
+        at = batch.schema.get_field_index(name)
+        field = batch.schema.field(at)
+        column = pc.if_else(pa.array(known), pa.scalar(value, field.type), batch[name])
+        batch = batch.set_column(at, field, column)
+    return batch

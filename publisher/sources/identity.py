@@ -20,6 +20,13 @@ def digest_of_file(path: Path) -> str:
     return digest.hexdigest()
 
 
+def digest_of_text(text: str) -> int:
+    """64 bits of a digest of a text, to know a record again."""
+    return int.from_bytes(
+        hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    )
+
+
 def digest_of_files(paths: Sequence[Path]) -> str:
     """One digest of the contents and names of files, wherever they lie.
 

@@ -391,26 +391,129 @@ def test_a_pause_between_polls_is_the_interval(tmp_path: Path) -> None:
     assert stop.pauses == [7, 7]
 
 
-def test_rows_that_stay_are_not_asked_for_without_a_breath(tmp_path: Path) -> None:
-    write_rows(tmp_path, 1)
-    with sqlite3.connect(tmp_path / "hr.db") as connection:
-        connection.execute("UPDATE log SET event_time = '2999-01-01 00:00:00'")
+def change_rows(base: Path, statement: str) -> None:
+    with sqlite3.connect(base / "hr.db") as connection:
+        connection.execute(statement)
     connection.close()
-    source = TABLE.replace("[database]", "future_events = true\n[database]")
+
+
+def kept_runs(base: Path) -> list[str]:
+    """The runs that have left anything, in the journal and in the sink."""
+    journals = sorted(path.name for path in (base / ".xds-publisher" / "job").glob("job-*"))
+    sink = sorted(path.name for path in (base / "out" / "runs").iterdir())
+    assert journals == sink
+    return journals
+
+
+FUTURE = TABLE.replace("[database]", "future_events = true\n[database]")
+
+
+def test_rows_that_stay_make_one_run_and_are_looked_at_with_a_breath(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    change_rows(tmp_path, "UPDATE log SET event_time = '2999-01-01 00:00:00'")
     stop = Stop()
-    watcher = Watcher(lambda: None)
-    enough = iter([lambda: None, lambda: None, stop.set])
-    told = watcher.polled
+    idle = iter([lambda: None, lambda: None, stop.set])
 
-    def polled(poll: Poll) -> None:
-        told(poll)
-        next(enough)()
+    def on_idle() -> None:
+        next(idle)()
 
-    watcher.polled = polled  # type: ignore[method-assign]
-    made = settings(tmp_path, source, "[follow]\npolling_interval = 0\n")
+    watcher = Watcher(on_idle)
+    made = settings(tmp_path, FUTURE, "[follow]\npolling_interval = 0\n")
     Follower(made, LocalEngine(), watcher, stop).run()
-    assert [poll.report.outcomes["held"] for poll in watcher.polls] == [1, 1, 1]
-    assert stop.pauses == [1, 1, 1]
+    assert [poll.report.outcomes["held"] for poll in watcher.polls] == [1]
+    assert stop.pauses == [1, 1, 1, 1]
+    assert len(kept_runs(tmp_path)) == 1
+
+
+def test_a_held_row_is_published_when_its_time_comes(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1, 2)
+    change_rows(tmp_path, "UPDATE log SET event_time = '2999-01-01 00:00:00' WHERE record_id = 1")
+    watcher = followed(
+        settings(tmp_path, FUTURE),
+        LocalEngine(),
+        lambda: None,
+        lambda: change_rows(
+            tmp_path, "UPDATE log SET event_time = '2026-01-01' WHERE record_id = 1"
+        ),
+    )
+    assert [poll.report.outcomes["held"] for poll in watcher.polls] == [1, 0]
+    assert [poll.report.statuses for poll in watcher.polls] == [{"S": 1}, {"S": 1}]
+
+
+def test_another_held_row_makes_a_run_of_its_own(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    later = "UPDATE log SET event_time = '2999-01-01 00:00:00'"
+    change_rows(tmp_path, later)
+
+    def more() -> None:
+        write_rows(tmp_path, 2)
+        change_rows(tmp_path, later)
+
+    watcher = followed(settings(tmp_path, FUTURE), LocalEngine(), lambda: None, more, lambda: None)
+    assert [poll.report.outcomes["held"] for poll in watcher.polls] == [1, 2]
+
+
+def test_a_row_without_record_id_is_reported_once(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    nameless = "INSERT INTO log SELECT NULL, table_key, 'N', event_type, event_time, perpetrator,"
+    nameless += " table_name, column_name, old_value, '{}' FROM log LIMIT 1"
+    change_rows(tmp_path, nameless.format("Joe"))
+    made = settings(tmp_path, TABLE)
+    watcher = followed(
+        made,
+        LocalEngine(),
+        lambda: None,
+        lambda: write_rows(tmp_path, 2),
+        lambda: None,
+        lambda: change_rows(tmp_path, nameless.format("Jim")),
+        lambda: None,
+    )
+    reasons = [poll.report.reasons for poll in watcher.polls]
+    assert reasons == [
+        {"rejected": {"record-id": 1}},
+        {"ignored": {"reported-before": 1}},
+        {"ignored": {"reported-before": 1}, "rejected": {"record-id": 1}},
+    ]
+    rejects = [path.read_text() for path in sorted((tmp_path / "out").glob("runs/*/rejects.jsonl"))]
+    assert ["Joe" in text for text in rejects] == [True, False, False]
+    assert len(kept_runs(tmp_path)) == 3
+    # another start remembers it, too
+    assert followed(made, LocalEngine()).polls == []
+    with Publishing(made, LocalEngine()) as job:
+        report = job.once()
+    assert report is not None
+    assert (report.run, report.state, report.rejected) == ("job", "nothing new to read", 0)
+    assert report.reasons == {"ignored": {"reported-before": 2}}
+
+
+def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    made = settings(tmp_path, FUTURE, "[journal]\nretention_runs = 2\n")
+    later = "UPDATE log SET event_time = '2999-01-01 00:00:00' WHERE status = 'N'"
+    write_rows_later = [lambda: (write_rows(tmp_path, 2), change_rows(tmp_path, later))]
+    followed(made, LocalEngine(), *write_rows_later, *[lambda: None] * 20)
+    with Publishing(made, LocalEngine()) as job:
+        job.expire()
+    assert kept_runs(tmp_path) == ["job-000001", "job-000002"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is damaged"),
+        ('{"format": 2}', "has format 2, this program reads 1"),
+        ("[]", "is damaged"),
+    ],
+)
+def test_leftovers_of_another_version_are_refused(tmp_path: Path, content: str, said: str) -> None:
+    write_rows(tmp_path, 1)
+    root = tmp_path / ".xds-publisher" / "job"
+    root.mkdir(parents=True)
+    (root / "leftovers.json").write_text(content)
+    with pytest.raises(FatalError, match=rf"leftovers\.json {said}.*: remove it"):
+        followed(settings(tmp_path, TABLE), LocalEngine())
+    assert not (tmp_path / "out").exists()
+    assert not list(root.glob("job-*"))
 
 
 def test_without_statuses_it_would_publish_the_same_for_ever(tmp_path: Path) -> None:

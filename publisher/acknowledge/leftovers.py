@@ -1,0 +1,155 @@
+"""Rows of live logs that stay N after a run, and whether a later run has found anything else.
+
+A held row waits for its time, and a rejected row without a usable record_id cannot be told its letter.
+The next poll reads both again.  What a job remembers of them keeps it from planning a run for them at
+every poll, and from reporting a reject more than once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.acknowledge.reasons import written_id
+from publisher.change import Outcome, Reason
+from publisher.errors import FatalError
+from publisher.journal.durable import write_durably
+from publisher.journal.lane import LaneNames
+from publisher.journal.manifest import Journal, Manifest
+from publisher.sources.identity import digest_of_text
+
+FORMAT = 1
+_FILE = "leftovers.json"
+_HELD = ("part", "high", "schema", "table", "key", "event_type", "event_time", "columns")
+"""Columns that identify a held row."""
+_READ = [*_HELD, "source", "outcome", "reason", "raw"]
+_WHOLE = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """Rows of one source that stay N."""
+
+    held: str = ""
+    """Digest of the held rows, whatever their order; empty where there are none."""
+    reported: frozenset[int] = frozenset()
+    """Digests of the rejected rows that cannot be named, by their raw records."""
+
+
+def read_leftovers(root: Path) -> dict[str, Leftovers]:
+    """The rows that the last run of a job has left, by source.
+
+    Raises:
+        FatalError: The file is damaged, or of another version of the program.
+    """
+    path = root / _FILE
+    remedy = "remove it; rejected rows that stay N are then reported once more"
+    try:
+        loaded = json.loads(path.read_text(encoding="utf-8"))
+        version = loaded["format"]
+        if version == FORMAT:
+            return {
+                name: Leftovers(entry["held"], frozenset(int(n, 16) for n in entry["reported"]))
+                for name, entry in loaded["sources"].items()
+            }
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FatalError(f"{path} is damaged: {remedy}") from error
+    raise FatalError(f"{path} has format {version}, this program reads {FORMAT}: {remedy}")
+
+
+def write_leftovers(root: Path, left: Mapping[str, Leftovers]) -> None:
+    """Writes them durably, where they changed."""
+    if left == read_leftovers(root):
+        return
+    sources = {
+        name: {"held": one.held, "reported": sorted(f"{n:016x}" for n in one.reported)}
+        for name, one in sorted(left.items())
+        if one != Leftovers()
+    }
+    write_durably(root / _FILE, json.dumps({"format": FORMAT, "sources": sources}) + "\n")
+
+
+def leftovers_of(journal: Journal, manifest: Manifest, source: int) -> Leftovers:
+    """The rows of one source that stay N after a run, planned or committed.
+
+    Raises:
+        FatalError: A file of the journal cannot be read.
+    """
+    if not _may_stay(manifest, source):
+        return Leftovers()
+    held, count, reported = 0, 0, set[int]()
+    for row in _rows(journal, manifest, source):
+        if row["outcome"] == Outcome.HELD:
+            held = held + digest_of_text(repr([row[name] for name in _HELD])) & _WHOLE
+            count += 1
+        elif written_id(row["raw"]) is None:
+            reported.add(digest_of_text(row["raw"] or ""))
+    return Leftovers(f"{count}:{held:016x}" if count else "", frozenset(reported))
+
+
+def _may_stay(manifest: Manifest, source: int) -> bool:
+    return any(
+        count.source == source
+        and (count.outcome in (Outcome.HELD, Outcome.REJECTED) or count.reason == Reason.REPORTED)
+        for result in manifest.results
+        for count in result.counts
+    )
+
+
+def _rows(journal: Journal, manifest: Manifest, source: int) -> Iterator[dict[str, Any]]:
+    """The rows of a source that are held, or rejected at a place without record_id."""
+    for result in manifest.results:
+        name = LaneNames(result.lane).decisions
+        staged, final = journal.staging / result.staged / name, journal.root / name
+        try:
+            file = pq.ParquetFile(final if final.exists() else staged)
+            for batch in file.iter_batches(columns=_READ):
+                yield from batch.filter(_stay(batch, source)).to_pylist()
+        except (OSError, pa.ArrowInvalid) as error:
+            raise FatalError(
+                f"{final} of the journal cannot be read ({error}): restore it"
+            ) from error
+
+
+def _stay(batch: pa.RecordBatch, source: int) -> pa.Array:
+    outcome, mine = batch["outcome"], pc.equal(batch["source"], source)
+    nameless = pc.not_equal(pc.fill_null(batch["part"], ""), "")
+    again = pc.fill_null(pc.equal(batch["reason"], str(Reason.REPORTED)), False)
+    rejected = pc.or_(pc.equal(outcome, int(Outcome.REJECTED)), again)
+    return pc.and_(mine, pc.or_(pc.equal(outcome, int(Outcome.HELD)), pc.and_(nameless, rejected)))
+
+
+def has_nothing_new(
+    journal: Journal, manifest: Manifest, live: Collection[str], known: Mapping[str, Leftovers]
+) -> bool:
+    """Whether all that a planned run has read is what the runs before have left.
+
+    ``live`` are the names of the sources whose rows are told what became of them.
+    """
+    if manifest.states or any(result.documents for result in manifest.results):
+        return False
+    if any(entry.files for entry in manifest.sources):
+        return False
+    held = set()
+    for result in manifest.results:
+        for count in result.counts:
+            if manifest.sources[count.source].name not in live:
+                return False
+            if count.outcome == Outcome.HELD:
+                held.add(count.source)
+            elif count.reason != Reason.REPORTED:
+                return False
+    return all(
+        leftovers_of(journal, manifest, source).held
+        == known.get(manifest.sources[source].name, Leftovers()).held
+        for source in held
+    )
