@@ -13,9 +13,10 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 
 from publisher.errors import SettingsError, UnreachableError
+from publisher.notes import notes_of
 from publisher.observing.contract import Observer, Poll
 from publisher.polled import Polled
-from publisher.publishing import Backlog, Publishing, notes_of
+from publisher.publishing import Backlog, Publishing
 from publisher.settings import Settings
 from publisher.spark.engine import Engine
 

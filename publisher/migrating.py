@@ -8,7 +8,8 @@ from datetime import datetime
 from publisher.comparing import narrowed
 from publisher.errors import UsageError
 from publisher.journal.report import RunReport
-from publisher.publishing import Publishing, notes_of, with_notes
+from publisher.notes import notes_of, with_notes
+from publisher.publishing import Publishing
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.triggerless.inputs import files_by_table
 from publisher.sources.triggerless.planning import Migration

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +19,7 @@ from publisher.acknowledge.leftovers import (
     read_leftovers,
     write_leftovers,
 )
-from publisher.acknowledge.letters import Passed, refused_of
+from publisher.acknowledge.letters import refused_of
 from publisher.acknowledge.rows import acknowledge
 from publisher.backlog import due_sources
 from publisher.clock import microseconds
@@ -33,6 +34,7 @@ from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import DOCUMENTS, RUNS, Journals
+from publisher.notes import STATUS_NOTE, late_notes, notes_of, with_notes
 from publisher.observing.contract import Observer
 from publisher.opening import SPLITS, Order
 from publisher.polled import Polled
@@ -44,10 +46,6 @@ from publisher.sources.triggerless.planning import Migration
 from publisher.sources.triggerless.state import State, forget_rows
 from publisher.spark.engine import Engine, Progress
 from publisher.xds.document import Envelope
-
-STATUS_NOTE = (
-    "statuses are not written back: rows of the event log stay N, the next publish sends them again"
-)
 
 
 class Backlog(NamedTuple):
@@ -235,9 +233,13 @@ class Publishing:
             reported={name: one.reported for name, one in left.items()},
             is_repetition=lambda found: has_nothing_new(journal, found, self._live(), left),
         )
+        return self._carry_out(order, dispatcher)
+
+    def _carry_out(self, order: Order, dispatcher: Dispatcher) -> RunReport:
         report = planned_and_sent(order, dispatcher, self._engine, self._progress)
+        journal = order.journal
         if not report.is_kept:
-            self._journals.discard(run)
+            self._journals.discard(order.run)
             dispatcher.discard()
             return replace(report, run=self._settings.name)
         manifest = journal.manifest()
@@ -250,6 +252,11 @@ class Publishing:
         """Removes journals that are done with and older than they are kept."""
         kept = self._settings.retention
         self._epoch()
+        idle = self._journals.idle()
+        if self._settings.sink.to == "files":
+            for run in idle:  # before its journal, which would not be found again after a crash
+                shutil.rmtree(self._directory(run), ignore_errors=True)
+        self._journals.remove(idle)
         self._journals.expire(days=kept.retention_days, most=kept.retention_runs)
 
     @contextmanager
@@ -286,12 +293,12 @@ class Publishing:
                 greatest[entry.name] = done.passed.greatest
                 if entry.name in self._live():
                     left[entry.name] = leftovers_of(journal, manifest, number)
-                report = with_notes(report, _late(entry.name, manifest, done.passed))
+                report = with_notes(report, late_notes(entry.name, manifest, done.passed))
         self._epoch()
         self._journals.note_greatest(greatest)
         write_leftovers(self._journals.root, left)
         report = with_notes(report, self._compared(journal, manifest))
-        journal.mark_sent()
+        journal.mark_sent(report.notes, idle=report.is_idle)
         report = replace(report, statuses=dict(sorted(statuses.items())))
         live = any(_has_status(entry) for entry in manifest.sources)
         if live and not self._settings.acknowledge.write_status:
@@ -386,25 +393,6 @@ def publish(
     return with_notes(report, notes)
 
 
-def _late(source: str, manifest: Manifest, passed: Passed) -> Iterator[str]:
-    """Says which records of a live source came late."""
-    if passed.late:
-        yield (
-            f"late: {passed.late:,} published record(s) of {source} have a record_id below "
-            f"{manifest.behind[source]}, which an earlier run had read: committed late, held or retried"
-        )
-
-
 def _has_status(entry: SourceEntry) -> bool:
     """Whether a source of a run was a table whose rows are told what became of them."""
     return entry.table is not None and entry.format in WITH_STATUS
-
-
-def notes_of(reports: Iterable[RunReport]) -> list[str]:
-    """All that there is to say about some runs."""
-    return [note for report in reports for note in report.notes]
-
-
-def with_notes(report: RunReport, notes: Iterable[str]) -> RunReport:
-    """A report with more to say, nothing twice."""
-    return replace(report, notes=tuple(dict.fromkeys((*report.notes, *notes))))

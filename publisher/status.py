@@ -93,6 +93,7 @@ class LastRun:
     documents: int
     operations: dict[str, int]
     bytes: int
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +235,7 @@ def _tables(
 
 def _last(journal: Journal, manifest: Manifest) -> LastRun:
     report = _report(journal, manifest)
-    done = None
+    done, end = None, journal.acknowledgement
     with suppress(FileNotFoundError):
         done = datetime.fromtimestamp(journal.sent_at, UTC).isoformat(timespec="seconds")
     return LastRun(
@@ -247,6 +248,7 @@ def _last(journal: Journal, manifest: Manifest) -> LastRun:
         documents=report.documents,
         operations=report.operations,
         bytes=report.bytes,
+        notes=tuple(dict.fromkeys((*report.notes, *(end.notes if end is not None else ())))),
     )
 
 

@@ -87,6 +87,7 @@ def _last(last: LastRun) -> Iterator[str]:
         yield f"  {outcome:<10} {_counts(reasons)}"
     operations = f" ({_counts(last.operations)})" if last.operations else ""
     yield f"  documents  {last.documents:,}{operations}, {last.bytes:,} bytes"
+    yield from (f"  note       {note}" for note in last.notes)
 
 
 def _sink(sink: SinkStatus) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ JOURNAL_FORMAT = 2
 MANIFEST = "manifest.json"
 STAGING = "staging"
 SENT = "sent"
+SENT_FORMAT = 1
 """Mark of a journal whose run the sink has wholly."""
 DOCUMENT_STAGING = ".staging"
 """Folder beside the documents for those that are not committed yet."""
@@ -129,6 +130,15 @@ def _source(entry: dict[str, Any]) -> SourceEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """The end of a run, as its journal records it."""
+
+    idle: bool
+    """Whether the run has found nothing changed."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Journal:
     """A journal on disk."""
 
@@ -177,9 +187,37 @@ class Journal:
         """Takes the run back, so that it is planned anew."""
         (self.root / MANIFEST).unlink(missing_ok=True)
 
-    def mark_sent(self) -> None:
-        """Notes that the sink has the run wholly, and that the rows of its logs know it."""
-        write_durably(self.root / SENT, "")
+    def mark_sent(self, notes: Sequence[str] = (), *, idle: bool = False) -> None:
+        """Records that the sink has the run completely, and that the rows of its logs know it.
+
+        ``notes`` are what the acknowledgement had to say; an ``idle`` run has found nothing changed.
+        """
+        entry = {"format": SENT_FORMAT, "idle": idle, "notes": list(notes)}
+        write_durably(self.root / SENT, json.dumps(entry) + "\n")
+
+    @property
+    def acknowledgement(self) -> Acknowledgement | None:
+        """What ``mark_sent`` recorded; ``None`` before.
+
+        Raises:
+            FatalError: It is damaged, or of another version of the program.
+        """
+        path = self.root / SENT
+        try:
+            loaded = json.loads(path.read_text(encoding="utf-8"))
+            version = loaded["format"]
+            if version == SENT_FORMAT:
+                return Acknowledgement(bool(loaded["idle"]), tuple(map(str, loaded["notes"])))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise FatalError(
+                f"{path} is damaged: remove it; the next start then acknowledges the run again"
+            ) from error
+        raise FatalError(
+            f"{path} has format {version}, this program reads {SENT_FORMAT}: use the program that "
+            "wrote it"
+        )
 
     @property
     def is_sent(self) -> bool:

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from publisher.change import Outcome
+from publisher.change import Outcome, Reason
 from publisher.errors import InternalError
 from publisher.journal.lane import LaneResult
 from publisher.journal.manifest import Manifest, SourceEntry
 
 NOTHING_NEW = "nothing new to read"
 """State of the report of a run that was not kept."""
+_AS_BEFORE = (Reason.UNCHANGED, Reason.REPORTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,13 @@ class RunReport:
     def is_kept(self) -> bool:
         """Whether there is a journal of it."""
         return bool(self.journal)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was read is as it was, or waits as before."""
+        ignored = self.reasons.get("ignored", {})
+        changed = self.read - self.outcomes["held"] - sum(ignored.get(why, 0) for why in _AS_BEFORE)
+        return not self.documents and not changed
 
     @property
     def rejected(self) -> int:

@@ -167,6 +167,20 @@ class Journals:
             if (number < beyond or journal.sent_at < oldest)
             and (manifest := journal.manifest()) is not None
         ]
+        return self._remove(gone)
+
+    def idle(self) -> list[str]:
+        """The finished runs that have found nothing changed, without the last run of the job."""
+        earlier = [*self._journals()][:-1]
+        ends = ((journal.root.name, journal.acknowledgement) for journal in earlier)
+        return [run for run, end in ends if end is not None and end.idle]
+
+    def remove(self, runs: Iterable[str]) -> None:
+        """Removes the journals of finished runs; states and marks of files that they have stay."""
+        found = ((journal, journal.manifest()) for journal in map(self.journal, runs))
+        self._remove([(journal, manifest) for journal, manifest in found if manifest is not None])
+
+    def _remove(self, gone: Sequence[tuple[Journal, Manifest]]) -> list[str]:
         if any(source.files for _, manifest in gone for source in manifest.sources):
             published = PublishedFiles.read(self.root / _FILES)
             published.with_runs([manifest for _, manifest in gone]).write(self.root / _FILES)

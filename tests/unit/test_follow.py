@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from publisher import follow
+from publisher.commands.status import status_text
 from publisher.dispatch.files import FileDispatcher
 from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
 from publisher.follow import Follower
@@ -20,6 +21,7 @@ from publisher.journal.epoch import next_epoch
 from publisher.observing.contract import Poll
 from publisher.publishing import Publishing
 from publisher.settings import Settings
+from publisher.status import status
 from tests.unit.local_engine import LocalEngine
 
 HEADER = (
@@ -376,7 +378,7 @@ def test_a_poll_that_fails_at_its_time_is_repeated_soon(tmp_path: Path) -> None:
     stop = Stop()
     clock = WallClock(stop, "2026-05-04T05:59:00Z")
     watcher = Watcher(lambda: None)
-    watcher.polled = lambda _: stop.set()  # type: ignore[method-assign]
+    watcher.polled = lambda poll: stop.set()  # type: ignore[method-assign]
     made = settings(tmp_path, TABLE, '[follow]\npublication_times = ["06:00"]\n')
     Follower(made, LocalEngine(AWAY, AWAY), watcher, stop, clock).run()
     assert watcher.failures == [1, 2]
@@ -406,6 +408,18 @@ def kept_runs(base: Path) -> list[str]:
 
 
 FUTURE = TABLE.replace("[database]", "future_events = true\n[database]")
+
+
+def test_notes_of_the_last_poll_reach_status(tmp_path: Path) -> None:
+    write_rows(tmp_path, 10, 11)
+    made = settings(tmp_path, TABLE)
+    watcher = followed(made, LocalEngine(), lambda: write_rows(tmp_path, 5))
+    (note,) = watcher.polls[-1].report.notes
+    assert note.startswith("late: 1 published record(s) of hr")
+    found = status(made)
+    assert found.last is not None
+    assert found.last.notes == (note,)
+    assert f"  note       {note}" in list(status_text(found))
 
 
 def test_rows_that_stay_make_one_run_and_are_looked_at_with_a_breath(tmp_path: Path) -> None:
@@ -490,8 +504,12 @@ def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
     made = settings(tmp_path, FUTURE, "[journal]\nretention_runs = 2\n")
     later = "UPDATE log SET event_time = '2999-01-01 00:00:00' WHERE status = 'N'"
-    write_rows_later = [lambda: (write_rows(tmp_path, 2), change_rows(tmp_path, later))]
-    followed(made, LocalEngine(), *write_rows_later, *[lambda: None] * 20)
+
+    def held_row() -> None:
+        write_rows(tmp_path, 2)
+        change_rows(tmp_path, later)
+
+    followed(made, LocalEngine(), held_row, *[lambda: None] * 20)
     with Publishing(made, LocalEngine()) as job:
         job.expire()
     assert kept_runs(tmp_path) == ["job-000001", "job-000002"]
@@ -507,13 +525,13 @@ def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:
 )
 def test_leftovers_of_another_version_are_refused(tmp_path: Path, content: str, said: str) -> None:
     write_rows(tmp_path, 1)
+    followed(settings(tmp_path, TABLE), LocalEngine())
     root = tmp_path / ".xds-publisher" / "job"
-    root.mkdir(parents=True)
     (root / "leftovers.json").write_text(content)
+    write_rows(tmp_path, 2)
     with pytest.raises(FatalError, match=rf"leftovers\.json {said}.*: remove it"):
         followed(settings(tmp_path, TABLE), LocalEngine())
-    assert not (tmp_path / "out").exists()
-    assert not list(root.glob("job-*"))
+    assert kept_runs(tmp_path) == ["job-000001"]
 
 
 def test_without_statuses_it_would_publish_the_same_for_ever(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from publisher.errors import FatalError, UsageError
 from publisher.journal.epoch import next_epoch
-from publisher.journal.manifest import MANIFEST
+from publisher.journal.manifest import MANIFEST, Acknowledgement, Journal
 from publisher.journal.runs import JOURNAL, RUN, Journals, first_documents, found_journal
 
 
@@ -80,3 +80,23 @@ def test_an_older_instance_throws_away_no_run_of_a_newer_one(tmp_path: Path) -> 
     assert (tmp_path / run).is_dir()
     assert journals.discard_unplanned(newer) == [run]
     assert not (tmp_path / run).exists()
+
+
+def test_the_end_of_a_run_is_recorded(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    assert journal.acknowledgement is None
+    journal.mark_sent(["late: 2 records"], idle=True)
+    assert journal.is_sent
+    assert journal.acknowledgement == Acknowledgement(idle=True, notes=("late: 2 records",))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("", "is damaged: remove it"), ("[]", "is damaged"), ('{"format": 2}', "has format 2")],
+)
+def test_the_end_of_a_run_in_another_version_is_refused(
+    tmp_path: Path, content: str, said: str
+) -> None:
+    (tmp_path / "sent").write_text(content)
+    with pytest.raises(FatalError, match=said):
+        _ = Journal(tmp_path).acknowledgement

@@ -151,6 +151,22 @@ def test_samples_that_cannot_be_read_bring_all_forward(tmp_path: Path) -> None:
     assert publish(tmp_path, more).operations == {"delete": 1}
 
 
+def test_comparisons_that_find_nothing_leave_one_run(tmp_path: Path) -> None:
+    """They make way for the journals of runs that published something, in the sink, too."""
+    more = "\n[journal]\nretention_runs = 3\n"
+    first = publish(tmp_path, more)
+    for _ in range(5):
+        assert publish(tmp_path, more).documents == 0
+    execute(tmp_path, "DELETE FROM dep")
+    second = publish(tmp_path, more)
+    last = [publish(tmp_path, more) for _ in range(5)][-1]
+    left = [first.run, second.run, last.run]
+    for folder in (tmp_path / ".xds-publisher" / "job", tmp_path / "out" / "runs"):
+        assert sorted(path.name for path in folder.glob("job-*")) == left
+    execute(tmp_path, "DELETE FROM usr WHERE idu = 1")
+    assert told(publish(tmp_path, more), tmp_path) == [("delete", "1")]
+
+
 def test_following_goes_by_hints(tmp_path: Path) -> None:
     hint(tmp_path, sweep=1)
     (tmp_path / "job.toml").write_text(JOB.format(more='hints = "samples"\nsamples = ["dirr"]'))
