@@ -41,12 +41,12 @@ class Seen:
 
 def condition(span: Span, relation: Relation) -> ColumnElement[bool]:
     """The condition of a statement."""
-    value, fits = value_of(relation, span.column), _fits(relation, span.column, span.form)
-    inside = and_(fits, value <= span.upto)
+    value, formed = value_of(relation, span.column), fits(relation, span.column, span.form)
+    inside = and_(formed, value <= span.upto)
     if span.after is not None:
         inside = and_(inside, value > span.after)
     named: ColumnElement[Any] = column(quoted_name(span.column, quote=True))
-    return or_(inside, named.is_(None), not_(fits)) if span.others else inside
+    return or_(inside, named.is_(None), not_(formed)) if span.others else inside
 
 
 def copied(span: Span, relation: Relation) -> sql.Composed:
@@ -63,19 +63,13 @@ def copied(span: Span, relation: Relation) -> sql.Composed:
     return sql.SQL("(({}) OR {} IS NULL OR NOT {})").format(inside, name, fits)
 
 
-def newer(relation: Relation, name: str, form: str, mark: str | None) -> ColumnElement[bool]:
-    """The condition for rows of the form that lie after a mark."""
-    fits = _fits(relation, name, form)
-    return fits if mark is None else and_(fits, value_of(relation, name) > mark)
-
-
 def seen(relation: Relation, name: str, form: str, mark: str | None) -> list[ColumnElement[Any]]:
     """What to select for the fields of ``Seen``, which one pass over the table gives."""
-    value, fits = value_of(relation, name), _fits(relation, name, form)
-    rows = func.count(case_of((fits, 1)))
-    at_most = fits if mark is None else and_(fits, value <= mark)
+    value, formed = value_of(relation, name), fits(relation, name, form)
+    rows = func.count(case_of((formed, 1)))
+    at_most = formed if mark is None else and_(formed, value <= mark)
     return [
-        func.max(case_of((fits, value))),
+        func.max(case_of((formed, value))),
         rows,
         func.count(case_of((at_most, 1))),
         func.count() - rows,
@@ -89,7 +83,8 @@ def value_of(relation: Relation, name: str) -> ColumnElement[Any]:
     return named if isinstance(relation.types[name], types.String) else cast(named, Text)
 
 
-def _fits(relation: Relation, name: str, form: str) -> ColumnElement[bool]:
+def fits(relation: Relation, name: str, form: str) -> ColumnElement[bool]:
+    """The condition that the value of a column has a form."""
     named: ColumnElement[Any] = column(quoted_name(name, quote=True))
     is_text = isinstance(relation.types[name], types.String)
     return (named if is_text else cast(named, Text)).regexp_match(form)

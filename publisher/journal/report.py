@@ -159,13 +159,10 @@ def _notes(entry: SourceEntry) -> Iterator[str]:
         yield f"empty: {', '.join(empty[:3])}{' ...' if empty[3:] else ''}; see whether an export failed"
     if entry.again:
         yield f"read again: {entry.again:,} record(s) of {entry.name}, which an earlier run had held"
-    late = sum(int(str(split.get("late", 0))) for split in entry.splits)
-    if late:
-        yield (
-            f"late: {late:,} row(s) of table {entry.table} have a change_seq that an earlier run had "
-            "passed, and were not there then: they are not published; find out how they came, and "
-            "export them to a file"
-        )
+    for split in entry.splits:
+        notes = split.get("notes")
+        if isinstance(notes, list | tuple):
+            yield from (f"{entry.name}: {note}" for note in notes)
 
 
 def nothing_read(run: str) -> RunReport:

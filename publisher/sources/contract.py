@@ -42,6 +42,8 @@ class Kept:
     after: Path
     """Folder to write what this run leaves into, while it plans; does not exist yet.  Where nobody
     makes it, ``before`` stays; where it is empty, nothing is kept."""
+    clock: int = 0
+    """The run's now, in microseconds since 1970-01-01 UTC."""
 
 
 class Source(Protocol):

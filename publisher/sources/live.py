@@ -59,7 +59,7 @@ class TableBacklog:
             UnreachableError: The database does not answer.
         """
         if self._changes is not None:
-            return self._changes.after(read_marks(state).get(self._table, Mark()).change_seq)
+            return self._changes.after(read_marks(state).get(self._table, Mark()))
         assert self._log is not None
         return self._log.now()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import Connection, column, quoted_name, select, types
+from sqlalchemy import Connection, Select, column, quoted_name, select, types
 from sqlalchemy.exc import DBAPIError
 
 from publisher.database import Database, Relation, catalogue_of, copy, spans
@@ -58,8 +58,8 @@ class TableSplit:
     """What the format found out about the table as a whole, as JSON text."""
     span: Span | None = None
     """Only these rows."""
-    late: int = 0
-    """Rows that are not read, as earlier runs had passed their place when they came."""
+    notes: tuple[str, ...] = ()
+    """For operators: rows that came late, rows that wait."""
 
 
 def describe(database: Database, table: LiveTable) -> tuple[str, ...]:
@@ -154,19 +154,30 @@ def seen(
     """
     relation = relation_of(database, table)
     asked = select(*spans.seen(relation, sorting(database, table), form, mark))
-    asked = asked.select_from(sql_table_of(relation))
+    ((greatest, rows, before, others),) = ask(
+        database, table, split, asked.select_from(sql_table_of(relation))
+    )
+    return Seen(None if greatest is None else str(greatest).rstrip(), rows, before, others)
 
-    def ask(connection: Connection) -> Seen:
+
+def ask(
+    database: Database, table: LiveTable, split: TableSplit, statement: Select[Any]
+) -> Sequence[Sequence[Any]]:
+    """The answer to a small question about a table in the moment of a split.
+
+    Raises ``FatalError``, ``UnreachableError``.
+    """
+
+    def answer(connection: Connection) -> Sequence[Sequence[Any]]:
         if split.snapshot is not None:
             copy.join_snapshot(connection, split.snapshot)
-        greatest, rows, before, others = connection.execute(asked).one()
-        return Seen(None if greatest is None else str(greatest).rstrip(), rows, before, others)
+        return connection.execute(statement).all()
 
     with database.separate() as own:  # the moment's connection waits
         try:
-            return own.run(ask)
+            return own.run(answer)
         except DBAPIError as error:
-            raise fatal(database, error, f"Reading table {relation.table.name}") from error
+            raise fatal(database, error, f"Reading table {table.name}") from error
 
 
 def sorting(database: Database, table: LiveTable) -> str:

@@ -15,6 +15,8 @@ from publisher.sources.change_table.marks import (
     FORM,
     Calibrated,
     Mark,
+    ReadRows,
+    Wait,
     read_marks,
     write_marks,
 )
@@ -23,9 +25,18 @@ from publisher.sources.change_table.waiting import WaitingChanges
 from publisher.sources.tables import LiveTable, TableSplit
 from publisher.xds.values import text_of
 from tests.unit.change_table_files import seq
+from tests.unit.live_change_table import Table
 
 MARKS = {
-    "hr.usr__ct": Mark(seq(5), 7, 1, Calibrated(("a", "b"), {"key": ["a"]}, "msb", 7, ("a",))),
+    "hr.usr__ct": Mark(
+        seq(5),
+        seq(2),
+        7,
+        (ReadRows(seq(3), 1, 1), ReadRows(seq(5), 2, 2)),
+        1,
+        Wait(seq(9), 12, 3),
+        Calibrated(("a", "b"), {"key": ["a"]}, "msb", 7, ("a",)),
+    ),
     "dept__ct": Mark(),
 }
 
@@ -36,19 +47,25 @@ def test_marks_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert read_marks(tmp_path / "state") == MARKS
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"t": {}}', '{"t": {"calibrated": null, "x": 1}}'])
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", '{"version": 2, "tables": {"t": {}}}', '{"version": 2, "tables": {"t": {"x": 1}}}'],
+)
 def test_damaged_marks_are_an_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "marks.json").write_text(content)
     with pytest.raises(FatalError, match="all rows would be published again"):
         read_marks(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("mark", "rows_now", "late"),
-    [(Mark(), 9, 0), (Mark("1", 5), 5, 0), (Mark("1", 5), 7, 2), (Mark("1", 5), 3, 0)],
-)
-def test_rows_that_were_not_there_before_are_late(mark: Mark, rows_now: int, late: int) -> None:
-    assert mark.late(rows_now) == late
+@pytest.mark.parametrize("content", ['{"t": {}}', '{"version": 3, "tables": {}}'])
+def test_marks_of_another_version_are_refused_with_the_way_out(
+    tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "marks.json").write_text(content)
+    with pytest.raises(
+        FatalError, match="this program reads 2: publish with the program that wrote"
+    ):
+        read_marks(tmp_path)
 
 
 VALUES = [
@@ -105,8 +122,11 @@ def test_what_a_table_has_is_seen(database: Database) -> None:
     assert tables.seen(database, LIVE, split, FORM, seq(2)) == Seen(seq(4), 5, 3, 6)
 
 
-def test_rows_wait_behind_the_mark(database: Database) -> None:
-    waits = WaitingChanges(database.options, "ct", Options())
-    assert [waits.after(mark).rows for mark in (None, seq(2), seq(8))] == [5, 2, 0]
-    assert waits.after(seq(8)).oldest is None
-    assert (waits.after(seq(2)).oldest or 0) > 0
+def test_rows_wait_behind_the_mark(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    table.add((1, "I", 1), (2, "I", 2), (3, "U", 2))
+    waits = WaitingChanges(table.options, "ct", Options())
+    assert [waits.after(mark).rows for mark in (Mark(), Mark(seq(2), seq(2)))] == [3, 1]
+    assert waits.after(Mark(seq(8), seq(8))).oldest is None
+    assert (waits.after(Mark(seq(2), seq(2))).oldest or 0) > 0
+    waits.close()

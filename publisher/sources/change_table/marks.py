@@ -1,7 +1,8 @@
-"""How far a job has read its change tables: the greatest change_seq of each, and what was there up to it.
+"""How far a job has read its change tables: the greatest change_seq of each, and the rows next to it.
 
 A change_seq only ever grows, over all tables of a task (reference, section 1, change_seq), so the next
-run reads what lies behind the mark.  Rows that came with a smaller one after all are counted.
+run reads the rows behind the mark.  Rows that came with a smaller one after all are found among the
+rows of a window below the mark, of which the mark says which were read.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from publisher.errors import FatalError
 from publisher.sources.change_table.seq import NUMBER_DIGITS, TIME_DIGITS
 
 FORM = f"^[0-9]{{{TIME_DIGITS + NUMBER_DIGITS}}} *$"
 """A change_seq, as databases match it; blanks are those of a column of fixed width."""
+VERSION = 2
+"""Of the file; 1 had no window."""
 _FILE = "marks.json"
 
 
@@ -30,47 +33,97 @@ class Calibrated:
     key: tuple[str, ...]
 
 
+class ReadRows(NamedTuple):
+    """Rows of one change_seq and operation."""
+
+    change_seq: str
+    operation: int
+    """``Operation``, or -1."""
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Rows that wait for a partner."""
+
+    upto: str
+    """The greatest change_seq of the table when the wait began."""
+    since: int
+    """When it began, in microseconds since 1970-01-01 UTC."""
+    late: int = 0
+    """Waiting rows below the mark."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """How far one change table was read."""
 
     change_seq: str | None = None
     """The greatest; ``None`` where none was read."""
+    floor: str | None = None
+    """The window lies between this and the mark; ``None`` where it reaches back to the first row."""
     rows: int = 0
-    """Rows that the table had up to it."""
+    """Rows that the table had up to the floor."""
+    window: tuple[ReadRows, ...] = ()
+    """The rows of the window that were read."""
     others: int = 0
     """Rows without a change_seq that it had then: they were rejected."""
+    wait: Wait | None = None
     calibrated: Calibrated | None = None
 
-    def late(self, before: int) -> int:
-        """Rows that came up to the mark after it was set, of a table that has ``before`` rows up to it
-        now; none are seen where more were removed meanwhile."""
-        return 0 if self.change_seq is None else max(0, before - self.rows)
+    @property
+    def in_window(self) -> int:
+        """How many rows of the window were read."""
+        return sum(entry.rows for entry in self.window)
+
+    def older(self, rows: int) -> int:
+        """Rows that came at or below the floor, of a table that has ``rows`` there now; none are seen
+        where more were removed meanwhile."""
+        return 0 if self.floor is None else max(0, rows - self.rows)
 
 
 def read_marks(folder: Path | None) -> dict[str, Mark]:
-    """The marks that a run has left, by table.  Raises ``FatalError`` where they are damaged."""
+    """The marks that a run has left, by table.
+
+    Raises ``FatalError`` where they are damaged or of another version.
+    """
     if folder is None or not (folder / _FILE).exists():
         return {}
     path = folder / _FILE
     try:
-        return {table: _mark(entry) for table, entry in json.loads(path.read_text("utf-8")).items()}
+        content = json.loads(path.read_text("utf-8"))
+        version = content.get("version", 1)
+        tables = content.get("tables", {})
+        if version == VERSION:
+            return {table: _mark(entry) for table, entry in tables.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FatalError(
             f"{path} is damaged: restore it; without it all rows would be published again"
         ) from error
+    raise FatalError(
+        f"{path} has version {version}, and this program reads {VERSION}: publish with the program that"
+        " wrote it, or remove its folder and publish all rows of the change tables again"
+    )
 
 
 def write_marks(folder: Path, marks: dict[str, Mark]) -> None:
     """Writes them for the next run."""
     folder.mkdir(parents=True)
-    plain = {table: asdict(mark) for table, mark in marks.items()}
-    (folder / _FILE).write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    plain = {"version": VERSION, "tables": {table: asdict(mark) for table, mark in marks.items()}}
+    text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
+    (folder / _FILE).write_text(text + "\n", "utf-8")
 
 
 def _mark(entry: dict[str, Any]) -> Mark:
-    known = entry["calibrated"]
+    known, wait = entry["calibrated"], entry["wait"]
     if known is not None:
         listed = {name: tuple(known[name]) for name in ("columns", "key")}
         known = Calibrated(**known | listed)
-    return Mark(**entry | {"calibrated": known})
+    return Mark(
+        **entry
+        | {
+            "calibrated": known,
+            "wait": None if wait is None else Wait(**wait),
+            "window": tuple(ReadRows(*item) for item in entry["window"]),
+        }
+    )

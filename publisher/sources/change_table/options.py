@@ -61,6 +61,11 @@ class Options:
     """Records for which an UPDATE and its before image wait for each other in memory, at most."""
     join_strays: Annotated[int, Ge(0), Le(100_000_000)] = 1_000_000
     """Before images whose UPDATE lies further away or in another part of the input, at most."""
+    pair_wait: Annotated[float, Ge(0), Le(86_400)] = 60.0
+    """Seconds for which a job lets the youngest UPDATE or before image, and what follows it, wait for
+    its partner, in the time of change_seq and in that of the job; 0: not at all."""
+    late_window: Annotated[int, Ge(0), Le(10_000_000)] = 10_000
+    """Rows of a live change table below the mark that are looked at again for rows that came late."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for a zone that is not known."""

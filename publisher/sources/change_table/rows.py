@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -113,7 +113,7 @@ def rows_of(frame: Frame, layout: Layout, form: TextForm | None = None) -> Rows:
             unreadable.append((name, right))
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
     high, low, placed = seq.sequence(batch.column(layout.headers["change_seq"]))
-    rows = Rows(batch, frame.rows, _operations(batch, layout), high, low, placed)
+    rows = Rows(batch, frame.rows, operations_of(batch, layout.headers), high, low, placed)
     for name, right in unreadable:
         rows.fault(
             ~right, Fault(Reason.BROKEN_RECORD, f"{name} is no text; export it as UTF-8 text")
@@ -131,12 +131,12 @@ def header_text(array: pa.Array) -> tuple[pa.Array, Flags]:
     return texts(array)
 
 
-def _operations(batch: pa.RecordBatch, layout: Layout) -> Integers:
+def operations_of(batch: pa.RecordBatch, headers: Mapping[str, str]) -> Integers:
     """Operation by letter and by word; -1 where they disagree or neither is known."""
     by = [
-        _codes(batch.column(layout.headers[name]), known)
+        _codes(batch.column(headers[name]), known)
         for name, known in (("change_oper", _LETTERS), ("operation", _WORDS))
-        if name in layout.headers
+        if name in headers
     ]
     if len(by) == 1:
         return np.where(by[0] == 0, FAULTY, by[0])

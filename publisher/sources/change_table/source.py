@@ -19,6 +19,7 @@ from publisher.change import Position
 from publisher.errors import FatalError
 from publisher.sources import snapshots
 from publisher.sources.change_table import message_splits, seq, survey
+from publisher.sources.change_table.chosen import Chooser
 from publisher.sources.change_table.joining import Joined, Joiner, Strays
 from publisher.sources.change_table.layout import Layout, layout_of
 from publisher.sources.change_table.meaning import Meaning
@@ -182,6 +183,7 @@ class Reader:
         key = key_of(layout, found.key, known.key if known else (), options, place.file)
         self.text = columns.text
         self._window = found.window
+        self._chooser = None if found.chosen is None else Chooser(found.chosen)
         self._meaning = Meaning(
             place, layout, found.reading, key, columns, names, options, found.ranking
         )
@@ -191,7 +193,7 @@ class Reader:
     ) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""
         joiner, framed = Joiner(self._window, strays), 0
-        for frame in frames:
+        for frame in map(self._chosen, frames):
             framed += frame.batch.num_rows + len(frame.broken)
             if frame.broken:
                 yield broken(frame, self.place)
@@ -204,6 +206,15 @@ class Reader:
             yield from self._records(joiner.add(rows))
         yield from self._records(joiner.rest())
         yield tally(self.place, framed)
+
+    def _chosen(self, frame: Frame) -> Frame:
+        """The rows of a frame that are to be read."""
+        if self._chooser is None:
+            return frame
+        flags = self._chooser.flags(rows_of(frame, self.layout, self.text))
+        if flags.all():
+            return frame
+        return frame._replace(batch=frame.batch.filter(pa.array(flags)), rows=frame.rows[flags])
 
     def _records(self, operations: Iterator[Joined]) -> Iterator[pa.RecordBatch]:
         for one in operations:

@@ -25,6 +25,7 @@ from publisher.sources.change_table.calibration import (
     readings,
     refuse,
 )
+from publisher.sources.change_table.chosen import Chosen
 from publisher.sources.change_table.joining import partners
 from publisher.sources.change_table.layout import Layout
 from publisher.sources.change_table.mask import MaskProblem
@@ -63,6 +64,8 @@ class Found:
     """The splits to fetch before images from."""
     steps: list[int] = field(default_factory=list)
     """How many splits after that of the task each of ``from_`` is."""
+    chosen: Chosen | None = None
+    """Of a live table, the rows to read where not all are."""
 
     @property
     def reading(self) -> Reading | None:
@@ -83,6 +86,9 @@ class Found:
         """From JSON; what was found out of nothing where there is no text."""
         plain = json.loads(text) if text else {}
         plain["taking"] = [tuple(one) for one in plain.get("taking", [])]
+        if chosen := plain.get("chosen"):
+            listed = tuple(tuple(one) for one in chosen["listed"])
+            plain["chosen"] = Chosen(**chosen | {"listed": listed})
         return cls(**plain)
 
 

@@ -22,6 +22,7 @@ from publisher.database import Database, DatabaseOptions, copy
 from publisher.database.spans import Span
 from publisher.sources import tables
 from publisher.sources.change_table import seq, survey
+from publisher.sources.change_table.extent import Extent, Measuring
 from publisher.sources.change_table.layout import Layout, arranged
 from publisher.sources.change_table.marks import (
     FORM,
@@ -33,6 +34,7 @@ from publisher.sources.change_table.marks import (
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.rows import Rows, rows_of
 from publisher.sources.change_table.source import Reader
+from publisher.sources.change_table.statements import statements_of
 from publisher.sources.change_table.survey import Found
 from publisher.sources.contract import Context, Kept
 from publisher.sources.frames import Frame
@@ -59,8 +61,9 @@ class LiveChangeTable:
 
     @contextmanager
     def opened(self, wanted: int, kept: Kept | None = None) -> Iterator[tuple[TableSplit, ...]]:  # noqa: ARG002 - read in order
-        """One split that sees the table as it is now, while the context is open: what is newer than the
-        mark of the last run.  All rows of one change_seq that are there are read together.
+        """One split that sees the table as it is now, while the context is open: the rows that are newer
+        than the mark of the last run, up to one that waits for its partner, and rows of the window below
+        the mark that came late.  All rows of one change_seq that are there are read together.
 
         Raises ``FatalError`` where the table does not fit, ``UnreachableError``.
         """
@@ -70,17 +73,38 @@ class LiveChangeTable:
             layout = self.layout(database)
             live = self._live(layout)
             with tables.moment(database, live, 1) as (whole,):
-                seen = tables.seen(database, live, whole, FORM, mark.change_seq)
-                greatest = max(filter(None, (mark.change_seq, seen.greatest)), default=None)
-                newer = seen.others > mark.others
+                extent = self._extent(database, layout, whole, mark, kept)
+                newer = extent.mark.others > mark.others
                 name = tables.sorting(database, live)
-                span = Span(name, FORM, mark.change_seq, greatest or "", others=newer)
-                split = replace(whole, span=span, late=mark.late(seen.before))
+                span = Span(name, FORM, extent.after, extent.upto, others=newer)
+                split = replace(whole, span=span, notes=extent.notes)
                 found, calibrated = self._surveyed(database, layout, split, mark.calibrated)
                 if kept is not None:
-                    new = Mark(greatest, seen.rows, seen.others, calibrated)
+                    new = replace(extent.mark, calibrated=calibrated)
                     write_marks(kept.after, marks | {self.table: new})
-                yield (replace(split, found=found.text()),)
+                yield (replace(split, found=replace(found, chosen=extent.chosen).text()),)
+
+    def _extent(
+        self,
+        database: Database,
+        layout: Layout,
+        whole: TableSplit,
+        mark: Mark,
+        kept: Kept | None,
+    ) -> Extent:
+        """How far the table is read; to its end where nothing is kept of it."""
+        live = self._live(layout)
+        seen = tables.seen(database, live, whole, FORM, mark.floor)
+        if kept is None:
+            return Extent(None, seen.greatest or "", None, Mark(others=seen.others), ())
+        statements = statements_of(database, live, self.options)
+        measuring = Measuring(
+            self.table,
+            statements,
+            lambda statement: tables.ask(database, live, whole, statement),
+            self.options,
+        )
+        return measuring.extent(mark, seen, kept.clock, one_moment=whole.snapshot is not None)
 
     def fits(self, database: Database) -> None:
         """As ``LiveSource.fits``."""

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select
 from sqlalchemy.exc import DBAPIError
 
+from publisher.clock import microseconds
 from publisher.database import Database, DatabaseOptions
 from publisher.database.connection import fatal
-from publisher.database.spans import newer, value_of
-from publisher.database.statements import sql_table_of
-from publisher.sources import tables
-from publisher.sources.change_table.marks import FORM
+from publisher.sources.change_table.extent import Measuring
+from publisher.sources.change_table.marks import Mark
 from publisher.sources.change_table.options import Options
-from publisher.sources.tables import LiveTable, relation_of
+from publisher.sources.change_table.statements import statements_of
+from publisher.sources.tables import LiveTable
 from publisher.sources.waiting import Waiting
 
 
 class WaitingChanges:
-    """Counts the new rows of one change table, again and again by the same connection.
+    """Counts the rows of one change table that are to be read, again and again by the same connection.
 
     Rows without a change_seq are found when others are read.
     """
@@ -30,39 +31,38 @@ class WaitingChanges:
         """Raises ``SettingsError`` where the database's URL cannot be used."""
         self._database = Database(database)
         self._live = LiveTable(table, sorted_by=f"{options.prefix}change_seq")
+        self._options = options
 
-    def after(self, change_seq: str | None) -> Waiting:
-        """Rows behind a mark, by one statement, which an index on change_seq makes quick; their age is
-        that of their change_seq, which has UTC, by the clock of this machine.
+    def after(self, mark: Mark) -> Waiting:
+        """Rows behind a mark, without those that wait for a partner, and rows that came late below it.
+
+        The statements are quick with an index on change_seq; the age of the rows is that of their
+        change_seq, which has UTC, by the clock of this machine.
 
         Raises:
             FatalError: The table does not fit, or the database refuses.
             UnreachableError: The database does not answer.
         """
-        asked = self._statement(change_seq)
+        statements = statements_of(self._database, self._live, self._options)
 
-        def ask(connection: Connection) -> tuple[int, str | None]:
-            rows, least = connection.execute(asked).one()
-            return int(rows), None if least is None else str(least)
+        def ready(connection: Connection) -> tuple[int, str | None]:
+            def ask(statement: Select[Any]) -> Sequence[Sequence[Any]]:
+                return connection.execute(statement).all()
+
+            measuring = Measuring(self._live.name, statements, ask, self._options)
+            return measuring.ready(mark, microseconds())
 
         try:
-            rows, least = self._database.run(ask)
+            rows, least = self._database.run(ready)
         except DBAPIError as error:
             doing = f"Counting the new rows of table {self._live.name}"
             raise fatal(self._database, error, doing) from error
-        made = None if least is None else _seconds(least)
+        made = None if least is None or not rows else _seconds(least)
         return Waiting(rows, None if made is None else max(0.0, time.time() - made))
 
     def close(self) -> None:
         """Gives the connection back; a later use makes a new one."""
         self._database.close()
-
-    def _statement(self, change_seq: str | None) -> Select[int, Any]:
-        relation = relation_of(self._database, self._live)
-        name = tables.sorting(self._database, self._live)
-        asked = select(func.count(), func.min(value_of(relation, name)))
-        asked = asked.select_from(sql_table_of(relation))
-        return asked.where(newer(relation, name, FORM, change_seq))
 
 
 def _seconds(change_seq: str) -> float | None:

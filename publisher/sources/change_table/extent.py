@@ -1,0 +1,280 @@
+"""How far a run reads a live change table: behind the mark, and what came late below it.
+
+Two things can be amiss at the end of a change table.  The youngest UPDATE or before image may still
+wait for its partner: then the run ends before it, so that the order of changes stays.  And rows may
+have come below the mark: those of a window are read now, older ones are counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from sqlalchemy import Select
+
+from publisher.database.spans import Seen
+from publisher.sources.change_table.chosen import Chosen
+from publisher.sources.change_table.marks import Mark, ReadRows, Wait
+from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.rows import Operation, operations_of
+from publisher.sources.change_table.statements import Statements
+
+Ask = Callable[[Select[Any]], Sequence[Sequence[Any]]]
+"""Asks the database, always in the same moment where it can."""
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The rows that a run reads, and the mark that it leaves."""
+
+    after: str | None
+    upto: str
+    chosen: Chosen | None
+    """``None``: all of that range."""
+    mark: Mark
+    """Without how masks are read."""
+    notes: tuple[str, ...]
+
+
+class Measuring:
+    """Finds out how far one table is to be read."""
+
+    def __init__(self, table: str, statements: Statements, ask: Ask, options: Options) -> None:
+        self._table = table
+        self._statements = statements
+        self._ask = ask
+        self._options = options
+
+    def extent(self, mark: Mark, seen: Seen, clock: int, *, one_moment: bool) -> Extent:
+        """The extent of a run.
+
+        ``seen`` is the table with its rows up to the floor of ``mark``.  Without ``one_moment`` rows
+        may come between this and the reading."""
+        greatest = max(filter(None, (mark.change_seq, seen.greatest)), default=None)
+        if greatest is None:
+            return Extent(None, "", None, Mark(others=seen.others), ())
+        blocked = self.blocked(mark, greatest, clock)
+        rows, upto = seen.rows, greatest
+        if blocked is not None:
+            ((rows, _, before),) = self._ask(self._statements.rows_before(blocked))
+            upto = max(filter(None, (mark.change_seq, _text(before))), default="")
+        late, waiting = self._late(mark, clock)
+        new = self._by_kind(mark.change_seq, upto, self._options.late_window + 1)
+        floor, window = self._window(mark, [*late, *new], upto)
+        wait = self._wait(mark, greatest, clock, blocked, waiting)
+        kept = Mark(
+            upto or None,
+            floor,
+            max(0, rows - waiting - sum(entry.rows for entry in window)),
+            window,
+            seen.others,
+            wait,
+        )
+        return Extent(
+            mark.floor if _is_new(late, mark) else mark.change_seq,
+            upto,
+            self._chosen(mark, late, new, floor, upto, one_moment=one_moment),
+            kept,
+            tuple(self._notes(mark, seen, late, wait, blocked)),
+        )
+
+    def blocked(self, mark: Mark, greatest: str, clock: int) -> str | None:
+        """The least change_seq whose UPDATE or before image is to wait for its partner, if any."""
+        wait = self._options.pair_wait
+        if not wait:
+            return None
+        decided = mark.change_seq
+        if self._has_waited(mark, clock):
+            assert mark.wait is not None
+            decided = max(filter(None, (decided, mark.wait.upto)))
+        youngest = max(filter(None, (decided, _earlier(greatest, wait))), default=None)
+        ((befores,),) = self._ask(self._statements.before_images(mark.change_seq, greatest))
+        if not befores and not self._had_before_images(mark):
+            return None  # the task stores none
+        ((lone,),) = self._ask(self._statements.lone(youngest, greatest))
+        return _text(lone)
+
+    def ready(self, mark: Mark, clock: int) -> tuple[int, str | None]:
+        """Rows that a run beginning now would read, and the least change_seq behind the mark."""
+        ((rows, least, greatest),) = self._ask(self._statements.rows(mark.change_seq, None))
+        blocked = None
+        if rows and mark.wait is not None:
+            blocked = self.blocked(mark, str(_text(greatest)), clock)
+        if blocked is not None:
+            ((before, _, _),) = self._ask(self._statements.rows_before(blocked))
+            ((read, _, _),) = self._ask(self._statements.rows(None, mark.change_seq))
+            rows = max(0, before - read) if mark.change_seq is not None else before
+        return rows + self._rows_late(mark, clock), _text(least)
+
+    def _rows_late(self, mark: Mark, clock: int) -> int:
+        if mark.change_seq is None or not self._options.late_window:
+            return 0
+        ((rows, _, _),) = self._ask(self._statements.rows(mark.floor, mark.change_seq))
+        waiting = mark.wait.late if mark.wait and not self._has_waited(mark, clock) else 0
+        return int(max(0, rows - mark.in_window - waiting))
+
+    def _has_waited(self, mark: Mark, clock: int) -> bool:
+        """Whether the rows that waited have waited long enough."""
+        wait = self._options.pair_wait * _MICROSECONDS
+        return mark.wait is not None and clock - mark.wait.since >= wait
+
+    def _had_before_images(self, mark: Mark) -> bool:
+        return any(entry.operation == Operation.BEFORE_IMAGE for entry in mark.window)
+
+    def _late(self, mark: Mark, clock: int) -> tuple[list[ReadRows], int]:
+        """The rows of the window as they are now, without those of a change_seq that came late and
+        waits for its partner; and how many wait."""
+        if mark.change_seq is None or not self._options.late_window:
+            return [], 0
+        entries = self._by_kind(mark.floor, mark.change_seq, None)
+        if self._has_waited(mark, clock) or not self._options.pair_wait:
+            return entries, 0
+        known = {entry.change_seq for entry in mark.window}
+        kinds: dict[str, set[int]] = {}
+        for entry in entries:
+            kinds.setdefault(entry.change_seq, set()).add(entry.operation)
+        paired = self._had_before_images(mark)
+        lone = {
+            text
+            for text, operations in kinds.items()
+            if text not in known
+            and (
+                operations == {Operation.BEFORE_IMAGE}
+                or (paired and operations == {Operation.UPDATE})
+            )
+        }
+        waiting = sum(entry.rows for entry in entries if entry.change_seq in lone)
+        return [entry for entry in entries if entry.change_seq not in lone], waiting
+
+    def _by_kind(self, after: str | None, upto: str, limit: int | None) -> list[ReadRows]:
+        """Rows of a range by change_seq and operation, in their order."""
+        if not self._options.late_window or not upto:
+            return []
+        answer = self._ask(self._statements.by_kind(after, upto, limit))
+        names = [known for known, _ in self._statements.kinds]
+        columns = {
+            name: pa.array([_text(row[2 + at]) for row in answer], pa.string())
+            for at, name in enumerate(names)
+        }
+        batch = pa.RecordBatch.from_pydict(columns)
+        rows: Counter[tuple[str, int]] = Counter()
+        operations = operations_of(batch, {name: name for name in names}).tolist()
+        for row, operation in zip(answer, operations, strict=True):
+            rows[str(_text(row[0])), operation] += row[1]
+        return [ReadRows(*key, count) for key, count in sorted(rows.items())]
+
+    def _window(
+        self, mark: Mark, entries: list[ReadRows], upto: str
+    ) -> tuple[str | None, tuple[ReadRows, ...]]:
+        """The floor of the next window and its rows: the last, whole sequences."""
+        most = self._options.late_window
+        if not most:
+            return upto or None, ()
+        rows: Counter[str] = Counter()
+        for entry in entries:
+            rows[entry.change_seq] += entry.rows
+        taken, floor = 0, mark.floor
+        for text in sorted(rows, reverse=True):
+            taken += rows[text]
+            if taken > most:
+                floor = text
+                break
+        kept = (entry for entry in entries if floor is None or entry.change_seq > floor)
+        return floor, tuple(sorted(kept))
+
+    def _chosen(
+        self,
+        mark: Mark,
+        late: list[ReadRows],
+        new: list[ReadRows],
+        floor: str | None,
+        upto: str,
+        *,
+        one_moment: bool,
+    ) -> Chosen | None:
+        """The choice of rows, where not all of a range are read."""
+        listed = []
+        if _is_new(late, mark):
+            listed = list(_additions(late, mark))
+        if one_moment or not self._options.late_window:
+            return Chosen(mark.change_seq, upto, tuple(listed)) if listed else None
+        # what comes between this and the reading is left for the next run, where it can be told
+        whole = max(filter(None, (mark.change_seq, floor)), default=None)
+        recent = (entry for entry in new if whole is None or entry.change_seq > whole)
+        listed += [(text, kind, 0, rows) for text, kind, rows in recent]
+        return Chosen(mark.change_seq, whole or "", tuple(listed))
+
+    def _wait(
+        self, mark: Mark, greatest: str, clock: int, blocked: str | None, late: int
+    ) -> Wait | None:
+        if blocked is None and not late:
+            return None
+        wait = mark.wait
+        going_on = wait is not None and not self._has_waited(mark, clock)
+        if wait is not None and going_on and (blocked is None or blocked <= wait.upto):
+            return Wait(wait.upto, wait.since, late)
+        return Wait(greatest, clock, late)
+
+    def _notes(
+        self,
+        mark: Mark,
+        seen: Seen,
+        late: list[ReadRows],
+        wait: Wait | None,
+        blocked: str | None,
+    ) -> Iterable[str]:
+        read = sum(take for *_, take in _additions(late, mark))
+        if read:
+            yield (
+                f"late: {read:,} row(s) of table {self._table} came with a change_seq that an earlier run"
+                " had passed, and are published now, after later changes"
+            )
+        older = mark.older(seen.before)
+        if older:
+            yield (
+                f"late: {older:,} row(s) of table {self._table} came with a change_seq up to {mark.floor},"
+                " below the window that is read again: they are not published; export them to a file and"
+                " publish that, or raise late_window"
+            )
+        if blocked is not None:
+            yield (
+                f"waiting: the row(s) of table {self._table} from change_seq {blocked} on, as its UPDATE"
+                f" or before image is still missing; for {self._options.pair_wait:g} s at most"
+                " (pair_wait)"
+            )
+        if wait is not None and wait.late:
+            yield f"waiting: {wait.late:,} late row(s) of table {self._table}, for their partner"
+
+
+def _additions(now: list[ReadRows], mark: Mark) -> Iterable[tuple[str, int, int, int]]:
+    """Of each change_seq and operation the rows that were read before, and those that were not."""
+    if mark.change_seq is None:
+        return
+    known = {(text, kind): rows for text, kind, rows in mark.window}
+    for text, kind, rows in now:
+        before = known.get((text, kind), 0)
+        if rows > before:
+            yield text, kind, before, rows - before
+
+
+def _is_new(late: list[ReadRows], mark: Mark) -> bool:
+    return any(True for _ in _additions(late, mark))
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value).rstrip()
+
+
+def _earlier(change_seq: str, seconds: float) -> str | None:
+    """The first change_seq of so many seconds earlier; ``None`` where its time is none."""
+    try:
+        moment = datetime.strptime(change_seq[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        earlier = moment - timedelta(seconds=seconds)
+    except (ValueError, OverflowError):
+        return None
+    return f"{earlier.year:04d}{earlier:%m%d%H%M%S}".ljust(len(change_seq), "0")

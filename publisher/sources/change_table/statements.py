@@ -1,0 +1,85 @@
+"""Statements about the rows of a live change table: how far it goes, which rows have no partner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
+
+from publisher.database import Database, Relation
+from publisher.database.spans import fits, value_of
+from publisher.database.statements import sql_table_of
+from publisher.sources.change_table.marks import FORM
+from publisher.sources.change_table.options import Options
+from publisher.sources.tables import LiveTable, relation_of, sorting
+
+_WORDS = {"change_oper": ("B", "U"), "operation": ("BEFOREIMAGE", "UPDATE")}
+"""Before image and UPDATE, in each of the columns that tell operations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """Makes statements about one change table; bounds are values of change_seq, ``None`` for none."""
+
+    relation: Relation
+    seq: str
+    """The column change_seq, as the database has it."""
+    kinds: tuple[tuple[str, str], ...]
+    """The columns that tell the operation: documented name, and as the database has it."""
+
+    def rows(self, after: str | None, upto: str | None) -> Select[Any]:
+        """Rows, the least and the greatest change_seq of a range."""
+        asked = select(func.count(), func.min(self._value), func.max(self._value))
+        return self._inside(asked, after, upto)
+
+    def rows_before(self, change_seq: str) -> Select[Any]:
+        """Rows, the least and the greatest change_seq before one."""
+        return self.rows(None, None).where(self._value < change_seq)
+
+    def lone(self, after: str | None, upto: str | None) -> Select[Any]:
+        """The least change_seq in a range that has an UPDATE without before image, or the reverse."""
+        has_before, has_update = self._count(0), self._count(1)
+        by_seq = select(self._value.label("seq"), has_before.label("b"), has_update.label("u"))
+        groups = self._inside(by_seq, after, upto).group_by(self._value).subquery()
+        alone = or_(and_(groups.c.b > 0, groups.c.u == 0), and_(groups.c.b == 0, groups.c.u > 0))
+        return select(func.min(groups.c.seq)).where(alone)
+
+    def before_images(self, after: str | None, upto: str | None) -> Select[Any]:
+        """How many before images a range has."""
+        return self._inside(select(self._count(0)), after, upto)
+
+    def by_kind(self, after: str | None, upto: str | None, limit: int | None) -> Select[Any]:
+        """change_seq, number of rows and what tells their operation, the last ``limit`` of a range."""
+        kinds = [value_of(self.relation, name) for _, name in self.kinds]
+        asked = self._inside(select(self._value, func.count(), *kinds), after, upto)
+        return asked.group_by(self._value, *kinds).order_by(self._value.desc()).limit(limit)
+
+    @property
+    def _value(self) -> ColumnElement[Any]:
+        return value_of(self.relation, self.seq)
+
+    def _inside(self, asked: Select[Any], after: str | None, upto: str | None) -> Select[Any]:
+        asked = asked.select_from(sql_table_of(self.relation))
+        asked = asked.where(fits(self.relation, self.seq, FORM))
+        if after is not None:
+            asked = asked.where(self._value > after)
+        return asked if upto is None else asked.where(self._value <= upto)
+
+    def _count(self, which: int) -> ColumnElement[Any]:
+        """Rows that are before images (0) or UPDATEs (1) by one of their columns."""
+        is_one = or_(
+            *(
+                func.trim(value_of(self.relation, name)) == _WORDS[known][which]
+                for known, name in self.kinds
+            )
+        )
+        return func.coalesce(func.sum(case((is_one, 1), else_=0)), 0)
+
+
+def statements_of(database: Database, table: LiveTable, options: Options) -> Statements:
+    """The statements about a table.  Raises ``FatalError`` where its columns do not do."""
+    relation = relation_of(database, table)
+    kinds = ((name, relation.column(f"{options.prefix}{name}")) for name in _WORDS)
+    known = tuple((name, column) for name, column in kinds if column is not None)
+    return Statements(relation, sorting(database, table), known)
