@@ -18,7 +18,7 @@ REJECTED, IGNORED = int(Outcome.REJECTED), int(Outcome.IGNORED)
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     made = Table(tmp_path)
     monkeypatch.setattr(
-        "publisher.sources.change_table.waiting.microseconds", lambda: made.clock * 1_000_000
+        "publisher.sources.change_table.waiting.time.time", lambda: float(made.clock)
     )
     return made
 

@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import Connection, Select
 from sqlalchemy.exc import DBAPIError
 
-from publisher.clock import microseconds
 from publisher.database import Database, DatabaseOptions
 from publisher.database.connection import fatal
 from publisher.sources.change_table.extent import Measuring
@@ -50,7 +49,7 @@ class WaitingChanges:
                 return connection.execute(statement).all()
 
             measuring = Measuring(self._live.name, statements, ask, self._options)
-            return measuring.ready(mark, microseconds())
+            return measuring.ready(mark, int(time.time() * 1_000_000))
 
         try:
             rows, least = self._database.run(ready)
