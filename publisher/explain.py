@@ -55,7 +55,7 @@ class Story:
 
 
 MEANINGS: dict[Reason, str] = {
-    Reason.ROW_QUERY_BACK: "a row query-back (5, 6) of the same object and poll publishes the whole row",
+    Reason.ROW_QUERY_BACK: "a row query-back (5, 6) of the same object and poll publishes its columns",
     Reason.FIELD_QUERY_BACK: "a field query-back (7, 8) of the same column and poll publishes its value",
     Reason.STATUS: "its status is not N; --status any publishes logs that were processed",
     Reason.LOOPBACK: "the driver's own user caused it; allow_loopback publishes such changes",

@@ -162,7 +162,7 @@ class Planner:
             changes = self._without_problems(changes, prepared)
         if self._rejected is not None:
             changes = self._not_held_back(changes, self._rejected)
-        kept, decisions = settle(changes)
+        kept, decisions = settle(changes, self._renderer.is_in_row)
         self._planned.decisions += decisions
         if QUERY_BACK.isdisjoint([change.event_type for change in kept]):
             self._render(Waiting(poll, kept, prepared), None)

@@ -3,9 +3,10 @@
 In this order:
 
 1. A delete (4) is a barrier: the rules below work inside the segments between deletes.
-2. A row query-back (5, 6) supersedes every other event of its segment; 5 goes before 6.
-   Without one, a field query-back (7, 8) supersedes 1, 2, 3 of the same column; 7 goes before 8.
-   Of several equal ones the first stays.
+2. A row query-back (5, 6) supersedes the other row query-backs of its segment, 5 goes before 6, and
+   the per-field events whose columns it publishes: not those of key columns and of child tables.
+   Among the other events a field query-back (7, 8) supersedes 1, 2, 3 of the same column; 7 goes
+   before 8.  Of several equal ones the first stays.
 3. Query-backs in a segment that a delete ends are ignored: the row they refer to is gone.
 
 Precedence goes by what is logged: whatever a look-up says later, nothing is revived.
@@ -13,7 +14,7 @@ Precedence goes by what is logged: whatever a look-up says later, nothing is rev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from publisher.change import (
@@ -34,7 +35,11 @@ class Settled(NamedTuple):
     decisions: list[Decision]
 
 
-def settle(changes: Sequence[Change]) -> Settled:
+InRow = Callable[[Change], bool]
+"""Tells of a per-field event whether a query-back of the row publishes its columns."""
+
+
+def settle(changes: Sequence[Change], in_row: InRow) -> Settled:
     """Applies precedence to the changes of one object in one poll, given in position order."""
     if len(changes) < 2 or QUERY_BACK.isdisjoint([change.event_type for change in changes]):
         return Settled(list(changes), [])
@@ -42,19 +47,26 @@ def settle(changes: Sequence[Change]) -> Settled:
     segment: list[Change] = []
     for change in changes:
         if change.event_type == EventType.DELETE_ROW:
-            _settle_segment(segment, settled, ended_by=change)
+            _settle_segment(segment, in_row, settled, ended_by=change)
             settled.kept.append(change)
             segment = []
         else:
             segment.append(change)
-    _settle_segment(segment, settled, ended_by=None)
+    _settle_segment(segment, in_row, settled, ended_by=None)
     return settled
 
 
-def _settle_segment(segment: list[Change], settled: Settled, ended_by: Change | None) -> None:
-    winners, reason = _winners(segment)
+def _settle_segment(
+    segment: list[Change], in_row: InRow, settled: Settled, ended_by: Change | None
+) -> None:
+    row = _row_winner(segment)
+    fields = [change for change in segment if row is None or not _is_of_row(change, in_row)]
+    by_column = _field_winners(fields)
     for change in segment:
-        winner = winners.get(_scope(change, reason))
+        if row is not None and _is_of_row(change, in_row):
+            winner, reason = row, Reason.ROW_QUERY_BACK
+        else:
+            winner, reason = by_column.get(change.columns[0]), Reason.FIELD_QUERY_BACK
         if winner is not None and change is not winner:
             decision = Decision(change.row, Outcome.SUPERSEDED, reason, by=winner.row)
         elif winner is not None and ended_by is not None:
@@ -67,22 +79,24 @@ def _settle_segment(segment: list[Change], settled: Settled, ended_by: Change | 
         settled.decisions.append(decision)
 
 
-def _winners(segment: list[Change]) -> tuple[dict[str, Change], Reason]:
-    """The query-back that wins in each scope: the row (""), or one column."""
+def _is_of_row(change: Change, in_row: InRow) -> bool:
+    return change.event_type in ROW_QUERY_BACK or in_row(change)
+
+
+def _row_winner(segment: list[Change]) -> Change | None:
     rows = [change for change in segment if change.event_type in ROW_QUERY_BACK]
-    if rows:
-        # min keeps the first of equals; 5 < 6 and 7 < 8 are the rule itself
-        return {"": min(rows, key=_event_type)}, Reason.ROW_QUERY_BACK
+    # min keeps the first of equals; 5 < 6 and 7 < 8 are the rule itself
+    return min(rows, key=_event_type, default=None)
+
+
+def _field_winners(fields: list[Change]) -> dict[str, Change]:
+    """The field query-back that wins in each column."""
     winners: dict[str, Change] = {}
-    for change in segment:
+    for change in fields:
         if change.event_type in QUERY_BACK:
             column = change.columns[0]
             winners[column] = min(winners.get(column, change), change, key=_event_type)
-    return winners, Reason.FIELD_QUERY_BACK
-
-
-def _scope(change: Change, reason: Reason) -> str:
-    return "" if reason is Reason.ROW_QUERY_BACK else change.columns[0]
+    return winners
 
 
 def _event_type(change: Change) -> int:

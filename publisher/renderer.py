@@ -162,6 +162,19 @@ class Renderer:
         kind = self.meanings[event_type].operation
         return self._envelope.document((operation(kind, table, association, (attributes,)),))
 
+    def is_in_row(self, change: Change) -> bool:
+        """Whether a query-back of the row publishes the columns of a per-field event.
+
+        It publishes neither columns of the key nor those of child tables."""
+        obj = change.object
+        table = self._catalogue.table(obj.schema, obj.table)
+        key = {part.column.casefold() for part in parse(obj.key)}
+        return all(
+            name.casefold() not in key
+            and ("." not in name or (table is not None and table.column(name) is not None))
+            for name in change.columns
+        )
+
     def key_text(self, obj: Object) -> str:
         """The association's part for the key."""
         return key_text(obj.key, self._key_order(obj))
@@ -251,7 +264,7 @@ class Renderer:
             if per_field and not found:
                 raise ValueProblem(
                     Reason.COLUMN_NAME,
-                    f"table {obj.table!r} has no column {name!r}: mend the trigger that logs it",
+                    f"table {obj.table!r} has no column {name!r}: {_advice(name)}",
                 )
             named.update(found)
         case = self._naming.identifier_case
@@ -336,6 +349,12 @@ class Renderer:
         """Stable over runs, and unique within the source."""
         text = f"{self._naming.source}:{self._naming.position_text(position)}"
         return f"{text}.{position.ordinal}" if position.ordinal else text
+
+
+def _advice(column: str) -> str:
+    if "." in column:
+        return "columns of child tables are not read back, log their values (types 1 to 3)"
+    return "fix the trigger that logs it"
 
 
 def _alike(name: str, columns: tuple[str, ...]) -> tuple[str, ...]:

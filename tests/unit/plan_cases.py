@@ -35,6 +35,7 @@ VALUES: dict[str, list[str | None]] = {
     "p": [None, "qqo=", "?"],
     "x": [None, "secret"],
     "gone": [None, "w"],
+    "child.no": [None, "1", "2"],
 }
 
 
@@ -81,7 +82,7 @@ def _values(column: str) -> st.SearchStrategy[str | None]:
     return st.sampled_from(VALUES[column])
 
 
-one_event = st.sampled_from([*VALUES, *"aaaaabbb"]).flatmap(
+one_event = st.sampled_from([*VALUES, *"aaaaabbb", "child.no"]).flatmap(
     lambda column: st.tuples(
         st.integers(1, 8),
         st.just(column),

@@ -189,8 +189,7 @@ def _settle(segment: list[Change], end: Change | None, result: Result) -> list[C
         if better:
             # of several only one stays, and it is that one which supersedes
             (winner,) = [one for one in better if not any(_beats(o, one, segment) for o in better)]
-            rows = any(one.event_type in (5, 6) for one in segment)
-            why = "row-query-back" if rows else "field-query-back"
+            why = "row-query-back" if winner.event_type in (5, 6) else "field-query-back"
             result.fates[change.row] = ("superseded", why, winner.row)
         elif end is not None and change.event_type >= 5:
             result.fates[change.row] = ("ignored", "ended-by-delete", end.row)
@@ -207,14 +206,14 @@ def _beats(one: Change, other: Change, segment: list[Change]) -> bool:
     match one.event_type, other.event_type:
         case 5, 5:
             return first
-        case 5, _:
+        case 5, 6:
             return True
         case 6, 5:
             return False
         case 6, 6:
             return first
-        case 6, _:
-            return True
+        case ((5 | 6), _):
+            return _is_published_with_row(other)
         case ((7 | 8), (1 | 2 | 3)):
             return one.columns == other.columns
         case 7, 8:
@@ -222,6 +221,12 @@ def _beats(one: Change, other: Change, segment: list[Change]) -> bool:
         case (7, 7) | (8, 8):
             return one.columns == other.columns and first
     return False
+
+
+def _is_published_with_row(change: Change) -> bool:
+    """A row has neither its key nor what child tables hold, whose columns have a dot."""
+    keys = {part.split("=")[0] for part in change.object.key.split("+")}
+    return change.columns[0] not in keys and "." not in change.columns[0]
 
 
 def _part(change: Change, rules: Rules) -> tuple[str, str]:

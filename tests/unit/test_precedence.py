@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.change import Outcome, Reason
+from publisher.change import Change, Outcome, Reason
 from publisher.filters import FilterOptions
 from publisher.precedence import settle
 from publisher.query_back import Row
@@ -21,12 +21,19 @@ from tests.unit.planning import USR, Event, Rows, Setup, log, outcomes
 LOOPBACK = FilterOptions(driver_user="idm", exclude_columns=("x",))
 DATABASE = Rows({USR: Row(("idu", "a", "b", "x"), ("1", "A", "B", "X"))})
 
+CHILD = Rows({USR: Row(("idu", "a"), ("1", "A"))})
+
+
+def in_row(change: Change) -> bool:
+    return "." not in change.columns[0]
+
+
 EVENTS = ("1a", "1b", "2a", "2b", "3a", "3b", "4", "5", "6", "7a", "7b", "8a", "8b")
 
 
 def fates(events: str) -> str:
     changes = log(*(Event(int(text[0]), text[1:] or None) for text in events.split()))
-    kept, decisions = settle(changes)
+    kept, decisions = settle(changes, in_row)
     signs = {change.row: "+" for change in kept}
     for decision in decisions:
         assert decision.row not in signs, "two outcomes"
@@ -38,7 +45,7 @@ def fates(events: str) -> str:
 
 def reasons(events: str) -> set[Reason | None]:
     changes = log(*(Event(int(text[0]), text[1:] or None) for text in events.split()))
-    return {decision.reason for decision in settle(changes).decisions}
+    return {decision.reason for decision in settle(changes, in_row).decisions}
 
 
 @pytest.mark.parametrize("events", ["", "4", "1a", "1a 1b 1c", "2a 2a 3a 1a", "5", "6", "7a", "8a"])
@@ -54,6 +61,52 @@ def test_a_row_query_back_supersedes_every_per_field_event_before_and_after_it(
     assert fates(f"{other} {row}") == "<2 +"
     assert fates(f"{row} {other}") == "+ <1"
     assert reasons(f"{row} {other}") == {Reason.ROW_QUERY_BACK}
+
+
+@pytest.mark.parametrize("row", ["5", "6"])
+@pytest.mark.parametrize("other", ["1t.c", "2t.c", "3t.c", "7t.c", "8t.c"])
+def test_a_row_query_back_supersedes_no_event_that_it_does_not_publish(
+    row: str, other: str
+) -> None:
+    assert fates(f"{other} {row}") == fates(f"{row} {other}") == "+ +"
+    assert fates(f"{other} 1a {row}") == "+ <3 +"
+
+
+def test_what_a_row_query_back_leaves_goes_by_the_rules_of_fields() -> None:
+    assert fates("1t.c 6 8t.c 2t.d 7t.c") == "<5 + <5 + +"
+    assert reasons("1t.c 6 8t.c 2t.d 7t.c") == {Reason.FIELD_QUERY_BACK}
+    assert fates("1t.c 8t.d 6 4 1t.c") == "+ x4 x4 + +"
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+@pytest.mark.parametrize("query_back", [5, 6])
+def test_the_value_of_a_child_table_is_published_beside_its_parents_row(
+    first: int, query_back: int
+) -> None:
+    changes = log(
+        Event(first, "usr_phone.phoneno", "111-1111"), Event(query_back), Event(3, "a", "old")
+    )
+    planned = Setup(lookup=CHILD).plan(changes)
+    assert outcomes(planned, changes) == [
+        "document 0",
+        "document 1",
+        "superseded: row-query-back by 1",
+    ]
+    assert "usr_phone.phoneno" in planned.documents[0].text
+    assert "111-1111" in planned.documents[0].text
+
+
+def test_a_field_query_back_of_a_child_table_is_rejected_beside_the_row() -> None:
+    changes = log(Event(8, "usr_phone.phoneno"), Event(6))
+    planned = Setup(lookup=CHILD).plan(changes)
+    assert outcomes(planned, changes) == ["rejected: column-name", "document 0"]
+    assert "log their values (types 1 to 3)" in str(planned.decisions[0].detail)
+
+
+def test_the_value_of_a_key_column_is_published_beside_its_row() -> None:
+    changes = log(Event(2, "IDU", "5", "1"), Event(6))
+    planned = Setup(lookup=CHILD).plan(changes)
+    assert outcomes(planned, changes) == ["document 0", "document 1"]
 
 
 def test_insert_row_goes_before_update_row_whatever_their_order() -> None:
