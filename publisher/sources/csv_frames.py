@@ -20,6 +20,12 @@ from publisher.sources.other_formats import refusal
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
 from publisher.sources.text_blocks import BOM, Tail, readable
 
+_LONGEST_HEADER = 1 << 22
+_NO_HEADER = (
+    "the first record has more than 4 MiB and cannot be a header; check the file, its delimiter and"
+    " header in the settings"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Header:
@@ -32,6 +38,8 @@ class Header:
 
 def has_record(start: bytes, options: SnapshotOptions) -> bool:
     """Whether the first bytes of a file hold a whole record that is not blank."""
+    if b"\n" not in start:
+        return False
     piece = scan(start.removeprefix(BOM), options, final=False, only_first=True)
     return bool(len(piece.starts) and piece.stops[-1] > piece.starts[-1])
 
@@ -40,9 +48,13 @@ def read_header(start: bytes, where: str, columns: Columns, options: SnapshotOpt
     """Take the header from the first bytes of a file.  Raises ``FatalError`` where it does not fit."""
     if options.header == "no":
         return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
-    data = start.removeprefix(BOM)
+    data = start.removeprefix(BOM)[: _LONGEST_HEADER + 1]
     piece = scan(data, options, final=True, only_first=True)
     first = next((i for i in range(len(piece.starts)) if piece.stops[i] > piece.starts[i]), None)
+    if first is not None and piece.stops[first] - piece.starts[first] > _LONGEST_HEADER:
+        if options.header == "yes":
+            raise FatalError(f"{where}: {_NO_HEADER}")
+        return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
     found = [] if first is None else fields(data[piece.starts[first] : piece.stops[first]], options)
     if options.header == "auto" and not columns.names_a_column(found):
         why = refusal(found, columns.names, where)
@@ -61,12 +73,14 @@ def first_fields(start: bytes, where: str, options: SnapshotOptions) -> list[str
 
     Raises ``FatalError`` where it cannot be read.
     """
-    data = start.removeprefix(BOM)
+    data = start.removeprefix(BOM)[: _LONGEST_HEADER + 1]
     piece = scan(data, options, final=True, only_first=True)
     for i in range(len(piece.starts)):
         if piece.stops[i] > piece.starts[i]:
             if i in piece.wrong:
                 raise FatalError(f"{where}: the header cannot be read: {piece.wrong[i]}")
+            if piece.stops[i] - piece.starts[i] > _LONGEST_HEADER:
+                raise FatalError(f"{where}: {_NO_HEADER}")
             found = fields(data[piece.starts[i] : piece.stops[i]], options)
             return [name.strip() for name in found]
     return []
@@ -82,7 +96,8 @@ def frames(
     """Frames of the blocks of a split whose first line has number ``first``."""
     rest, line, given_up = b"", first, False
     skip = header.named and first == 1
-    for block, final, tail in _ends(blocks):
+    gathered = _Gathered(blocks)
+    for block, final, tail in _ends(gathered.blocks()):
         begin = block.find(b"\n") + 1 if given_up else 0
         if given_up and not begin:
             continue
@@ -99,6 +114,29 @@ def frames(
             yield frame
         line += data.count(b"\n", 0, piece.used)
         rest = data[piece.used :]
+        gathered.pending = len(rest)
+
+
+class _Gathered:
+    """Blocks, several as one where much is pending: each time all of that is looked at again."""
+
+    def __init__(self, blocks: Iterator[bytes | Tail]) -> None:
+        self._blocks = blocks
+        self.pending = 0
+
+    def blocks(self) -> Iterator[bytes | Tail]:
+        held: list[bytes] = []
+        size = 0
+        for block in self._blocks:
+            if isinstance(block, Tail):
+                yield from (b"".join(held), block)
+                return
+            held.append(block)
+            size += len(block)
+            if size >= self.pending:
+                yield b"".join(held)
+                held, size = [], 0
+        yield b"".join(held)
 
 
 def _ends(blocks: Iterator[bytes | Tail]) -> Iterator[tuple[bytes, bool, str | None]]:

@@ -58,12 +58,10 @@ def _find_in_bulk(
 ) -> Piece | None:
     buffer = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(buffer == LF)
-    delimiters = np.flatnonzero(buffer == ord(options.delimiter))
     quotes = np.flatnonzero(buffer == QUOTE) if b'"' in data else np.empty(0, np.int64)
     if len(quotes):
         breaks = len(ends)
         ends = _outside(ends, quotes)
-        delimiters = _outside(delimiters, quotes)
         if len(ends) < breaks and not options.line_breaks:
             return None
     used = len(data) if final else (int(ends[-1]) + 1 if len(ends) else 0)
@@ -71,6 +69,8 @@ def _find_in_bulk(
         buffer[:used], quotes[quotes < used], ord(options.delimiter)
     ):
         return None
+    delimiters = np.flatnonzero(buffer[:used] == ord(options.delimiter))
+    delimiters = _outside(delimiters, quotes) if len(quotes) else delimiters
     starts = np.concatenate(([0], ends + 1))
     stops = np.append(ends, used)
     if starts[-1] >= used:

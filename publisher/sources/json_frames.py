@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import islice
 from operator import itemgetter
 from typing import NoReturn
 
@@ -18,6 +20,11 @@ from publisher.sources.text_blocks import Tail, readable
 
 BATCH_ROWS = 16_384
 REMEMBERED = 1000
+_LONG = 1 << 20
+_MOST_KEYS = 1 << 16
+_MOST_COMMAS = 1 << 22
+"""Limits of an object on a long line: keys and items take far more memory than they have bytes."""
+_KEY = re.compile(rb'(?<!\\)"\s*:')
 TOO_LONG = "the line is longer than max_record; raise that setting"
 
 Row = tuple[str | None, ...]
@@ -51,6 +58,8 @@ def lines(
             yield number, rest, block.reason
             return
         *whole, last = block.split(b"\n")
+        if long and not whole:
+            continue
         for part in whole:
             line = rest + part
             yield number, line[:limit], TOO_LONG if long or len(line) > limit else None
@@ -184,6 +193,8 @@ def _picker(places: list[int]) -> Callable[[tuple[object, ...]], Row]:
 
 def parse_object(line: bytes) -> tuple[tuple[str, object], ...]:
     """Keys and values of the object on a line, nested objects as tuples, arrays as lists."""
+    if len(line) > _LONG:
+        _check_amount(line)
     try:
         pairs = _DECODER.decode(line.decode())
         if b"\\u" in line:
@@ -199,6 +210,14 @@ def parse_object(line: bytes) -> tuple[tuple[str, object], ...]:
     if not isinstance(pairs, tuple):
         raise LineProblem("the line is no JSON object; write one object per line")
     return pairs
+
+
+def _check_amount(line: bytes) -> None:
+    """Refuses a line that takes many times its own size as an object."""
+    if line.count(b",") > _MOST_COMMAS:
+        raise LineProblem(f"the object has more than {_MOST_COMMAS:,} commas; split the record")
+    if next(islice(_KEY.finditer(line), _MOST_KEYS, None), None) is not None:
+        raise LineProblem(f"the object has more than {_MOST_KEYS:,} keys; split the record")
 
 
 def _constant(text: str) -> NoReturn:

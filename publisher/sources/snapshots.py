@@ -205,15 +205,20 @@ def beginning(path: Path, options: SnapshotOptions) -> bytes:
 
 def _beginning(path: Path, options: SnapshotOptions) -> tuple[bytes, str | None]:
     """The first bytes of a file, and why it breaks off there if it does."""
-    start = b""
+    start = bytearray()
+    looked_at = 0
     with path.open("rb") as file:
         for block in text_blocks(file, None, options, begins=True, packed=_packed(path)):
             if isinstance(block, Tail):
-                return start, block.reason
+                return bytes(start), block.reason
             start += block
-            if csv_frames.has_record(start, options) or len(start) > options.max_record:
+            if len(start) > options.max_record:
                 break
-    return start, None
+            if len(start) >= 2 * looked_at:  # not at each block: each look begins at the beginning
+                looked_at = len(start)
+                if csv_frames.has_record(bytes(start), options):
+                    break
+    return bytes(start), None
 
 
 def by_position(split: Split, options: SnapshotOptions, columns: Columns) -> bool:

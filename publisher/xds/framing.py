@@ -27,8 +27,11 @@ from lxml import etree
 BROKEN_FILE = (OSError, EOFError, zlib.error)
 """What reading raises: files that cannot be read, compressed files that are cut or broken."""
 
-LARGEST = 512 * 1024 * 1024
+LARGEST = 256 * 1024 * 1024
 """Bytes of the largest document that is read; a larger one is a problem."""
+
+MOST_TAGS = 250_000
+"""Tags of a document that is read: its tree takes many times the bytes that they have in it."""
 
 PARSER = etree.XMLParser(
     encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=True
@@ -36,6 +39,8 @@ PARSER = etree.XMLParser(
 """Expands no entity and fetches nothing.  ``huge_tree`` lets values pass 10 MB; it also lifts the
 limit on entities in attributes, of which ``refusal`` lets none through."""
 
+_LONGEST_TAG = 11 * 1024 * 1024
+"""Bytes without the end of a tag: the parser takes 10 MB of text and any number of attributes."""
 _GZIP = b"\x1f\x8b"
 _BUFFER = 1024 * 1024
 _SAMPLE_LINES = 1000
@@ -75,9 +80,13 @@ def documents(path: Path) -> Iterator[Framed]:
 def refusal(data: bytes) -> str | None:
     """Why a document is not given to the parser at all, ``None`` where it may be.
 
+    A document compresses to a small part of itself, and its tree may be many times its size, so a
+    limit holds for its tags.
     XDS has no document type, so a declaration of one is refused before anything in it, entities
     above all, can take effect.
     """
+    if data.count(b"<") > MOST_TAGS or _count_attributes(data) > 2 * MOST_TAGS:
+        return f"the document has more than {MOST_TAGS:,} tags: it is not checked; divide it"
     if data.startswith(b"<nds"):
         return None
     if data.startswith(_WIDE_BOMS):
@@ -92,6 +101,10 @@ def refusal(data: bytes) -> str | None:
     if data.startswith(b"<!DOCTYPE", position):
         return "has a DOCTYPE, which XDS does not: remove it (entities are never expanded)"
     return None
+
+
+def _count_attributes(data: bytes) -> int:
+    return data.count(b'="') + data.count(b"='")
 
 
 def open_plain(path: Path) -> BinaryIO:
@@ -133,7 +146,7 @@ def _skip_line(file: BinaryIO, data: bytes) -> None:
 
 
 def _too_large() -> str:
-    return f"the document is larger than {LARGEST // 2**20} MiB: it is not checked"
+    return f"the document is larger than {LARGEST // 2**20} MiB: it is not checked; divide it"
 
 
 def _is_one_per_line(path: Path) -> bool:
@@ -200,7 +213,14 @@ def _is_complete_file(path: Path) -> bool:
         if refusal(chunk) is not None:
             return False
         try:
+            fed = open_tag = 0
             while chunk:
+                fed += len(chunk)
+                end = chunk.rfind(b">")
+                open_tag = open_tag + len(chunk) if end < 0 else len(chunk) - end
+                # what is not checked need not be read to its end
+                if fed > LARGEST or open_tag > _LONGEST_TAG:
+                    return False
                 parser.feed(chunk)
                 chunk = file.read(_BUFFER)
             parser.close()

@@ -23,6 +23,7 @@ __all__ = ["Finding", "Profile", "json_line", "text_line", "validate_files"]
 _LAST_SHORT_LINE = 65535
 """libxml2 keeps the line of a node in 16 bits; beyond, it tells that of a text near by."""
 
+_NO_MEMORY = "cannot be read: it needs more memory than there is; divide the file"
 _SUBJECT = re.compile(r"^Element '[^']*'(, |: )|\[facet '\w+'\] ")
 _WRONG_ROOT = "SCHEMAV_CVC_ELT_1"
 _HINTS = re.compile(r", use XML_PARSE_HUGE option|, line \d+, column \d+$|( as)? line 1(?!\d)")
@@ -51,6 +52,8 @@ def _validate_file(path: Path, schema: Schema) -> Iterator[Finding]:
     except BROKEN_FILE as error:
         what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         yield Finding(str(path), last.line, last.number, "", f"cannot be read: {what}")
+    except MemoryError:
+        yield Finding(str(path), last.line, last.number, "", _NO_MEMORY)
 
 
 def _validate_document(framed: Framed, schema: Schema) -> Iterator[tuple[int, str, str]]:

@@ -222,11 +222,21 @@ def test_a_damaged_parquet_page_is_refused_when_it_is_read(tmp_path: Path) -> No
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": list(range(5000)), "b": [f"x{i}" for i in range(5000)]}), path)
     data = bytearray(path.read_bytes())
-    data[10:400] = bytes(390)
+    data[100:400] = bytes(300)
     path.write_bytes(bytes(data))
     split = snapshots.splits([path], OPTIONS, AB, 1)[0]
     with pytest.raises(FatalError, match="export it again"):
         list(snapshots.frames(split, OPTIONS, AB))
+
+
+def test_a_damaged_header_of_a_parquet_page_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": list(range(5000)), "b": [f"x{i}" for i in range(5000)]}), path)
+    data = bytearray(path.read_bytes())
+    data[4:40] = bytes(36)
+    path.write_bytes(bytes(data))
+    with pytest.raises(FatalError, match="export it again"):
+        snapshots.splits([path], OPTIONS, AB, 1)
 
 
 def test_a_parquet_page_that_claims_two_gibibytes_takes_none(tmp_path: Path) -> None:

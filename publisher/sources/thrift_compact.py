@@ -1,0 +1,113 @@
+"""Thrift's compact protocol, as Parquet writes its footer and page headers: structs by field number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_DEEPEST = 16
+_STOP = 0
+_TRUE, _FALSE, _I8, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
+_INTEGERS = (4, 5, 6)
+_LONGEST_NUMBER = 70
+"""Bits of a number in groups of seven, at most."""
+
+
+class ThriftError(ValueError):
+    """The bytes are not what the protocol asks for."""
+
+
+def read_struct(data: Any, at: int, end: int) -> tuple[dict[int, Any], int]:
+    """The fields of the struct at a place by their numbers, and the place behind it.
+
+    Raises ``ThriftError`` where it is none or goes beyond ``end``.
+    """
+    reader = _Reader(data, at, end)
+    return reader.struct(0), reader.at
+
+
+class _Reader:
+    """Reads values one after the other."""
+
+    def __init__(self, data: Any, at: int, end: int) -> None:
+        self._data = data
+        self._end = end
+        self.at = at
+        self._simple: Mapping[int, Callable[[], Any]] = {
+            _I8: self._byte,
+            _DOUBLE: lambda: self._bytes(8),
+            _BINARY: lambda: self._bytes(self._number()),
+            **dict.fromkeys(_INTEGERS, self._signed),
+        }
+
+    def struct(self, depth: int) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        number = 0
+        while (head := self._byte()) != _STOP:
+            step, kind = head >> 4, head & 15
+            number = number + step if step else self._signed()
+            found[number] = (
+                kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth + 1)
+            )
+        return found
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise ThriftError("structures nested too deeply")
+        if kind == _STRUCT:
+            return self.struct(depth)
+        if kind in (_LIST, _SET):
+            return self._list(depth)
+        if kind == _MAP:
+            return self._map(depth)
+        if kind in (_TRUE, _FALSE):  # in a list a byte of its own
+            return self._byte() == _TRUE
+        if kind not in self._simple:
+            raise ThriftError("a value of an unknown type")
+        return self._simple[kind]()
+
+    def _list(self, depth: int) -> list[Any]:
+        head = self._byte()
+        size, kind = head >> 4, head & 15
+        size = self._number() if size == 15 else size
+        if size > self._end - self.at:  # each item takes a byte at least
+            raise ThriftError("a list longer than its place")
+        return [self._value(kind, depth + 1) for _ in range(size)]
+
+    def _map(self, depth: int) -> list[tuple[Any, Any]]:
+        size = self._number()
+        if size > self._end - self.at:
+            raise ThriftError("a map longer than its place")
+        kinds = self._byte() if size else 0
+        return [
+            (self._value(kinds >> 4, depth + 1), self._value(kinds & 15, depth + 1))
+            for _ in range(size)
+        ]
+
+    def _byte(self) -> int:
+        if self.at >= self._end:
+            raise ThriftError("it ends too early")
+        value: int = self._data[self.at]
+        self.at += 1
+        return value
+
+    def _bytes(self, size: int) -> bytes:
+        if size > self._end - self.at:
+            raise ThriftError("a text longer than its place")
+        self.at += size
+        found: bytes = self._data[self.at - size : self.at]
+        return found
+
+    def _number(self) -> int:
+        value = shift = 0
+        while shift < _LONGEST_NUMBER:
+            byte = self._byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+        raise ThriftError("a number without end")
+
+    def _signed(self) -> int:
+        value = self._number()
+        return value >> 1 ^ -(value & 1)

@@ -1,0 +1,216 @@
+"""Small files that unpack to gigabytes: memory stays bounded, and what is not read is said."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from publisher.change import Outcome
+from publisher.errors import FatalError
+from publisher.sources import snapshots
+from publisher.sources.parquet_frames import TOO_MUCH
+from publisher.sources.snapshot_options import Columns, SnapshotOptions
+from tests.unit.event_log_files import NAMES, csv_text, event, read
+
+MIB = 1 << 20
+HEAD = csv_text([]).encode()
+READ = """
+import json, resource, sys
+from collections import Counter
+from publisher.errors import FatalError
+from publisher.xds.validate import validate_files
+from tests.unit.event_log_files import read
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+before, said = peak(), {}
+path = sys.argv[1]
+if ".xds" in path:
+    said["findings"] = [[finding.file, finding.reason] for finding in validate_files(sys.argv[1:])]
+else:
+    try:
+        records, framed = read(path)
+        said["details"] = Counter(record["detail"] for record in records)
+        said["framed"] = framed
+        said["outcomes"] = Counter(str(record["outcome"]) for record in records)
+    except FatalError as error:
+        said["refused"] = error.message
+print(json.dumps(said | {"peak": peak() - before}))
+"""
+
+
+def packed(path: Path, blocks: Iterable[bytes]) -> Path:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    with path.open("wb") as file:
+        for block in blocks:
+            file.write(packer.compress(block))
+        file.write(packer.flush())
+    return path
+
+
+def rows_of(value: str, count: int) -> pa.Table:
+    row = event(new_value=None)
+    columns: dict[str, Any] = {
+        name: pa.array([None if row[name] is None else str(row[name])] * count, pa.string())
+        for name in NAMES
+    }
+    columns["record_id"] = pa.array([str(i + 1) for i in range(count)])
+    columns["new_value"] = pa.DictionaryArray.from_arrays(
+        pa.array([0] * count, pa.int32()), pa.array([value])
+    )
+    return pa.table(columns)
+
+
+def long_entry(folder: Path) -> Path:
+    path = folder / "a.parquet"
+    table = rows_of("a" * MIB, 4_000)
+    pq.write_table(table, path, compression="zstd", dictionary_pagesize_limit=1 << 30)
+    return path
+
+
+WRITE = """
+import sys
+import pyarrow.parquet as pq
+from tests.hostile.test_bombs import MIB, rows_of
+pq.write_table(rows_of("a" * 300 * MIB, 1), sys.argv[1], compression="zstd")
+"""
+
+
+def large_page(folder: Path) -> Path:
+    path = folder / "a.parquet"  # by another process: other tests ask how much memory this one took
+    subprocess.run([sys.executable, "-c", WRITE, path], check=True)
+    return path
+
+
+def repeated(head: bytes, block: bytes, times: int, end: bytes = b"") -> Iterator[bytes]:
+    yield head
+    for _ in range(times):
+        yield block * (MIB // len(block))
+    yield end
+
+
+BOMBS: dict[str, Callable[[Path], Path]] = {
+    "a long entry of a dictionary in every row": long_entry,
+    "a page of hundreds of megabytes": large_page,
+    "a CSV record without end": lambda folder: packed(
+        folder / "a.csv.gz", repeated(HEAD, b"a", 400)
+    ),
+    "a CSV record of delimiters": lambda folder: packed(
+        folder / "a.csv.gz", repeated(HEAD, b",", 300)
+    ),
+    "a CSV header of delimiters": lambda folder: packed(
+        folder / "a.csv.gz", repeated(b"record_id", b",", 40)
+    ),
+    "a JSON object of keys": lambda folder: packed(
+        folder / "a.jsonl.gz", repeated(b"{", b'"a":1,', 60, b'"b":2}\n')
+    ),
+    "a JSON array": lambda folder: packed(
+        folder / "a.jsonl.gz", repeated(b'{"a":[', b"1,", 60, b"1]}\n")
+    ),
+}
+REASONS = ("unpacks to", "has pages of", "fields where", "max_record", "more than")
+
+
+def measured(*paths: Path) -> dict[str, Any]:
+    process = subprocess.run(
+        [sys.executable, "-c", READ, *map(str, paths)], capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
+    found: dict[str, Any] = json.loads(process.stdout)
+    return found
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_small_file_takes_no_more_memory_than_its_records_may(tmp_path: Path, bomb: str) -> None:
+    path = BOMBS[bomb](tmp_path)
+    assert path.stat().st_size < MIB
+    found = measured(path)
+    assert found["peak"] < 900
+    said = found.get("refused") or " ".join(found["details"])
+    assert any(reason in said for reason in REASONS)
+    if "framed" in found:
+        assert found["framed"] == sum(found["outcomes"].values())
+
+
+DOCUMENT = b'<nds dtdversion="2.0"><input>'
+DOCUMENTS: dict[str, Iterable[bytes]] = {
+    "a text": repeated(DOCUMENT, b"a", 300),
+    "tags": repeated(DOCUMENT, b"<a/>", 200),
+    "lines of tags": repeated(DOCUMENT, b"<delete x='1'/>\n", 100),
+    "attributes": repeated(b"<nds ", b"a='' ", 100),
+    "a comment": repeated(DOCUMENT + b"<!--", b"a", 300),
+}
+
+
+@pytest.mark.parametrize("bomb", DOCUMENTS)
+def test_a_document_that_cannot_be_checked_is_a_finding_and_the_next_file_is_checked(
+    tmp_path: Path, bomb: str
+) -> None:
+    path = packed(tmp_path / "a.xds.gz", DOCUMENTS[bomb])
+    wrong = tmp_path / "b.xds"
+    wrong.write_text("<nds/>\n")
+    found = measured(path, wrong)
+    assert found["peak"] < 900
+    reasons = [reason for file, reason in found["findings"] if file == str(path)]
+    assert len(reasons) == 1
+    assert "not checked" in reasons[0]
+    assert any(file == str(wrong) for file, _ in found["findings"])
+
+
+def test_rows_are_read_up_to_what_the_size_of_the_file_warrants(tmp_path: Path) -> None:
+    records, framed = read(long_entry(tmp_path))
+    outcomes = [record["outcome"] for record in records]
+    assert framed == len(records) == 4_000
+    assert 0 < outcomes.count(Outcome.REJECTED) < 4_000
+    assert {r["detail"] for r in records if r["outcome"] == Outcome.REJECTED} == {TOO_MUCH}
+
+
+def test_long_entries_of_a_dictionary_are_read_in_batches_of_bounded_size(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    values = [str(i) * 200_000 for i in range(100)] * 3  # 90 MB in all
+    pq.write_table(pa.table({"a": values}), path, dictionary_pagesize_limit=1 << 30)
+    options, columns = SnapshotOptions(), Columns(("a",))
+    found: list[str] = []
+    for split in snapshots.splits([path], options, columns, 1):
+        for frame in snapshots.frames(split, options, columns):
+            assert frame.batch.nbytes < 17 * MIB
+            assert not frame.broken
+            found += frame.batch.column(0).to_pylist()
+    assert found == values
+
+
+def test_a_row_longer_than_max_record_is_rejected_by_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": ["x", "y" * 5_000, None, "z"]}), path)
+    options, columns = SnapshotOptions(max_record=4_000), Columns(("a",))
+    (split,) = snapshots.splits([path], options, columns, 1)
+    (frame,) = snapshots.frames(split, options, columns)
+    assert frame.batch.column(0).to_pylist() == ["x", None, "z"]
+    assert frame.rows.tolist() == [1, 3, 4]
+    assert [broken.row for broken in frame.broken] == [2]
+    assert "max_record" in frame.broken[0].reason
+
+
+def test_column_chunks_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    writer = pq.ParquetWriter(path, pa.schema({"a": pa.string()}))
+    for _ in range(20):
+        writer.write_table(pa.table({"a": [str(i) for i in range(100)]}))
+    writer.close()
+    data = path.read_bytes()
+    footer = int.from_bytes(data[-8:-4], "little")
+    cut = tmp_path / "b.parquet"  # the first row group's bytes and a footer that tells of all
+    cut.write_bytes(data[:600] + data[-8 - footer :])
+    with pytest.raises(FatalError, match="damaged"):
+        snapshots.splits([cut], SnapshotOptions(), Columns(("a",)), 1)
