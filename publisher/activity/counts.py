@@ -36,6 +36,8 @@ class Counts:
     """Slot view: another table stood at its ordinal in the next sweep."""
     doubled: int = 0
     """Times it stood at a further ordinal of one sweep: a sweep is many calls, and the queue moves."""
+    odd_flags: int = 0
+    """Sweeps in which its UpdFlag was neither 0 nor 1; they count as 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class NodeCounts:
     """Sweeps left out since a call is missing, or the EORR at their end."""
     failed: int
     """Sweeps left out since a call of theirs failed or cannot be used."""
+    implausible: int
+    """Sweeps left out since EORR came at one of the first three ordinals, where system tables always are."""
     conflicting: int
     """Sweeps left out since calls of one sweep and ordinal differ."""
     duplicates: int

@@ -31,8 +31,8 @@ body { background: var(--bg); color: var(--fg); font: 15px/1.5 system-ui, sans-s
   margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
 h3 { font-size: 1rem; margin-bottom: .3rem; }
-p, li, caption { color: var(--muted); } caption { text-align: left; }
-svg { width: 100%; height: auto; display: block; } svg text { fill: var(--muted); font-size: 11px; }
+p, li { color: var(--muted); }
+.plot { width: 100%; height: auto; display: block; } svg text { fill: var(--muted); font-size: 12px; }
 svg .end { text-anchor: end; } .grid { stroke: var(--grid); } .seen { fill: var(--seen); }
 .heat { fill: var(--heat); } .dirty { fill: var(--dirty); } .again { fill: var(--again); }
 .slot { fill: var(--slot); } .touch { fill: transparent; }
@@ -41,9 +41,11 @@ svg .end { text-anchor: end; } .grid { stroke: var(--grid); } .seen { fill: var(
 .dirty.line { stroke: var(--dirty); }
 .again.line { stroke: var(--again); stroke-dasharray: 6 3; } .slot.line { stroke: var(--slot); }
 .wide { overflow-x: auto; }
+@media (max-width: 1032px) { .plot { width: 1000px; max-width: none; } }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px; }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--grid); }
-th:first-child, td:first-child { text-align: left; } th { color: var(--muted); font-weight: 600; }
+th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; min-width: 9rem; }
+th { color: var(--muted); font-weight: 600; }
 """
 _HEAD = f"""<!DOCTYPE html>
 <html lang="en">
@@ -65,7 +67,7 @@ def page(report: Report) -> str:
     tables = report.tables()
     for node in found.nodes:
         parts += _node(report, node, [table for table in tables if table.node == node.node])
-    parts += [*_problems(report), "</body>\n</html>"]
+    parts += [*_notes(report), *_problems(report), "</body>\n</html>"]
     return "\n".join(parts)
 
 
@@ -95,7 +97,8 @@ def _facts(report: Report, node: NodeCounts) -> Iterator[str]:
         yield f"gap from {clock(gap.start)} to {clock(gap.stop)}"
     yield (
         f"left out: {node.incomplete:,} sweeps with a call missing, {node.failed:,} with a call that"
-        f" failed, {node.conflicting:,} with calls that differ"
+        f" failed, {node.implausible:,} with EORR before the system's tables, {node.conflicting:,} with calls"
+        " that differ"
     )
     yield f"{node.missing:,} numbers of sweeps missing, {node.duplicates:,} calls recorded twice"
     if node.untimed:
@@ -117,10 +120,15 @@ def _plots(report: Report, node: NodeCounts, intervals: Sequence[IntervalCounts]
         " without a ground have no sweeps.</p>"
     )
     sweeps = {each.start: each.sweeps for each in shown}
-    yield heat_map(axis, list(sweeps), _rows(report, node, sweeps))
+    yield _wide(heat_map(axis, list(sweeps), _rows(report, node, sweeps)))
     for title, about, lines in _rates(shown):
         yield f"<h3>{title}</h3><p>{about}</p>"
-        yield steps(axis, title, lines)
+        yield _wide(steps(axis, title, lines))
+
+
+def _wide(plot: str) -> str:
+    """A plot that keeps the size of its text: on narrow screens it is moved sideways."""
+    return f'<div class="wide">{plot}</div>'
 
 
 def _rows(report: Report, node: NodeCounts, sweeps: dict[int, int]) -> list[tuple[str, list[Cell]]]:
@@ -190,15 +198,17 @@ _COLUMNS: Sequence[tuple[str, Callable[[TableReport], float | int | None], str]]
     ("again", lambda t: t.presence.reinclusions, ",d"),
     ("after s", lambda t: t.presence.absence_seconds, ",.1f"),
     ("replaced (slots)", lambda t: t.slots.replacements, ",d"),
+    ("doubled", lambda t: t.doubled, ",d"),
+    ("odd flags", lambda t: t.odd_flags, ",d"),
 )
 
 
 def _table(tables: Sequence[TableReport]) -> Iterator[str]:
     if not tables:
         return
-    yield '<h3>Tables</h3><div class="wide"><table>'
     biases = "; ".join(UPDATE_RATE_BIASES)
-    yield f"<caption>Updates/h, the sum of UpdFlag over observed time, is {escape(biases)}.</caption>"
+    yield f"<h3>Tables</h3><p>Updates/h, the sum of UpdFlag over observed time, is {escape(biases)}.</p>"
+    yield '<div class="wide"><table>'
     yield _row("th", ["table", *(name for name, _, _ in _COLUMNS)])
     for table in tables[:_MOST_ROWS]:
         name = f"{table.schema if table.schema is not None else table.owner}.{table.table}"
@@ -215,6 +225,13 @@ def _text(value: float | None, form: str) -> str:
 
 def _row(tag: str, cells: Iterable[str]) -> str:
     return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+
+def _notes(report: Report) -> Iterator[str]:
+    notes = list(report.notes())
+    if notes:
+        yield "<h2>Odd calls that count</h2>"
+        yield "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul>"
 
 
 def _problems(report: Report) -> Iterator[str]:

@@ -16,8 +16,8 @@ _RIGHT = 12
 _ROW = 18
 _AXIS = 26
 _HEIGHT = 130
-_NAME = 32
-_TICKS = 6
+_NAME = 26
+_TICKS = 5
 _CLOCK = 120
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -79,7 +79,7 @@ def heat_map(
     parts = [_open(height, "Tables over time")]
     for number, (name, cells) in enumerate(rows):
         top = number * _ROW
-        parts.append(_label(name, top + _ROW - 5))
+        parts.append(_label(name, top))
         parts += (_box("seen", axis.x(start), top, axis.step, _ROW) for start in seen)
         parts += (_cell(axis, cell, top) for cell in cells)
     parts += [*_time_axis(axis, len(rows) * _ROW), "</svg>"]
@@ -134,7 +134,7 @@ def _y(share: float) -> float:
 
 def _open(height: int, title: str) -> str:
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}">'
+        f'<svg class="plot" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}">'
         f"<title>{escape(title)}</title>"
     )
 
@@ -150,9 +150,14 @@ def _box(
     )
 
 
-def _label(name: str, y: float) -> str:
-    short = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
-    return f'<text class="end" x="{_LEFT - 6}" y="{y}"><title>{escape(name)}</title>{escape(short)}</text>'
+def _label(name: str, top: int) -> str:
+    """A name from its beginning; of a long one the middle is left out, what is still too wide is clipped."""
+    half = (_NAME - 1) // 2
+    short = name if len(name) <= _NAME else f"{name[: _NAME - 1 - half]}…{name[-half:]}"
+    return (
+        f'<svg x="0" y="{top}" width="{_LEFT - 8}" height="{_ROW}"><title>{escape(name)}</title>'
+        f'<text x="0" y="{_ROW - 5}">{escape(short)}</text></svg>'
+    )
 
 
 def _time_axis(axis: TimeAxis, top: float) -> Iterator[str]:

@@ -59,6 +59,8 @@ class TableReport:
     updates_per_hour: float | None
     """Sum of UpdFlag over observed time; ``measures.UPDATE_RATE_BIASES`` goes with it."""
     doubled: int
+    odd_flags: int
+    """Sweeps with an UpdFlag other than 0 and 1."""
     presence: Presence
     slots: Slots
 
@@ -92,9 +94,28 @@ class Report:
             dirty_share=measures.dirty_share(counts, node.sweeps),
             updates_per_hour=measures.update_rate(counts, node.observed_us),
             doubled=counts.doubled,
+            odd_flags=counts.odd_flags,
             presence=presence(counts, node.observed_us),
             slots=slots(counts, node.observed_us),
         )
+
+    def notes(self) -> Iterator[str]:
+        """Odd calls that count all the same, and how."""
+        found = self.activity
+        flags, cut = (found.warnings.get(kind, 0) for kind in ("flag", "cut"))
+        doubled = sum(table.counts.doubled for table in found.tables)
+        if flags:
+            yield (
+                f"{flags:,} calls have an UpdFlag other than 0 and 1, which counts as 1: look at"
+                " identifier_length, long_bytes and byte_order (odd flags)"
+            )
+        if cut:
+            yield f"{cut:,} names are cut inside a character and end in U+FFFD: look at identifier_length"
+        if doubled:
+            yield (
+                f"tables are at a further ordinal of one sweep {doubled:,} times, and count once, at the"
+                " smallest: the queue moved during the sweep (doubled)"
+            )
 
     def named(self, owner: int, name: str) -> str:
         """A table as people know it: with its schema, or the number of its owner."""
@@ -168,7 +189,7 @@ def moment(us: int | None) -> str | None:
 
 
 def _node(node: NodeCounts) -> dict[str, Any]:
-    left_out = ("incomplete", "failed", "conflicting")
+    left_out = ("incomplete", "failed", "implausible", "conflicting")
     return {
         "node": node.node,
         "sweeps": node.sweeps,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -64,7 +64,7 @@ def activity(
     else:
         for line in _lines(report, settings, form):
             click.echo(line)
-    echo((f"note: {note}" for note in activity_notes(report.activity, form)), err=True)
+    echo((f"note: {note}" for note in activity_notes(report, form)), err=True)
 
 
 def _counted(settings: Settings, samples: tuple[Path, ...]) -> Activity:
@@ -89,11 +89,12 @@ def _lines(report: Report, settings: Settings, form: Form) -> Iterator[str]:
         yield from activity_text(report, settings.activity.tables)
 
 
-def activity_notes(found: Activity, form: Form) -> Iterator[str]:
+def activity_notes(report: Report, form: Form) -> Iterator[str]:
     """What must be known beside the numbers."""
     from publisher.activity.measures import UPDATE_RATE_BIASES
     from publisher.output import printable
 
+    found = report.activity
     if form == "csv":
         yield f"updates_per_hour is {'; '.join(UPDATE_RATE_BIASES)}"
     for problem in found.problems:
@@ -102,6 +103,7 @@ def activity_notes(found: Activity, form: Form) -> Iterator[str]:
             f"calls that cannot be used ({problem.problem}): {problem.calls:,}, the first at {place}:"
             f" {problem.detail}; inspect --format table-queue shows each"
         )
+    yield from report.notes()
     if not any(node.sweeps for node in found.nodes):
         yield "no sweep counts: see what was left out, and [table_queue] recorded"
 
@@ -147,7 +149,8 @@ def _node_text(node: NodeCounts) -> Iterator[str]:
     yield f"  gaps         {node.gaps:,} ({node.gap_us / 1e6:,.1f} s in all{limit})"
     yield (
         f"  left out     {node.incomplete:,} sweeps with a call missing, {node.failed:,} with a call that"
-        f" failed, {node.conflicting:,} with calls that differ"
+        f" failed, {node.implausible:,} with EORR before the system's tables, {node.conflicting:,} with"
+        " calls that differ"
     )
     yield f"  missing      {node.missing:,} numbers of sweeps; recorded twice: {node.duplicates:,} calls"
     if node.untimed:
@@ -159,15 +162,18 @@ def _range(least: int | None, most: int | None) -> str:
 
 
 def _table(tables: list[TableReport]) -> Table:
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
     from publisher.output import printable
 
-    shown = Table("table")
+    shown = Table(Column("table", overflow="fold"))
     for name in ("present", "mean ordinal", "dirty", "updates/h"):
         shown.add_column(name, justify="right")
     for name in ("evicted", "included again", "after s", "replaced"):
+        shown.add_column(name, justify="right")
+    odd = [(name, read) for name, read in _ODD if any(map(read, tables))]
+    for name, _ in odd:
         shown.add_column(name, justify="right")
     for table in tables:
         name = f"{table.schema if table.schema is not None else table.owner}.{table.table}"
@@ -181,8 +187,16 @@ def _table(tables: list[TableReport]) -> Table:
             f"{table.presence.reinclusions:,}",
             _number(table.presence.absence_seconds),
             f"{table.slots.replacements:,}",
+            *(f"{read(table):,}" for _, read in odd),
         )
     return shown
+
+
+_ODD: tuple[tuple[str, Callable[[TableReport], int]], ...] = (
+    ("doubled", lambda table: table.doubled),
+    ("odd flags", lambda table: table.odd_flags),
+)
+"""Columns that are shown where there is anything in them."""
 
 
 def _share(value: float | None) -> str:

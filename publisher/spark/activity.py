@@ -129,7 +129,10 @@ def _nodes(sweeps: DataFrame) -> tuple[NodeCounts, ...]:
         "shortest": F.min(F.when(good, F.col("elements"))),
         "longest": F.max(F.when(good, F.col("elements"))),
         "missing": F.sum("missing"),
-        **{name: F.count_if(state == name) for name in ("incomplete", "failed", "conflicting")},
+        **{
+            name: F.count_if(state == name)
+            for name in ("incomplete", "failed", "implausible", "conflicting")
+        },
         "duplicates": F.sum("duplicates"),
     }
     named = [column.alias(name) for name, column in sums.items()]

@@ -71,6 +71,7 @@ def checked_sweeps(
 
 def _summed(calls: DataFrame) -> DataFrame:
     element = (F.col("completion") == NORMAL) & (F.col("ordinal") > SYSTEM_ELEMENTS)
+    ended = F.col("completion") == EORR
     failed = F.col("problem").isNotNull() | ~F.col("completion").isin(NORMAL, EORR)
     sweep = F.first("sweep")
     return calls.groupBy(*SWEEP).agg(
@@ -80,6 +81,7 @@ def _summed(calls: DataFrame) -> DataFrame:
         F.max("ordinal").alias("last_ordinal"),
         F.max_by("completion", "ordinal").alias("last_completion"),
         F.max(failed).alias("failed"),
+        F.max(ended & (F.col("ordinal") <= SYSTEM_ELEMENTS)).alias("implausible"),
         F.max("conflict").alias("conflict"),
         F.count(F.when(element, 1)).alias("elements"),
         F.sum(F.when(F.col("conflict"), 0).otherwise(F.col("copies") - 1)).alias("duplicates"),
@@ -90,6 +92,7 @@ def _summed(calls: DataFrame) -> DataFrame:
 def _state(options: TableQueueOptions) -> Column:
     """Whether a sweep counts: a table that it does not show must not have been there.
 
+    Nor may EORR come where a system table always is: then the call failed, or another command answered.
     A file of bare records says itself that it is whole; it is the one that has no time.
     """
     every = F.col("last_ordinal") - F.col("first_ordinal") + 1 == F.col("calls")
@@ -100,6 +103,7 @@ def _state(options: TableQueueOptions) -> Column:
     return (
         F.when(F.col("conflict"), "conflicting")
         .when(F.col("failed"), "failed")
+        .when(F.col("implausible"), "implausible")
         .when(F.col("time").isNull() | whole, "counts")
         .otherwise("incomplete")
     )
@@ -149,6 +153,7 @@ def _presence(elements: DataFrame, width: int) -> DataFrame:
     present = elements.groupBy(*SWEEP, "owner", "table").agg(
         F.min("ordinal").alias("ordinals"),
         F.max(F.col("updated") != 0).alias("flag"),
+        F.max(~F.col("updated").isin(0, 1)).alias("odd_flags"),
         (F.count("*") - 1).alias("doubled"),
         *(F.first(name).alias(name) for name in places),
     )
@@ -173,6 +178,7 @@ def _presence(elements: DataFrame, width: int) -> DataFrame:
         reincluded=F.col("reincluded"),
         absent_us=F.col("absent_us"),
         doubled=F.col("doubled"),
+        odd_flags=F.col("odd_flags"),
     )
     gone = _event("next", width, evicted=F.lit(1))
     both = F.when(F.col("evicted"), F.array(here, gone)).otherwise(F.array(here))

@@ -58,6 +58,7 @@ class Told:
             missing=numbers[-1] - numbers[0] + 1 - len(numbers),
             incomplete=tally["incomplete"],
             failed=tally["failed"],
+            implausible=tally["implausible"],
             conflicting=tally["conflicting"],
             duplicates=sum(
                 len(copies) - 1
@@ -97,6 +98,7 @@ class Told:
                     dirty=dirty,
                     dirty_observed=0 if starts else dirty,
                     doubled=len(places) - 1,
+                    odd_flags=int(any(flag not in (0, 1) for _, flag in places)),
                 )
                 if not starts and table not in before:
                     self._add(table, time, included=1)
@@ -118,6 +120,8 @@ def state(sweep: dict[int, list[tuple[Call, str | None, int]]]) -> str:
     calls = {ordinal: copies[0][0] for ordinal, copies in sweep.items()}
     if any(call.completion not in ("NORMAL", "EORR") for call in calls.values()):
         return "failed"
+    if any(call.completion == "EORR" and number <= 3 for number, call in calls.items()):
+        return "implausible"
     if set(calls) != set(range(min(calls), max(calls) + 1)) or min(calls) > 4:
         return "incomplete"
     return "counts" if calls[max(calls)].completion == "EORR" else "incomplete"

@@ -28,7 +28,7 @@ from tests.unit.table_queue_files import OPTIONS, START, element, text_file
 
 Recorded = tuple[Call, str | None, int]
 MINUTES = ActivityOptions(interval_seconds=60)
-FAULTS = ["", "", "", "", "no end", "hole", "twice", "conflict", "fails", "late start"]
+FAULTS = ["", "", "", "", "no end", "hole", "twice", "conflict", "fails", "late start", "early end"]
 
 
 @st.composite
@@ -76,6 +76,10 @@ def faulty(calls: list[Recorded], fault: str, at: int) -> list[Recorded]:
         case "fails":
             failed = replace(call, completion="SMALLBUFKOR", code=1206, record=None)
             return [each for each in calls if each != picked] + [(failed, None, 0)]
+        case "early end":
+            end, number = calls[-1][0], 1 + at % 3
+            kept = [each for each in calls if each[0].ordinal < number]
+            return [*kept, (replace(end, ordinal=number), None, 0)]
         case "late start":
             return [each for each in calls if each[0].ordinal > 3 + at % 2]
     return calls

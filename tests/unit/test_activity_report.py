@@ -44,6 +44,7 @@ NODE = NodeCounts(
     missing=4,
     incomplete=5,
     failed=6,
+    implausible=9,
     conflicting=7,
     duplicates=8,
 )
@@ -58,6 +59,7 @@ USED = Counts(
     evicted=6,
     replaced=7,
     doubled=1,
+    odd_flags=2,
 )
 ACTIVITY = Activity(
     calls=100,
@@ -74,6 +76,7 @@ ACTIVITY = Activity(
     ),
     gaps=(Gap("HR", HOUR // 2, HOUR),),
     problems=(Problem("json", 3, "<b>.jsonl", 7, "no JSON"),),
+    warnings={"flag": 4, "cut": 1},
 )
 REPORT = Report(ACTIVITY, {5: "people"})
 
@@ -126,6 +129,7 @@ def test_json_keeps_the_views_apart_and_the_biases_with_the_rate() -> None:
     assert content["nodes"][0]["sweeps_left_out"] == {
         "incomplete": 5,
         "failed": 6,
+        "implausible": 9,
         "conflicting": 7,
     }
     assert content["gaps"] == [
@@ -138,6 +142,7 @@ def test_csv_has_a_row_for_each_table() -> None:
     assert [dict(zip(header, row, strict=True))["table"] for row in rows] == ["USR", HOSTILE]
     first = dict(zip(header, rows[0], strict=True))
     assert (first["presence_evictions"], first["slots_replacements"]) == ("6", "7")
+    assert (first["doubled"], first["odd_flags"]) == ("1", "2")
     assert dict(zip(header, rows[1], strict=True))["presence_absence_seconds"] == ""
 
 
@@ -148,7 +153,13 @@ def test_the_table_tells_everything_and_no_name_drives_the_terminal() -> None:
     assert all(bias in text for bias in measures.UPDATE_RATE_BIASES)
     assert "\x07" not in text
     assert "\u202e" not in text
-    assert "[red]" in text
+    cells = [line.split("│")[1].strip() for line in text.splitlines() if "│" in line]
+    assert "".join(cells).endswith("onerror='a()'>&\\x07\\u202e[red]")
+    assert "9 with EORR before the system's tables" in text
+    assert "doubled" in text
+    assert "odd flags" in text
+    plain = replace(ACTIVITY, tables=(TableCounts("HR", 5, "USR", Counts(present=8)),))
+    assert "odd flags" not in "\n".join(activity_text(Report(plain, {}), 40))
     assert "1 tables more" in "\n".join(activity_text(REPORT, 1))
 
 
@@ -176,7 +187,8 @@ def test_names_stand_escaped_in_the_page() -> None:
 
 def test_the_page_has_its_plots_and_its_table() -> None:
     text = page(REPORT)
-    plots = [etree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL)]
+    root = etree.fromstring(text.partition("\n")[2])
+    plots = [svg for svg in root.iter("svg") if svg.get("class") == "plot"]
     assert [plot.get("aria-label") for plot in plots] == [
         "Tables over time",
         "Updates an hour",
@@ -201,12 +213,47 @@ def test_a_page_without_sweeps_is_a_page() -> None:
     assert page(Report(Activity(calls=0), {})).endswith("</html>")
 
 
+LONGEST = ("W" * 66, "\u0428" * 66, "ARCHIVE_" * 8 + "A1", "ARCHIVE_" * 8 + "A2")
+
+
+def test_long_names_do_not_break_the_page() -> None:
+    cells = tuple(CellCounts("HR", 5, name, 0, Counts(present=1)) for name in LONGEST)
+    tables = tuple(TableCounts("HR", 5, name, Counts(present=1)) for name in LONGEST)
+    text = page(Report(replace(ACTIVITY, tables=tables, cells=cells), {5: "people"}))
+    root = etree.fromstring(text.partition("\n")[2])
+    labels = [svg for plot in root.iter("svg") for svg in plot.findall("svg")]
+    shown = [label.findtext("text") or "" for label in labels]
+    assert [label.findtext("title") for label in labels] == [f"people.{name}" for name in LONGEST]
+    assert len(set(shown)) == len(LONGEST)
+    # each begins at the left edge, and what is too wide is clipped at its end
+    assert {(label.get("x"), label.find("text").get("x")) for label in labels} == {("0", "0")}
+    assert all(name.startswith("people.") and len(name) <= 26 for name in shown)
+    style = root.findtext("head/style") or ""
+    assert re.search(r"td:first-child \{[^}]*overflow-wrap: anywhere", style)
+
+
+def test_plots_keep_the_size_of_their_text_on_narrow_screens() -> None:
+    root = etree.fromstring(page(REPORT).partition("\n")[2])
+    plots = [svg for svg in root.iter("svg") if svg.get("class") == "plot"]
+    assert len(plots) == 4
+    assert {plot.getparent().get("class") for plot in plots} == {"wide"}
+    style = root.findtext("head/style") or ""
+    assert ".wide { overflow-x: auto; }" in style
+    assert re.search(r"@media \(max-width: \d+px\) \{ .plot \{ width: 1000px", style)
+
+
 def test_what_must_be_known_beside_the_numbers() -> None:
-    (problem,) = activity_notes(ACTIVITY, "table")
+    problem, *odd = activity_notes(REPORT, "table")
     assert problem.startswith("calls that cannot be used (json): 3, the first at <b>.jsonl:7: no")
-    biases, _ = activity_notes(ACTIVITY, "csv")
+    assert [note.split(",")[0][:38] for note in odd] == [
+        "4 calls have an UpdFlag other than 0 a",
+        "1 names are cut inside a character and",
+        "tables are at a further ordinal of one",
+    ]
+    assert all(note.replace("'", "&#x27;") in page(REPORT) for note in odd)
+    biases, *_ = activity_notes(REPORT, "csv")
     assert all(bias in biases for bias in measures.UPDATE_RATE_BIASES)
-    nothing = replace(ACTIVITY, nodes=(replace(NODE, sweeps=0),), problems=())
+    nothing = Report(Activity(calls=1, nodes=(replace(NODE, sweeps=0),)), {})
     assert list(activity_notes(nothing, "json")) == [
         "no sweep counts: see what was left out, and [table_queue] recorded"
     ]
