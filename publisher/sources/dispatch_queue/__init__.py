@@ -7,7 +7,8 @@
 ``file_form``    whole files: stride, parts, where to cut; ``rows``, ``text``: rows as columns
 ``joining``      rows to ``operations``; ``copies``: which of them count
 ``transactions`` what parts say of transactions; ``resolving``: what follows from it, ``fates``
-``kept``         what a run leaves for the next one
+``kept``         what a run leaves for the next one; ``lost``: rows that reject their transaction unread
+``owners``       tables of several databases
 ``images``       row images to text; ``values``: numbers, dates; ``decoding``: images by table
 ``fitting``      which other settings rejected images would fit
 ``meaning``      operations to records; ``changes``: to changes; ``names``: tables and keys

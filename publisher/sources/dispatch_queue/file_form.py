@@ -40,8 +40,8 @@ _FIRST_DATE = datetime(1995, 1, 1, tzinfo=UTC)
 class FileForm:
     """What is known of a file beside the settings."""
 
-    layout: Literal["binary", "text", "kept", "marks"]
-    """``kept`` and ``marks`` are files of an earlier run."""
+    layout: Literal["binary", "text", "kept", "marks", "lost"]
+    """``kept``, ``marks`` and ``lost`` are files of an earlier run."""
     stride: int
     """Bytes from row to row; 0 where they are not binary."""
     reading: PartsReading

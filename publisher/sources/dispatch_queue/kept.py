@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self
 
@@ -25,6 +25,7 @@ from publisher.sources.areas import Bytes
 from publisher.sources.dispatch_queue.fates import DROP, PUBLISH, REJECT, Fates
 from publisher.sources.dispatch_queue.file_form import FileForm, index_of
 from publisher.sources.dispatch_queue.layout import INTEGERS, TEXTS
+from publisher.sources.dispatch_queue.lost import LOST, lost_of
 from publisher.sources.dispatch_queue.operations import PartsReading
 from publisher.sources.dispatch_queue.rows import Codes, Destination, Rows
 from publisher.sources.dispatch_queue.transactions import FACTS, FLOOR, NAMED, SEEN
@@ -56,7 +57,7 @@ _READINGS: tuple[PartsReading, ...] = ("totals", "per-part", "unknown")
 def splits_of(before: Path) -> list[Split]:
     """What the last run left, as parts of the input."""
     made = []
-    forms = [(MARKS, FileForm("marks", 0, "unknown"))]
+    forms = [(MARKS, FileForm("marks", 0, "unknown")), (LOST, FileForm("lost", 0, "unknown"))]
     forms += [(_ROWS.format(reading), FileForm("kept", 0, reading)) for reading in _READINGS]
     for name, form in forms:
         path = before / name
@@ -122,6 +123,11 @@ def no_rows() -> Rows:
         data_at=nothing,
         data_bytes=nothing,
     )
+
+
+def lost_rows(split: Split) -> Rows:
+    """No rows but those that an earlier run could not read."""
+    return replace(no_rows(), lost=lost_of(_table(split.path)))
 
 
 def facts_of_marks(split: Split) -> pa.RecordBatch:

@@ -39,6 +39,16 @@ class Destination(NamedTuple):
     table: str
 
 
+class LostRow(NamedTuple):
+    """A row that is rejected, as a column of it cannot be read, and names its transaction."""
+
+    node: str
+    transaction: int
+    address: int | None
+    """SYSLOG_ADDR without sign; ``None`` where it is the column that cannot be read."""
+    detail: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """The rows of a part of a file, in its order."""
@@ -65,6 +75,8 @@ class Rows:
     """Bytes of DATA that are there: of text it may be shortened."""
     broken: tuple[Broken, ...] = ()
     """Pieces of the input that are no rows; ``raw`` is JSON text."""
+    lost: tuple[LostRow, ...] = ()
+    """Those of them that name their transaction."""
 
     def __len__(self) -> int:
         return len(self.numbers)

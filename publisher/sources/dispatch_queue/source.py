@@ -32,6 +32,7 @@ from publisher.sources.dispatch_queue.file_form import (
 )
 from publisher.sources.dispatch_queue.joining import operations_of
 from publisher.sources.dispatch_queue.layout import COMMIT
+from publisher.sources.dispatch_queue.lost import keep_lost, lost_as_facts, open_rows
 from publisher.sources.dispatch_queue.meaning import NO_ROW, Meaning, faults_of
 from publisher.sources.dispatch_queue.names import AllNames, described
 from publisher.sources.dispatch_queue.operations import (
@@ -51,7 +52,14 @@ from publisher.sources.dispatch_queue.owners import (
     tables_of_facts,
 )
 from publisher.sources.dispatch_queue.resolving import fates_of
-from publisher.sources.dispatch_queue.rows import Codes, Destination, Rows, binary_rows, whole_rows
+from publisher.sources.dispatch_queue.rows import (
+    Codes,
+    Destination,
+    LostRow,
+    Rows,
+    binary_rows,
+    whole_rows,
+)
 from publisher.sources.dispatch_queue.showing import raw_of
 from publisher.sources.dispatch_queue.transactions import (
     COMMIT_OF_A,
@@ -175,13 +183,16 @@ class DispatchQueue:
         before = marks[0] if marks else None
         tables = tables_as_facts(self.seen)
         kept_rows.keep_marks(folder, before, self.fates, tables, self.options.remember)
+        lost: list[LostRow] = []
         with kept_rows.Keeper(folder) as keeper:
             for number in self.fates.open_parts:
-                self._keep_open(splits[number], keeper)
+                made = self._operations(splits[number])
+                self._keep_open(made, keeper)
+                lost += open_rows(made.rows.lost, self.fates)
+        keep_lost(folder, lost)
 
-    def _keep_open(self, split: Split, keeper: kept_rows.Keeper) -> None:
+    def _keep_open(self, made: Operations, keeper: kept_rows.Keeper) -> None:
         assert self.fates is not None
-        made = self._operations(split)
         span = self.fates.span(made.rows.nodes, made.node, made.column("TRANSACT_ID"), made.address)
         open_ = (span < 0) & (made.kind == OPERATION) & (made.counted != EXCLUDED)
         places = [row for number in np.flatnonzero(open_).tolist() for row in made.rows_of(number)]
@@ -208,7 +219,8 @@ class DispatchQueue:
             )
         )
         tables = tables_as_facts(source_tables(operations, names))
-        return pa.concat_batches([facts, tables, doubted(operations, faults)])
+        lost = lost_as_facts(operations.rows.lost)
+        return pa.concat_batches([facts, *lost, tables, doubted(operations, faults)])
 
     def resolved(self, facts: Iterable[pa.RecordBatch]) -> DispatchQueue:
         """The source that knows what becomes of each transaction, from the facts of all parts.
@@ -248,6 +260,8 @@ class DispatchQueue:
             return kept_rows.rows_of(split)
         if form.layout == "marks":
             return kept_rows.no_rows()
+        if form.layout == "lost":
+            return kept_rows.lost_rows(split)
         data = mapped(split.path, split.length)
         return binary_rows(data, split.start, split.stop, form.stride, self.options, split.first)
 

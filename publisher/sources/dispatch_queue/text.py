@@ -7,6 +7,7 @@ size is read in flat memory.
 from __future__ import annotations
 
 import mmap
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -32,10 +33,11 @@ from publisher.sources.dispatch_queue.layout import (
     DATA_BYTES,
     INTEGERS,
     ROW_BYTES,
+    TEXTS,
     ByteOrder,
 )
 from publisher.sources.dispatch_queue.options import Options
-from publisher.sources.dispatch_queue.rows import PADDING, Codes, Destination, Rows
+from publisher.sources.dispatch_queue.rows import PADDING, Codes, Destination, LostRow, Rows
 from publisher.sources.frames import Broken, Frame
 from publisher.sources.record_batches import as_json
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
@@ -146,12 +148,14 @@ def _rows(frames: Iterable[Frame], options: Options, *, whole: bool = True) -> R
     """The rows of frames; not ``whole``: without DATA."""
     chunks: list[_Chunk] = []
     broken: list[Broken] = []
+    lost: list[LostRow] = []
     with tempfile.TemporaryFile() as spool:
         for frame in frames:
             broken += [piece._replace(raw=as_json(piece.raw)) for piece in frame.broken]
             chunk, bad = _chunk(frame, spool, options, whole=whole)
             chunks.append(chunk)
             broken += bad
+            lost += _lost(frame, bad, options)
         data = _spooled(spool)
     sizes = _one([chunk.sizes for chunk in chunks])
     dates = _one([chunk.dates for chunk in chunks])
@@ -171,6 +175,7 @@ def _rows(frames: Iterable[Frame], options: Options, *, whole: bool = True) -> R
         data_at=np.cumsum(sizes) - sizes,
         data_bytes=sizes,
         broken=tuple(sorted(broken, key=lambda piece: piece.row)),
+        lost=tuple(lost),
     )
 
 
@@ -213,6 +218,28 @@ def _chunk(
         [pc.ascii_rtrim(texts[name].take(chosen), characters=PADDING) for name in names],
         sizes,
     ), broken
+
+
+def _lost(frame: Frame, broken: list[Broken], options: Options) -> Iterator[LostRow]:
+    """The broken rows that name a transaction whose operations are published."""
+    places = {int(row): place for place, row in enumerate(frame.rows.tolist())}
+    for piece in broken:
+        row = frame.batch.slice(places[piece.row], 1).to_pylist()[0]
+        texts = {name: (row[name] or "").rstrip(PADDING) for name in (*TEXTS, "TRANSACT_ID")}
+        node, number = texts["DBNODE"], texts["TRANSACT_ID"].strip()
+        address = _number(row["SYSLOG_ADDR"] or "")
+        is_chosen = not options.nodes or node in options.nodes
+        is_chosen &= options.destination in (None, texts["DST_SERVER"])
+        if is_chosen and re.fullmatch("[+-]?[0-9]{1,18}", number):
+            yield LostRow(node, int(number), address, piece.reason)
+
+
+def _number(text: str) -> int | None:
+    """SYSLOG_ADDR without sign, where it can be read."""
+    if not re.fullmatch("[+-]?[0-9]{1,20}", text.strip()):
+        return None
+    number = int(text)
+    return number % (1 << 64) if -(1 << 63) <= number < 1 << 64 else None
 
 
 def _filled(column: pa.Array) -> pa.Array:

@@ -1,0 +1,80 @@
+"""Rows that cannot be read and reject their transaction, as far as they name it.
+
+Text whose DATA is no hex, say, is rejected by itself: nothing of it is an operation.  Its transaction lacks
+that operation, and is rejected at its COMMIT, in a later run too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.sources.dispatch_queue.fates import Fates
+from publisher.sources.dispatch_queue.operations import OPERATION
+from publisher.sources.dispatch_queue.rows import LostRow
+from publisher.sources.dispatch_queue.transactions import Seen, facts_of, other_facts
+
+LOST = "lost.arrow"
+_LAST = (1 << 64) - 1
+_SCHEMA = pa.schema(
+    [
+        ("node", pa.string()),
+        ("transaction", pa.int64()),
+        ("address", pa.uint64()),
+        ("detail", pa.string()),
+    ]
+)
+
+
+def lost_as_facts(rows: Sequence[LostRow]) -> Iterator[pa.RecordBatch]:
+    """Facts: operations that are at fault; one whose address is not known is in every transaction of its
+    number."""
+    known = [(row, row.address) for row in rows if row.address is not None]
+    nodes = tuple(sorted({row.node for row, _ in known}))
+    zeros = np.zeros(len(known), np.int64)
+    yield facts_of(
+        Seen(
+            kind=zeros + OPERATION,
+            node=np.array([nodes.index(row.node) for row, _ in known], np.int64),
+            nodes=nodes,
+            transaction=np.array([row.transaction for row, _ in known], np.int64),
+            address=np.array([address for _, address in known], np.uint64),
+            lists=zeros,
+            faults={place: row.detail for place, (row, _) in enumerate(known)},
+        )
+    )
+    others = {(row.node, row.transaction): row for row in rows if row.address is None}
+    columns: dict[str, list[object]] = {
+        "node": [row.node for row in others.values()],
+        "transaction": [row.transaction for row in others.values()],
+        "fault": [row.detail for row in others.values()],
+        **{name: [0] * len(others) for name in ("first", "fault_first", "operations", "lists")},
+        **{name: [_LAST] * len(others) for name in ("last", "fault_last")},
+    }
+    yield other_facts(OPERATION, **columns)
+
+
+def open_rows(rows: Sequence[LostRow], fates: Fates) -> Iterator[LostRow]:
+    """Those whose transaction has not ended; of one whose address is not known no transaction has."""
+    for row in rows:
+        node, number = np.zeros(1, np.int64), np.array([row.transaction], np.int64)
+        at = np.array([row.address or 0], np.uint64)
+        if fates.span((row.node,), node, number, at)[0] < 0:
+            yield row
+
+
+def keep_lost(folder: Path, rows: Sequence[LostRow]) -> None:
+    """Writes lost rows for the next run, each once; nothing where there are none."""
+    found = sorted({row[:3]: row for row in rows}.values(), key=repr)
+    if found:
+        table = pa.Table.from_pylist([row._asdict() for row in found], _SCHEMA)
+        with pa.ipc.new_file(str(folder / LOST), _SCHEMA) as writer:
+            writer.write_table(table)
+
+
+def lost_of(table: pa.Table) -> tuple[LostRow, ...]:
+    """The inverse of ``keep_lost``."""
+    return tuple(LostRow(**row) for row in table.to_pylist())
