@@ -25,6 +25,7 @@ from publisher.commands.activity import activity
 from publisher.commands.ddl import ddl
 from publisher.commands.following import follow_until_told, publish_once
 from publisher.commands.migrate import migrate
+from publisher.commands.recover import recover
 from publisher.commands.retry import retry
 from publisher.commands.showing import echo, echo_json, show
 from publisher.commands.status import status
@@ -345,6 +346,7 @@ def _settings(config: Path | None, *, format_: str | None = None, **said: Any) -
 cli.add_command(activity)
 cli.add_command(ddl)
 cli.add_command(migrate)
+cli.add_command(recover)
 cli.add_command(retry)
 cli.add_command(status)
 

@@ -102,7 +102,7 @@ class Follower:
             polls = self._finished(job)
             self._job = job
             notes = notes_of(poll.report for poll in polls)
-            self._observer.begun(self._settings.name, job.target, notes)
+            self._observer.begun(self._settings.name, job.sink.target, notes)
             self._told(polls)
         return self._job
 
@@ -150,7 +150,7 @@ class Follower:
         """Shows consumers of a quiet topic that the publisher is there."""
         minutes = self._settings.follow.heartbeat_minutes
         if minutes and time.monotonic() - self._beaten >= minutes * 60:
-            job.heartbeat()
+            job.sink.heartbeat()
             self._beaten = time.monotonic()
 
     def _expire(self, job: Publishing) -> None:

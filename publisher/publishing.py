@@ -1,7 +1,5 @@
 """A job at work: finish what an earlier start left, read, plan, dispatch, acknowledge."""
 
-# ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
-
 from __future__ import annotations
 
 import shutil
@@ -10,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import NamedTuple, Self
 
 from publisher.acknowledge.leftovers import (
@@ -25,15 +22,15 @@ from publisher.backlog import due_sources
 from publisher.clock import microseconds
 from publisher.comparing import comparison_notes
 from publisher.dispatch.contract import Dispatcher
-from publisher.dispatch.files import FileDispatcher, refuse_foreign_runs
 from publisher.errors import PublisherError
+from publisher.job_sink import JobSink, refuse_foreign_progress
 from publisher.journal.epoch import Epoch, next_epoch
 from publisher.journal.files import PublishedFiles
 from publisher.journal.identity import open_identity
 from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.report import RunReport, nothing_read
-from publisher.journal.runs import DOCUMENTS, RUNS, Journals
+from publisher.journal.runs import Journals
 from publisher.notes import STATUS_NOTE, late_notes, notes_of, with_notes
 from publisher.observing.contract import Observer
 from publisher.opening import SPLITS, Order
@@ -45,7 +42,6 @@ from publisher.sources.registry import COMPARED
 from publisher.sources.triggerless.planning import Migration
 from publisher.sources.triggerless.state import State, forget_rows
 from publisher.spark.engine import Engine, Progress
-from publisher.xds.document import Envelope
 
 
 class Backlog(NamedTuple):
@@ -65,9 +61,16 @@ class Publishing:
     """One instance of a job.  Of several the newest works, see ``journal.epoch``."""
 
     def __init__(
-        self, settings: Settings, engine: Engine, progress: Progress | None = None
+        self,
+        settings: Settings,
+        engine: Engine,
+        progress: Progress | None = None,
+        *,
+        recovers: bool = False,
     ) -> None:
         """Takes the job over from older instances, and the lanes of its sink with it.
+
+        With ``recovers`` its runs take the place of those of a lost journal, see ``recovering``.
 
         Raises:
             FatalError: The sink has progress that does not fit the journal.
@@ -77,38 +80,22 @@ class Publishing:
         self._progress = progress
         self._journals = Journals(settings.journals, settings.name)
         self._lineage = Lineage(open_identity(self._journals.root), self._journals)
-        self._refuse_foreign_progress()
+        if not recovers:
+            refuse_foreign_progress(self._settings, self._lineage)
         self._epoch: Epoch = next_epoch(self._journals.root)
-        self._lanes = self._journals.lanes(settings.run.lanes)
+        lanes = self._journals.lanes(settings.run.lanes)
+        self.sink = JobSink(self._settings, self._lineage, engine, self._epoch, lanes, recovers)
         self._stack = ExitStack()
         self._waiting: dict[str, TableBacklog] = {}
         self._published: PublishedFiles | None = None
-        if settings.sink.to == "kafka":
-            self._dispatcher("").prepare("")
-
-    def _refuse_foreign_progress(self) -> None:
-        """Before the older instances are stopped: one of them may be the right one."""
-        settings = self._settings
-        if settings.sink.to == "files":
-            assert settings.sink.path is not None
-            refuse_foreign_runs(settings.sink.path.absolute() / RUNS, self._lineage)
-            return
-        from publisher.dispatch.kafka_comparison import refuse_foreign_tokens
-
-        refuse_foreign_tokens(settings.kafka, settings.name, self._lineage)
+        if not self.sink.is_files:
+            self.sink.kafka().prepare("")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._stack.close()
-
-    @property
-    def target(self) -> str:
-        """The sink, as users name it."""
-        if self._settings.sink.to == "files":
-            return str(self._settings.sink.path)
-        return self._dispatcher("").target
 
     def backlog(self) -> Backlog:
         """What the sources have now.
@@ -133,15 +120,6 @@ class Publishing:
                 ages.append(found.oldest)
         return Backlog(rows, max(ages, default=None), new)
 
-    def heartbeat(self) -> None:
-        """Sends a document without operations to the topic, where the sink has one."""
-        if self._settings.sink.to == "kafka":
-            from publisher.dispatch.kafka_heartbeat import heartbeat
-
-            self._epoch()
-            document = Envelope(self._settings.envelope).document(())
-            heartbeat(self._settings.kafka, self._settings.name, document)
-
     def finish(self) -> list[RunReport]:
         """Sends and acknowledges what is planned; throws away what is not planned wholly.
 
@@ -152,11 +130,10 @@ class Publishing:
 
     def _finished(self) -> list[RunReport]:
         for run in self._journals.discard_unplanned(self._epoch):
-            if self._settings.sink.to == "files":
-                FileDispatcher(self._directory(run)).discard()
+            self.sink.discard(run)
         reports = []
         for journal, manifest in self._journals.unsent():
-            dispatcher = self._prepared(manifest.run)
+            dispatcher = self.sink.dispatcher(manifest.run)
             report = told(manifest, journal, "published", dispatcher)
             if not dispatcher.dispatched(manifest):
                 report = sent(journal, manifest, dispatcher)
@@ -216,13 +193,13 @@ class Publishing:
         left = read_leftovers(self._journals.root)
         run = self._journals.next_run()
         journal = self._journals.journal(run)
-        dispatcher = self._prepared(run)
+        dispatcher = self.sink.dispatcher(run)
         order = Order(
             run,
             settings,
             microseconds(now),
             journal,
-            self._directory(run),
+            self.sink.directory(run),
             still_mine=self._epoch,
             splits=lanes or SPLITS,
             behind=self._journals.greatest(),
@@ -253,9 +230,9 @@ class Publishing:
         kept = self._settings.retention
         self._epoch()
         idle = self._journals.idle()
-        if self._settings.sink.to == "files":
+        if self.sink.is_files:
             for run in idle:  # before its journal, which would not be found again after a crash
-                shutil.rmtree(self._directory(run), ignore_errors=True)
+                shutil.rmtree(self.sink.directory(run), ignore_errors=True)
         self._journals.remove(idle)
         self._journals.expire(days=kept.retention_days, most=kept.retention_runs)
 
@@ -329,36 +306,6 @@ class Publishing:
             self._published = self._journals.published_files()
         return self._published
 
-    def _directory(self, run: str) -> Path:
-        """Where the documents of a run lie."""
-        if self._settings.sink.to == "kafka":
-            return self._journals.journal(run).root / DOCUMENTS
-        assert self._settings.sink.path is not None
-        return self._settings.sink.path.absolute() / RUNS / run
-
-    def _prepared(self, run: str) -> Dispatcher:
-        """The sink, ready for a run; topics and lanes were made ready at the start."""
-        dispatcher = self._dispatcher(run)
-        if self._settings.sink.to == "files":
-            dispatcher.prepare(run)
-        return dispatcher
-
-    def _dispatcher(self, run: str) -> Dispatcher:
-        if self._settings.sink.to == "files":
-            return FileDispatcher(self._directory(run), self._lineage)
-        from publisher.dispatch.kafka import KafkaDispatcher
-
-        name = self._settings.name
-        return KafkaDispatcher(
-            self._settings.kafka,
-            job=name,
-            owner=name,
-            lanes=self._lanes,
-            run_lanes=self._engine.send,
-            still_mine=self._epoch,
-            lineage=self._lineage,
-        )
-
 
 def publish(
     settings: Settings,
@@ -383,7 +330,7 @@ def publish(
             done = job.finish()
             notes = notes_of(done)
             if observer is not None:
-                observer.begun(settings.name, job.target, notes)
+                observer.begun(settings.name, job.sink.target, notes)
                 for one in done:
                     observer.polled(polled.poll(one))
             report = job.once(now) or nothing_read(settings.name)

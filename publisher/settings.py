@@ -8,6 +8,7 @@ directory; both are absolute afterwards, since executors work elsewhere.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -18,6 +19,7 @@ from annotated_types import Ge, Le, Len
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.activity.options import ActivityOptions
 from publisher.catalogue import JobCatalogue, Table
+from publisher.change import Position
 from publisher.database import DatabaseOptions, urls
 from publisher.dispatch.kafka_options import KafkaOptions
 from publisher.errors import InternalError, SettingsError, UsageError
@@ -142,6 +144,13 @@ class SourceSettings:
         if self.table is None or self.database is None:
             raise InternalError(f"source {self.name} is no table of a database: report this")
         return live_source(self.format, self.options, self.database, self.table, text_of)
+
+    @property
+    def record_id(self) -> Callable[[Position], str] | None:
+        """Writes a record's position as its id; ``None`` where ids differ from run to run."""
+        if self.compared is not None:
+            return None
+        return (self.reader if self.table is None else self.live).position_text
 
     @property
     def has_status(self) -> bool:

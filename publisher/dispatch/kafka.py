@@ -20,7 +20,8 @@ from publisher.dispatch.kafka_comparison import refuse_foreign_tokens
 from publisher.dispatch.kafka_dead_letters import LANE, DeadLetters
 from publisher.dispatch.kafka_lane import LaneSending, LaneSent, conflict_message
 from publisher.dispatch.kafka_options import KafkaOptions
-from publisher.dispatch.kafka_records import LaneDocuments
+from publisher.dispatch.kafka_records import RECOVERED_BYTES, LaneDocuments
+from publisher.dispatch.kafka_recovery import Recovery, refuse_incomplete
 from publisher.dispatch.kafka_survey import (
     GREATEST_MESSAGE,
     limits_of,
@@ -35,6 +36,7 @@ from publisher.errors import FatalError
 from publisher.journal.durable import make_private, sync_folder, write_durably
 from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.recovery import RECOVERY, read_recovered
 from publisher.journal.report import RunReport
 from publisher.journal.runs import RUN
 
@@ -59,7 +61,7 @@ class KafkaDispatcher:
     ``job`` names the topic of the tokens.  ``owner`` is whose progress it is: the job of a
     ``publish``, the run of a replay or of a journal that is sent to a further sink.  ``lanes`` is the
     greatest number of lanes that the owner ever used.  ``lineage`` are the runs of a ``publish``,
-    which the tokens are compared with.
+    which the tokens are compared with; with ``recovery`` it takes the place of another journal.
     """
 
     options: KafkaOptions
@@ -69,6 +71,7 @@ class KafkaDispatcher:
     run_lanes: RunLanes = in_process
     still_mine: Callable[[], None] | None = None
     lineage: Lineage | None = None
+    recovery: Recovery | None = None
 
     @property
     def target(self) -> str:
@@ -110,13 +113,18 @@ class KafkaDispatcher:
             FatalError: The job's journal cannot have written the tokens.
         """
         topics = self._examined()
+        if self.recovery is not None:
+            refuse_incomplete(topics, self._document_topics())
         topics.require(self._known_topics())
         topics.require_tokens(self._place.topic, self.lanes)
+        lanes = self.lanes
+        if self.recovery is not None:  # the journal that knew their number was lost
+            lanes = max(lanes, topics.partitions[self._place.topic])
         if self.options.exactly_once:
             with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
                 letters = [LANE] if self.options.dead_letter_topic else []
-                list(pool.map(self._fence, [*range(self.lanes), *letters]))
-        if self.lineage is not None:
+                list(pool.map(self._fence, [*range(lanes), *letters]))
+        if self.lineage is not None and self.recovery is None:
             refuse_foreign_tokens(self.options, self.job, self.lineage, wait=True)
 
     def dispatched(self, manifest: Manifest) -> bool:
@@ -152,12 +160,35 @@ class KafkaDispatcher:
         """
         journal.complete(manifest)
         topics = KafkaTopics.of(self._clients)
+        if self.recovery is not None:
+            names = topics_of(self._lanes(journal, manifest))
+            self.recovery.mark(topics, names, journal, manifest)
+            self.free_tokens(manifest)
         tokens = self._tokens(topics, range(max(manifest.lanes, 1)))
         self._refuse_conflicts(tokens, manifest)
         if not self._has_all(tokens, manifest):
             self._send(journal, manifest, topics, tokens)
         refusals = self.refusals(journal)
         write_durably(journal.root / RUN, run_json(manifest, joined(report, refusals)))
+
+    def free_tokens(self, manifest: Manifest | None) -> None:
+        """Takes away all tokens but those of one run: a lost journal has left them.
+
+        Raises:
+            FatalError: A newer instance of the job works.
+            UnreachableError: The brokers do not answer.
+        """
+        place, topics = self._place, KafkaTopics.of(self._clients)
+        tokens = self._tokens(topics, range(topics.partitions.get(place.topic, 0)))
+        gone: dict[tuple[int, bytes], Token | None] = {
+            (place.partition_of(key), key): None
+            for key, token in tokens.items()
+            if manifest is None or not token.is_of(manifest.identity, manifest.run, manifest.plan)
+        }
+        if self.still_mine is not None:
+            self.still_mine()
+        if gone:
+            write_tokens(self._clients, place.topic, gone)
 
     def _send(
         self,
@@ -195,7 +226,8 @@ class KafkaDispatcher:
             return
         topics.require([name])
         limit = min(limits_of(topics, {name})[name], record.document_bytes)
-        letters = DeadLetters(journal.root / REJECTS, name, limit)
+        recovered = (journal.root / RECOVERY).exists()
+        letters = DeadLetters(journal.root / REJECTS, name, limit, recovered=recovered)
         count = letters.count()
         if count:
             self._sending(letters, count, record, identity).send()
@@ -212,6 +244,8 @@ class KafkaDispatcher:
         names = named - unusable.keys()
         topics.require(names)
         limits = limits_of(topics, names)
+        if any(lane.recovered for lane in lanes):
+            limits = {name: limit - RECOVERED_BYTES for name, limit in limits.items()}
         with ThreadPoolExecutor(_SURVEYED_AT_ONCE) as pool:
             found = list(pool.map(lambda lane: list(refusals(lane, limits, unusable)), lanes))
         return DispatchRecord(
@@ -226,6 +260,7 @@ class KafkaDispatcher:
 
     def _lanes(self, journal: Journal, manifest: Manifest) -> list[LaneDocuments]:
         """The lanes that have documents."""
+        recovered = read_recovered(journal.root, manifest)
         return [
             LaneDocuments(
                 lane=result.lane,
@@ -233,6 +268,7 @@ class KafkaDispatcher:
                 documents=journal.documents(manifest),
                 sources=tuple(source.name for source in manifest.sources),
                 template=TopicTemplate(self.options.topic),
+                recovered=frozenset() if recovered is None else recovered.of_lane(result.lane),
             )
             for result in manifest.results
             if result.documents
@@ -266,8 +302,12 @@ class KafkaDispatcher:
 
     def _known_topics(self) -> list[str]:
         """The topics that are known without documents."""
-        template, letters = TopicTemplate(self.options.topic), self.options.dead_letter_topic
-        return ([] if template.fields else [template.text]) + ([letters] if letters else [])
+        letters = self.options.dead_letter_topic
+        return self._document_topics() + ([letters] if letters else [])
+
+    def _document_topics(self) -> list[str]:
+        template = TopicTemplate(self.options.topic)
+        return [] if template.fields else [template.text]
 
     def _has_all(self, tokens: Mapping[bytes, Token], manifest: Manifest) -> bool:
         whole = tokens.get(self._place.key(WHOLE))

@@ -24,15 +24,26 @@ def refuse_foreign_tokens(
             version of the program.
         UnreachableError: The brokers do not answer.
     """
+    problem = find_problem(read_all_tokens(options, job, wait=wait).values(), lineage)
+    if problem is not None:
+        raise FatalError(
+            f"topic {options.topic} has progress of job {job} in {options.tokens_of(job)} that does not "
+            f"fit the journal: {problem}; nothing was sent, as documents could be lost or doubled. "
+            "Restore the journal directory as it was last; or, if two jobs share the name, set another "
+            "name in [job]; or, if the journal is lost, run `xds-publisher recover -c JOB.toml`"
+        )
+
+
+def read_all_tokens(options: KafkaOptions, job: str, *, wait: bool) -> dict[bytes, Token]:
+    """Reads the tokens of all lanes that a job ever had in a topic.
+
+    Raises:
+        UnreachableError: The brokers do not answer.
+    """
     clients = KafkaClients(options)
     place = TokenPlace(options.tokens_of(job), job, options.topic)
     partitions = range(KafkaTopics.of(clients).partitions.get(place.topic, 0))
-    if not partitions:
-        return
-    tokens = read_tokens(clients, place, partitions, wait=wait)
-    problem = find_problem(tokens.values(), lineage)
-    if problem is not None:
-        raise FatalError(refusal_of(place, job, problem))
+    return read_tokens(clients, place, partitions, wait=wait) if partitions else {}
 
 
 def find_problem(tokens: Iterable[Token], lineage: Lineage) -> str | None:
@@ -44,13 +55,3 @@ def find_problem(tokens: Iterable[Token], lineage: Lineage) -> str | None:
         if problem is not None:
             return problem
     return None
-
-
-def refusal_of(place: TokenPlace, job: str, problem: str) -> str:
-    """The message of a refusal, with the ways out."""
-    return (
-        f"topic {place.sink} has progress of job {job} in {place.topic} that does not fit the journal: "
-        f"{problem}; nothing was sent, as documents could be lost or doubled. Restore the journal "
-        "directory as it was last; or, if two jobs share the name, set another name in [job]; or, if "
-        "the journal is lost, run `xds-publisher recover -c JOB.toml`"
-    )

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from publisher.dispatch.kafka_records import Batch, DeadLetter, Header
+from publisher.dispatch.kafka_records import RECOVERED, Batch, DeadLetter, Header
 
 LANE = "rejects"
 """In place of a lane's number, in tokens and transactional ids."""
@@ -35,6 +35,8 @@ class DeadLetters:
     topic: str
     limit: int
     lane: str = LANE
+    recovered: bool = False
+    """Whether the topic may have them already."""
 
     def count(self) -> int:
         """How many there are."""
@@ -55,6 +57,8 @@ class DeadLetters:
         headers: list[Header] = [
             (name, str(text or "").encode()) for name, text in zip(HEADERS, texts, strict=True)
         ]
+        if self.recovered:
+            headers.append(RECOVERED)
         raw = (entry["raw"] or "").encode()
         size = len(raw) + sum(len(name) + len(value or b"") for name, value in headers)
         if size + _OVERHEAD > self.limit:

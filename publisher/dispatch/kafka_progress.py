@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from publisher.dispatch.kafka_admin import KafkaTopics
-from publisher.dispatch.kafka_client import KafkaClients
+from publisher.dispatch.kafka_comparison import read_all_tokens
 from publisher.dispatch.kafka_dead_letters import LANE
 from publisher.dispatch.kafka_options import KafkaOptions
-from publisher.dispatch.kafka_tokens import WHOLE, Token, TokenPlace, read_tokens
+from publisher.dispatch.kafka_tokens import WHOLE, Token
 
 _PATIENCE = 10
 """Seconds that brokers may take at most for an answer to somebody who only looks."""
@@ -37,10 +36,8 @@ def progress(options: KafkaOptions, job: str) -> KafkaProgress:
         UnreachableError: The brokers do not answer.
         FatalError: They refuse the login.
     """
-    clients = KafkaClients(replace(options, timeout=min(options.timeout, _PATIENCE)))
-    place = TokenPlace(options.tokens_of(job), job, options.topic)
-    partitions = range(KafkaTopics.of(clients).partitions.get(place.topic, 0))
-    return by_lane(place.topic, read_tokens(clients, place, partitions) if partitions else {})
+    quick = replace(options, timeout=min(options.timeout, _PATIENCE))
+    return by_lane(options.tokens_of(job), read_all_tokens(quick, job, wait=True))
 
 
 def by_lane(topic: str, found: Mapping[bytes, Token]) -> KafkaProgress:

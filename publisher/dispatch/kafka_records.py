@@ -25,6 +25,10 @@ from publisher.journal.lane import LaneNames
 HEADERS = ("event-id", "source", "position", "operation", "class-name", "record-ids")
 """Headers of a record, all UTF-8: where it comes from, what it is, and what went into it."""
 
+RECOVERED = ("recovered", b"at-least-once")
+"""A further header where the topic may have the document already: its journal was lost."""
+RECOVERED_BYTES = 2 + sum(map(len, RECOVERED))
+
 Header = tuple[str, str | bytes | None]
 """Always bytes; the type is the client's."""
 Record = tuple[bytes, bytes, list[Header]]
@@ -69,6 +73,8 @@ class LaneDocuments:
     documents: Path
     sources: tuple[str, ...]
     template: TopicTemplate
+    recovered: frozenset[int] = frozenset()
+    """Documents that the topic may have already; they get a header that says so."""
 
     def batches(self, start: int, most: int, left_out: Collection[int] = ()) -> Iterator[Batch]:
         """The documents from number ``start`` on, at most ``most`` in a batch, without those that
@@ -106,10 +112,13 @@ class LaneDocuments:
             rows = rows.take(pa.array(kept, pa.int64()))
         else:
             values = _lines(part, rows)
-        keys = _bytes(rows, "association")
-        return Batch(
-            end, self.topics(rows), list(zip(keys, values, self._headers(rows), strict=True))
-        )
+        keys, headers = _bytes(rows, "association"), list(self._headers(rows))
+        if self.recovered:
+            numbers = range(len(headers)) if kept is None else kept
+            for place, header in zip(numbers, headers, strict=True):
+                if first + place in self.recovered:
+                    header.append(RECOVERED)
+        return Batch(end, self.topics(rows), list(zip(keys, values, headers, strict=True)))
 
     def topics(self, rows: pa.RecordBatch) -> Sequence[str]:
         """The topics of documents: one where it is the same for all, or one for each."""

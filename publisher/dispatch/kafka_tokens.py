@@ -119,6 +119,10 @@ class TokenPlace:
         """The partition of it."""
         return lane if isinstance(lane, int) else 0
 
+    def partition_of(self, key: bytes) -> int:
+        """The partition of the token with a key."""
+        return self.partition(json.loads(key)[2])
+
     def transactional_id(self, lane: int | str) -> str:
         """The name under which a lane's producers fence each other."""
         return f"xds-publisher/{self.owner}/{self.sink}/{lane}"

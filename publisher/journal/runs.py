@@ -65,6 +65,11 @@ class Journals:
         numbers = self._numbers() if self.root.exists() else []
         return max(last, *numbers) if numbers else last
 
+    def skip_to(self, number: int) -> None:
+        """Gives numbers up to this one to no run: another journal may have given them."""
+        if number > self.last_number():
+            write_durably(self.root / _LAST, f"{number}\n")
+
     def number_of(self, run: str) -> int | None:
         """The number of a run; ``None`` where its name is that of another job's."""
         found = self._pattern.fullmatch(run)

@@ -2,72 +2,24 @@
 
 from __future__ import annotations
 
-import random
 import shutil
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from publisher import publishing
 from publisher.dispatch.kafka_client import KafkaClients, Message
-from publisher.errors import FatalError
-from publisher.follow import Follower
 from publisher.job_file import load
-from publisher.journal.report import RunReport
-from publisher.observing.contract import Observers
 from tests.chaos.known_log import KnownLog
 from tests.services.databases import Place
+from tests.services.logged_job import MODES, LoggedJob
 from tests.services.topics import Topics
 from tests.unit.local_engine import LocalEngine
-
-KAFKA = """
-[dispatch]
-to = "kafka"
-bootstrap = "{bootstrap}"
-topic = "{topic}"
-mode = "{mode}"
-"""
-MODES = pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
 
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
-
-
-class LoggedJob:
-    """A job of its own directory, which publishes a known log to a topic."""
-
-    def __init__(self, log: KnownLog, folder: Path, kafka: Topics, topic: str, mode: str) -> None:
-        self.log = log
-        self.rng = random.Random(1)
-        folder.mkdir(parents=True)
-        self.path = folder / "people.toml"
-        self.journals = folder / ".xds-publisher"
-        self._rest = KAFKA.format(bootstrap=kafka.bootstrap, topic=topic, mode=mode)
-        self.write("")
-
-    def write(self, more: str) -> None:
-        self.path.write_text(f"{self.log.source}{self._rest}{more}")
-
-    def log_rows(self, count: int) -> None:
-        self.log.add(self.rng, count)
-
-    def publish(self) -> RunReport:
-        return publishing.publish(load(self.path))
-
-    def follow(self) -> None:
-        Follower(load(self.path), LocalEngine(), Observers(()), threading.Event()).run()
-
-    def refused(self, why: str, start: Callable[[], object] | None = None) -> str:
-        """The message of a start that is refused, which must leave all rows as they are."""
-        before = self.log.statuses()
-        with pytest.raises(FatalError, match=why) as refused:
-            (start or self.publish)()
-        assert self.log.statuses() == before
-        return refused.value.message
 
 
 @MODES

@@ -17,6 +17,7 @@ from publisher.dispatch.files import FileDispatcher
 from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
 from publisher.follow import Follower
 from publisher.job_file import load
+from publisher.job_sink import JobSink
 from publisher.journal.epoch import next_epoch
 from publisher.observing.contract import Poll
 from publisher.publishing import Publishing
@@ -557,11 +558,7 @@ def test_a_heartbeat_comes_after_quiet_minutes(
     beats: list[float] = []
     clock = Clock()
 
-    class Beating(Publishing):
-        def heartbeat(self) -> None:
-            beats.append(clock.now)
-
-    monkeypatch.setattr(follow, "Publishing", Beating)
+    monkeypatch.setattr(JobSink, "heartbeat", lambda _: beats.append(clock.now))
     monkeypatch.setattr(follow, "time", clock)
     quiet = [lambda: None] * 40
     followed(settings(tmp_path, TABLE, "[follow]\nheartbeat_minutes = 10\n"), LocalEngine(), *quiet)

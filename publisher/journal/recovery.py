@@ -1,0 +1,154 @@
+"""The documents of a recovery run that a sink may have already, as its record of them in the journal.
+
+After a journal was lost, a recovery run plans everything again that waits.  An object of which the sink
+has a waiting record is sent again completely, marked; all other objects are sent exactly once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from publisher.change import Object, Position
+from publisher.errors import FatalError
+from publisher.journal.decisions import PositionText
+from publisher.journal.durable import sync_folder, write_durably
+from publisher.journal.lane import LaneNames
+from publisher.journal.manifest import Manifest
+
+RECOVERY = "recovery.json"
+RECOVERY_FORMAT = 1
+_RECOVERING = "recovering"
+_COLUMNS = ["source", *Position._fields, *Object._fields, "document"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredDocuments:
+    """The documents of a run, by lane, whose objects the sink may have already."""
+
+    plan: str
+    """See ``Manifest``."""
+    lanes: Mapping[int, frozenset[int]]
+
+    def of_lane(self, lane: int) -> frozenset[int]:
+        """The numbers of these documents in a lane."""
+        return self.lanes.get(lane, frozenset())
+
+    def count(self) -> int:
+        """How many there are."""
+        return sum(map(len, self.lanes.values()))
+
+    def write(self, root: Path) -> None:
+        """Writes it durably into a journal's folder."""
+        lanes = {lane: sorted(numbers) for lane, numbers in self.lanes.items()}
+        content = {"format": RECOVERY_FORMAT, "plan": self.plan, "lanes": lanes}
+        write_durably(root / RECOVERY, json.dumps(content) + "\n")
+
+
+def read_recovered(root: Path, manifest: Manifest) -> RecoveredDocuments | None:
+    """Reads the record of a recovery run; ``None`` where a run is no recovery.
+
+    Raises:
+        FatalError: It is damaged, of another planning, or of another version of the program.
+    """
+    path = root / RECOVERY
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] == RECOVERY_FORMAT and content["plan"] == manifest.plan:
+            lanes = {int(lane): frozenset(found) for lane, found in content["lanes"].items()}
+            return RecoveredDocuments(manifest.plan, lanes)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FatalError(f"{path} is damaged: {_REMEDY}") from error
+    raise FatalError(
+        f"{path} is of another planning or of another version of this program: {_REMEDY}"
+    )
+
+
+def begin_recovery(root: Path) -> None:
+    """Notes in a job's journal directory that nothing else than a recovery may publish."""
+    write_durably(root / _RECOVERING, "")
+
+
+def end_recovery(root: Path) -> None:
+    """Takes the note away."""
+    (root / _RECOVERING).unlink(missing_ok=True)
+    sync_folder(root)
+
+
+def is_recovering(root: Path) -> bool:
+    """Whether a recovery has begun that has not ended."""
+    return (root / _RECOVERING).exists()
+
+
+def refuse_interrupted_recovery(root: Path) -> None:
+    """Raises ``FatalError`` where a recovery has not ended."""
+    if is_recovering(root):
+        raise FatalError(
+            f"a recovery in {root} was interrupted: run `xds-publisher recover -c JOB.toml` again"
+        )
+
+
+_REMEDY = "remove this file and run `xds-publisher recover -c JOB.toml` again"
+
+
+def waiting_ids(
+    journal: Path, manifest: Manifest, texts: Sequence[PositionText | None]
+) -> set[str]:
+    """The ids of all records of a run that belong to objects, as ``record-ids`` may have them.
+
+    ``texts`` are those of the sources' positions, ``None`` where ids differ from run to run.
+    """
+    return {
+        record_id
+        for lane in range(manifest.lanes)
+        for _, record_id, _ in _records(journal, lane, texts)
+        if record_id is not None
+    }
+
+
+def recovered_documents(
+    journal: Path,
+    manifest: Manifest,
+    texts: Sequence[PositionText | None],
+    found: Collection[str],
+) -> RecoveredDocuments:
+    """Finds the documents of all objects that have one of the records ``found``, or whose records
+    cannot be found by their ids."""
+    lanes = {}
+    for lane in range(manifest.lanes):
+        records = list(_records(journal, lane, texts))
+        objects = {obj for obj, record_id, _ in records if record_id is None or record_id in found}
+        documents = {document for obj, _, document in records if obj in objects and document >= 0}
+        if documents:
+            lanes[lane] = frozenset(documents)
+    return RecoveredDocuments(manifest.plan, lanes)
+
+
+def last_segment(record_id: str) -> str:
+    """What is left of an id where a list of ids is cut at its commas: names of files may have some."""
+    return record_id.rpartition(",")[2]
+
+
+def _records(
+    journal: Path, lane: int, texts: Sequence[PositionText | None]
+) -> Iterator[tuple[Object, str | None, int]]:
+    """Object, id and document of each record of a lane that belongs to an object."""
+    with pq.ParquetFile(journal / LaneNames(lane).decisions) as file:
+        for batch in file.iter_batches(columns=_COLUMNS):
+            columns = [batch.column(name).to_pylist() for name in _COLUMNS]
+            for source, part, high, low, ordinal, schema, table, key, document in zip(
+                *columns, strict=True
+            ):
+                if key is None:
+                    continue
+                text = texts[source]
+                record_id = None
+                if text is not None:
+                    record_id = last_segment(text(Position(part or "", high, low, ordinal)))
+                yield Object(schema, table, key), record_id, document

@@ -1,0 +1,84 @@
+"""A job without Spark that publishes a known log to a topic, and what is refused."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from publisher import publishing, recovering
+from publisher.errors import FatalError
+from publisher.follow import Follower
+from publisher.job_file import load
+from publisher.journal.report import RunReport
+from publisher.observing.contract import Observers
+from tests.chaos.known_log import Found, KnownLog, judged
+from tests.services.topics import Record, Topics
+from tests.unit.local_engine import LocalEngine
+
+KAFKA = """
+[dispatch]
+to = "kafka"
+bootstrap = "{bootstrap}"
+topic = "{topic}"
+mode = "{mode}"
+"""
+MODES = pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
+
+
+class LoggedJob:
+    """A job of its own directory, which publishes a known log to a topic."""
+
+    def __init__(self, log: KnownLog, folder: Path, kafka: Topics, topic: str, mode: str) -> None:
+        self.log = log
+        self.rng = random.Random(1)
+        folder.mkdir(parents=True)
+        self.path = folder / "people.toml"
+        self.journals = folder / ".xds-publisher"
+        self._rest = KAFKA.format(bootstrap=kafka.bootstrap, topic=topic, mode=mode)
+        self.write("")
+
+    def write(self, more: str) -> None:
+        self.path.write_text(f"{self.log.source}{self._rest}{more}")
+
+    def log_rows(self, count: int) -> None:
+        self.log.add(self.rng, count)
+
+    def publish(self) -> RunReport:
+        return publishing.publish(load(self.path))
+
+    def follow(self) -> None:
+        Follower(load(self.path), LocalEngine(), Observers(()), threading.Event()).run()
+
+    def refused(self, why: str, start: Callable[[], object] | None = None) -> str:
+        """The message of a start that is refused, which must leave all rows as they are."""
+        before = self.log.statuses()
+        with pytest.raises(FatalError, match=why) as refused:
+            (start or self.publish)()
+        assert self.log.statuses() == before
+        return refused.value.message
+
+    def recover(self) -> RunReport:
+        return recovering.recover(load(self.path))
+
+
+RECOVERED = ("recovered", b"at-least-once")
+
+
+def judge(records: list[Record], counts: Counter[int]) -> Found:
+    """Judges a topic after a recovery: what was sent again as recovered must be marked so, and
+    complete it; all else must be there once and in order."""
+    values = judged(((r.partition, r.value or b"") for r in records), counts)
+    again = {r.key for r in records if RECOVERED in r.headers}
+    once = [r for r in records if r.key not in again]
+    known = Counter({n: c for n, c in counts.items() if _key(n) not in again})
+    rest = judged(((r.partition, r.value or b"") for r in once), known)
+    return Found(values.values, values.lost, rest.duplicated, rest.out_of_order, values.strange)
+
+
+def _key(number: int) -> bytes:
+    return f"idu={number},table=usr,schema=indirect".encode()

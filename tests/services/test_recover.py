@@ -1,0 +1,213 @@
+"""Recovery of a job whose journal was lost: nothing is lost, what may be doubled says so."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from publisher import publishing, recovering
+from publisher.dispatch import kafka_recovery
+from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.errors import FatalError, UsageError
+from publisher.job_file import load
+from publisher.journal.manifest import Journal
+from tests.chaos.known_log import KnownLog
+from tests.services.databases import Place
+from tests.services.logged_job import MODES, RECOVERED, LoggedJob, judge
+from tests.services.topics import Record, Topics
+from tests.unit.local_engine import LocalEngine
+
+
+@pytest.fixture(autouse=True)
+def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (publishing, recovering):
+        monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
+
+
+class Lost:
+    """A job that has published a part of its log and lost its journal."""
+
+    def __init__(self, place: Place, kafka: Topics, folder: Path, mode: str = "exactly-once"):
+        self.kafka = kafka
+        self.topic = kafka.make(partitions=3)
+        self.job = LoggedJob(
+            KnownLog(place.url, "known_log"), folder / "a", kafka, self.topic, mode
+        )
+        self.job.log_rows(300)
+        self.job.publish()
+        self.before = len(self.records())
+
+    def lose(self) -> None:
+        shutil.rmtree(self.job.journals)
+
+    def records(self) -> list[Record]:
+        return self.kafka.read(self.topic)
+
+    def unacknowledge(self, condition: str) -> None:
+        self.job.log.execute(f"UPDATE known_log SET status = 'N' WHERE {condition}")
+
+    def marked(self) -> set[bytes | None]:
+        return {record.key for record in self.records() if RECOVERED in record.headers}
+
+    def assert_right(self) -> None:
+        found = judge(self.records(), self.job.log.counts)
+        assert found.is_right, found
+        assert set(self.job.log.statuses()) == {"S"}
+
+    def keys(self, condition: str) -> set[bytes]:
+        rows = self.job.log.ask(f"SELECT DISTINCT table_key FROM known_log WHERE {condition}")
+        return {f"{key},table=usr,schema=indirect".encode() for (key,) in rows}
+
+
+@pytest.fixture
+def lost(postgres: Place, kafka: Topics, tmp_path: Path) -> Lost:
+    return Lost(postgres, kafka, tmp_path)
+
+
+@MODES
+def test_what_the_topic_does_not_have_is_sent_once(
+    postgres: Place, kafka: Topics, tmp_path: Path, mode: str
+) -> None:
+    lost = Lost(postgres, kafka, tmp_path, mode)
+    lost.lose()
+    lost.job.log_rows(200)
+    lost.job.refused("came from another journal")
+    report = lost.job.recover()
+    assert report.statuses == {"S": 200}
+    assert lost.marked() == set()
+    assert len(lost.records()) == lost.before + report.documents
+    lost.assert_right()
+    lost.job.log_rows(50)
+    assert lost.job.publish().run == "people-000003"  # numbers of the lost journal stay taken
+    lost.assert_right()
+
+
+def test_objects_with_a_waiting_record_in_the_topic_are_sent_again_and_marked(lost: Lost) -> None:
+    lost.unacknowledge("record_id % 100 = 0")
+    lost.lose()
+    lost.job.log_rows(200)
+    wanted = lost.keys("status = 'N' AND record_id % 100 = 0 AND record_id <= 300")
+    assert len(wanted) == 3
+    report = lost.job.recover()
+    assert lost.marked() == wanted
+    again = [record for record in lost.records()[0:] if RECOVERED in record.headers]
+    assert f"recovered: {len(again)} document(s)" in report.notes[-1]
+    assert {record.key for record in again} == wanted
+    lost.assert_right()
+
+
+def test_an_older_copy_goes_on_after_a_recovery(lost: Lost, tmp_path: Path) -> None:
+    """Its last run was planned and not sent when it was copied."""
+    shutil.copytree(lost.job.journals, tmp_path / "copy")
+    lost.job.log_rows(100)
+    lost.job.publish()
+    lost.job.log_rows(100)
+    lost.job.publish()
+    lost.lose()
+    shutil.copytree(tmp_path / "copy", lost.job.journals)
+    (lost.job.journals / "people" / "people-000001" / "sent").unlink()
+    lost.unacknowledge("record_id BETWEEN 390 AND 400")
+    lost.job.log_rows(100)
+    lost.job.refused("newer than the last run")
+    wanted = lost.keys("status = 'N' AND record_id <= 400")
+    lost.job.recover()
+    assert lost.marked() == wanted
+    lost.assert_right()
+    lost.job.log_rows(100)
+    assert lost.job.publish().run == "people-000005"
+    lost.assert_right()
+
+
+@pytest.mark.parametrize(
+    ("owner", "function"),
+    [
+        (Journal, "mark_sent"),
+        (KafkaDispatcher, "_send"),
+        (KafkaDispatcher, "free_tokens"),
+        (KafkaDispatcher, "_survey"),
+        (kafka_recovery, "find_records"),
+        (Journal, "complete"),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)).rpartition(".")[2],
+)
+def test_an_interrupted_recovery_goes_on(
+    lost: Lost, monkeypatch: pytest.MonkeyPatch, owner: object, function: str
+) -> None:
+    lost.unacknowledge("record_id % 100 = 0")
+    lost.lose()
+    lost.job.log_rows(200)
+    wanted = lost.keys("status = 'N' AND record_id % 100 = 0 AND record_id <= 300")
+
+    class CutError(BaseException):
+        pass
+
+    def cut(*_: object, **__: object) -> None:
+        raise CutError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, function, cut)
+        with pytest.raises(CutError):
+            lost.job.recover()
+    with pytest.raises(FatalError, match=r"interrupted: run `xds-publisher recover"):
+        lost.job.publish()
+    lost.job.recover()
+    assert lost.marked() == wanted
+    lost.assert_right()
+    with pytest.raises(UsageError, match="nothing to recover"):
+        lost.job.recover()
+    lost.job.log_rows(10)
+    assert lost.job.publish().statuses == {"S": 10}
+
+
+def test_without_anything_that_waits_the_job_goes_on(lost: Lost) -> None:
+    lost.lose()
+    lost.job.recover()
+    assert len(lost.records()) == lost.before
+    lost.job.log_rows(10)
+    lost.job.publish()
+    lost.assert_right()
+
+
+def test_a_topic_with_expired_records_is_refused(lost: Lost) -> None:
+    lost.lose()
+    lost.job.log_rows(10)
+    place = TopicPartition(lost.topic, 1, 1)
+    admin = AdminClient({"bootstrap.servers": lost.kafka.bootstrap})
+    for answer in admin.delete_records([place]).values():
+        answer.result(30)
+    message = lost.job.refused("has lost its records below offset 1", lost.job.recover)
+    assert "partition 1" in message
+    assert "set another name in [job]" in message
+    lost.job.path.write_text(lost.job.path.read_text() + '\n[job]\nname = "others"\n')
+    assert lost.job.publish().statuses == {"S": 10}
+
+
+def test_a_compacted_topic_is_refused(postgres: Place, kafka: Topics, tmp_path: Path) -> None:
+    topic = kafka.make(cleanup_policy="compact")
+    log = KnownLog(postgres.url, "known_log")
+    job = LoggedJob(log, tmp_path / "a", kafka, topic, "exactly-once")
+    job.log_rows(5)
+    job.publish()
+    shutil.rmtree(job.journals)
+    job.log_rows(5)
+    job.refused("is compacted", job.recover)
+
+
+def test_a_job_whose_progress_fits_has_nothing_to_recover(lost: Lost) -> None:
+    with pytest.raises(UsageError, match="nothing to recover; run `xds-publisher publish`"):
+        lost.job.recover()
+    lost.job.log_rows(10)
+    lost.job.publish()
+    lost.assert_right()
+
+
+def test_a_directory_cannot_be_asked(tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    (tmp_path / "in").mkdir()
+    job.write_text('[[sources]]\nsnapshots = ["in"]\n[dispatch]\npath = "out"\n')
+    with pytest.raises(UsageError, match="set another path in"):
+        recovering.recover(load(job))
