@@ -15,6 +15,7 @@ from publisher.settings import Settings
 from tests.unit.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
 from tests.unit.dispatch_queue_files import Queue, Row, binary, delimited, jack
 from tests.unit.test_dispatch_queue_runs import JOB
+from tests.unit.test_torn_transactions import keys, queued, rejects, transactions
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -81,3 +82,15 @@ def test_explain_shows_the_envelope_and_where_it_was(replayed: tuple[Path, RunRe
     rejected = explain(replayed[0], "idu=103")
     assert [story.reason for story in rejected] == ["held-back"]
     assert "the columns of table 7 need 59" in rejected[0].meaning
+
+
+def test_a_reject_of_one_lane_reaches_the_others(tmp_path: Path) -> None:
+    found = []
+    for lanes in (1, 8):
+        base = tmp_path / str(lanes)
+        base.mkdir()
+        report = queued(base, transactions(), lanes=lanes)
+        assert report.reasons["rejected"] == {"forbidden-character": 1, "held-back": 6}
+        found.append((keys(base / "out"), rejects(base / "out")))
+        assert not list(base.rglob("staging"))
+    assert found[0] == found[1]
