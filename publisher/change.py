@@ -80,6 +80,7 @@ class Reason(StrEnum):
     # held
     FUTURE = "future"
     OPEN_TRANSACTION = "open-transaction"
+    OPEN_PAIR = "open-pair"
     # rejected
     BROKEN_RECORD = "broken-record"
     RECORD_ID = "record-id"

@@ -83,7 +83,8 @@ CASES = [
     Case("other prefix", csv_of(GOOD).replace("header__", "hdr_"), refused="prefix"),
     Case("before images only", csv_of([GOOD[1]]), 1, {"before-image-alone": 1}),
     Case("the same update twice", changed(GOOD[2]), 5),
-    Case("the same before image twice", changed(GOOD[1]), 5, {"before-image-alone": 1}),
+    Case("the same before image twice", changed(GOOD[1]), 5),
+    Case("another before image", changed(GOOD[1], fname="no"), 5, {"before-image-alone": 1}),
 ]
 
 

@@ -1,4 +1,6 @@
-"""Rejected records of a change table, each with its own text: of a pair the UPDATE and its before image."""
+"""Records of a change table that give no change: rejected, copies of others, held.
+
+Each stands for itself: of a rejected pair there are two rejects, with the text of each."""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from publisher.change import Outcome
+from publisher.change import Outcome, Reason
 from publisher.sources.change_table.joining import Joined
 from publisher.sources.change_table.rows import RAW, Rows
 from publisher.sources.change_table.seq import Integers, Ranking
@@ -44,6 +46,36 @@ class Rejects:
         """The rows with a fault; ``splits`` are theirs where they are of other splits."""
         which = np.array(sorted(rows.faults), np.int64)
         faults = [rows.faults[row] for row in which.tolist()]
+        return self._outcomes(
+            rows,
+            which,
+            splits,
+            outcome=Outcome.REJECTED.value,
+            reason=pa.array([str(fault.reason) for fault in faults]),
+            detail=pa.array([fault.detail for fault in faults]),
+            raw=_raw(rows.batch.take(pa.array(which))),
+        )
+
+    def copies(self, rows: Rows) -> pa.RecordBatch:
+        """Rows that repeat others word by word."""
+        outcome, reason = Outcome.IGNORED.value, str(Reason.DUPLICATE)
+        return self._outcomes(rows, np.arange(len(rows)), outcome=outcome, reason=reason)
+
+    def held(self, rows: Rows, cut: str) -> pa.RecordBatch:
+        """Rows that wait for one of them to find its partner."""
+        return self._outcomes(
+            rows,
+            np.arange(len(rows)),
+            outcome=Outcome.HELD.value,
+            reason=str(Reason.OPEN_PAIR),
+            detail=f"the UPDATE or before image of change_seq {cut} is missing so far; this record waits"
+            " with it, so that the order of changes stays",
+        )
+
+    def _outcomes(
+        self, rows: Rows, which: Integers, splits: Integers | None = None, **said: object
+    ) -> pa.RecordBatch:
+        """Some of the rows, which gave no change, at their places."""
         placed, numbers = rows.placed[which], rows.numbers[which]
         high = np.where(placed, rows.high[which], numbers)
         return nameless(
@@ -56,10 +88,7 @@ class Rejects:
             split=self._place.split if splits is None else splits[which].astype(np.int32),
             schema=self._target.schema,
             table=self._target.table,
-            outcome=Outcome.REJECTED.value,
-            reason=pa.array([str(fault.reason) for fault in faults]),
-            detail=pa.array([fault.detail for fault in faults]),
-            raw=_raw(rows.batch.take(pa.array(which))),
+            **said,
         )
 
 

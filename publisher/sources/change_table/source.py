@@ -20,11 +20,13 @@ from publisher.errors import FatalError
 from publisher.sources import snapshots
 from publisher.sources.change_table import message_splits, seq, survey
 from publisher.sources.change_table.chosen import Chooser
+from publisher.sources.change_table.copies import CopyFinder, numbered_copies
 from publisher.sources.change_table.joining import Joined, Joiner, Strays
 from publisher.sources.change_table.layout import Layout, layout_of
 from publisher.sources.change_table.meaning import Meaning
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.rows import Rows, rows_of
+from publisher.sources.change_table.seq import Flags
 from publisher.sources.change_table.survey import Found
 from publisher.sources.change_table.values import Columns, key_of
 from publisher.sources.contract import Context
@@ -183,6 +185,8 @@ class Reader:
         key = key_of(layout, found.key, known.key if known else (), options, place.file)
         self.text = columns.text
         self._window = found.window
+        self._finder = CopyFinder() if found.in_order else None
+        self._known_copies = found.copies
         self._chooser = None if found.chosen is None else Chooser(found.chosen)
         self._meaning = Meaning(
             place, layout, found.reading, key, columns, names, options, found.ranking
@@ -203,9 +207,24 @@ class Reader:
                 good = np.ones(len(rows), bool)
                 good[list(rows.faults)] = False
                 rows = rows.take(np.flatnonzero(good))
-            yield from self._records(joiner.add(rows))
+            yield from self._joined(joiner, *self._copies(rows))
+        if self._finder is not None and (last := self._finder.rest()) is not None:
+            yield from self._joined(joiner, *last)
         yield from self._records(joiner.rest())
         yield tally(self.place, framed)
+
+    def _copies(self, rows: Rows) -> tuple[Rows, Flags]:
+        """The rows that can be read now, and which of them are copies."""
+        if self._finder is not None:
+            return self._finder.add(rows)
+        return rows, numbered_copies(rows, self._known_copies)
+
+    def _joined(self, joiner: Joiner, rows: Rows, copies: Flags) -> Iterator[pa.RecordBatch]:
+        """The records of rows, without their copies."""
+        if copies.any():
+            yield self._meaning.rejects.copies(rows.take(np.flatnonzero(copies)))
+            rows = rows.take(np.flatnonzero(~copies))
+        yield from self._records(joiner.add(rows))
 
     def _chosen(self, frame: Frame) -> Frame:
         """The rows of a frame that are to be read."""

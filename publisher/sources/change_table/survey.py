@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.errors import FatalError
 from publisher.sources.change_table.calibration import (
     Evidence,
     Reading,
@@ -30,9 +29,9 @@ from publisher.sources.change_table.joining import partners
 from publisher.sources.change_table.layout import Layout
 from publisher.sources.change_table.mask import MaskProblem
 from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.pairs import FullRows, HeaderRows, Pairs
 from publisher.sources.change_table.rows import Operation, Rows
-from publisher.sources.change_table.seq import Flags, Integers, Ranking
-from publisher.sources.columns import LARGEST
+from publisher.sources.change_table.seq import Ranking
 from publisher.sources.snapshots import Split
 
 PAIRS_COMPARED = 2_000
@@ -64,6 +63,12 @@ class Found:
     """The splits to fetch before images from."""
     steps: list[int] = field(default_factory=list)
     """How many splits after that of the task each of ``from_`` is."""
+    copies: list[int] = field(default_factory=list)
+    """Rows that repeat an UPDATE or a before image word by word."""
+    in_order: bool = False
+    """Whether rows come in the order of change_seq, so that copies lie side by side."""
+    cut: str | None = None
+    """Rows from this change_seq on are held: one of them waits for its partner."""
     chosen: Chosen | None = None
     """Of a live table, the rows to read where not all are."""
 
@@ -92,141 +97,6 @@ class Found:
         return cls(**plain)
 
 
-@dataclass(slots=True)
-class _Open:
-    """Rows without partner so far: sequence, split and row, and their place in the whole input."""
-
-    high: Integers
-    low: Integers
-    split: Integers
-    row: Integers
-    place: Integers
-    before: Flags
-
-    @classmethod
-    def none(cls) -> _Open:
-        empty = np.zeros(0, np.int64)
-        return cls(empty, empty, empty, empty, empty, empty.astype(bool))
-
-    def __add__(self, other: _Open) -> _Open:
-        return _Open(
-            np.concatenate([self.high, other.high]),
-            np.concatenate([self.low, other.low]),
-            np.concatenate([self.split, other.split]),
-            np.concatenate([self.row, other.row]),
-            np.concatenate([self.place, other.place]),
-            np.concatenate([self.before, other.before]),
-        )
-
-    def take(self, which: Integers | Flags) -> _Open:
-        return _Open(
-            self.high[which],
-            self.low[which],
-            self.split[which],
-            self.row[which],
-            self.place[which],
-            self.before[which],
-        )
-
-    def __len__(self) -> int:
-        return len(self.high)
-
-
-class Pairs:
-    """Finds the pairs that a split cannot join by itself, and the window of those that it can."""
-
-    def __init__(self, options: Options) -> None:
-        self._most = options.join_rows
-        self._limit = options.join_strays
-        self._open = _Open.none()
-        self._place = 0
-        self._dropped = False
-        self.window = 0
-        self.any_before = False
-        self.least, self.greatest = LARGEST, Ranking().least
-        """Of the change numbers, less 2^63."""
-        self.strays: list[tuple[int, int, int, int]] = []
-        """Split and row of the UPDATE, split and row of its before image."""
-
-    def add(self, split: int, rows: Rows) -> None:
-        """Takes the next rows of the input."""
-        which = np.flatnonzero(
-            rows.placed & np.isin(rows.operations, (Operation.UPDATE, Operation.BEFORE_IMAGE))
-        )
-        numbers = rows.low[rows.placed]
-        if len(numbers):
-            self.least = min(self.least, int(numbers.min()))
-            self.greatest = max(self.greatest, int(numbers.max()))
-        before = rows.operations[which] == Operation.BEFORE_IMAGE
-        self.any_before = self.any_before or bool(before.any())
-        new = _Open(
-            rows.high[which],
-            rows.low[which],
-            np.full(len(which), split),
-            rows.numbers[which],
-            self._place + which,
-            before,
-        )
-        self._place += len(rows)
-        self._open = self._matched(self._open + new)
-        old = ~self._open.before & (self._open.place < self._place - self._most)
-        if old.any():
-            self._dropped = True
-            self._open = self._open.take(~old)
-        self._check()
-
-    def lone(self) -> bool:
-        """Whether there are before images whose UPDATE may have been passed by."""
-        if self._dropped and self._open.before.any():
-            self._open = self._open.take(self._open.before)
-            return True
-        return False
-
-    def again(self, split: int, rows: Rows) -> None:
-        """Looks for the UPDATEs of before images that are still alone."""
-        lone = self._open
-        which = np.flatnonzero(
-            rows.placed & (rows.operations == Operation.UPDATE) & np.isin(rows.high, lone.high)
-        )
-        new = _Open(
-            rows.high[which],
-            rows.low[which],
-            np.full(len(which), split),
-            rows.numbers[which],
-            np.full(len(which), -1),
-            np.zeros(len(which), bool),
-        )
-        left = self._matched(lone + new)
-        self._open = left.take(left.before)
-        self._check()
-
-    def _matched(self, rows: _Open) -> _Open:
-        found = partners(rows.before, rows.high, rows.low)
-        updates = np.flatnonzero((found >= 0) & ~rows.before)
-        befores = found[updates]
-        distance = np.abs(rows.row[updates] - rows.row[befores])
-        near = (rows.split[updates] == rows.split[befores]) & (distance <= self._most)
-        if near.any():
-            self.window = max(self.window, int(distance[near].max()))
-        u, b = updates[~near], befores[~near]
-        columns = (rows.split[u], rows.row[u], rows.split[b], rows.row[b])
-        self.strays += zip(*(column.tolist() for column in columns), strict=True)
-        return rows.take(found < 0)
-
-    def _check(self) -> None:
-        if len(self.strays) + int(self._open.before.sum()) > self._limit:
-            raise FatalError(
-                f"more than {self._limit:,} before images lie far from their UPDATE; sort the input by"
-                " change_seq, or raise join_strays (32 bytes of memory each) or join_rows"
-            )
-
-
-HeaderRows = Callable[[int], Iterable[Rows]]
-"""The header columns of a split, by its number."""
-FullRows = Callable[[int], Iterable[Rows]]
-"""All columns of a split."""
-
-
 def surveyed(
     splits: list[Split],
     layouts: list[Layout],
@@ -246,10 +116,11 @@ def surveyed(
         for rows in headers_of(number):
             pairs.add(number, rows)
             known.add(_masks(rows, layouts[number]))
-    if pairs.lone():
+    if pairs.has_lone():
         for number in range(len(splits)):
             for rows in headers_of(number):
-                pairs.again(number, rows)
+                pairs.look_again(number, rows)
+        pairs.settle(all_of)
     found: dict[tuple[str, ...], Found] = {}
     for number, names in enumerate(keys):
         if names not in found:
@@ -364,7 +235,16 @@ def _told(splits: list[Split], shared: list[Found], pairs: Pairs) -> list[Split]
     window = pairs.window if pairs.any_before else 0
     ranking = Ranking.of(pairs.least, max(pairs.least, pairs.greatest))
     own = [
-        replace(found, **ranking._asdict(), window=window, given=[], taking=[], from_=[], steps=[])
+        replace(
+            found,
+            **ranking._asdict(),
+            window=window,
+            given=[],
+            taking=[],
+            from_=[],
+            steps=[],
+            copies=[],
+        )
         for found in shared
     ]
     for u_split, u_row, b_split, b_row in sorted(pairs.strays):
@@ -374,4 +254,6 @@ def _told(splits: list[Split], shared: list[Found], pairs: Pairs) -> list[Split]
             own[u_split].from_.append(plain)
             own[u_split].steps.append(b_split - u_split)
         own[u_split].taking.append((u_row, own[u_split].from_.index(plain), b_row))
+    for number, row in pairs.copies:
+        own[number].copies.append(row)
     return [replace(split, found=found.text()) for split, found in zip(splits, own, strict=True)]

@@ -82,7 +82,11 @@ class LiveChangeTable:
                 if kept is not None:
                     new = replace(extent.mark, calibrated=calibrated)
                     write_marks(kept.after, marks | {self.table: new})
-                yield (replace(split, found=replace(found, chosen=extent.chosen).text()),)
+                yield (
+                    replace(
+                        split, found=replace(found, chosen=extent.chosen, in_order=True).text()
+                    ),
+                )
 
     def _extent(
         self,

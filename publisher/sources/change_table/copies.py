@@ -1,0 +1,84 @@
+"""Copies of an UPDATE or of a before image beside a pair: the same record again, word by word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from publisher.sources.change_table.rows import Operation, Rows, joined
+from publisher.sources.change_table.seq import Flags, Integers
+from publisher.sources.record_batches import as_json
+
+
+def surplus(before: Sequence[bool], contents: Sequence[str]) -> list[int]:
+    """Places, among the UPDATEs and before images of one change_seq, of copies without which no record
+    of the pairs is alone.  ``before`` marks before images."""
+    befores = sum(before)
+    extra = abs(len(before) - 2 * befores)
+    of_kind = befores > len(before) - befores
+    seen: set[str] = set()
+    copies = []
+    for place, content in enumerate(contents):
+        if before[place] == of_kind:
+            if content in seen:
+                copies.append(place)
+            seen.add(content)
+    return copies[len(copies) - extra :] if len(copies) > extra else copies
+
+
+def content_of(rows: Rows, row: int) -> str:
+    """A whole record as text."""
+    return as_json(rows.batch.slice(row, 1).to_pylist()[0])
+
+
+class CopyFinder:
+    """Finds copies among rows that come in the order of change_seq."""
+
+    def __init__(self) -> None:
+        self._last: Rows | None = None
+        """Rows of the last change_seq, which may go on."""
+
+    def add(self, rows: Rows) -> tuple[Rows, Flags]:
+        """The rows whose change_seq is complete, and which of them are copies."""
+        if self._last is not None:
+            rows = joined(self._last, rows)
+        if not len(rows):
+            return rows, np.zeros(0, bool)
+        goes_on = (rows.high == rows.high[-1]) & (rows.low == rows.low[-1])
+        self._last = rows.take(np.flatnonzero(goes_on))
+        return _with_copies(rows.take(np.flatnonzero(~goes_on)))
+
+    def rest(self) -> tuple[Rows, Flags] | None:
+        """The last rows; ``None`` where there are none."""
+        return None if self._last is None else _with_copies(self._last)
+
+
+def _with_copies(rows: Rows) -> tuple[Rows, Flags]:
+    copies = np.zeros(len(rows), bool)
+    before = rows.operations == Operation.BEFORE_IMAGE
+    paired = np.flatnonzero(before | (rows.operations == Operation.UPDATE))
+    for group in _uneven(rows, paired, before):
+        contents = [content_of(rows, row) for row in group.tolist()]
+        copies[group[surplus(before[group].tolist(), contents)]] = True
+    return rows, copies
+
+
+def _uneven(rows: Rows, paired: Integers, before: Flags) -> list[Integers]:
+    """The UPDATEs and before images of each change_seq that has both, and more of one of them."""
+    if len(paired) < 3:
+        return []
+    high, low = rows.high[paired], rows.low[paired]
+    new = np.ones(len(paired), bool)
+    new[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+    starts = np.flatnonzero(new)
+    sizes = np.diff(np.append(starts, len(paired)))
+    befores = np.add.reduceat(before[paired].astype(np.int64), starts)
+    uneven = np.flatnonzero((befores > 0) & (befores < sizes) & (2 * befores != sizes))
+    return [paired[starts[at] : starts[at] + sizes[at]] for at in uneven.tolist()]
+
+
+def numbered_copies(rows: Rows, numbers: Sequence[int]) -> Flags:
+    """Which rows are copies by their numbers."""
+    found: Flags = np.isin(rows.numbers, np.array(numbers, np.int64))
+    return found
