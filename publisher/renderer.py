@@ -79,7 +79,7 @@ class Naming:
 
     source: str
     position_text: Callable[[Position], str] = Position.text
-    identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN
+    identifier_case: IdentifierCase = IdentifierCase.DATABASE
 
 
 class Renderer:

@@ -138,7 +138,7 @@ class DatabaseCatalogue:
         key = tuple(map(bare, constraint["constrained_columns"] or ()))
         types_ = {bare(column["name"]): _plain(column["type"]) for column in columns}
         table = Table(
-            schema=schema if connection.dialect.name == "sqlite" else place,
+            schema=self._named(schema) if connection.dialect.name == "sqlite" else place,
             name=found,
             key=key,
             columns=_kinds(types_, key),
@@ -146,6 +146,12 @@ class DatabaseCatalogue:
             padded=frozenset(name for name, type_ in types_.items() if _is_padded(type_)),
         )
         return Relation(table, place, types_, _casts(connection, place, found))
+
+    def _named(self, schema: str | None) -> str | None:
+        """A schema of a database that has none, spelled as the settings do."""
+        own = self._database.options.schema
+        same = own is not None and schema is not None and own.casefold() == schema.casefold()
+        return own if same else schema
 
     def _folding(self, connection: Connection) -> bool:
         """Whether the names of tables are the same in any case."""

@@ -77,8 +77,9 @@ class Options:
     """Zone of event times that are written without one, by its IANA name."""
     schema: str | None = None
     """Schema of tables that the log names without one."""
-    identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN
-    """Case of table, schema and column names in keys and documents."""
+    identifier_case: IdentifierCase = IdentifierCase.DATABASE
+    """Case of schema, table and column names in keys and documents: as the database or ``[tables]``
+    has them, as written where neither knows them."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for a zone that is not known."""

@@ -151,7 +151,7 @@ class Names:
         schema = schema or (known.schema if known else None)
         spelled = self._case.apply(table, known.name if known else None)
         if schema is not None:
-            schema = self._case.apply(schema, known.schema if known else None)
+            schema = self._case.apply(schema, self._spelling(schema, known))
         columns = dict(known.columns) if known else {}
         form = KeyForm(columns, self._case, known.key if known else ())
         key = [self._case.apply(column, column) for column in known.key] if known else []
@@ -165,6 +165,13 @@ class Names:
             frozenset(column.casefold() for column in key),
             table_hash(schema, spelled),
         )
+
+    def _spelling(self, schema: str, known: Table | None) -> str | None:
+        """The schema as the catalogue has it, else as the settings do."""
+        if known is not None and known.schema is not None:
+            return known.schema
+        same = self._schema is not None and self._schema.casefold() == schema.casefold()
+        return self._schema if same else None
 
     def key(self, target: Target, text: str) -> Key | Fault:
         """The canonical form of a ``table_key`` and its lane."""

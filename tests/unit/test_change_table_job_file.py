@@ -26,5 +26,5 @@ def test_all_settings_reach_the_source_and_its_journal(tmp_path: Path) -> None:
     assert (options.images, options.key, options.header_columns) == ("full", ("idu",), 7)
     kept = {field.name: getattr(options, field.name) for field in fields(Options)}
     kept |= {"key": list(options.key), "columns": list(options.columns)}
-    again = restored("change-table", kept | {"identifier_case": "as written"}, {})
+    again = restored("change-table", kept | {"identifier_case": "database"}, {})
     assert again.options == options  # type: ignore[attr-defined]

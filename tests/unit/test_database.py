@@ -165,6 +165,15 @@ def test_schema_of_sqlite_is_a_name_for_associations_only(path: Path) -> None:
     assert (with_schema.schema, without.schema) == ("indirect", None)
 
 
+def test_schema_of_sqlite_is_spelled_as_in_the_settings(path: Path) -> None:
+    url = str(made(path, "CREATE TABLE usr (idu INTEGER PRIMARY KEY)").url)
+    catalogue = catalogue_of(Database(DatabaseOptions(url=url, schema="indirect")))
+    for written, spelled in (("INDIRECT", "indirect"), ("Direct", "Direct"), (None, "indirect")):
+        table = catalogue.table(written, "USR")
+        assert table is not None
+        assert (table.schema, table.name) == (spelled, "usr")
+
+
 def test_columns_that_collate_without_case_decide_themselves(path: Path) -> None:
     database = made(
         path,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,9 @@ from publisher.catalogue import Kind, Table
 from publisher.change import Reason
 from publisher.keys import IdentifierCase
 from publisher.lanes import key_lane, lane_of, record_lane, table_hash
+from publisher.sources.event_log import Options
 from publisher.sources.event_log_names import Column, Fault, Key, Names, Target, split_name
+from publisher.sources.registry import OPTIONS
 from tests.unit.event_log_files import OPEN, USR, Tables
 
 ORDERS = Table(
@@ -130,3 +134,35 @@ def test_a_lane_by_parts_is_the_lane(schema: str | None, table: str, text: str, 
     lane = lane_of(schema, table, text, lanes)
     assert 0 <= lane < lanes
     assert key_lane(table_hash(schema, table), text, lanes) == lane
+
+
+@pytest.mark.parametrize("schema_known_from", ["database", "settings"])
+def test_names_in_any_case_are_one_object_where_their_spelling_is_known(
+    schema_known_from: str,
+) -> None:
+    usr = USR if schema_known_from == "database" else replace(USR, schema=None)
+    answers = Names(Tables({"usr": usr}), "indirect", Options().identifier_case, 8)
+    spellings = [("usr", "idu=11"), ("USR", "IDU=11"), ("Indirect.Usr", "Idu=011")]
+    spellings += [("INDIRECT.usr", "idu=11"), ("indirect.USR", " IDU = 11 ")]
+    found = set()
+    for table_name, text in spellings:
+        target = answers.target(table_name)
+        assert isinstance(target, Target)
+        column = answers.column(table_name, target, "FNAME")
+        found.add((target.schema, target.table, answers.key(target, text), column))
+    lane = lane_of("indirect", "usr", "idu=11", 8)
+    assert found == {("indirect", "usr", Key("idu=11", lane), Column("fname", octet=False))}
+
+
+def test_names_that_nobody_knows_stay_as_they_are_written() -> None:
+    answers = Names(OPEN, None, Options().identifier_case, 8)
+    target = answers.target("Indirect.USR")
+    assert isinstance(target, Target)
+    assert (target.schema, target.table) == ("Indirect", "USR")
+    assert answers.key(target, "IDU=1") == Key("IDU=1", lane_of("Indirect", "USR", "IDU=1", 8))
+
+
+def test_the_case_of_names_is_that_of_the_database_by_default_in_every_format() -> None:
+    for name, options in OPTIONS.items():
+        default = {field.name: field.default for field in fields(options)}
+        assert default["identifier_case"] is IdentifierCase.DATABASE, name

@@ -55,7 +55,7 @@ class Options:
     """How text writes the values of binary columns.  No default: the target decides it."""
     time_zone: str = "UTC"
     """Zone of header timestamps that are written without one, by its IANA name."""
-    identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN
+    identifier_case: IdentifierCase = IdentifierCase.DATABASE
     """Case of table, schema and column names in keys and documents."""
     join_rows: Annotated[int, Ge(1), Le(10_000_000)] = 100_000
     """Records for which an UPDATE and its before image wait for each other in memory, at most."""

@@ -171,7 +171,7 @@ class Options:
     earlier one publishes nothing twice."""
     schema: str | None = None
     """Schema of tables that the settings name without one."""
-    identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN
+    identifier_case: IdentifierCase = IdentifierCase.DATABASE
     """Case of table, schema and column names in keys and documents."""
 
     def __post_init__(self) -> None:

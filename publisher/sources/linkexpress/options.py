@@ -115,7 +115,7 @@ class Options:
     """Whether NULL areas hold 0000 and FFFF only; lenient takes all but 0000 as NULL."""
     schema: str | None = None
     """Schema of tables that name none."""
-    identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN
+    identifier_case: IdentifierCase = IdentifierCase.DATABASE
     """Case of table, schema and column names in keys and documents."""
 
     def __post_init__(self) -> None:

@@ -46,7 +46,7 @@ class Options:
     """Schema of tables that are named without one."""
     binary_text: Literal["hex", "base64"] | None = None
     """How text files write the values of binary columns.  No default: who exported them decides it."""
-    identifier_case: IdentifierCase = IdentifierCase.AS_WRITTEN
+    identifier_case: IdentifierCase = IdentifierCase.DATABASE
     """Case of table, schema and column names in keys and documents."""
     buckets: Annotated[int, Ge(1), Le(65_536)] | None = None
     """Parts that a table is compared in, a power of two; by default as many as its size asks for."""
