@@ -8,8 +8,10 @@ import pytest
 
 from publisher import job
 from publisher.job_file import load
-from publisher.sources.dispatch_queue import DispatchQueue
+from publisher.sources.dispatch_queue import DispatchQueue, Options
+from publisher.sources.dispatch_queue.attributes import with_attributes
 from publisher.sources.positions import parse_position
+from publisher.sources.snapshot_options import SnapshotOptions
 from tests.unit.dispatch_queue_codes import COMMIT, INSERT
 from tests.unit.dispatch_queue_files import OPTIONS, Queue, binary, delimited, jack, options, read
 from tests.unit.local_engine import LocalEngine
@@ -77,3 +79,11 @@ def test_a_zero_inside_a_name_rejects_the_row(name: str, tmp_path: Path) -> None
     rows = [queue.row(INSERT, jack(1), **{name: b"A\0B"}), queue.row(COMMIT)]
     records, _ = read(OPTIONS, binary(rows), tmp_path)
     assert "has a zero in it" in records[0]["detail"]
+
+
+def test_zeros_behind_names_of_dispatch_attrs_are_padding(tmp_path: Path) -> None:
+    rows = "TABNUM_SRC,NAME,ATRNUM,TYP,PKEY,LEN\n7,id \0\0,1,2,1,4\n"
+    (tmp_path / "attrs.csv").write_text(rows)
+    used = Options(attributes=Path("attrs.csv"), null_mode="none")
+    (table,) = with_attributes(used, tmp_path, SnapshotOptions()).tables
+    assert (table.columns, table.key) == (("id INTEGER",), ("id",))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
+import string
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from publisher.sources.dispatch_queue.options import Options, QueueTable, told
+from publisher.sources.dispatch_queue.rows import PADDING
 from publisher.sources.dispatch_queue.types import (
     BY_LENGTH,
     CODES,
@@ -104,7 +106,8 @@ def _attributes(text: str, path: str, delimiter: str) -> Iterator[Attribute]:
         if not any(value.strip() for value in values):
             continue
         try:
-            table, name, number, code, key, length = (values[place].strip() for place in places)
+            texts = (values[place].strip(string.whitespace + PADDING) for place in places)
+            table, name, number, code, key, length = texts
             yield Attribute(int(table), name, int(number), int(code), int(key) != 0, int(length))
         except (ValueError, IndexError):
             raise ValueError(
