@@ -12,6 +12,8 @@ from publisher.comparing import due
 from publisher.errors import UnreachableError
 from publisher.journal.files import PublishedFiles
 from publisher.settings import Settings, SourceSettings
+from publisher.sources.change_table.holding import is_over
+from publisher.sources.change_table.options import Options as ChangeTableOptions
 
 
 def new_files(source: SourceSettings, published: PublishedFiles) -> list[Path]:
@@ -69,4 +71,9 @@ def due_sources(
                 found = due(source, state_of(source.name), settings.table_queue, clock)
             yield found
         else:
-            yield replace(source, snapshots=tuple(new_files(source, published())))
+            options = source.options
+            over = isinstance(options, ChangeTableOptions) and is_over(
+                state_of(source.name), options, microseconds()
+            )
+            files = tuple(new_files(source, published()))
+            yield replace(source, snapshots=files, resumes=over)

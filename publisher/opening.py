@@ -142,7 +142,7 @@ def _compared(
 
 
 def _splits_of(order: Order, source: SourceSettings, reader: Source) -> tuple[Split, ...]:
-    if not source.snapshots:
+    if not source.snapshots and not source.resumes:
         return ()
     kept = order.kept(source.name)
     if kept is None or not isinstance(reader, KeepsState):

@@ -116,6 +116,8 @@ class SourceSettings:
     """``None`` for formats whose records carry whole rows: each is an operation by itself."""
     hinted: int | None = None
     """Time of the last sample that was asked for hints, in microseconds since 1970 UTC."""
+    resumes: bool = False
+    """Whether records that an earlier run has held are to be read again, with or without new files."""
 
     @property
     def compared(self) -> TriggerlessOptions | None:
@@ -131,7 +133,7 @@ class SourceSettings:
     def reads(self) -> bool:
         """Whether there is anything to read."""
         named = self.compared is not None and bool(self.compared.tables)
-        return bool(self.snapshots) or self.table is not None or named
+        return bool(self.snapshots) or self.table is not None or named or self.resumes
 
     @property
     def reader(self) -> Source:

@@ -161,7 +161,7 @@ def seen(
 
 
 def ask(
-    database: Database, table: LiveTable, split: TableSplit, statement: Select[Any]
+    database: Database, table: LiveTable, split: TableSplit, statement: Select[*tuple[Any, ...]]
 ) -> Sequence[Sequence[Any]]:
     """The answer to a small question about a table in the moment of a split.
 

@@ -16,11 +16,11 @@ from publisher.sources.change_table.marks import (
     Calibrated,
     Mark,
     ReadRows,
-    Wait,
     read_marks,
     write_marks,
 )
 from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.pair_wait import Wait
 from publisher.sources.change_table.waiting import WaitingChanges
 from publisher.sources.tables import LiveTable, TableSplit
 from publisher.xds.values import text_of

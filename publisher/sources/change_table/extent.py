@@ -10,22 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-from sqlalchemy import Select
 
 from publisher.database.spans import Seen
 from publisher.sources.change_table.chosen import Chosen
-from publisher.sources.change_table.marks import Mark, ReadRows, Wait
+from publisher.sources.change_table.marks import Mark, ReadRows
 from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.pair_wait import Wait, decided_upto, next_wait
 from publisher.sources.change_table.rows import Operation, operations_of
-from publisher.sources.change_table.statements import Statements
+from publisher.sources.change_table.statements import Question, Statements
 
-Ask = Callable[[Select[Any]], Sequence[Sequence[Any]]]
+Ask = Callable[[Question], Sequence[Sequence[Any]]]
 """Asks the database, always in the same moment where it can."""
-_MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +86,8 @@ class Measuring:
         wait = self._options.pair_wait
         if not wait:
             return None
-        decided = mark.change_seq
-        if self._has_waited(mark, clock):
-            assert mark.wait is not None
-            decided = max(filter(None, (decided, mark.wait.upto)))
-        youngest = max(filter(None, (decided, _earlier(greatest, wait))), default=None)
+        decided = decided_upto(mark.wait, greatest, wait, clock)
+        youngest = max(filter(None, (mark.change_seq, decided)), default=None)
         ((befores,),) = self._ask(self._statements.before_images(mark.change_seq, greatest))
         if not befores and not self._had_before_images(mark):
             return None  # the task stores none
@@ -120,8 +115,7 @@ class Measuring:
 
     def _has_waited(self, mark: Mark, clock: int) -> bool:
         """Whether the rows that waited have waited long enough."""
-        wait = self._options.pair_wait * _MICROSECONDS
-        return mark.wait is not None and clock - mark.wait.since >= wait
+        return mark.wait is not None and mark.wait.is_over(self._options.pair_wait, clock)
 
     def _had_before_images(self, mark: Mark) -> bool:
         return any(entry.operation == Operation.BEFORE_IMAGE for entry in mark.window)
@@ -214,11 +208,8 @@ class Measuring:
     ) -> Wait | None:
         if blocked is None and not late:
             return None
-        wait = mark.wait
-        going_on = wait is not None and not self._has_waited(mark, clock)
-        if wait is not None and going_on and (blocked is None or blocked <= wait.upto):
-            return Wait(wait.upto, wait.since, late)
-        return Wait(greatest, clock, late)
+        seconds = self._options.pair_wait
+        return next_wait(mark.wait, greatest, blocked or "", seconds, clock, late)
 
     def _notes(
         self,
@@ -268,13 +259,3 @@ def _is_new(late: list[ReadRows], mark: Mark) -> bool:
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value).rstrip()
-
-
-def _earlier(change_seq: str, seconds: float) -> str | None:
-    """The first change_seq of so many seconds earlier; ``None`` where its time is none."""
-    try:
-        moment = datetime.strptime(change_seq[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-        earlier = moment - timedelta(seconds=seconds)
-    except (ValueError, OverflowError):
-        return None
-    return f"{earlier.year:04d}{earlier:%m%d%H%M%S}".ljust(len(change_seq), "0")

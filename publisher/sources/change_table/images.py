@@ -43,7 +43,8 @@ def columns_in(column: pa.Array, reading: Reading, width: int) -> tuple[Matrix, 
     encoded = pc.dictionary_encode(pc.utf8_trim_whitespace(column).fill_null(""))
     codes = encoded.indices.to_numpy()
     size = (width + 7) // 8
-    octets, faults = bytearray(), {}
+    octets = bytearray()
+    faults: dict[int, Fault] = {}
     for code, mask in enumerate(encoded.dictionary.to_pylist()):
         bits = 0
         try:

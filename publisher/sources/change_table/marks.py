@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from publisher.errors import FatalError
+from publisher.sources.change_table.pair_wait import Wait
 from publisher.sources.change_table.seq import NUMBER_DIGITS, TIME_DIGITS
 
 FORM = f"^[0-9]{{{TIME_DIGITS + NUMBER_DIGITS}}} *$"
@@ -40,18 +41,6 @@ class ReadRows(NamedTuple):
     operation: int
     """``Operation``, or -1."""
     rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Rows that wait for a partner."""
-
-    upto: str
-    """The greatest change_seq of the table when the wait began."""
-    since: int
-    """When it began, in microseconds since 1970-01-01 UTC."""
-    late: int = 0
-    """Waiting rows below the mark."""
 
 
 @dataclass(frozen=True, slots=True)

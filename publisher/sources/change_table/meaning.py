@@ -215,13 +215,14 @@ class Meaning:
 
         NULL in an UPDATE outside its mask is not supplied, unless images are said to be full."""
         rows, data = step.joined.after, self._layout.data
-        wrong = step.differs & ~step.chosen & updates[:, np.newaxis]
+        wrong: Matrix = step.differs & ~step.chosen & updates[:, np.newaxis]
         wrong[:, self._key_places] = False
         if wrong.any():
             wrong &= self._full(rows) | images.supplied(rows.batch, data)
             if self._options.images == "sparse":
                 wrong &= images.supplied(step.joined.before, data)
-        rows.fault(wrong.any(axis=1), lambda row: images.unmarked_fault(data, wrong[row]))
+        hits = np.asarray(wrong.any(axis=1))
+        rows.fault(hits, lambda row: images.unmarked_fault(data, wrong[row]))
 
     def _whole_row(self, step: _Step) -> None:
         """The new row of a changed key: what the UPDATE says, else what was there before."""
@@ -249,16 +250,15 @@ class Meaning:
     def _gaps(self, step: _Step) -> None:
         """Columns of the row of a new key that no image supplies: never NULL, by setting."""
         moved = step.moved
-        gaps = step.unknown & moved[:, np.newaxis]
+        gaps: Matrix = step.unknown & moved[:, np.newaxis]
+        hits = np.asarray(gaps.any(axis=1))
         step.chosen[moved] = ~gaps[moved]
         if self._options.key_change_gaps == "reject":
             names = self._layout.data
-            step.joined.after.fault(
-                gaps.any(axis=1), lambda row: images.gap_fault(names, gaps[row])
-            )
+            step.joined.after.fault(hits, lambda row: images.gap_fault(names, gaps[row]))
         elif self._options.key_change_gaps == "query-back":
-            step.kinds[gaps.any(axis=1)] = 5
-            step.chosen[gaps.any(axis=1)] = False
+            step.kinds[hits] = 5
+            step.chosen[hits] = False
 
     def _stay(self, step: _Step, new_keys: FoundKeys, old_keys: FoundKeys) -> None:
         """UPDATEs that only write the key differently (``01`` for ``1``) change no key."""
@@ -274,7 +274,7 @@ class Meaning:
             width = len(self._layout.data)
             return np.zeros((len(rows), width), bool), np.zeros(len(rows), bool)
         masked = self._columns_in(rows, self._layout.headers["change_mask"])
-        return masked, masked.any(axis=1)
+        return masked, np.asarray(masked.any(axis=1))
 
     def _columns_in(self, rows: Rows, name: str) -> Matrix:
         """The columns of each mask in a header column; rows with a mask that is none are rejected."""

@@ -16,7 +16,7 @@ from publisher.sources.change_table.copies import content_of, surplus
 from publisher.sources.change_table.joining import partners
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.rows import Operation, Rows
-from publisher.sources.change_table.seq import Flags, Integers, Ranking
+from publisher.sources.change_table.seq import Flags, Integers, Ranking, parts_of, text_of
 from publisher.sources.columns import LARGEST
 
 HeaderRows = Callable[[int], Iterable[Rows]]
@@ -68,7 +68,9 @@ class _Open:
 class Pairs:
     """Finds the pairs that a split cannot join by itself, and the window of those that it can."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, *, expects_before: bool = False) -> None:
+        """``expects_before``: UPDATEs have before images, though the input may show none."""
+        self._expects_before = expects_before
         self._most = options.join_rows
         self._limit = options.join_strays
         self._open = _Open.none()
@@ -76,7 +78,9 @@ class Pairs:
         self._passed: list[_Open] = []
         self._lone = self._members = _Open.none()
         self.window = 0
-        self.any_before = False
+        self.any_before = self.any_update = False
+        self.youngest: dict[int, tuple[int, int]] = {}
+        """The greatest change_seq of each split, as its two integers."""
         self.least, self.greatest = LARGEST, Ranking().least
         """Of the change numbers, less 2^63."""
         self.strays: list[tuple[int, int, int, int]] = []
@@ -93,8 +97,10 @@ class Pairs:
         if len(numbers):
             self.least = min(self.least, int(numbers.min()))
             self.greatest = max(self.greatest, int(numbers.max()))
+            self._note_youngest(split, rows.high[rows.placed], numbers)
         before = rows.operations[which] == Operation.BEFORE_IMAGE
         self.any_before = self.any_before or bool(before.any())
+        self.any_update = self.any_update or not before.all()
         new = _Open(
             rows.high[which],
             rows.low[which],
@@ -118,7 +124,7 @@ class Pairs:
 
     def has_lone(self) -> bool:
         """Whether something stands without partner in a table that has before images."""
-        if self.any_before:
+        if self.any_before or self._expects_before:
             self._lone = sum(self._passed, start=self._open)
         return len(self._lone) > 0
 
@@ -147,6 +153,20 @@ class Pairs:
         kept[list(copies)] = False
         self._open = self._matched(members.take(kept))
         self._check()
+
+    def least_lone(self, after: str | None) -> str | None:
+        """The least change_seq, behind another, of a row that found no partner."""
+        if not len(self._lone):
+            return None
+        keys = zip(self._open.high.tolist(), self._open.low.tolist(), strict=True)
+        behind = (-1, 0) if after is None else parts_of(after)
+        least = min((key for key in keys if key > behind), default=None)
+        return None if least is None else text_of(*least)
+
+    def _note_youngest(self, split: int, high: Integers, low: Integers) -> None:
+        greatest = high == high.max()
+        found = (int(high.max()), int(low[greatest].max()))
+        self.youngest[split] = max(self.youngest.get(split, found), found)
 
     def _copies(self, members: _Open, all_of: FullRows) -> set[int]:
         """Indices of the members that are copies."""

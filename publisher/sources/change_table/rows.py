@@ -70,6 +70,15 @@ class Rows:
             self.placed[which],
         )
 
+    def without(self, which: Flags) -> Rows:
+        """The other rows, with their faults."""
+        left = np.flatnonzero(~which)
+        rows = self.take(left)
+        rows.faults |= {
+            at: self.faults[row] for at, row in enumerate(left.tolist()) if row in self.faults
+        }
+        return rows
+
     def fault(self, wrong: Flags, of: Callable[[int], Fault] | Fault) -> None:
         """Reject the rows that ``wrong`` marks, where they are not rejected yet."""
         for row in np.flatnonzero(wrong).tolist():

@@ -21,6 +21,7 @@ from publisher.sources import snapshots
 from publisher.sources.change_table import message_splits, seq, survey
 from publisher.sources.change_table.chosen import Chooser
 from publisher.sources.change_table.copies import CopyFinder, numbered_copies
+from publisher.sources.change_table.holding import Holding, held_rows
 from publisher.sources.change_table.joining import Joined, Joiner, Strays
 from publisher.sources.change_table.layout import Layout, layout_of
 from publisher.sources.change_table.meaning import Meaning
@@ -29,7 +30,7 @@ from publisher.sources.change_table.rows import Rows, rows_of
 from publisher.sources.change_table.seq import Flags
 from publisher.sources.change_table.survey import Found
 from publisher.sources.change_table.values import Columns, key_of
-from publisher.sources.contract import Context
+from publisher.sources.contract import Context, Kept
 from publisher.sources.event_log_names import Names
 from publisher.sources.frames import Frame
 from publisher.sources.record_batches import Place, as_json, broken, tally
@@ -58,15 +59,36 @@ class ChangeTable:
         found = self.files(paths)
         if self.options.layout == "messages":
             return message_splits.splits(found, self.options, self.snapshot, wanted)
-        size = max(1, sum(path.stat().st_size for path in found))
+        return self._surveyed(*self._parts(found, wanted))
+
+    def continued(
+        self, paths: Sequence[str | os.PathLike[str]], wanted: int, kept: Kept
+    ) -> list[Split]:
+        """The same after the rows that the last run has held; rows that wait now are kept."""
+        if self.options.layout == "messages":
+            return self.splits(paths, wanted)
+        holding = Holding(self.options, kept.before, kept.clock)
+        found = self.files(paths) if paths else []
+        splits, layouts = self._parts([*holding.files, *found], wanted)
+        made = self._surveyed(splits, layouts, holding)
+        holding.keep(splits, layouts, kept.after)
+        return made
+
+    def _parts(self, paths: Sequence[Path], wanted: int) -> tuple[list[Split], list[Layout]]:
+        """The splits of files, and the layout of each."""
+        size = max(1, sum(path.stat().st_size for path in paths))
         splits, layouts = [], []
-        for path in found:
+        for path in paths:
             layout = layout_of(path, self.options, self.snapshot)
             share = max(1, wanted * path.stat().st_size // size)
             cut = snapshots.splits([path], layout.reading, layout.columns(), share)
             splits += cut
             layouts += [layout] * len(cut)
+        return splits, layouts
 
+    def _surveyed(
+        self, splits: list[Split], layouts: list[Layout], holding: Holding | None = None
+    ) -> list[Split]:
         def headers_of(number: int) -> Iterator[Rows]:
             layout = layouts[number]
             names = [layout.headers[n] for n in _HEADERS_SURVEYED if n in layout.headers]
@@ -78,7 +100,7 @@ class ChangeTable:
             for frame in snapshots.frames(splits[number], layout.reading, layout.columns()):
                 yield rows_of(frame, layout)
 
-        return survey.surveyed(splits, layouts, self.options, headers_of, all_of)
+        return survey.surveyed(splits, layouts, self.options, headers_of, all_of, holding)
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""
@@ -187,6 +209,7 @@ class Reader:
         self._window = found.window
         self._finder = CopyFinder() if found.in_order else None
         self._known_copies = found.copies
+        self._cut = found.cut
         self._chooser = None if found.chosen is None else Chooser(found.chosen)
         self._meaning = Meaning(
             place, layout, found.reading, key, columns, names, options, found.ranking
@@ -202,6 +225,9 @@ class Reader:
             if frame.broken:
                 yield broken(frame, self.place)
             rows = rows_of(frame, self.layout, self.text)
+            if self._cut is not None and (held := held_rows(rows, self._cut)).any():
+                yield self._meaning.rejects.held(rows.take(np.flatnonzero(held)), self._cut)
+                rows = rows.without(held)
             if rows.faults:
                 yield self._meaning.rejects.of_rows(rows)
                 good = np.ones(len(rows), bool)

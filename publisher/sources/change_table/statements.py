@@ -14,6 +14,8 @@ from publisher.sources.change_table.marks import FORM
 from publisher.sources.change_table.options import Options
 from publisher.sources.tables import LiveTable, relation_of, sorting
 
+Question = Select[*tuple[Any, ...]]
+"""A statement that asks for any columns."""
 _WORDS = {"change_oper": ("B", "U"), "operation": ("BEFOREIMAGE", "UPDATE")}
 """Before image and UPDATE, in each of the columns that tell operations."""
 
@@ -28,16 +30,16 @@ class Statements:
     kinds: tuple[tuple[str, str], ...]
     """The columns that tell the operation: documented name, and as the database has it."""
 
-    def rows(self, after: str | None, upto: str | None) -> Select[Any]:
+    def rows(self, after: str | None, upto: str | None) -> Question:
         """Rows, the least and the greatest change_seq of a range."""
-        asked = select(func.count(), func.min(self._value), func.max(self._value))
-        return self._inside(asked, after, upto)
+        asked = (func.count(), func.min(self._value), func.max(self._value))
+        return self._inside(select(*asked), after, upto)
 
-    def rows_before(self, change_seq: str) -> Select[Any]:
+    def rows_before(self, change_seq: str) -> Question:
         """Rows, the least and the greatest change_seq before one."""
         return self.rows(None, None).where(self._value < change_seq)
 
-    def lone(self, after: str | None, upto: str | None) -> Select[Any]:
+    def lone(self, after: str | None, upto: str | None) -> Question:
         """The least change_seq in a range that has an UPDATE without before image, or the reverse."""
         has_before, has_update = self._count(0), self._count(1)
         by_seq = select(self._value.label("seq"), has_before.label("b"), has_update.label("u"))
@@ -45,11 +47,11 @@ class Statements:
         alone = or_(and_(groups.c.b > 0, groups.c.u == 0), and_(groups.c.b == 0, groups.c.u > 0))
         return select(func.min(groups.c.seq)).where(alone)
 
-    def before_images(self, after: str | None, upto: str | None) -> Select[Any]:
+    def before_images(self, after: str | None, upto: str | None) -> Question:
         """How many before images a range has."""
         return self._inside(select(self._count(0)), after, upto)
 
-    def by_kind(self, after: str | None, upto: str | None, limit: int | None) -> Select[Any]:
+    def by_kind(self, after: str | None, upto: str | None, limit: int | None) -> Question:
         """change_seq, number of rows and what tells their operation, the last ``limit`` of a range."""
         kinds = [value_of(self.relation, name) for _, name in self.kinds]
         asked = self._inside(select(self._value, func.count(), *kinds), after, upto)
@@ -59,7 +61,7 @@ class Statements:
     def _value(self) -> ColumnElement[Any]:
         return value_of(self.relation, self.seq)
 
-    def _inside(self, asked: Select[Any], after: str | None, upto: str | None) -> Select[Any]:
+    def _inside(self, asked: Question, after: str | None, upto: str | None) -> Question:
         asked = asked.select_from(sql_table_of(self.relation))
         asked = asked.where(fits(self.relation, self.seq, FORM))
         if after is not None:

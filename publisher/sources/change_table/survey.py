@@ -25,6 +25,7 @@ from publisher.sources.change_table.calibration import (
     refuse,
 )
 from publisher.sources.change_table.chosen import Chosen
+from publisher.sources.change_table.holding import Holding
 from publisher.sources.change_table.joining import partners
 from publisher.sources.change_table.layout import Layout
 from publisher.sources.change_table.mask import MaskProblem
@@ -103,19 +104,21 @@ def surveyed(
     options: Options,
     headers_of: HeaderRows,
     all_of: FullRows,
+    holding: Holding | None = None,
 ) -> list[Split]:
     """The splits with what was found out; ``layouts`` has the layout of each.
 
-    Raises ``FatalError`` where masks cannot be read, or pairs are too far apart.
+    ``holding`` says which rows wait for a partner.  Raises ``FatalError`` where masks cannot be read, or
+    pairs are too far apart.
     """
-    pairs = Pairs(options)
+    pairs = Pairs(options, expects_before=holding is not None and holding.expects_before)
     evidence: dict[tuple[str, ...], Evidence] = {}
     keys = [layout.names for layout in layouts]  # files with the same columns read masks alike
     for number in range(len(splits)):
-        known = evidence.setdefault(keys[number], Evidence())
+        masks = evidence.setdefault(keys[number], Evidence())
         for rows in headers_of(number):
             pairs.add(number, rows)
-            known.add(_masks(rows, layouts[number]))
+            masks.add(_masks(rows, layouts[number]))
     if pairs.has_lone():
         for number in range(len(splits)):
             for rows in headers_of(number):
@@ -126,8 +129,12 @@ def surveyed(
         if names not in found:
             same = [other for other, key in enumerate(keys) if key == names]
             where, layout = splits[number].path, layouts[number]
-            found[names] = _calibrated(evidence[names], layout, same, options, all_of, where)
-    return _told(splits, [found[key] for key in keys], pairs)
+            known = None if holding is None else holding.readings.get(names)
+            found[names] = _calibrated(evidence[names], layout, same, options, all_of, where, known)
+            if holding is not None and (reading := found[names].reading) is not None:
+                holding.readings[names] = reading
+    cut = None if holding is None else holding.cut(pairs)
+    return _told(splits, [found[key] for key in keys], pairs, cut)
 
 
 def surveyed_table(
@@ -164,7 +171,9 @@ def _calibrated(
     options: Options,
     all_of: FullRows,
     where: str,
+    known: Reading | None = None,
 ) -> Found:
+    """How masks are read; as ``known`` where the records do not tell."""
     if not evidence.any:
         return Found()
     width = len(layout.data)
@@ -175,7 +184,10 @@ def _calibrated(
         evidence.differences = _differences(splits, layout, all_of)
         reading = decided(evidence, choices, width, where)
     if reading is None:
-        raise refuse(possible(evidence, choices, width), where)
+        left = possible(evidence, choices, width)
+        if known not in left:
+            raise refuse(left, where)
+        reading = known
     sure = len(possible(evidence, choices, width)) == 1
     return Found(reading.order, reading.headers, _key_of(evidence, reading, layout.data), sure)
 
@@ -230,7 +242,7 @@ def _compared(rows: Rows, layout: Layout) -> Iterator[tuple[str, int]]:
             yield mask.strip(), differing
 
 
-def _told(splits: list[Split], shared: list[Found], pairs: Pairs) -> list[Split]:
+def _told(splits: list[Split], shared: list[Found], pairs: Pairs, cut: str | None) -> list[Split]:
     """The splits, each with what its task has to know."""
     window = pairs.window if pairs.any_before else 0
     ranking = Ranking.of(pairs.least, max(pairs.least, pairs.greatest))
@@ -244,6 +256,7 @@ def _told(splits: list[Split], shared: list[Found], pairs: Pairs) -> list[Split]
             from_=[],
             steps=[],
             copies=[],
+            cut=cut,
         )
         for found in shared
     ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from publisher.database import Database, DatabaseOptions
@@ -15,7 +15,7 @@ from publisher.database.connection import fatal
 from publisher.sources.change_table.extent import Measuring
 from publisher.sources.change_table.marks import Mark
 from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.statements import statements_of
+from publisher.sources.change_table.statements import Question, statements_of
 from publisher.sources.tables import LiveTable
 from publisher.sources.waiting import Waiting
 
@@ -45,7 +45,7 @@ class WaitingChanges:
         statements = statements_of(self._database, self._live, self._options)
 
         def ready(connection: Connection) -> tuple[int, str | None]:
-            def ask(statement: Select[Any]) -> Sequence[Sequence[Any]]:
+            def ask(statement: Question) -> Sequence[Sequence[Any]]:
                 return connection.execute(statement).all()
 
             measuring = Measuring(self._live.name, statements, ask, self._options)

@@ -1,0 +1,166 @@
+"""Rows of change files that wait for a partner from one run of a job to the next.
+
+An UPDATE among the youngest rows may come a file before its before image, or the reverse.  Then it and
+all rows behind it, in the order of change_seq, are held: written beside the job's state as Parquet, with
+a ``.dfm`` that describes them as that of a data file does, and read again by the next run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from publisher.errors import FatalError
+from publisher.sources import snapshots
+from publisher.sources.change_table import seq
+from publisher.sources.change_table.calibration import Reading
+from publisher.sources.change_table.layout import Layout
+from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.pair_wait import Wait, decided_upto, next_wait
+from publisher.sources.change_table.pairs import Pairs
+from publisher.sources.change_table.rows import FAULTY, Rows, rows_of
+from publisher.sources.change_table.seq import Flags
+from publisher.sources.event_log_names import split_name
+from publisher.sources.other_formats import dfm_of
+from publisher.sources.snapshots import Split
+
+_INDEX = "held.json"
+VERSION = 1
+
+
+class Holding:
+    """Decides which rows of a run are held; remembers what the next run has to know."""
+
+    def __init__(self, options: Options, before: Path | None, clock: int) -> None:
+        """``before`` is what the last run has left.
+
+        Raises ``FatalError`` where it is damaged or of another version.
+        """
+        self._seconds = options.pair_wait
+        self._clock = clock
+        index = _read_index(before)
+        self.expects_before, self._wait = index.expects_before, index.wait
+        self.readings = dict(index.readings)
+        """How masks were read, by the columns of files; where later files do not tell, so again."""
+        self.files = sorted(before.glob("*.parquet")) if before is not None else []
+        """Rows that the last run has held."""
+        self._cut: str | None = None
+        self._pairs: Pairs | None = None
+
+    def cut(self, pairs: Pairs) -> str | None:
+        """The change_seq from which on rows are held, if any are."""
+        self._pairs = pairs
+        if pairs.any_before or pairs.any_update:
+            self.expects_before = pairs.any_before
+        wait, self._wait = self._wait, None
+        if not pairs.youngest or not self._seconds:
+            return None
+        greatest = seq.text_of(*max(pairs.youngest.values()))
+        decided = decided_upto(wait, greatest, self._seconds, self._clock)
+        self._cut = pairs.least_lone(decided)
+        if self._cut is not None:
+            self._wait = next_wait(wait, greatest, self._cut, self._seconds, self._clock)
+        return self._cut
+
+    def keep(self, splits: Sequence[Split], layouts: Sequence[Layout], folder: Path) -> None:
+        """Writes what the next run needs."""
+        folder.mkdir(parents=True)
+        index = {
+            "version": VERSION,
+            "expects_before": self.expects_before,
+            "wait": None if self._wait is None else asdict(self._wait),
+            "readings": [[names, *reading] for names, reading in self.readings.items()],
+        }
+        (folder / _INDEX).write_text(json.dumps(index) + "\n", "utf-8")
+        if self._cut is None or self._pairs is None:
+            return
+        bound = seq.parts_of(self._cut)
+        for number, (split, layout) in enumerate(zip(splits, layouts, strict=True)):
+            if self._pairs.youngest.get(number, (-1, 0)) >= bound:
+                path = folder / f"held-{number:06d}.parquet"
+                _write(path, _held_batches(split, layout, self._cut), layout)
+
+
+def is_over(before: Path | None, options: Options, clock: int) -> bool:
+    """Whether rows that the last run has held have waited long enough.
+
+    Raises ``FatalError`` as ``Holding`` does.
+    """
+    wait = _read_index(before).wait
+    return wait is not None and wait.is_over(options.pair_wait, clock)
+
+
+def held_rows(rows: Rows, cut: str) -> Flags:
+    """Which rows are held, by their header columns alone."""
+    high, low = seq.parts_of(cut)
+    behind = (rows.high > high) | ((rows.high == high) & (rows.low >= low))
+    found: Flags = rows.placed & (rows.operations != FAULTY) & behind
+    return found
+
+
+def _held_batches(split: Split, layout: Layout, cut: str) -> Iterator[pa.RecordBatch]:
+    for frame in snapshots.frames(split, layout.reading, layout.columns()):
+        flags = held_rows(rows_of(frame, layout), cut)
+        if flags.any():
+            yield frame.batch.take(pa.array(np.flatnonzero(flags)))
+
+
+def _write(path: Path, batches: Iterator[pa.RecordBatch], layout: Layout) -> None:
+    first = next(batches, None)
+    if first is None:
+        return
+    with pq.ParquetWriter(path, first.schema) as writer:
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch)
+    schema, table = split_name(layout.table) or (None, layout.table)
+    columns = [
+        {
+            "ordinal": ordinal,
+            "name": name,
+            "primaryKeyPos": layout.key.index(name) + 1 if name in layout.key else 0,
+        }
+        for ordinal, name in enumerate(layout.names, 1)
+    ]
+    described = {"sourceSchema": schema, "sourceTable": table, "columns": columns}
+    dfm_of(path).write_text(json.dumps({"dataInfo": described}, ensure_ascii=False), "utf-8")
+
+
+class _Index(NamedTuple):
+    """What a run leaves beside held rows."""
+
+    expects_before: bool = False
+    """Whether UPDATEs have before images."""
+    wait: Wait | None = None
+    readings: Mapping[tuple[str, ...], Reading] = MappingProxyType({})
+
+
+def _read_index(folder: Path | None) -> _Index:
+    if folder is None or not (folder / _INDEX).exists():
+        return _Index()
+    path = folder / _INDEX
+    try:
+        index = json.loads(path.read_text("utf-8"))
+        version, wait = index["version"], index.get("wait")
+        if version == VERSION:
+            return _Index(
+                bool(index["expects_before"]),
+                None if wait is None else Wait(**wait),
+                {tuple(names): Reading(*reading) for names, *reading in index["readings"]},
+            )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FatalError(
+            f"{path} is damaged: restore it; without it the records that wait for their partner are lost"
+        ) from error
+    raise FatalError(
+        f"{path} has version {version}, and this program reads {VERSION}: publish with the program that"
+        " wrote it until nothing is held"
+    )
