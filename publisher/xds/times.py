@@ -1,8 +1,8 @@
 """Dates and times by the driver's parameter Time Syntax (reference, driver parameters).
 
 * 1, integer: whole seconds since 1970-01-01 UTC.  The fraction is lost (known issue of the driver).
-  A date counts at its midnight, a time of day on 1970-01-01.  The 32 bits of the directory's Time
-  are not enforced: which reading, signed or not, is the consumer's affair.
+  A date counts at its midnight, a time of day on 1970-01-01.  The directory's Time has 32 bits, read
+  with a sign or without one: ``TimeRange`` says which seconds are published, others are refused.
 * 2, canonical: ``HHMMSS``, ``CCYYMMDD``, ``CCYYMMDDHHMMSSNNNNNNNNN``.
 * 3, Java: what ``toString`` of java.sql gives: ``hh:mm:ss``, ``yyyy-mm-dd`` and
   ``yyyy-mm-dd hh:mm:ss.f``, the fraction with 1 to 9 digits.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -24,6 +25,15 @@ from publisher.keys import BLANKS
 from publisher.xds.escape import ValueProblem
 
 TimeSyntax = Literal[1, 2, 3]
+TimeRange = Literal["32-bit", "unsigned", "signed", "any"]
+
+_RANGES: Mapping[TimeRange, tuple[int, int] | None] = {
+    "32-bit": (-(2**31), 2**32 - 1),
+    "unsigned": (0, 2**32 - 1),
+    "signed": (-(2**31), 2**31 - 1),
+    "any": None,
+}
+"""The seconds that fit: 32-bit are those that fit one of the two readings."""
 
 _DATE = r"(?P<date>\d{4}-\d\d-\d\d)"
 _CLOCK = r"(?P<clock>\d\d:\d\d(?::\d\d)?)(?:\.(?P<fraction>\d{1,9}))?"
@@ -54,9 +64,10 @@ def time_zone(name: str) -> dt.tzinfo:
 class Times:
     """Dates and times as the text that goes into the document."""
 
-    def __init__(self, syntax: TimeSyntax, zone: dt.tzinfo) -> None:
+    def __init__(self, syntax: TimeSyntax, zone: dt.tzinfo, range_: TimeRange = "32-bit") -> None:
         self._syntax = syntax
         self._zone = zone
+        self._range = range_
 
     @property
     def value_type(self) -> Literal["time", "string"]:
@@ -67,7 +78,7 @@ class Times:
         """Raises ``ValueProblem`` for text that is no timestamp.  A date alone is its midnight."""
         moment = self._read(text, "timestamp", "yyyy-mm-dd hh:mm:ss.fffffffff")
         if self._syntax == 1:
-            return _seconds(moment.local)
+            return self._seconds(moment.local, text)
         if self._syntax == 2:
             return f"{_digits(moment.local, '-: ')}{moment.nanos:09d}"
         fraction = f"{moment.nanos:09d}".rstrip("0") or "0"
@@ -82,7 +93,7 @@ class Times:
             text = match["date"]  # a date has no zone, whatever zone its midnight was printed in
         moment = self._read(text, "date", "yyyy-mm-dd")
         if self._syntax == 1:
-            return _seconds(moment.local)
+            return self._seconds(moment.local, text)
         day = _plain(moment.local)[:10]
         return day if self._syntax == 3 else day.replace("-", "")
 
@@ -93,9 +104,22 @@ class Times:
             raise _no(text, "time", "write hh:mm:ss")
         moment = self._read(f"1970-01-01 {match[0]}", "time", "hh:mm:ss")
         if self._syntax == 1:
-            return _seconds(moment.local)
+            return self._seconds(moment.local, text)
         clock = _plain(moment.local)[11:]
         return clock if self._syntax == 3 else clock.replace(":", "")
+
+    def _seconds(self, moment: dt.datetime, text: str) -> str:
+        """Whole seconds since 1970.  Raises ``ValueProblem`` where they are out of range."""
+        seconds = (moment - _EPOCH) // _SECOND
+        limits = _RANGES[self._range]
+        if limits is not None and not limits[0] <= seconds <= limits[1]:
+            raise ValueProblem(
+                Reason.VALUE,
+                f"{text[:40]!r} is {seconds} seconds since 1970, beyond the range {self._range} of the "
+                f'directory\'s Time ({limits[0]} to {limits[1]}): set time_range = "any" to publish it as '
+                "it is, or time_syntax = 2 or 3 to publish text",
+            )
+        return str(seconds)
 
     def _read(self, text: str, what: str, form: str) -> _Moment:
         match = _TIMESTAMP(text.strip(BLANKS))
@@ -119,10 +143,6 @@ def _offset(text: str) -> dt.tzinfo:
     hours, minutes, seconds = int(digits[:2]), int(digits[2:4]), int(digits[4:])
     offset = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
     return dt.timezone(-offset if text[0] == "-" else offset)
-
-
-def _seconds(moment: dt.datetime) -> str:
-    return str((moment - _EPOCH) // _SECOND)
 
 
 def _plain(moment: dt.datetime) -> str:

@@ -29,7 +29,7 @@ from publisher.xds.escape import (
     needs_attention,
     refuse_forbidden,
 )
-from publisher.xds.times import Times, TimeSyntax, time_zone
+from publisher.xds.times import TimeRange, Times, TimeSyntax, time_zone
 
 __all__ = ["Converter", "ValueOptions", "ValueProblem", "Values", "text_of"]
 
@@ -63,6 +63,9 @@ class ValueOptions:
     """The one character that stands for each forbidden one with ``replace``."""
     time_syntax: TimeSyntax = 1
     """Dates and times as 1 whole seconds since 1970-01-01 UTC, 2 canonical text, 3 Java text."""
+    time_range: TimeRange = "32-bit"
+    """Seconds that are published with ``time_syntax = 1``: those that fit 32 bits in one of the two
+    readings, without a sign, with one, or any.  Others reject the record."""
     time_zone: str = "UTC"
     """IANA name of the zone of dates and times that carry none."""
     trim_padding: bool = True
@@ -80,7 +83,7 @@ class Values:
     def __init__(self, options: ValueOptions) -> None:
         self._options = options
         self._replacement = options.replacement if options.forbidden == "replace" else None
-        times = Times(options.time_syntax, time_zone(options.time_zone))
+        times = Times(options.time_syntax, time_zone(options.time_zone), options.time_range)
         self._checked: dict[Kind, Converter] = {
             Kind.OCTET: Converter("octet", _octet, _VERBATIM_OCTET),
             Kind.INT: Converter("int", _integer, r"^(?:0|-?[1-9][0-9]{0,17})$"),

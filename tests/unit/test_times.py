@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from publisher.change import Reason
 from publisher.xds.escape import ValueProblem
-from publisher.xds.times import Times, TimeSyntax, time_zone
+from publisher.xds.times import TimeRange, Times, TimeSyntax, time_zone
 
 SYNTAXES: tuple[TimeSyntax, ...] = get_args(TimeSyntax)
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
-def times(syntax: TimeSyntax, zone: str = "UTC") -> Times:
-    return Times(syntax, time_zone(zone))
+def times(syntax: TimeSyntax, zone: str = "UTC", range_: TimeRange = "32-bit") -> Times:
+    return Times(syntax, time_zone(zone), range_)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,40 @@ def test_text_with_an_offset_is_brought_to_the_zone_of_the_settings() -> None:
 
 def test_seconds_before_1970_are_negative_and_whole() -> None:
     assert times(1).timestamp("1969-12-31 23:59:59.9") == "-1"
-    assert times(1).timestamp("9999-12-31 23:59:59") == "253402300799"
+
+
+BEYOND: dict[TimeRange, tuple[list[str], list[str]]] = {
+    "32-bit": (["1901-12-13 20:45:51", "2106-02-07 06:28:16"], ["1901-12-13 20:45:52"]),
+    "unsigned": (["1969-12-31 23:59:59", "9999-12-31"], ["1970-01-01", "2106-02-07 06:28:15"]),
+    "signed": (["2038-01-19 03:14:08", "9999-12-31"], ["2038-01-19 03:14:07", "1902-01-01"]),
+    "any": ([], ["0001-01-01", "9999-12-31 23:59:59"]),
+}
+"""By range: moments outside of it and inside."""
+
+
+@pytest.mark.parametrize("range_", get_args(TimeRange))
+def test_seconds_outside_the_range_are_refused_with_the_setting_that_takes_them(
+    range_: TimeRange,
+) -> None:
+    outside, inside = BEYOND[range_]
+    for text in inside:
+        assert int(times(1, range_=range_).timestamp(text)) in range(-(2**36), 2**38)
+    for text in outside:
+        with pytest.raises(ValueProblem, match='set time_range = "any"') as raised:
+            times(1, range_=range_).timestamp(text)
+        assert raised.value.reason is Reason.VALUE
+        assert text in raised.value.detail
+    with_text = [times(syntax, range_=range_) for syntax in (2, 3)]
+    assert [len(one.timestamp("9999-12-31")) for one in with_text] == [23, 21]
+
+
+def test_a_date_far_ahead_is_refused_unless_the_settings_take_it() -> None:
+    with pytest.raises(ValueProblem, match="253402214400 seconds since 1970"):
+        times(1).date("9999-12-31")
+    assert times(1, range_="any").date("9999-12-31") == "253402214400"
+    assert times(1, "Europe/Berlin", "unsigned").time("01:00:00") == "0"
+    with pytest.raises(ValueProblem, match="-3600 seconds"):
+        times(1, "Europe/Berlin", "unsigned").time("00:00:00")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +157,7 @@ def test_seconds_are_those_of_the_moment(moment: dt.datetime) -> None:
         moment = moment.replace(fold=0)  # local text cannot say which of two it is
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     seconds = (moment - epoch) // dt.timedelta(seconds=1)
-    assert times(1, zone).timestamp(str(moment.replace(tzinfo=None))) == str(seconds)
+    assert times(1, zone, "any").timestamp(str(moment.replace(tzinfo=None))) == str(seconds)
 
 
 @given(st.datetimes())

@@ -33,7 +33,9 @@ TEXTS: dict[Kind | None, st.SearchStrategy[str | None]] = {
 @pytest.mark.parametrize("time_syntax", [1, 2, 3])
 @given(data=st.data())
 def test_a_published_document_is_valid(time_syntax: int, data: st.DataObject) -> None:
-    values = Values(ValueOptions(forbidden="replace", time_syntax=time_syntax))  # type: ignore[arg-type]
+    values = Values(
+        ValueOptions(forbidden="replace", time_syntax=time_syntax, time_range="any")  # type: ignore[arg-type]
+    )
     event_type = data.draw(st.integers(1, 8))
     insert: InsertQueryBack = data.draw(st.sampled_from(["modify", "add"]))
     parts = []

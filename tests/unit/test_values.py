@@ -254,6 +254,13 @@ def test_database_values_take_the_text_form_of_the_log(value: object, text: str 
     assert text_of(value) == text
 
 
+def test_a_date_beyond_32_bits_is_refused_unless_the_settings_take_it() -> None:
+    with pytest.raises(ValueProblem, match="time_range"):
+        Values(ValueOptions()).converter(Kind.DATE)("9999-12-31")
+    element = Values(ValueOptions(time_range="any")).converter(Kind.DATE)("9999-12-31")
+    assert element == '<value type="time">253402214400</value>'
+
+
 @given(st.binary() | st.integers() | st.booleans() | st.datetimes() | st.dates() | st.times())
 def test_database_values_can_be_converted_by_their_kind(value: object) -> None:
     kinds = {
@@ -266,4 +273,5 @@ def test_database_values_can_be_converted_by_their_kind(value: object) -> None:
     }
     text = text_of(value)
     assert text is not None
-    assert etree.fromstring(element(kinds[type(value)], text)).tag == "value"
+    convert = Values(ValueOptions(time_range="any")).converter(kinds[type(value)])
+    assert etree.fromstring(convert(text)).tag == "value"
