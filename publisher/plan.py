@@ -177,7 +177,7 @@ class Planner:
         self._waiting.append(entry)
         if entry.prepared.pieces:
             pieces = entry.prepared.pieces.values()
-            self._bytes_waiting += sum([len(piece.attributes) for piece in pieces])
+            self._bytes_waiting += sum([len(text) for piece in pieces for text in piece.attributes])
 
     def _distinct(self, changes: list[Change]) -> list[Change]:
         """Without the records that stand there twice."""

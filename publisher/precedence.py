@@ -62,6 +62,7 @@ def _settle_segment(
     row = _row_winner(segment)
     fields = [change for change in segment if row is None or not _is_of_row(change, in_row)]
     by_column = _field_winners(fields)
+    winner: Change | None
     for change in segment:
         if row is not None and _is_of_row(change, in_row):
             winner, reason = row, Reason.ROW_QUERY_BACK

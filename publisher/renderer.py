@@ -47,11 +47,11 @@ class Rendered(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What one change contributes: the kind of its operation and its attributes as XML."""
+    """What one change contributes: the kind of its operation and an element for each attribute."""
 
     change: Change
     kind: OperationKind
-    attributes: str
+    attributes: tuple[str, ...]
 
 
 class Prepared(NamedTuple):
@@ -194,7 +194,7 @@ class Renderer:
     def _piece(self, change: Change, answer: Answer) -> Piece | Decision:
         """The piece of a delete or of a query-back."""
         if change.event_type not in QUERY_BACK:
-            return Piece(change, "delete", "")
+            return Piece(change, "delete", ())
         if answer is None:
             return Decision(change.row, Outcome.IGNORED, Reason.ROW_GONE)
         if isinstance(answer, Refused):
@@ -210,7 +210,7 @@ class Renderer:
         columns = self._tables.get(obj[:2])
         if columns is None:
             columns = self._tables[obj[:2]] = {}
-        attributes = ""
+        attributes: list[str] = []
         for place, name in enumerate(change.columns):
             column = columns.get(name)
             if column is None:
@@ -218,12 +218,14 @@ class Renderer:
             if column.wanted:
                 old = change.old[place] if change.old is not None else None
                 new = change.new[place] if change.new is not None else None
-                attributes += meaning.part(
+                element = meaning.part(
                     column.name,
                     column.convert(old) if old is not None else None,
                     column.convert(new) if new is not None else None,
                 )
-        return Piece(change, meaning.operation, attributes)
+                if element:
+                    attributes.append(element)
+        return Piece(change, meaning.operation, tuple(attributes))
 
     def _looked_up(self, change: Change, row: Row) -> Piece:
         """A query-back with the current values: of the named columns, or of all but the key."""
@@ -236,7 +238,7 @@ class Renderer:
             value = values[place]
             xml = None if value is None else column.convert(value)
             attributes.append(part(column.name, None, xml))
-        return Piece(change, meaning.operation, "".join(attributes))
+        return Piece(change, meaning.operation, tuple(filter(None, attributes)))
 
     def read_columns(
         self, obj: Object, event_type: int, named: tuple[str, ...], columns: tuple[str, ...]
@@ -326,7 +328,7 @@ class Renderer:
         texts = []
         for pieces in batch:
             event_id = self._event_id(pieces[0].change.position) if self._options.event_id else None
-            parts = [piece.attributes for piece in pieces]
+            parts = [element for piece in pieces for element in piece.attributes]
             texts.append(operation(pieces[0].kind, poll.object.table, name, parts, event_id))
         changes = [piece.change for pieces in batch for piece in pieces]
         position_text = self._naming.position_text

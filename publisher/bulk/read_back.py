@@ -159,9 +159,9 @@ class Reader:
             contents = converted(texts, value.new, bad)
             absent = pa.array(~flags_of(texts.is_valid()))
             pieces += [
-                pc.if_else(absent, null.before + null.between, value.before + value.between),
+                pc.if_else(absent, _text_before(null), _text_before(value)),
                 pc.fill_null(contents, ""),
-                pc.if_else(absent, null.after, value.after),
+                pc.if_else(absent, null.after + null.closing, value.after + value.closing),
             ]
         good = np.flatnonzero(~bad)
         if bad.any():
@@ -180,3 +180,8 @@ class Reader:
         groups = Groups(rows, np.arange(count))
         documents = self._envelopes.documents(groups, keys, operation, suffix, texts)
         self._result.documents.append(documents)
+
+
+def _text_before(attribute: Attribute) -> str:
+    """All that comes before the new value."""
+    return attribute.opening + attribute.before + attribute.between

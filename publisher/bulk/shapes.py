@@ -7,6 +7,7 @@ nothing of the meaning is said a second time here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from publisher.change import Object
 from publisher.renderer import Column, Renderer
 from publisher.xds.association import suffix
 from publisher.xds.escape import ValueProblem
-from publisher.xds.operations import Part
+from publisher.xds.operations import Part, cut_attribute
 from publisher.xds.values import Converter
 
 _OLD, _NEW = "\ue000", "\ue001"
@@ -27,16 +28,19 @@ _KEY, _ATTRIBUTES = "\ue002", "\ue003"
 
 
 class Attribute(NamedTuple):
-    """An attribute, cut at its values.  A converter is ``None`` where the value is not written."""
+    """An attribute, cut at its tags and its values.  A converter is ``None`` where the value is not
+    written.  Attributes of one operation with the same tags share them."""
 
+    opening: str
     before: str
     between: str
     after: str
+    closing: str
     old: Converter | None
     new: Converter | None
 
 
-_NOTHING = Attribute("", "", "", None, None)
+_NOTHING = Attribute("", "", "", "", "", None, None)
 
 
 class Frame(NamedTuple):
@@ -64,6 +68,8 @@ class Shapes:
     shapes: list[Shape]
     of_row: Numbers
     """Index of the shape of each row of the batch, -1 for rows without one."""
+    attributes: Numbers
+    """A number for the attribute of each shape."""
 
 
 def shapes_of(rows: Rows, wanted: Flags, renderer: Renderer) -> Shapes:
@@ -84,7 +90,13 @@ def shapes_of(rows: Rows, wanted: Flags, renderer: Renderer) -> Shapes:
             shapes.append(Shape(frame, attribute))
     of_row = np.full(len(alike), -1, np.int64)
     of_row[places] = numbers[kinds]
-    return Shapes(shapes, of_row)
+    return Shapes(shapes, of_row, _numbered(shape.attribute.opening for shape in shapes))
+
+
+def _numbered(texts: Iterable[str]) -> Numbers:
+    """A number for each different text."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)
 
 
 def frame_of(renderer: Renderer, obj: Object, event_type: int) -> Frame | None:
@@ -124,10 +136,13 @@ def attribute_of(column: Column, part: Part, no_old: bool, no_new: bool) -> Attr
         return None
     around = column.convert.around
     text = part(column.name, None if no_old else around(_OLD), None if no_new else around(_NEW))
-    before, old, rest = _cut(text, _OLD)
+    if not text:
+        return _NOTHING
+    opening, inside, closing = cut_attribute(text)
+    before, old, rest = _cut(inside, _OLD)
     between, new, after = _cut(rest, _NEW)
     converters = column.convert if old else None, column.convert if new else None
-    return Attribute(before, between, after, *converters)
+    return Attribute(opening, before, between, after, closing, *converters)
 
 
 def _cut(text: str, mark: str) -> tuple[str, bool, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -142,49 +142,72 @@ class Writer:
         first, last = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         first[groups.starts] = True
         last[np.append(groups.starts[1:], count) - 1] = True
-        shape = self._shapes.of_row[groups.rows]
-        document = pa.array(np.cumsum(first) - 1, mask=~first)
+        number = np.cumsum(first) - 1
+        rows, begins, ends = self._by_attribute(groups.rows, number)
+        shape = self._shapes.of_row[rows]
+        begins, ends = np.where(first, 2, begins), np.where(last, 2, ends)
         old, new = self._contents
         joined = pc.binary_join_element_wise(
-            self._around(shape, first, _head, _nothing),
-            pc.fill_null(shown(keys).take(document), ""),
-            self._around(shape, first, _before_first, _before),
-            old.at(groups.rows),
-            self._around(shape, first, _between, _between),
-            new.at(groups.rows),
-            self._around(shape, last, _after_last, _after),
+            self._around(shape, first.astype(np.int64), (_nothing, _head)),
+            pc.fill_null(shown(keys).take(pa.array(number, mask=~first)), ""),
+            self._around(shape, begins, (_before, _before_of_attribute, _before_of_all)),
+            old.at(rows),
+            self._around(shape, None, (_between,)),
+            new.at(rows),
+            self._around(shape, ends, (_after, _after_of_attribute, _after_of_all)),
             "",
         )
         _, offsets, data = joined.buffers()
-        begins = np.append(
+        starts = np.append(
             np.frombuffer(offsets, np.int32, count)[groups.starts],
             np.frombuffer(offsets, np.int32, count + 1)[-1:],
         )
-        return pa.StringArray.from_buffers(len(groups.starts), pa.py_buffer(begins), data)
+        return pa.StringArray.from_buffers(len(groups.starts), pa.py_buffer(starts), data)
+
+    def _by_attribute(self, rows: Numbers, document: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """The rows of each document with those of one attribute together, in the order of its first one,
+        and for each whether it is the first and the last one of its attribute.
+
+        ``document`` is the number of each row's document.  Rows that write no attribute have no tags."""
+        attribute = self._shapes.attributes[self._shapes.of_row[rows]]
+        code = document * (int(attribute.max(initial=0)) + 1) + attribute
+        if np.all(np.diff(np.sort(code, kind="stable"))):  # fast: most are in order already
+            ones = np.ones(len(code), np.int64)
+            return rows, ones, ones
+        _, first_place, inverse = np.unique(code, return_index=True, return_inverse=True)
+        order = np.argsort(first_place[inverse], kind="stable")
+        code = code[order]
+        differs = (code[1:] != code[:-1]).astype(np.int64)
+        return rows[order], np.append(1, differs), np.append(differs, 1)
 
     def _around(
-        self, shape: Numbers, at: Flags, text: Callable[[Shape], str], other: Callable[[Shape], str]
+        self, shape: Numbers, state: Numbers | None, texts: Sequence[Callable[[Shape], str]]
     ) -> pa.StringArray:
-        """A text of each row's shape: one where ``at`` is set, the other elsewhere."""
+        """A text of each row's shape: the one of ``texts`` that ``state`` numbers."""
         shapes = self._shapes.shapes
-        texts = pa.array([*map(text, shapes), *map(other, shapes)])
-        return texts.take(pa.array(np.where(at, shape, shape + len(shapes))))
-
-
-def _head(shape: Shape) -> str:
-    return shape.frame.head
+        every = pa.array([text(one) for text in texts for one in shapes])
+        place = shape if state is None else shape + state * len(shapes)
+        return every.take(pa.array(place))
 
 
 def _nothing(_shape: Shape) -> str:
     return ""
 
 
-def _before_first(shape: Shape) -> str:
-    return shape.frame.middle + shape.attribute.before
+def _head(shape: Shape) -> str:
+    return shape.frame.head
 
 
 def _before(shape: Shape) -> str:
     return shape.attribute.before
+
+
+def _before_of_attribute(shape: Shape) -> str:
+    return shape.attribute.opening + shape.attribute.before
+
+
+def _before_of_all(shape: Shape) -> str:
+    return shape.frame.middle + _before_of_attribute(shape)
 
 
 def _between(shape: Shape) -> str:
@@ -195,8 +218,12 @@ def _after(shape: Shape) -> str:
     return shape.attribute.after
 
 
-def _after_last(shape: Shape) -> str:
-    return shape.attribute.after + shape.frame.tail
+def _after_of_attribute(shape: Shape) -> str:
+    return shape.attribute.after + shape.attribute.closing
+
+
+def _after_of_all(shape: Shape) -> str:
+    return _after_of_attribute(shape) + shape.frame.tail
 
 
 def shown(keys: pa.StringArray) -> pa.StringArray:

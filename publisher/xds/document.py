@@ -6,7 +6,7 @@ UTF-8 is what XML takes without one), without DOCTYPE and without white space be
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from annotated_types import Ge, Le
 
 from publisher import __version__
 from publisher.xds.escape import attribute_text, escape_attribute, escape_text
-from publisher.xds.operations import InsertQueryBack, OperationKind
+from publisher.xds.operations import InsertQueryBack, OperationKind, join_attributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +54,20 @@ def operation(
     kind: OperationKind,
     class_name: str,
     association: str,
-    fragments: Iterable[str] = (),
+    fragments: Sequence[str] = (),
     event_id: str | None = None,
 ) -> str:
     """One operation.  ``class_name``, ``association`` and ``event_id`` are plain text.
 
-    ``fragments`` are the parts of its attributes (``operations.Meaning.part``).  Raises
-    ``ValueProblem`` where a name or the key has a character that XML 1.0 forbids: those are never
-    replaced, since two objects could become one.
+    ``fragments`` are the parts of its attributes (``operations.Meaning.part``); several of one attribute
+    share one element.  Raises ``ValueProblem`` where a name or the key has a character that XML 1.0
+    forbids: those are never replaced, since two objects could become one.
     """
     attributes = f'class-name="{escape_attribute(class_name)}"'
     if event_id is not None:
         attributes += f' event-id="{attribute_text(event_id)}"'
     key = escape_text(association, "the key")
-    return f"<{kind} {attributes}><association>{key}</association>{''.join(fragments)}</{kind}>"
+    return f"<{kind} {attributes}><association>{key}</association>{join_attributes(fragments)}</{kind}>"
 
 
 class Envelope:

@@ -13,7 +13,7 @@ The table of event types, as the guide of the driver prints it for 1 to 5::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -51,6 +51,37 @@ def replace_attr(name: str, _old: str | None, new: str | None) -> str:
 def no_attr(_name: str, _old: str | None, _new: str | None) -> str:
     """A delete says nothing of attributes."""
     return ""
+
+
+class AttributeText(NamedTuple):
+    """An attribute's element, cut behind its opening and before its closing tag."""
+
+    opening: str
+    inside: str
+    closing: str
+
+
+def cut_attribute(element: str) -> AttributeText:
+    """Cuts the element that a ``Part`` gave, which is not empty."""
+    start, end = element.index('">') + 2, element.rindex("</")
+    return AttributeText(element[:start], element[start:end], element[end:])
+
+
+def join_attributes(elements: Sequence[str]) -> str:
+    """Joins the elements of one operation.  Those of one attribute share the first one's tags, with their
+    content in its order."""
+    if len(elements) < 2:
+        return "".join(elements)
+    attributes = [cut_attribute(element) for element in elements if element]
+    shared: dict[str, list[str]] = {}
+    for attribute in attributes:
+        shared.setdefault(attribute.opening, []).append(attribute.inside)
+    if len(shared) == len(attributes):
+        return "".join(elements)
+    closings = {attribute.opening: attribute.closing for attribute in attributes}
+    return "".join(
+        [f"{opening}{''.join(inside)}{closings[opening]}" for opening, inside in shared.items()]
+    )
 
 
 class Meaning(NamedTuple):

@@ -66,6 +66,18 @@ CASES = [
             (3, {"photo": "qqo="}, {"photo": None}),
         ],
     ),
+    Case(
+        "several-values",
+        [(1, {}, {"fname": "John"})]
+        + [(1, {}, {"usr_phone.phoneno": number}) for number in ("111-1111", "222-2222")],
+    ),
+    Case(
+        "several-changes",
+        [
+            (2, {"usr_phone.phoneno": "111-1111"}, {"usr_phone.phoneno": "333-3333"}),
+            (2, {}, {"usr_phone.phoneno": "444-4444"}),
+        ],
+    ),
     Case("view", [(1, {}, {**OLD})], Object("direct", "view_usr", "pk_empno=1")),
     Case(
         "compound-key",

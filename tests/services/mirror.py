@@ -86,18 +86,31 @@ class Mirror:
         return sa.cast(sa.literal(value, sa.Text()), self._table.c[name].type)
 
     def _attribute(self, connection: sa.Connection, where: Any, element: etree._Element) -> None:
-        """One attribute after the other: a document may change one twice."""
+        """Its values one after the other: a document may change one twice."""
         name = element.get("attr-name")
         assert name is not None
-        is_add = element.tag == "add-attr"
-        new = element.find("value" if is_add else "add-value/value")
-        if self._strict and not is_add:
-            old, column = element.find("remove-value/value"), self._table.c[name]
-            is_old = column.is_(None) if old is None else column == self._typed(name, value_of(old))
-            asked = sa.select(sa.func.count()).where(where, is_old)
-            assert connection.execute(asked).scalar() == 1, etree.tostring(element)
-        value = None if new is None else self._typed(name, value_of(new))
+        value: Any = None
+        for place, part in enumerate(element):
+            if element.tag == "add-attr":
+                value = value_of(part)
+                continue
+            given = None if part.tag == "remove-all-values" else value_of(part[0])
+            if self._strict:
+                removed = given if part.tag == "remove-value" else None
+                if place:
+                    assert value == removed, etree.tostring(element)
+                else:
+                    self._check(connection, where, name, removed)
+            value = given if part.tag == "add-value" else None
+        value = None if value is None else self._typed(name, value)
         connection.execute(self._table.update().where(where).values({name: value}))
+
+    def _check(self, connection: sa.Connection, where: Any, name: str, value: Any) -> None:
+        """Fails unless the row has this value."""
+        column = self._table.c[name]
+        is_old = column.is_(None) if value is None else column == self._typed(name, value)
+        asked = sa.select(sa.func.count()).where(where, is_old)
+        assert connection.execute(asked).scalar() == 1, (name, value)
 
 
 def value_of(element: etree._Element) -> Any:

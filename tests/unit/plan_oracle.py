@@ -309,7 +309,23 @@ def _operation(obj: Object, group: Sequence[tuple[Change, str, str]], rules: Rul
     return (
         f'<{kind} class-name="{_attribute(obj.table)}"{event_id}>'
         f"<association>{_text(f'{obj.key},table={obj.table}{schema}')}</association>"
-        f"{''.join(text for _, _, text in group)}</{kind}>"
+        f"{_together([text for _, _, text in group])}</{kind}>"
+    )
+
+
+def _together(texts: Sequence[str]) -> str:
+    """Values of one attribute share its element, which stands where its first value does."""
+    if len(texts) == 1:
+        return texts[0]
+    contents: dict[tuple[str, str], str] = {}
+    for text in texts:
+        if text:
+            found = re.fullmatch('<([a-z-]+) attr-name="([^"]*)">(.*)</[a-z-]+>', text, re.DOTALL)
+            assert found is not None
+            tag, name, inside = found.groups()
+            contents[tag, name] = contents.get((tag, name), "") + inside
+    return "".join(
+        f'<{tag} attr-name="{name}">{inside}</{tag}>' for (tag, name), inside in contents.items()
     )
 
 
