@@ -5,28 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from publisher.clock import microseconds
 from publisher.comparing import due
 from publisher.errors import UnreachableError
-from publisher.journal.files import PublishedFiles
+from publisher.journal.files import FileRules, PublishedFiles
+from publisher.sampling import is_bare
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.change_table.holding import is_over
 from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.registry import KNOW_REPETITIONS
 
 
-def new_files(source: SourceSettings, published: PublishedFiles) -> list[Path]:
+def new_files(settings: Settings, source: SourceSettings, published: PublishedFiles) -> list[Path]:
     """The files of a source that no run has published yet, absolute.
+
+    Files of which all records were rejected are among them where the settings have changed since.
 
     Raises:
         UsageError: One cannot be of the source's format.
-        FatalError: One that was published has other content now.
+        FatalError: One that was published has other content now, or one is a copy of another.
         UnreachableError: A file or directory that the job file names is absent, or went meanwhile.
     """
     with _reachable(source):
         found = source.reader.files(source.snapshots, may_be_none=True)
-        return list(published.new_of(source.name, [path.absolute() for path in found]))
+        copies = "publish" if source.format in KNOW_REPETITIONS else source.copies
+        rules = FileRules(copies, settings.digest_of(source), partial(is_bare, settings, source))
+        return published.new_of(source.name, [path.absolute() for path in found], rules)
 
 
 @contextmanager
@@ -36,10 +43,11 @@ def _reachable(source: SourceSettings) -> Iterator[None]:
     Raises:
         UnreachableError: One is absent, or cannot be listed.
     """
-    named = (*source.snapshots, *(source.compared.samples if source.compared is not None else ()))
+    samples = source.compared.samples if source.compared is not None else ()
+    named = [*source.snapshots, *map(Path, samples)]
     advice = "mount or make it, or fix the job file"
     try:
-        for path in map(Path, named):
+        for path in named:
             path.stat()
         yield
     except FileNotFoundError as error:
@@ -75,5 +83,5 @@ def due_sources(
             over = isinstance(options, ChangeTableOptions) and is_over(
                 state_of(source.name), options, microseconds()
             )
-            files = tuple(new_files(source, published()))
+            files = tuple(new_files(settings, source, published()))
             yield replace(source, snapshots=files, resumes=over)

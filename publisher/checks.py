@@ -17,6 +17,7 @@ from publisher.dispatch.files import refuse_foreign_runs
 from publisher.errors import FatalError, PublisherError, of_system
 from publisher.journal.lineage import Lineage
 from publisher.journal.runs import RUNS, Journals
+from publisher.sampling import sample_of, sample_text
 from publisher.settings import Settings, SourceSettings
 from publisher.spark.options import conf_of, is_local
 from publisher.tasks import Resources
@@ -37,7 +38,10 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
     yield CheckFinding("settings", True, f"job {settings.name}, {len(settings.sources)} source(s)")
     yield _tried("envelope", partial(_envelope, settings))
     for source in settings.sources:
-        yield _tried(f"source {source.name}", partial(_source, settings, source))
+        found = _tried(f"source {source.name}", partial(_source, settings, source))
+        yield found
+        if found.ok and not source.compares_database:
+            yield _tried(f"sample of {source.name}", partial(_sample, settings, source))
     if settings.database is not None:
         yield _tried("database", partial(_database, settings.database))
         yield _tried("tables", partial(_tables, settings))
@@ -74,10 +78,27 @@ def _source(settings: Settings, source: SourceSettings) -> str:
     if source.compared is not None:
         return _compared(settings, source)
     # as publish does: a published file must be as it was
-    new_files(source, Journals(settings.journals, settings.name).published_files())
+    new_files(settings, source, Journals(settings.journals, settings.name).published_files())
     splits = source.reader.splits(source.snapshots, 1)
     size = sum(split.size for split in splits)
     return f"{len({split.path for split in splits})} file(s), {size:,} bytes"
+
+
+def _sample(settings: Settings, source: SourceSettings) -> str:
+    """Reads a sample of the files that are to be published, else of all, or of the table."""
+    if source.table is None:
+        paths = source.reader.files(source.snapshots)
+        if source.compared is None:
+            known = Journals(settings.journals, settings.name).published_files()
+            paths = new_files(settings, source, known) or paths
+        source = replace(source, snapshots=tuple(paths))
+    sample = sample_of(settings, source)
+    if sample.records and sample.rejected == sample.records:
+        raise FatalError(
+            f"all of the first {sample.records:,} record(s) are rejected, the first at "
+            f"{sample.first_reject}: see that format and settings of the source fit its content"
+        )
+    return sample_text(sample)
 
 
 def _compared(settings: Settings, source: SourceSettings) -> str:

@@ -293,6 +293,7 @@ class _Reader:
             format=given.format,
             snapshots=tuple(self._path(path) for path in given.snapshots),
             table=given.table,
+            copies=given.copies,
             database=self._own_database(section, given, database),
             options=self._anchored_options(options or EventLogOptions()),  # a problem is noted
             reading=section.options(SnapshotOptions)

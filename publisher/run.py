@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +15,7 @@ from types import MappingProxyType
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import joined
 from publisher.errors import FatalError
+from publisher.journal.fates import SplitFates, fates_of_splits
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane import LaneResult
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
@@ -21,8 +23,9 @@ from publisher.journal.report import NOTHING_NEW, RunReport, conserve, report_of
 from publisher.opening import Order, opened
 from publisher.settings import SourceSettings
 from publisher.sources.contract import Surveyed
+from publisher.sources.snapshots import Split
 from publisher.spark.engine import Engine, Progress
-from publisher.tasks import Work
+from publisher.tasks import AnySplit, Work
 from publisher.torn import reject_torn
 
 
@@ -137,13 +140,15 @@ def _manifest(
 ) -> Manifest:
     numbers = iter(range(len(work.splits())))
     splits = [[next(numbers) for _ in source.splits] for source in work.sources]
+    entries = tuple(_entries(order, work, read, results))
+    _drop_states_of_refused(order, entries)
     return Manifest(
         run=order.run,
         job=order.settings.name,
         lanes=work.lanes,
         clock=_iso(work.clock),
         settings=json.loads(order.settings.meaning()),
-        sources=tuple(_entries(order, work, read, results)),
+        sources=entries,
         results=tuple(results),
         documents=_relative(order.directory, order.journal.root),
         records_read=conserve(results, splits),
@@ -163,6 +168,7 @@ def _entries(
 ) -> Iterator[SourceEntry]:
     first = 0
     counted = {split: records for result in results for split, records in result.tallies}
+    fates = fates_of_splits(results, order.journal.staging) if order.state is not None else {}
     for source, read in zip(work.sources, order.settings.sources, strict=True):
         again = [
             counted[first + number]
@@ -177,7 +183,12 @@ def _entries(
             reading=_plain(asdict(read.reading)),
             first_split=first,
             table=read.table,
-            files=tuple(_read_files(order, read, files[source.name])),
+            files=tuple(
+                _with_fates(order, read, entry, [fates[n] for n in numbers if n in fates])
+                for entry, numbers in _splits_by_file(
+                    source.splits, first, _read_files(order, read, files[source.name])
+                )
+            ),
             again=sum(again),
             notes=source.source.notes if isinstance(source.source, Surveyed) else (),
         )
@@ -192,12 +203,45 @@ def _read_files(
     asked = order.state is not None and source.compared is None
     for then, now in zip(before, _files_of(source), strict=True):
         found = now.with_digest() if asked else now
-        if then != now or FileEntry.of(Path(then.path)) != now:
+        if not (then.is_unchanged(now) and now.is_unchanged(FileEntry.of(Path(then.path)))):
             raise FatalError(
                 f"{then.path} was written to while it was read ({then.bytes:,} bytes before, "
                 f"{now.bytes:,} after): write files elsewhere, then move them here"
             )
         yield found
+
+
+def _splits_by_file(
+    splits: Sequence[AnySplit], first: int, files: Iterable[FileEntry]
+) -> Iterator[tuple[FileEntry, list[int]]]:
+    """Each file with the numbers of its splits."""
+    numbers: dict[str, list[int]] = {}
+    for number, split in enumerate(splits, first):
+        if isinstance(split, Split):
+            numbers.setdefault(str(Path(split.path).resolve()), []).append(number)
+    for entry in files:
+        yield entry, numbers.get(entry.path, [])
+
+
+def _with_fates(
+    order: Order, source: SourceSettings, entry: FileEntry, fates: Sequence[SplitFates]
+) -> FileEntry:
+    """A file with the result of reading it, for the next run of the job."""
+    if order.state is None or source.compared is not None:
+        return entry
+    refused = any(one.rejected for one in fates) and not any(
+        one.used or one.ignored for one in fates
+    )
+    effect = any(one.rejected or one.used for one in fates)
+    digest = order.settings.digest_of(source) if refused else None
+    return replace(entry, effect=effect, refused=digest)
+
+
+def _drop_states_of_refused(order: Order, entries: Sequence[SourceEntry]) -> None:
+    """Leaves the state of a source as it was where all of its files are to be read again."""
+    for entry in entries:
+        if entry.files and not entry.again and all(file.refused for file in entry.files):
+            shutil.rmtree(order.journal.new_state(entry.name), ignore_errors=True)
 
 
 def _plain(options: dict[str, object]) -> dict[str, object]:

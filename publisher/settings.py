@@ -7,6 +7,7 @@ directory; both are absolute afterwards, since executors work elsewhere.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
@@ -61,6 +62,8 @@ class SourceOptions:
     """What the source is."""
     snapshots: tuple[Annotated[str, Len(1)], ...] = ()
     """Files and directories to read."""
+    copies: Literal["refuse", "publish"] = "refuse"
+    """Whether a file with the content of one that was published is an error, or is published, too."""
     table: Annotated[str, Len(1)] | None = None
     """Table of the database to read instead, as ``table`` or ``schema.table``."""
     url: str | None = field(default=None, repr=False)
@@ -114,6 +117,8 @@ class SourceSettings:
     filters: FilterOptions
     polls: PollOptions | None
     """``None`` for formats whose records carry whole rows: each is an operation by itself."""
+    copies: Literal["refuse", "publish"] = "refuse"
+    """See ``SourceOptions``."""
     hinted: int | None = None
     """Time of the last sample that was asked for hints, in microseconds since 1970 UTC."""
     resumes: bool = False
@@ -246,6 +251,8 @@ class Settings:
             if not source.reads:
                 name = 'table = "NAME"' if source.compared is None else 'tables = ["NAME"]'
                 problems.append(f'{place}: nothing to read; set snapshots = ["FILE"] or {name}')
+            if source.copies == "publish" and (not source.snapshots or source.compared is not None):
+                problems.append(f"{place} copies: is for files of changes; leave it out")
             if source.compares_database and source.reads and source.database is None:
                 problems.append(f"{place} tables: of which database? Set [database] url or url_env")
             if source.table is not None and source.database is None:
@@ -262,6 +269,11 @@ class Settings:
         if problems:
             raise SettingsError(problems)
         return self
+
+    def digest_of(self, source: SourceSettings) -> str:
+        """Digest of all settings that decide what becomes of the records of a source."""
+        meaning = replace(self, sources=(source,)).meaning()
+        return hashlib.sha256(meaning.encode()).hexdigest()
 
     def meaning(self) -> str:
         """All settings that change documents or decisions, as canonical JSON.

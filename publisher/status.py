@@ -65,6 +65,8 @@ class FilesStatus:
     """Files that were published, also those that are no longer there."""
     new: int | None
     """Files that the next start would read."""
+    refused: int = 0
+    """Files of which all records were rejected; they are read again when the settings have changed."""
     compared: bool = False
     """Whether these are no files but tables: those that have a state, those that are due."""
 
@@ -210,12 +212,14 @@ def _files(
     if source.compared is not None:
         return _tables(settings, source, journals, tries)
     known = journals.published_files()
-    published = sum(name == source.name for name, _ in known.entries)
+    entries = known.of(source.name)
+    refused = sum(entry.refused is not None for entry in entries)
 
     def asked() -> int | None:
-        return len(new_files(source, known))
+        return len(new_files(settings, source, known))
 
-    return FilesStatus(source.name, published, tries.tried(f"source {source.name}", asked, None))
+    new = tries.tried(f"source {source.name}", asked, None)
+    return FilesStatus(source.name, len(entries) - refused, new, refused)
 
 
 def _tables(

@@ -75,7 +75,8 @@ def _log(log: LogStatus) -> str:
 def _files(files: FilesStatus) -> str:
     if files.compared:
         return f"{files.new:,} tables are due, {files.published:,} have a state"
-    return f"{files.new:,} files wait, {files.published:,} were published"
+    refused = f", {files.refused:,} hold rejected records only" if files.refused else ""
+    return f"{files.new:,} files wait, {files.published:,} were published{refused}"
 
 
 def _last(last: LastRun) -> Iterator[str]:

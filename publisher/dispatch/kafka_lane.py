@@ -5,9 +5,7 @@ committed transactions sees and what the next start reads as progress are one.  
 how a transaction ended, a new producer fences the old one and the token says.
 
 At least once: an idempotent producer; a token is written behind documents that were acknowledged, so
-a start after a crash repeats at most as many as a transaction has, with the same event ids.  An
-instance that is halted between the last look at its epoch and the token sets a newer one's token back:
-then the documents since are repeated, none is lost.
+a start after a crash repeats at most as many as a transaction has, with the same event ids.
 """
 
 from __future__ import annotations
@@ -299,10 +297,10 @@ class _AtLeastOnce(_Sender):
                 is_full = batch.end - committed + self._most > self._work.options.transaction_size
                 if is_full or batch.end == self._work.total:
                     self._acknowledged(producer)
-                    self._mine()  # the token of a newer instance must not be set back
                     self._token(producer, batch.end)
                     committed = batch.end
                     self._transactions += 1
+                    self._mine()
             self._acknowledged(producer)
 
     def _acknowledged(self, producer: Producer) -> None:

@@ -157,6 +157,13 @@ def _notes(entry: SourceEntry) -> Iterator[str]:
     empty = [file.path for file in entry.files if not file.bytes]
     if empty:
         yield f"empty: {', '.join(empty[:3])}{' ...' if empty[3:] else ''}; see whether an export failed"
+    refused = [file.path for file in entry.files if file.refused is not None]
+    if refused:
+        yield (
+            f"all records were rejected of {', '.join(refused[:3])}{' ...' if refused[3:] else ''}: "
+            "not marked as published, and read again once the settings or the content have changed; "
+            "see the rejected records"
+        )
     if entry.again:
         yield f"read again: {entry.again:,} record(s) of {entry.name}, which an earlier run had held"
     for split in entry.splits:

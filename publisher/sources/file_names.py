@@ -22,3 +22,11 @@ def refuse_undecodable(paths: Iterable[Path]) -> None:
                 f"{path}: the name of the file or of a directory above it has bytes that are not "
                 "UTF-8, and journals keep names as text: rename it"
             ) from None
+
+
+def distinct(paths: Iterable[Path]) -> list[Path]:
+    """The paths without other spellings of a file that is among them, and links to it."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        found.setdefault(path.resolve(), path)
+    return list(found.values())

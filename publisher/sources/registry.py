@@ -72,6 +72,9 @@ NAME_USERS = frozenset({"event-log"})
 IN_POLLS = frozenset({"event-log"})
 """Formats whose changes mean something together; those of the others are operations by themselves."""
 
+KNOW_REPETITIONS = frozenset({"dispatch-queue"})
+"""Formats that recognize records which an earlier file of the job had: an equal file repeats nothing."""
+
 COMPARED = frozenset({"triggerless"})
 """Formats of tables that are compared with what was known of them: the whole of them each time."""
 

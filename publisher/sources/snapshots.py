@@ -15,7 +15,7 @@ from typing import Literal, cast
 
 from publisher.errors import FatalError, UsageError
 from publisher.sources import csv_frames, json_frames, parquet_frames
-from publisher.sources.file_names import refuse_undecodable
+from publisher.sources.file_names import distinct, refuse_undecodable
 from publisher.sources.frames import Frame
 from publisher.sources.other_formats import format_of, hint
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
@@ -72,6 +72,7 @@ def every_file(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = F
     if not found and not may_be_none:
         raise UsageError(f"no files in {', '.join(map(str, paths))}; name a file or a directory")
     refuse_undecodable(found)
+    found = distinct(found)
     names: dict[str, Path] = {}
     for path in found:
         if names.setdefault(path.name, path) != path:
@@ -79,7 +80,7 @@ def every_file(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = F
                 f"{names[path.name]} and {path} have the same name, and positions name files by it:"
                 " rename one"
             )
-    return list(dict.fromkeys(found))
+    return found
 
 
 def files(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False) -> list[Path]:
@@ -104,7 +105,7 @@ def files(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False)
             f"no snapshot files in {', '.join(map(str, paths))}; use {', '.join(SUFFIXES)} (and .gz)"
         )
     refuse_undecodable(found)
-    return found
+    return distinct(found)
 
 
 def kind_of(path: Path) -> Kind | None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
 from publisher.checks import CheckFinding, check
-from publisher.dispatch import kafka_lane
 from publisher.dispatch.kafka import KafkaDispatcher
-from publisher.dispatch.kafka_client import KafkaClients
 from publisher.dispatch.kafka_lane import LaneSending, LaneSent
 from publisher.dispatch.kafka_options import KafkaOptions
-from publisher.dispatch.kafka_tokens import TokenPlace, read_tokens
 from publisher.dispatch.refusals import records
 from publisher.errors import FatalError, UnreachableError
 from publisher.job_file import load
@@ -273,36 +269,3 @@ def test_a_newer_one_takes_its_lanes_back(kafka: Topics, tmp_path: Path) -> None
     replace(newer, run_lanes=run).dispatch(journal, manifest, report(journal, manifest))
     assert [lane.retries for lane in told] == [1]
     assert texts(kafka.read(topic)) == [document.text for document in made]
-
-
-def test_a_replaced_instance_leaves_the_token_of_the_newer_one(
-    kafka: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is halted when its documents are acknowledged and its token is not written."""
-    made = documents(2_000)
-    journal, manifest = committed(tmp_path / "journal", [made])
-    topic = kafka.make()
-    quick = {"linger.ms": "0"}
-    sink = dispatcher(kafka, topic, 1, mode="at-least-once", transaction_size=1_000, kafka=quick)
-    acknowledged = kafka_lane._AtLeastOnce._acknowledged
-    replaced: list[bool] = []
-
-    def halted(sender: kafka_lane._AtLeastOnce, producer: Producer) -> None:
-        acknowledged(sender, producer)
-        if not replaced:
-            replaced.append(True)
-            sink.dispatch(journal, manifest, report(journal, manifest))
-
-    def still_mine() -> None:
-        if replaced:
-            time.sleep(0.5)  # what was handed over is sent meanwhile
-            raise FatalError("a newer instance works")
-
-    monkeypatch.setattr(kafka_lane._AtLeastOnce, "_acknowledged", halted)
-    sink.prepare(manifest.run)
-    with pytest.raises(FatalError, match="a newer instance works"):
-        replace(sink, still_mine=still_mine).dispatch(journal, manifest, report(journal, manifest))
-    place = TokenPlace(sink.options.tokens_of(sink.job), sink.owner, topic)
-    found = read_tokens(KafkaClients(sink.options), place, [0])
-    assert {token.sent for token in found.values()} == {2_000}
-    assert sink.dispatched(manifest)

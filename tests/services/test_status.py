@@ -107,14 +107,16 @@ def test_runs_done_and_not_done(tmp_path: Path) -> None:
 def test_files_published_and_new(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("a.csv", "b.csv"):
-        (tmp_path / "in" / name).write_text("record_id\n")
+        (tmp_path / "in" / name).write_text(f"record_id,{name}\n")
     root = write_job(tmp_path, FILES + TO_FILES)
-    known = {"source": "export", "path": str(tmp_path / "in" / "a.csv"), "bytes": 10}
-    (root / "published-files.json").write_text(json.dumps([known]))
+    known = {"source": "export", "path": str(tmp_path / "in" / "a.csv"), "bytes": 16}
+    published = {"format": 2, "files": [known]}
+    (root / "published-files.json").write_text(json.dumps(published))
     (tmp_path / "out" / "runs" / "people-000001").mkdir(parents=True)
     code, found = status(tmp_path)
     assert code == 0
-    assert found["files"] == [{"source": "export", "published": 1, "new": 1, "compared": False}]
+    expected = {"source": "export", "published": 1, "new": 1, "refused": 0, "compared": False}
+    assert found["files"] == [expected]
     assert found["sink"]["runs"] == 1
     assert "source export: 1 files wait, 1 were published" in asked(tmp_path)[1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -36,6 +37,7 @@ from publisher.errors import InternalError
 from publisher.job_file import load
 from publisher.journal.lane import LaneNames
 from publisher.resources import resource
+from publisher.sampling import RECORDS, sample_of
 from publisher.settings import Settings
 from publisher.sources.change_table.options import Options as ChangeTableOptions
 from publisher.sources.dispatch_queue.options import Options as QueueOptions
@@ -355,3 +357,18 @@ def test_a_source_that_tells_more_or_less_is_found(
     listed = [(0, "1", ADDED), *((1, "", text) for text in documents)]
     with pytest.raises(InternalError, match=problem):
         recordings(journal(tmp_path, listed), tmp_path, 1, numbered())
+
+
+def test_check_shows_what_comes_out_of_each_recording(made: Made) -> None:
+    settings = replace(made.settings, database=None)
+    firsts = {}
+    for source in settings.sources:
+        if source.snapshots:
+            paths = tuple(source.reader.files(source.snapshots))
+            sample = sample_of(settings, replace(source, snapshots=paths))
+            assert (sample.records, sample.rejected) == (RECORDS, 0)
+            firsts[source.name] = sample.first or ""
+    shown = "insert field of idu=1 in indirect.usr"
+    assert firsts.keys() == {"change-tables", "queue", "extract"}
+    for name in ("queue", "extract"):
+        assert shown in firsts[name]

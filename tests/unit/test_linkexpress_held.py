@@ -171,15 +171,6 @@ def test_a_file_that_has_the_cut_record_whole_completes_the_transaction(
     assert not any(row["outcome"] == Outcome.REJECTED for row in last)
 
 
-def test_files_of_one_run_complete_a_cut_record(folder: Folder) -> None:
-    cut = rows(1) + rows(2)[:-9]
-    for number, (rest, torn) in enumerate([(rows(2) + MARK, False), (rows(3) + MARK, True)]):
-        paths = folder.write(**{f"{number}a": cut, f"{number}b": b"", f"{number}c": rest})
-        found = settled(read(SOURCE.splits(paths, 1)))
-        assert found.count("rejected broken-record") == 1
-        assert found.count("rejected held-back") == (2 if torn else 0)
-
-
 @pytest.mark.parametrize("cut", [rows(2)[:15], rows(2)[:-9] + WRONG, WRONG + rows(2)[:-9]])
 def test_what_may_be_the_begin_of_any_record_completes_nothing(folder: Folder, cut: bytes) -> None:
     folder.run(a=rows(1) + cut)

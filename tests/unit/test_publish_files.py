@@ -11,12 +11,13 @@ import pytest
 from publisher import publishing
 from publisher.checks import CheckFinding, check
 from publisher.commands.following import publish_once
-from publisher.errors import FatalError
+from publisher.errors import FatalError, SettingsError
 from publisher.explain import explain
 from publisher.journal.report import RunReport
+from publisher.status import status
 from publisher.tasks import Work
 from tests.unit.local_engine import LocalEngine
-from tests.unit.test_follow import FILES, documents, settings, write_file
+from tests.unit.test_follow import FILES, TABLE, documents, settings, write_file, write_rows
 
 
 @pytest.fixture(autouse=True)
@@ -156,3 +157,118 @@ def test_log_trace_and_metrics_tell_of_a_single_publish(
     write_file(tmp_path, "2.csv", 3)
     publish_once(job, None, None, log=None, trace=None)
     assert capfd.readouterr().err == ""
+
+
+def test_another_spelling_of_a_path_publishes_nothing(tmp_path: Path) -> None:
+    write_file(tmp_path, "1.csv", 1)
+    publish(tmp_path)
+    (tmp_path / "away").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    for spelled in ("./in", "away/../in", "link", "in/1.csv"):
+        made = settings(tmp_path, FILES.replace('"in"', f'"{spelled}"'))
+        assert publishing.publish(made).state == "nothing new to read"
+    both = settings(tmp_path, FILES.replace('"in"', '"in", "link/1.csv", "link"'))
+    assert publishing.publish(both).state == "nothing new to read"
+
+
+def test_a_copy_is_refused_unless_equal_files_are_wanted(tmp_path: Path) -> None:
+    write_file(tmp_path, "1.csv", 1)
+    publish(tmp_path)
+    shutil.copy(tmp_path / "in" / "1.csv", tmp_path / "in" / "2.csv")
+    with pytest.raises(FatalError, match=r"2\.csv has the same content as .*1\.csv"):
+        publish(tmp_path)
+    assert documents(tmp_path) == ["1"]
+    wanted = settings(tmp_path, FILES + 'copies = "publish"\n')
+    assert publishing.publish(wanted).read == 1
+    assert documents(tmp_path) == ["1", "1"]
+
+
+def test_exports_without_records_are_no_copies(tmp_path: Path) -> None:
+    write_file(tmp_path, "1.csv")
+    write_file(tmp_path, "2.csv")
+    assert publish(tmp_path).read == 0
+    write_file(tmp_path, "3.csv")
+    assert publish(tmp_path).read == 0
+    assert publish(tmp_path).state == "nothing new to read"
+
+
+def test_copies_are_refused_in_formats_without_files(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"copies: is for files of changes; leave it out"):
+        settings(
+            tmp_path, TABLE.replace("[database]", 'copies = "publish"\n[database]')
+        ).for_publish()
+
+
+def test_a_file_of_which_all_is_rejected_is_read_again_after_the_fix(tmp_path: Path) -> None:
+    """Others are published, and it is reported once."""
+    path = write_file(tmp_path, "1.csv", 1, 2)
+    path.write_text(path.read_text().replace(",", ";"))
+    good = write_file(tmp_path, "2.csv", 3)
+    first = publish(tmp_path)
+    assert (first.outcomes["published"], documents(tmp_path)) == (1, ["3"])
+    (note,) = first.notes
+    assert note.startswith(f"all records were rejected of {path}: not marked as published")
+    assert publish(tmp_path).state == "nothing new to read"
+    known = status(settings(tmp_path, FILES)).files[0]
+    assert (known.published, known.new, known.refused) == (1, 0, 1)
+    good.unlink()
+    fixed = FILES + 'delimiter = ";"\n'
+    second = publishing.publish(settings(tmp_path, fixed))
+    assert (second.read, second.outcomes["published"], second.notes) == (2, 2, ())
+    assert documents(tmp_path) == ["1", "2", "3"]
+    assert publishing.publish(settings(tmp_path, fixed)).state == "nothing new to read"
+
+
+def test_a_refused_file_is_remembered_when_its_journal_is_gone(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "1.csv", 1)
+    path.write_text(path.read_text().replace("idu=1", "idu"))
+    retention = "[journal]\nretention_days = 0\n"
+    assert publish(tmp_path, retention).outcomes["rejected"] == 1
+    assert not list((tmp_path / ".xds-publisher" / "job").glob("job-*"))
+    assert publish(tmp_path, retention).state == "nothing new to read"
+    write_file(tmp_path, "1.csv", 7)
+    assert publish(tmp_path, retention).outcomes["published"] == 1
+
+
+def test_a_file_with_some_rejected_records_is_published(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "1.csv", 1, 2)
+    path.write_text(path.read_text().replace("idu=1", "idu"))
+    assert publish(tmp_path).outcomes["rejected"] == 1
+    other = settings(tmp_path, FILES + 'null_text = "-"\n')
+    assert publishing.publish(other).state == "nothing new to read"
+
+
+def sample(base: Path, source: str = FILES) -> CheckFinding:
+    checked = check(settings(base, source, ""))
+    return next(finding for finding in checked if finding.what == "sample of hr")
+
+
+def test_check_shows_a_sample_of_files(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "1.csv", *range(1, 151))
+    path.write_text(path.read_text().replace("idu=2,", "idu,"))
+    assert sample(tmp_path) == CheckFinding(
+        "sample of hr",
+        True,
+        "of the first 100 record(s) come 99 changes, 1 rejected (table-key); first reject 2: "
+        "table-key: table_key 'idu': key, character 3: \"=\" is missing after the column name: write "
+        'COLUMN=VALUE; first change 1: replace field of idu=1 in usr {"fname": "Jack 1"}',
+    )
+
+
+def test_check_shows_a_sample_of_a_table(tmp_path: Path) -> None:
+    write_rows(tmp_path, 7)
+    assert sample(tmp_path, TABLE).detail == (
+        "of the first 1 record(s) come 1 changes; first change 7: replace field of idu=7 in usr "
+        '{"fname": "Jack"}'
+    )
+
+
+def test_check_fails_where_a_sample_is_rejected(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "1.csv", 1, 2)
+    path.write_text(path.read_text().replace(",", ";"))
+    found = sample(tmp_path)
+    assert not found.ok
+    assert found.detail.startswith(
+        "all of the first 3 record(s) are rejected, the first at 1.csv:1:"
+    )
+    assert found.detail.endswith("see that format and settings of the source fit its content")

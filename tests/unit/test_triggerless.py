@@ -358,6 +358,7 @@ def test_what_can_be_compared_is_checked(local_engine: None, tmp_path: Path) -> 
     write(tmp_path, [row(1)])
     found = {finding.what: finding for finding in checks.check(load(job(tmp_path)))}
     assert found["source hr"].detail.startswith("1 table(s) in 1 file(s)")
+    assert "first change usr:1:1: insert field of idu=1 in usr" in found["sample of hr"].detail
     write(tmp_path, [row(1)], "dep.csv")
     found = {finding.what: finding for finding in checks.check(load(job(tmp_path)))}
     assert "primary key of dep is not known" in found["source hr"].detail

@@ -10,7 +10,7 @@ unless it is the begin of a record with which a file was cut, and the next file 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -44,8 +44,6 @@ class Found:
     """The transaction that goes on at its begin, as the position of its first record."""
     rejected: str = ""
     """Why that transaction is rejected as a whole: an earlier run has rejected a record of it."""
-    completed: bool = False
-    """Whether the next file has the record whole with which this one was cut."""
     gaps: tuple[tuple[int, int], ...] = ()
     """Offsets behind which something was left out, and the shift from there on."""
 
@@ -87,8 +85,7 @@ class Found:
         """From the values of JSON."""
         gaps = tuple((int(at), int(shift)) for at, shift in plain.get("gaps", ()))
         rejected = str(plain.get("rejected", ""))
-        completed = bool(plain.get("completed"))
-        return cls(int(plain["shift"]), plain.get("since"), rejected, completed, gaps)
+        return cls(int(plain["shift"]), plain.get("since"), rejected, gaps)
 
 
 class HeldTail(NamedTuple):
@@ -120,29 +117,9 @@ def completed(before: Sequence[Piece], new: Sequence[Piece]) -> list[Piece]:
     following = next((piece for piece in new if piece.size), None)
     if not cut or following is None:
         return list(before)
-    if not begins_with(str(following.path), following.size, cut):
+    if mapped(str(following.path), following.size)[: len(cut)].tobytes() != cut:
         return list(before)
     return [replace(piece, found=replace(piece.found, rejected="")) for piece in before]
-
-
-def begins_with(path: str, size: int, cut: bytes) -> bool:
-    """Whether a file begins with the bytes of a cut record."""
-    return mapped(path, size)[: len(cut)].tobytes() == cut
-
-
-def spare_completed(
-    splits: Sequence[Split], tail_of: Callable[[Split], HeldTail]
-) -> Iterator[Split]:
-    """The splits, with a note at tails whose cut record the next file has whole: it rejects nothing."""
-    for number, split in enumerate(splits):
-        form, found = file_form(split.kind), Found.of(split.found)
-        following = next((other for other in splits[number + 1 :] if other.size), None)
-        if form.state == "tail" and split.size and following is not None:
-            cut = tail_of(replace(split, kind=replace(form, state="held").text)).cut
-            completed = bool(cut) and begins_with(following.path, following.length, cut)
-            yield replace(split, found=replace(found, completed=completed).text)
-        else:
-            yield split
 
 
 def kept_pieces(folder: Path | None) -> list[Piece]:

@@ -180,7 +180,6 @@ class Meaning:
     def _rejects(
         self, offsets: Offsets, lengths: Offsets, faults: list[Fault], **known: object
     ) -> pa.RecordBatch:
-        known = self._spared(offsets + lengths, known)
         places = self.found.places(offsets)
         raws = [
             raw_text(self.framer, *record)
@@ -194,14 +193,6 @@ class Meaning:
             detail=pa.array([fault.detail for fault in faults]),
             raw=pa.array(raws),
         )
-
-    def _spared(self, ends: Offsets, known: dict[str, object]) -> dict[str, object]:
-        """What is known of rejects; the cut record of a completed file belongs to no transaction."""
-        if not self.found.completed:
-            return known
-        cut = pa.array(ends == self.framer.end)
-        nothing = pa.scalar(None, pa.string())
-        return known | {"transaction": pc.if_else(cut, nothing, known["transaction"])}
 
     def _records(self, offsets: Offsets, **columns: object) -> pa.RecordBatch:
         places = self.found.places(offsets)

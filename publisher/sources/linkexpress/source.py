@@ -28,7 +28,6 @@ from publisher.sources.linkexpress.held import (
     joined,
     keep,
     kept_pieces,
-    spare_completed,
 )
 from publisher.sources.linkexpress.layout import form_of
 from publisher.sources.linkexpress.meaning import Meaning
@@ -156,7 +155,7 @@ class Linkexpress:
                 first = before + start + 1
                 made.append(Split(path, form.text, start, stop, first, stop - start, size, found))
             before += size + 1
-        return list(spare_completed(joined(made), self._held)) if self._in_transactions else made
+        return joined(made) if self._in_transactions else made
 
     def _parts(self, data: Bytes, known: FileForm, target: int) -> Iterator[_Part]:
         size, form = len(data), form_of(self.options)
