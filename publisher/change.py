@@ -238,6 +238,8 @@ RECORD_SCHEMA = pa.schema(
         ("event_time", pa.int64()),
         ("perpetrator", pa.string()),
         ("transaction", pa.string()),
+        # of a row of a live log: see ``sources.event_log_fingerprints``
+        ("fingerprint", pa.int64()),
         # a record that gave no change: Outcome (or TALLY, IDS), Reason, what is wrong, the raw record
         ("outcome", pa.int32()),
         ("reason", pa.string()),

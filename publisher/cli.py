@@ -21,6 +21,7 @@ import click
 
 from publisher import __version__
 from publisher.commands import parameters
+from publisher.commands.acknowledge import acknowledge
 from publisher.commands.activity import activity
 from publisher.commands.ddl import ddl
 from publisher.commands.following import follow_until_told, publish_once
@@ -343,6 +344,7 @@ def _settings(config: Path | None, *, format_: str | None = None, **said: Any) -
     return defaults(overrides) if config is None else load(config, overrides)
 
 
+cli.add_command(acknowledge)
 cli.add_command(activity)
 cli.add_command(ddl)
 cli.add_command(migrate)

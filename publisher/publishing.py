@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,27 +16,27 @@ from publisher.acknowledge.leftovers import (
     write_leftovers,
 )
 from publisher.acknowledge.letters import refused_of
-from publisher.acknowledge.rows import acknowledge
+from publisher.acknowledging import Acknowledging, WrongTable, has_status
 from publisher.backlog import due_sources
 from publisher.clock import microseconds
 from publisher.comparing import comparison_notes
 from publisher.dispatch.contract import Dispatcher
-from publisher.errors import PublisherError
+from publisher.errors import PublisherError, UsageError
 from publisher.job_sink import JobSink, refuse_foreign_progress
 from publisher.journal.epoch import Epoch, next_epoch
 from publisher.journal.files import PublishedFiles
 from publisher.journal.identity import open_identity
 from publisher.journal.lineage import Lineage
-from publisher.journal.manifest import Journal, Manifest, SourceEntry
+from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.report import RunReport, nothing_read
 from publisher.journal.runs import Journals
-from publisher.notes import STATUS_NOTE, late_notes, notes_of, with_notes
+from publisher.notes import STATUS_NOTE, notes_of, with_notes
 from publisher.observing.contract import Observer
 from publisher.opening import SPLITS, Order
 from publisher.polled import Polled
 from publisher.run import planned_and_sent, sent, told
 from publisher.settings import Settings, SourceSettings
-from publisher.sources.live import WITH_STATUS, TableBacklog
+from publisher.sources.live import TableBacklog
 from publisher.sources.registry import COMPARED
 from publisher.sources.triggerless.planning import Migration
 from publisher.sources.triggerless.state import State, forget_rows
@@ -141,6 +140,26 @@ class Publishing:
             report = with_notes(report, [first])
             reports.append(self._acknowledged(journal, manifest, report, dispatcher))
         return reports
+
+    def acknowledge(self, run: str, wrong_table: WrongTable) -> RunReport:
+        """Acknowledges a run that the sink has, and whose table is not where the job file points to.
+
+        Raises:
+            UsageError: No such run waits for that.
+        """
+        with self._told_when_replaced():
+            waiting = {
+                manifest.run: (journal, manifest) for journal, manifest in self._journals.unsent()
+            }
+            if run not in waiting:
+                names = ", ".join(waiting) or "none"
+                raise UsageError(f"no run {run} waits for its acknowledgement; there are: {names}")
+            journal, manifest = waiting[run]
+            dispatcher = self.sink.dispatcher(run)
+            if not dispatcher.dispatched(manifest):
+                raise UsageError(f"run {run} is not sent yet: start publish, which sends it first")
+            report = told(manifest, journal, "published", dispatcher)
+            return self._acknowledged(journal, manifest, report, dispatcher, wrong_table)
 
     def once(self, now: datetime | None = None, lanes: int | None = None) -> RunReport | None:
         """Publishes what the sources have now; ``None`` where no file is new and no table is read.
@@ -246,41 +265,30 @@ class Publishing:
             raise
 
     def _acknowledged(
-        self, journal: Journal, manifest: Manifest, report: RunReport, dispatcher: Dispatcher
+        self,
+        journal: Journal,
+        manifest: Manifest,
+        report: RunReport,
+        dispatcher: Dispatcher,
+        wrong_table: WrongTable = WrongTable.REFUSE,
     ) -> RunReport:
         """Tells the rows of live event logs what became of them, then notes that the run is done."""
+        options = self._settings.acknowledge
         refused = refused_of(dispatcher.refusals(journal))
-        statuses: Counter[str] = Counter()
-        greatest: dict[str, int] = {}
         left = read_leftovers(self._journals.root)
-        databases = {source.name: source.database for source in self._settings.sources}
+        work = Acknowledging(journal, manifest, options, refused, self._epoch, wrong_table)
+        statuses = work.run(self._settings.sources)
         for number, entry in enumerate(manifest.sources):
-            database = databases.get(entry.name)
-            if _has_status(entry) and database is not None:
-                done = acknowledge(
-                    journal,
-                    manifest,
-                    number,
-                    database,
-                    self._settings.acknowledge,
-                    refused=refused,
-                    still_mine=self._epoch,
-                )
-                statuses.update(done.changed)
-                greatest[entry.name] = done.passed.greatest
-                if entry.name in self._live():
-                    left[entry.name] = leftovers_of(journal, manifest, number)
-                report = with_notes(report, late_notes(entry.name, manifest, done.passed))
+            if has_status(entry) and entry.name in self._live():
+                left[entry.name] = leftovers_of(journal, manifest, number)
         self._epoch()
-        self._journals.note_greatest(greatest)
+        self._journals.note_greatest(statuses.greatest)
         write_leftovers(self._journals.root, left)
-        report = with_notes(report, self._compared(journal, manifest))
+        report = with_notes(report, [*statuses.notes, *self._compared(journal, manifest)])
         journal.mark_sent(report.notes, idle=report.is_idle)
-        report = replace(report, statuses=dict(sorted(statuses.items())))
-        live = any(_has_status(entry) for entry in manifest.sources)
-        if live and not self._settings.acknowledge.write_status:
-            return with_notes(report, [STATUS_NOTE])
-        return report
+        report = replace(report, statuses=dict(sorted(statuses.changed.items())))
+        live = any(has_status(entry) for entry in manifest.sources)
+        return with_notes(report, [STATUS_NOTE] if live and not options.write_status else [])
 
     def _compared(self, journal: Journal, manifest: Manifest) -> list[str]:
         """What there is to say of the comparisons of a run; the states that it replaced go."""
@@ -338,8 +346,3 @@ def publish(
                 observer.polled(polled.poll(report))
             job.expire()
     return with_notes(report, notes)
-
-
-def _has_status(entry: SourceEntry) -> bool:
-    """Whether a source of a run was a table whose rows are told what became of them."""
-    return entry.table is not None and entry.format in WITH_STATUS

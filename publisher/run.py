@@ -11,7 +11,9 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
+from publisher.acknowledging import NotedLog, note_log
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import joined
 from publisher.errors import FatalError
@@ -98,18 +100,26 @@ def plan(
         read = {source.name: _files_of(source) for source in order.settings.sources}
         order.journal.begin(order.directory)
         work = opened(order, engine, stack)
+        logs = {source.name: note_log(source) for source in order.settings.sources}
         work, results = _planned_lanes(order, work, engine, progress)
     session = engine.seconds - starting
     seconds["session"] = round(session, 3)
     seconds["plan"] = round(time.monotonic() - begun - session, 3)
     with _timed(seconds, "commit"):
-        manifest = _manifest(order, work, results, read)
+        manifest = _manifest(order, work, results, Inputs(read, logs))
         if order.is_repetition is not None and order.is_repetition(manifest):
             return manifest
         if order.still_mine is not None:
             order.still_mine()
         order.journal.commit(manifest)
     return manifest
+
+
+class Inputs(NamedTuple):
+    """What is noted of the sources of a run, by their names: files, and tables that are acknowledged."""
+
+    files: Mapping[str, tuple[FileEntry, ...]]
+    logs: Mapping[str, NotedLog]
 
 
 def _planned_lanes(
@@ -136,11 +146,11 @@ def _manifest(
     order: Order,
     work: Work,
     results: Sequence[LaneResult],
-    read: Mapping[str, tuple[FileEntry, ...]],
+    inputs: Inputs,
 ) -> Manifest:
     numbers = iter(range(len(work.splits())))
     splits = [[next(numbers) for _ in source.splits] for source in work.sources]
-    entries = tuple(_entries(order, work, read, results))
+    entries = tuple(_entries(order, work, inputs, results))
     _drop_states_of_refused(order, entries)
     return Manifest(
         run=order.run,
@@ -163,7 +173,7 @@ def _manifest(
 def _entries(
     order: Order,
     work: Work,
-    files: Mapping[str, tuple[FileEntry, ...]],
+    inputs: Inputs,
     results: Sequence[LaneResult],
 ) -> Iterator[SourceEntry]:
     first = 0
@@ -186,9 +196,11 @@ def _entries(
             files=tuple(
                 _with_fates(order, read, entry, [fates[n] for n in numbers if n in fates])
                 for entry, numbers in _splits_by_file(
-                    source.splits, first, _read_files(order, read, files[source.name])
+                    source.splits, first, _read_files(order, read, inputs.files[source.name])
                 )
             ),
+            identity=inputs.logs[source.name].identity,
+            database=inputs.logs[source.name].database,
             again=sum(again),
             notes=source.source.notes if isinstance(source.source, Surveyed) else (),
         )

@@ -74,6 +74,8 @@ class Marks:
     letters: Codes
     torn: Ids
     """Those which got E because one of their records was published and another is held."""
+    fingerprints: Ids
+    """Of all rows of these ids, ascending."""
 
 
 Refused = Mapping[tuple[int, int], tuple[str, str]]
@@ -208,17 +210,18 @@ def marks(lanes: list[LaneLetters], window: int = WINDOW) -> Iterator[Marks]:
         found = [part for lane in lanes for part in _parts(lane, low, high)]
         if not found:
             continue
-        ids = np.concatenate([part[0] for part in found])
-        bits = np.concatenate([part[1] for part in found])
-        made = _merged(ids, bits)
+        ids = np.concatenate([part.ids for part in found])
+        bits = np.concatenate([part.bits for part in found])
+        fingerprints = np.sort(np.concatenate([part.fingerprints for part in found]))
+        made = _merged(ids, bits, fingerprints)
         if len(made.ids):
             yield made
 
 
-def _merged(ids: Ids, bits: Codes) -> Marks:
+def _merged(ids: Ids, bits: Codes, fingerprints: Ids) -> Marks:
     """One letter for each id; ids whose rows stay as they are left out."""
     if not len(ids):
-        return Marks(ids, bits, ids)
+        return Marks(ids, bits, ids, fingerprints)
     order = np.argsort(ids, kind="stable")
     ids, bits = ids[order], bits[order]
     firsts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
@@ -227,23 +230,33 @@ def _merged(ids: Ids, bits: Codes) -> Marks:
     letters = _LETTERS[bits]
     kept = letters != 0
     torn = ids[(bits & (S | E | F | HELD)) == S | HELD]
-    return Marks(ids, letters, torn) if kept.all() else Marks(ids[kept], letters[kept], torn)
+    if not kept.all():
+        ids, letters = ids[kept], letters[kept]
+    return Marks(ids, letters, torn, fingerprints)
 
 
-def _parts(lane: LaneLetters, low: int | None, high: int | None) -> Iterator[tuple[Ids, Codes]]:
-    """Ids in [low, high) and their bits, of those records that ask for something."""
+class _Part(NamedTuple):
+    """Ids of records that ask for something, their bits and fingerprints."""
+
+    ids: Ids
+    bits: Codes
+    fingerprints: Ids
+
+
+def _parts(lane: LaneLetters, low: int | None, high: int | None) -> Iterator[_Part]:
+    """The records with ids in [low, high) that ask for something."""
     for group in lane.groups:
         if (high is not None and group.least >= high) or (low is not None and group.most < low):
             continue
-        table = lane.read(group, ["part", "high"])
-        ids = numbers(table["high"])
+        table = lane.read(group, ["part", "high", "fingerprint"])
+        ids, fingerprints = numbers(table["high"]), fingerprints_in(table)
         bits = lane.bits[group.rows]
         wanted = (bits != NONE) & named(table)
         if low is not None:
             wanted &= ids >= low
         if high is not None:
             wanted &= ids < high
-        yield (ids, bits) if wanted.all() else (ids[wanted], bits[wanted])
+        yield _Part(ids[wanted], bits[wanted], fingerprints[wanted])
 
 
 _SAMPLES = 16
@@ -288,6 +301,12 @@ def _groups(metadata: Any) -> Iterator[Group]:
 def named(table: pa.Table) -> Flags:
     """Which records have a record id: those without stand at their place in the input."""
     return truth(pc.equal(pc.fill_null(table["part"].cast(pa.string()), ""), ""))
+
+
+def fingerprints_in(table: pa.Table) -> Ids:
+    """The fingerprints of records; 0 where one has none."""
+    found: Ids = numbers(pc.fill_null(table["fingerprint"], 0))
+    return found
 
 
 def numbers(column: pa.ChunkedArray) -> Any:

@@ -23,6 +23,13 @@ class AcknowledgeOptions:
     """SQL statements for the log's database after a poll that published something, each in a
     transaction of its own.  After a crash they may run once more."""
 
+    @property
+    def writes(self) -> bool:
+        """Whether anything is written to the log's database."""
+        return bool(
+            self.write_status or self.reason_table is not None or self.post_polling_statements
+        )
+
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for options that contradict each other."""
         if self.delete_processed_rows and not self.write_status:

@@ -18,6 +18,7 @@ from publisher.acknowledge.letters import (
     LaneLetters,
     Refused,
     W,
+    fingerprints_in,
     marks,
     named,
 )
@@ -35,9 +36,13 @@ class Told(NamedTuple):
     detail: str
     schema: str | None
     table: str | None
+    fingerprint: int | None = None
+    """Of its row."""
 
 
-_COLUMNS = ["part", "high", "schema", "table", "reason", "document", "detail", "raw"]
+_COLUMNS = [
+    *("part", "high", "schema", "table", "reason", "document", "detail", "raw", "fingerprint"),
+]
 
 
 def told(lanes: list[LaneLetters], refused: Refused, asked: int = W | E | F) -> Iterator[Told]:
@@ -57,8 +62,9 @@ def torn(lanes: list[LaneLetters]) -> Iterator[Told]:
             yield Told(number, "E", Reason.DOUBLE_RECORD, detail, None, None)
 
 
-def unnamed(lanes: list[LaneLetters]) -> Iterator[int | None]:
-    """The ids, where they are integers at all, of the records whose id is no positive number.
+def unnamed(lanes: list[LaneLetters]) -> Iterator[tuple[int | None, int]]:
+    """The ids, where they are integers at all, of the records whose id is no positive number, and the
+    fingerprints of their rows.
 
     All of them are rejected."""
     for lane in lanes:
@@ -68,8 +74,9 @@ def unnamed(lanes: list[LaneLetters]) -> Iterator[int | None]:
                 continue
             places = np.flatnonzero((bits == E) & ~named(lane.read(group, ["part"])))
             if len(places):
-                raw = lane.read(group, ["raw"])["raw"].take(pa.array(places))
-                yield from map(written_id, raw.to_pylist())
+                table = lane.read(group, ["raw", "fingerprint"]).take(pa.array(places))
+                ids = map(written_id, table["raw"].to_pylist())
+                yield from zip(ids, fingerprints_in(table).tolist(), strict=True)
 
 
 def _of_lane(lane: LaneLetters, refused: Refused, asked: int) -> Iterator[Told]:
@@ -105,6 +112,7 @@ def _told(
         detail=detail,
         schema=entry["schema"],
         table=entry["table"],
+        fingerprint=entry["fingerprint"],
     )
 
 

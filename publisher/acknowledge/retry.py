@@ -61,12 +61,22 @@ class Retried:
 
     rows: int
     reasons: frozenset[str] = field(default_factory=frozenset)
+    others: int = 0
+    """Record ids whose rows are no longer those that failed."""
 
 
-def selected(runs: Iterable[Run], selection: Selection) -> tuple[Ids, frozenset[str]]:
-    """Ids of the records that failed in the last of the runs, given oldest first, which had them;
-    and all reasons that were met."""
+class Failed(NamedTuple):
+    """Records that failed: their ids, the fingerprints of their rows, and all reasons that were met."""
+
+    ids: Ids
+    fingerprints: Ids
+    reasons: frozenset[str]
+
+
+def selected(runs: Iterable[Run], selection: Selection) -> Failed:
+    """The records that failed in the last of the runs, given oldest first, which had them."""
     ids: Ids = np.empty(0, np.int64)
+    fingerprints: set[int] = set()
     reasons: set[str] = set()
     for run in runs:
         lanes = lanes_of(run.journal, run.manifest, run.source, run.refused)
@@ -77,8 +87,10 @@ def selected(runs: Iterable[Run], selection: Selection) -> tuple[Ids, frozenset[
             reasons.add(entry.reason)
             if entry.record_id is not None and selection.takes(entry):
                 found.add(entry.record_id)
+                fingerprints.add(entry.fingerprint or 0)
         ids = np.union1d(ids, np.fromiter(found, np.int64, len(found)))
-    return ids, frozenset(reasons)
+    known = np.array(sorted(fingerprints), np.int64)
+    return Failed(ids, known, frozenset(reasons))
 
 
 def retry(
@@ -103,5 +115,6 @@ def retry(
             if not selection.ids:
                 return Retried(writer.renew_all(FAILED))
             return Retried(writer.renew(np.array(sorted(selection.ids), np.int64), FAILED))
-        ids, reasons = selected(runs, selection)
-        return Retried(writer.renew(ids, FAILED), reasons)
+        failed = selected(runs, selection)
+        rows = writer.renew(failed.ids, FAILED, failed.fingerprints)
+        return Retried(rows, failed.reasons, writer.others)

@@ -21,15 +21,19 @@ from publisher.acknowledge.letters import (
     passed,
 )
 from publisher.acknowledge.options import AcknowledgeOptions
+from publisher.acknowledge.places import FoundLog, wrong_table
 from publisher.acknowledge.reasons import told, torn, unnamed
-from publisher.database import Database, DatabaseOptions
+from publisher.database import Database
+from publisher.database.identity import Verdict
 from publisher.database.own_statements import run_statements
 from publisher.database.reason_table import Entry, ReasonTable
+from publisher.database.row_check import RowCheck
 from publisher.database.statuses import DELETED, LogTable, StatusWriter
-from publisher.errors import InternalError
 from publisher.journal.manifest import Journal, Manifest
 from publisher.sources.event_log import Options, options_of
+from publisher.sources.event_log_fingerprints import FINGERPRINTED, fingerprints_of
 from publisher.sources.tables import LiveTable, column_of, relation_of
+from publisher.xds.values import text_of
 
 _DELETED = frozenset({"S", "W"})
 
@@ -45,6 +49,8 @@ class Acknowledged:
     or an earlier try, are not among them."""
     unnamed: int = 0
     """Rejected rows that stay N, as their record_id is no integer by which to name them."""
+    others: int = 0
+    """Record ids whose rows are no longer those that the run has read, and were left alone."""
     reasons: int = 0
     """Rows written to the reason table."""
     passed: Passed = field(default_factory=Passed)
@@ -59,7 +65,7 @@ def acknowledge(
     journal: Journal,
     manifest: Manifest,
     source: int,
-    database: DatabaseOptions,
+    found: FoundLog,
     options: AcknowledgeOptions,
     *,
     refused: Refused | None = None,
@@ -67,26 +73,26 @@ def acknowledge(
 ) -> Acknowledged:
     """Tells the rows of a source what became of them, once the sink has committed the run.
 
-    ``source`` is the number in the manifest of a source that was read from a table of ``database``;
-    ``still_mine`` is called before each transaction and raises where another instance took over.
-    Reasons are written first, so that whoever sees a letter finds its reason.
+    ``source`` is its number in the manifest, ``found`` its table; ``still_mine`` is called before each
+    transaction and raises where another instance took over.  Reasons are written before letters.
 
-    Raises:
-        FatalError: The journal is damaged, or the database refuses.
-        UnreachableError: The database does not answer.
+    Raises ``WrongTableError`` where the rows of the table are others, ``FatalError``, ``UnreachableError``.
     """
     entry = manifest.sources[source]
-    if entry.table is None:
-        raise InternalError(f"source {entry.name} was not read from a table: report this")
     refused = refused or {}
     lanes = lanes_of(journal, manifest, source, refused, manifest.behind.get(entry.name, 0))
-    with Database(database, writing=True) as served:
+    with Database(found.place.database, writing=True) as served:
         reasons = 0
+        log = log_table(served, found.place.table, options_of(**entry.options))
+        doubt = None
+        if found.verdict is Verdict.UNKNOWN:
+            doubt = _doubt(lanes, StatusWriter(served, log, still_mine))
+        if doubt is not None:
+            raise wrong_table(manifest, source, f"in {found.place.table} of {served.name} {doubt}")
         if options.reason_table is not None:
-            table = ReasonTable(served, options.reason_table, still_mine)
-            reasons = table.write(manifest.run, entry.name, _entries(lanes, refused))
+            reason_table = ReasonTable(served, options.reason_table, still_mine)
+            reasons = reason_table.write(manifest.run, entry.name, _entries(lanes, refused))
         if options.write_status:
-            log = log_table(served, entry.table, options_of(**entry.options))
             deleted = _DELETED if options.delete_processed_rows else frozenset()
             done = _written(lanes, StatusWriter(served, log, still_mine, deleted=deleted))
         else:
@@ -101,11 +107,37 @@ def log_table(database: Database, table: str, options: Options) -> LogTable:
     """The event log as statements need it.  Raises ``FatalError`` where it does not fit."""
     relation = relation_of(database, LiveTable(table))
     written = options.wanted().written
-    return LogTable(
-        relation,
-        column_of(relation, written.get("record_id", "record_id"), database),
-        column_of(relation, written.get("status", "status"), database),
+    record_id, *others = (
+        column_of(relation, written.get(name, name), database) for name in FINGERPRINTED
     )
+    status = column_of(relation, written.get("status", "status"), database)
+    check = RowCheck((record_id, *others), fingerprints_of, text_of)
+    return LogTable(relation, record_id, status, check)
+
+
+def passed_of(journal: Journal, manifest: Manifest, source: int) -> Passed:
+    """How far a run has read a source; asks no database."""
+    behind = manifest.behind.get(manifest.sources[source].name, 0)
+    return passed(lanes_of(journal, manifest, source, {}, behind))
+
+
+_WITNESSES = 1_000
+"""Rows of a window that are looked at first."""
+
+
+def _doubt(lanes: list[LaneLetters], writer: StatusWriter) -> str | None:
+    """Say why the table may not be the one that the run has read; ``None`` where its rows prove it."""
+    asked = 0
+    for window in marks(lanes):
+        step = max(1, len(window.ids) // _WITNESSES)
+        for ids in (window.ids[::step], window.ids):
+            found = writer.witness(ids, window.fingerprints)
+            if len(found.others):
+                return f"record id {found.others[0]} is another row than the one that was read"
+            if found.same:
+                return None
+        asked += len(window.ids)
+    return f"none of the {asked:,} rows that were read is there" if asked else None
 
 
 def _written(lanes: list[LaneLetters], writer: StatusWriter) -> Acknowledged:
@@ -113,12 +145,14 @@ def _written(lanes: list[LaneLetters], writer: StatusWriter) -> Acknowledged:
     changed: Counter[str] = Counter()
     for window in marks(lanes):
         letters += _by_letter(window.letters)
-        changed += writer.write(window.ids, window.letters)
+        changed += writer.write(window.ids, window.letters, window.fingerprints)
     nameless = list(unnamed(lanes))
-    ids = np.unique(np.array([i for i in nameless if i is not None], np.int64))
-    changed += writer.write(ids, np.full(len(ids), ord("E"), np.uint8))
+    named = [(i, fingerprint) for i, fingerprint in nameless if i is not None]
+    ids = np.unique(np.array([i for i, _ in named], np.int64))
+    known = np.unique(np.array([fingerprint for _, fingerprint in named], np.int64))
+    changed += writer.write(ids, np.full(len(ids), ord("E"), np.uint8), known)
     letters["E"] += len(ids)
-    return Acknowledged(+letters, changed, nameless.count(None))
+    return Acknowledged(+letters, changed, len(nameless) - len(named), writer.others)
 
 
 def _counted(lanes: list[LaneLetters]) -> Acknowledged:

@@ -68,6 +68,9 @@ def retry(
         runs = _runs(settings, source)
         done = retried(source.database, source.table, source.event_log, selection, runs)
         echo([f"{source.name}: rows of {source.table} that are N again: {done.rows:,}"])
+        if done.others:
+            what = f"{done.others:,} record id(s) stand for other rows now, which were left alone"
+            echo([f"note: {source.name}: {what}"], err=True)
         unknown = sorted(selection.reasons - done.reasons)
         if unknown:
             known = ", ".join(sorted(done.reasons)) or "none"

@@ -103,7 +103,24 @@ def batches(
     statement = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv)").format(
         items, _from(relation, bounds)
     )
-    read = _Reader(tuple(relation.types))
+    yield from _copied(connection, statement, tuple(relation.types), batch_bytes)
+
+
+def results(
+    connection: Connection, statement: str, names: tuple[str, ...], batch_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows that a statement gives, which may also be an UPDATE or DELETE with RETURNING.
+
+    Raises as ``batches``.
+    """
+    copying = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(sql.SQL(statement))
+    yield from _copied(connection, copying, names, batch_bytes)
+
+
+def _copied(
+    connection: Connection, statement: sql.Composed, names: tuple[str, ...], batch_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    read = _Reader(names)
     driver: Any = connection.connection.driver_connection
     try:
         for block in _blocks(driver, statement, batch_bytes):
@@ -151,6 +168,11 @@ class _Reader:
         table = csv.read_csv(pa.BufferReader(block), options, self._parse, self._convert)
         (batch,) = table.combine_chunks().to_batches()
         return batch.rename_columns(self._names)
+
+
+def item_text(connection: Connection, relation: Relation, name: str) -> str:
+    """A column as ``batches`` reads it, as the text of SQL."""
+    return _item(relation, name).as_string(connection.connection.driver_connection)
 
 
 def _item(relation: Relation, name: str) -> sql.Composable:

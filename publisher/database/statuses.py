@@ -1,7 +1,10 @@
 """Status letters into a table by its record ids: set by set, a transaction for each portion.
 
 Only rows that still have the expected status are changed, so doing it again after a crash, or beside
-somebody who changed rows meanwhile, does no harm.  A portion of ids becomes few statements: letters
+somebody who changed rows meanwhile, does no harm.  Rows that a run has read are compared by their
+fingerprints: a portion with a row that is another one is rolled back, and done again without it.
+PostgreSQL gives back the rows of each UPDATE as it changes them, elsewhere they are locked and read
+before.  A portion of ids becomes few statements: letters
 that are rare by list, then the letter that is left for a run of ids without a gap as one range.
 """
 
@@ -16,13 +19,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 from sqlalchemy import (
-    ARRAY,
     ColumnElement,
     Connection,
     Text,
     and_,
     any_,
-    bindparam,
     case,
     cast,
     column,
@@ -40,6 +41,8 @@ from sqlalchemy.exc import DBAPIError
 from publisher.catalogue import Kind
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, fatal
+from publisher.database.row_check import Compared, RowCheck, RowReader
+from publisher.errors import InternalError
 
 T = TypeVar("T")
 
@@ -129,6 +132,16 @@ class LogTable:
     relation: Relation
     record_id: str
     status: str
+    check: RowCheck | None = None
+    """How rows are compared before they are changed; without it they are known by id alone."""
+
+
+class _OtherRowsError(Exception):
+    """Rows with these ids are not those that the run has read: nothing of the portion was done."""
+
+    def __init__(self, ids: Ids) -> None:
+        super().__init__()
+        self.ids = ids
 
 
 class StatusWriter:
@@ -159,23 +172,47 @@ class StatusWriter:
         schema = None if relation.schema is None else quoted_name(relation.schema, quote=True)
         name = quoted_name(relation.table.name, quote=True)
         self._table = sql_table(name, self._id, self._status, schema=schema)
+        self._rows = RowReader(database, relation, log.check) if log.check is not None else None
+        self.others = 0
+        """Ids left alone so far, as their rows are not those that were read."""
         self._indexed = False
         self._sizes: Sizes | None = None
 
-    def write(self, ids: Ids, letters: Letters) -> Counter[str]:
+    def write(self, ids: Ids, letters: Letters, known: Ids | None = None) -> Counter[str]:
         """Letters (as ASCII codes) into rows that are still ``N``; ids ascend, each once.
 
-        Returns the number of rows that were changed, by letter.
+        Of ``known`` fingerprints, which ascend, a row must have one.  Returns the number of rows that
+        were changed, by letter.
         """
         if self._deleted:
             letters = np.where(np.isin(letters, self._deleted), ord(DELETED), letters)
-        return self._portions(ids, letters.astype(np.uint8), (NEW,))
+        return self._portions(ids, letters.astype(np.uint8), (NEW,), known)
 
-    def renew(self, ids: Ids, among: Sequence[str]) -> int:
+    def renew(self, ids: Ids, among: Sequence[str], known: Ids | None = None) -> int:
         """Gives ``N`` to rows whose status is one of ``among``; returns how many were changed."""
         ids = np.unique(ids)
         letters = np.full(len(ids), ord(NEW), np.uint8)
-        return self._portions(ids, letters, among).total()
+        return self._portions(ids, letters, among, known).total()
+
+    def witness(self, ids: Ids, known: Ids) -> Compared:
+        """Compares the rows of some ids, whatever their status.  Changes nothing."""
+        assert self._rows is not None
+        rows, size = self._rows, self._size()
+
+        def work(connection: Connection) -> Compared:
+            same, others = 0, [np.empty(0, np.int64)]
+            connection.execution_options(compiled_cache=None)
+            for start in range(0, len(ids), size.listed):
+                listed = Listed(NEW, ids[start : start + size.listed])
+                for condition in self._conditions(connection, listed):
+                    found = rows.compare(
+                        connection, rows.selecting(connection, self._table, condition), known
+                    )
+                    same += found.same
+                    others.append(found.others)
+            return Compared(same, np.unique(np.concatenate(others)))
+
+        return self._run(work)
 
     def renew_all(self, among: Sequence[str]) -> int:
         """Gives ``N`` to all rows whose status is one of ``among``; returns how many were changed."""
@@ -187,26 +224,48 @@ class StatusWriter:
 
         return self._run(work)
 
-    def _portions(self, ids: Ids, letters: Letters, among: Sequence[str]) -> Counter[str]:
-        """Changes rows, a transaction for each portion."""
+    def _size(self) -> Sizes:
         if self._sizes is None:
             self._sizes = self._run(self._sized)
-        rows = self._sizes.rows
-        run = self._sizes.run if self._integer else None
+        return self._sizes
+
+    def _portions(
+        self, ids: Ids, letters: Letters, among: Sequence[str], known: Ids | None
+    ) -> Counter[str]:
+        """Changes rows, a transaction for each portion."""
+        rows = self._size().rows
         changed: Counter[str] = Counter()
         for start in range(0, len(ids), rows):
-            some = steps(ids[start : start + rows], letters[start : start + rows], run)
-            changed += self._transaction(some, among)
+            end = start + rows
+            changed += self._portion(ids[start:end], letters[start:end], among, known)
         return changed
 
-    def _transaction(self, some: Sequence[Step], among: Sequence[str]) -> Counter[str]:
+    def _portion(
+        self, ids: Ids, letters: Letters, among: Sequence[str], known: Ids | None
+    ) -> Counter[str]:
+        """Changes rows in one transaction, without those that are not the rows of the run."""
+        run = self._size().run if self._integer else None
+        while True:
+            try:
+                return self._transaction(steps(ids, letters, run), among, known)
+            except _OtherRowsError as other:
+                mine = ~np.isin(ids, other.ids)
+            if mine.all():
+                raise InternalError("rows that were not asked for were given back: report this")
+            self.others += int(np.count_nonzero(~mine))
+            # ranges would have those that are left alone in them
+            ids, letters, run = ids[mine], letters[mine], None
+
+    def _transaction(
+        self, some: Sequence[Step], among: Sequence[str], known: Ids | None
+    ) -> Counter[str]:
         def work(connection: Connection) -> Counter[str]:
             changed: Counter[str] = Counter()
             with self._begun(connection):
                 for step in some:
                     for condition in self._conditions(connection, step):
                         both = and_(condition, self._has_one_of(among))
-                        changed[step.letter] += self._change(connection, step.letter, both)
+                        changed[step.letter] += self._change(connection, step.letter, both, known)
             return changed
 
         return self._run(work)
@@ -221,37 +280,58 @@ class StatusWriter:
             # MariaDB locks gaps above this level, where others insert
             connection.execution_options(isolation_level="READ COMMITTED")
         with connection.begin():
+            if dialect == "sqlite":  # before rows are compared, not before they are changed
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
             for setting in _limits(connection):
                 connection.execute(text(setting))
             yield
 
-    def _change(self, connection: Connection, letter: str, where: ColumnElement[bool]) -> int:
-        if letter == DELETED:
-            return connection.execute(delete(self._table).where(where)).rowcount
-        values = {self._status: _quoted(letter)}
-        return connection.execute(update(self._table).values(values).where(where)).rowcount
+    def _change(
+        self,
+        connection: Connection,
+        letter: str,
+        where: ColumnElement[bool],
+        known: Ids | None = None,
+    ) -> int:
+        """Changes the rows; raises ``_OtherRowsError`` where one is not known."""
+        change: Any = delete(self._table)
+        if letter != DELETED:
+            change = update(self._table).values({self._status: _quoted(letter)})
+        change = change.where(where)
+        if known is None or self._rows is None:
+            return connection.execute(change).rowcount
+        rows = self._rows
+        asked = (
+            rows.returning(connection, change)
+            if rows.returns_rows
+            else rows.selecting(connection, self._table, where).with_for_update()
+        )
+        compared = rows.compare(connection, asked, known)
+        if len(compared.others):
+            raise _OtherRowsError(compared.others)
+        return compared.same if rows.returns_rows else connection.execute(change).rowcount
 
     def _conditions(self, connection: Connection, step: Step) -> Iterator[ColumnElement[bool]]:
         """Which ids: one condition for each statement."""
         if isinstance(step, Range):
-            yield self._id.between(step.low, step.high)
+            yield self._id.between(_number(step.low), _number(step.high))
         elif connection.dialect.name == "postgresql":
             yield self._in_array(step.ids)
         else:
-            assert self._sizes is not None
-            listed = self._sizes.listed
+            listed = self._size().listed
             for start in range(0, len(step.ids), listed):
                 yield self._in_list(step.ids[start : start + listed])
 
     def _in_array(self, ids: Ids) -> ColumnElement[bool]:
-        values: list[Any] = ids.tolist()
+        values: list[int] = ids.tolist()
+        type_ = "text" if self._text else "bigint" if self._integer else "numeric"
+        # as one text: whole numbers need no quotes
+        array: ColumnElement[Any] = literal_column(f"'{{{','.join(map(str, values))}}}'::{type_}[]")
+        condition = self._id == any_(array)
         if self._text:
-            array = cast(bindparam("ids", list(map(str, values))), ARRAY(Text))
-            return self._id == any_(array)
-        type_ = types.BigInteger if self._integer else types.Numeric
-        condition = self._id == any_(cast(bindparam("ids", values), ARRAY(type_)))
+            return condition
         # the planner does not see this in the array
-        return and_(condition, self._id.between(values[0], values[-1]))
+        return and_(condition, self._id.between(_number(values[0]), _number(values[-1])))
 
     def _in_list(self, ids: Ids) -> ColumnElement[bool]:
         values: list[Any] = ids.tolist()
@@ -302,6 +382,11 @@ def _limits(connection: Connection) -> Iterator[str]:
     elif getattr(connection.dialect, "is_mariadb", False):
         # MySQL has no such setting
         yield f"SET SESSION idle_write_transaction_timeout = {_IDLE_SECONDS}"
+
+
+def _number(value: int) -> ColumnElement[Any]:
+    # as a literal: a statement whose rows are copied takes no parameters
+    return literal_column(str(value))
 
 
 def _quoted(letter: str) -> ColumnElement[str]:

@@ -22,7 +22,7 @@ from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane import LaneNames, LaneResult
 from publisher.journal.state import STATE, folder_of, secure
 
-JOURNAL_FORMAT = 2
+JOURNAL_FORMAT = 3
 MANIFEST = "manifest.json"
 STAGING = "staging"
 SENT = "sent"
@@ -51,6 +51,10 @@ class SourceEntry:
     """Records that an earlier run had read and held, and that were read again."""
     notes: tuple[str, ...] = ()
     """What its survey found that operators should know."""
+    identity: str | None = None
+    """Identity of the table (``database.identity``), where its rows are acknowledged later."""
+    database: str | None = None
+    """The table's database as messages name it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,17 +160,28 @@ class EventLog:
 
 
 def read_frames(
-    frames: Iterator[Frame], file: str, number: int, ctx: Context, options: Options
+    frames: Iterator[Frame],
+    file: str,
+    number: int,
+    ctx: Context,
+    options: Options,
+    *,
+    fingerprints: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of ``RECORD_SCHEMA`` of frames that hold the documented columns, and their tally.
 
-    ``file`` names the input in the positions of records that have no usable record_id.
+    ``file`` names the input in the positions of records that have no usable record_id;
+    ``fingerprints``: of rows that are acknowledged later.
     """
     place = Place(ctx.source, number, file, ctx.lanes)
     case = options.identifier_case
     names = Names(ctx.catalogue, options.schema, case, ctx.lanes, ctx.excludes)
     normaliser = Normaliser(
-        place, names, any_status=options.status == "any", time_zone=options.time_zone
+        place,
+        names,
+        any_status=options.status == "any",
+        time_zone=options.time_zone,
+        fingerprints=fingerprints,
     )
     return normaliser.batches(frames)
 

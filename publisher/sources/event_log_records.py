@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from publisher.change import Outcome, Reason
 from publisher.sources.columns import Integers, integers, texts, times
+from publisher.sources.event_log_fingerprints import FINGERPRINTED, fingerprints_of
 from publisher.sources.event_log_names import Fault, Names
 from publisher.sources.event_log_rows import Columns, Objects, Rows
 from publisher.sources.frames import Frame
@@ -44,7 +45,17 @@ TEXT_COLUMNS = (
 class Normaliser:
     """Turns the frames of one split into batches of ``RECORD_SCHEMA``."""
 
-    def __init__(self, place: Place, names: Names, *, any_status: bool, time_zone: str) -> None:
+    def __init__(
+        self,
+        place: Place,
+        names: Names,
+        *,
+        any_status: bool,
+        time_zone: str,
+        fingerprints: bool = False,
+    ) -> None:
+        """``fingerprints``: give each record that of its row, by which it is acknowledged."""
+        self._fingerprints = fingerprints
         self._place = place
         self._names = names
         self._any_status = any_status
@@ -82,6 +93,8 @@ class Normaliser:
         rows = Rows(
             frame, self._place, text, readable, ids, has_id & (ids > 0), np.arange(batch.num_rows)
         )
+        if self._fingerprints:
+            rows.fingerprints = fingerprints_of([batch.column(name) for name in FINGERPRINTED])
         return rows, integers(batch.column("event_type"))
 
     def _ignored(self, rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -172,6 +185,7 @@ def _assemble(
         new=lists(picked(columns.new), kinds <= 3, kinds > 3),
         event_time=moments[live],
         perpetrator=pc.utf8_rtrim(picked(rows.text["perpetrator"]), " "),
+        fingerprint=None if rows.fingerprints is None else rows.fingerprints[live],
     )
 
 
@@ -187,6 +201,7 @@ def _no_changes(rows: Rows, which: Codes, **columns: object) -> pa.RecordBatch:
         "part": pa.array(np.where(has_id, "", place.name), pa.string()),
         "rank": position,
         "high": position,
+        "fingerprint": None if rows.fingerprints is None else rows.fingerprints[which],
     }
     return nameless(place, numbers, **where | columns)
 

@@ -38,6 +38,8 @@ class Rows:
     faults: dict[int, Fault] = field(default_factory=dict)
     objects: dict[int, tuple[Target, Key]] = field(default_factory=dict)
     """Table and key of those rows with a fault that have them."""
+    fingerprints: Codes | None = None
+    """Of each row, where it is to be acknowledged."""
 
     def fault(self, wrong: Mask, fault: FaultOf | Fault) -> None:
         """Reject the live rows that ``wrong`` marks."""

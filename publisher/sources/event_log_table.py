@@ -67,7 +67,8 @@ class EventLogTable:
         """As ``Source.read``."""
         with Database(self.database) as database:
             frames = self._frames(database, split)
-            for batch in read_frames(frames, self.table, number, ctx, self.options):
+            records = read_frames(frames, self.table, number, ctx, self.options, fingerprints=True)
+            for batch in records:
                 yield _without_reported(batch, self.reported) if self.reported else batch
 
     def position_text(self, position: Position) -> str:

@@ -15,6 +15,7 @@ from tests.bench.log_table import SOURCE, TABLE, fill_table, statuses
 from tests.bench.program import TABLE as KNOWN
 from tests.bench.program import workspace
 from tests.bench.report import Report
+from tests.services.live_journals import read_from
 from tests.services.servers import Server, postgresql
 
 EVENTS = 1_800_000
@@ -60,7 +61,7 @@ def _written(server: Server, job: Path, journal: Journal, events: int) -> float:
     assert manifest is not None
     assert database is not None
     start = time.perf_counter()
-    done = acknowledge(journal, manifest, 0, database, AcknowledgeOptions())
+    done = acknowledge(journal, manifest, 0, read_from(database, TABLE), AcknowledgeOptions())
     seconds = time.perf_counter() - start
     if done.changed != {"S": events} or statuses(server) != {"S": events}:
         raise RuntimeError(f"{events} rows were to be S: {done.changed}, {statuses(server)}")

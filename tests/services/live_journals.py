@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from publisher.acknowledge.places import FoundLog, LogPlace
 from publisher.catalogue import Kind, Table
+from publisher.database import DatabaseOptions
+from publisher.database.identity import Verdict
 from publisher.filters import FilterOptions
 from publisher.journal.manifest import Journal, Manifest
 from publisher.polls import PollOptions
@@ -27,6 +30,11 @@ USR = Table(
 )
 LANES = 3
 CLOCK = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+
+
+def read_from(database: DatabaseOptions, table: str = "log") -> FoundLog:
+    """The table that ``planned`` has read, known to be it."""
+    return FoundLog(LogPlace("hr", database, table), Verdict.SAME)
 
 
 def planned(

@@ -21,7 +21,7 @@ from publisher.explain import explain
 from publisher.journal.manifest import Journal, Manifest
 from publisher.sources.event_log import Options
 from tests.services.databases import Place
-from tests.services.live_journals import LANES, planned
+from tests.services.live_journals import LANES, planned, read_from
 from tests.services.test_publish_live import make_tables
 from tests.spark import whole_log as log
 
@@ -65,7 +65,7 @@ def told(
     return acknowledge(
         *run,
         0,
-        place.database().options,
+        read_from(place.database().options, str(run[1].sources[0].table)),
         AcknowledgeOptions(**options),  # type: ignore[arg-type]
         refused=refused,
         still_mine=still_mine,
@@ -117,6 +117,28 @@ def test_rows_that_came_or_changed_meanwhile_are_left_alone(place: Place, tmp_pa
     meanwhile = {1: "X", 24: "N", 30: "N"}
     expected = [pair for pair in wanted() if pair[0] not in (1, 2)]
     assert statuses_of(place) == sorted([*expected, *meanwhile.items()])
+
+
+@pytest.mark.usefixtures("portions")
+def test_rows_that_took_over_record_ids_are_left_alone(place: Place, tmp_path: Path) -> None:
+    make_tables(place)
+    run = planned(place, tmp_path / "j")
+    key, moment = "'idu=77'", "'2031-01-01 00:00:00'"
+    place.execute(
+        f"UPDATE log SET table_key = {key} WHERE record_id IN (3, 20)",
+        f"UPDATE log SET event_time = {moment} WHERE record_id BETWEEN 5 AND 9",
+        "UPDATE log SET table_key = NULL, event_time = NULL WHERE record_id = 27",
+    )
+    before = dict(statuses_of(place))
+    done = told(place, run)
+    touched = {3, 20, 5, 6, 7, 8, 9, 27} & set(before)
+    after = dict(statuses_of(place))
+    assert {number: after[number] for number in touched} == {n: before[n] for n in touched}
+    assert {n: letter for n, letter in after.items() if n not in touched} == {
+        n: letter for n, letter in wanted() if n not in touched
+    }
+    assert done.others == sum(before[number] == "N" for number in touched)
+    assert told(place, run).changed == {}
 
 
 def test_refused_documents_are_fatal(place: Place, tmp_path: Path) -> None:
@@ -252,6 +274,7 @@ from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.rows import acknowledge
 from publisher.database import DatabaseOptions, statuses
 from publisher.journal.manifest import Journal
+from tests.services.live_journals import read_from
 
 small = statuses.Sizes(rows=4, listed=1, run=2)
 statuses._ARRAYS_UNINDEXED = statuses._LISTS_UNINDEXED = small
@@ -268,7 +291,7 @@ for line in sys.stdin:
     if not child:
         journal = Journal(Path(sys.argv[1]))
         acknowledge(
-            journal, journal.manifest(), 0, DatabaseOptions(url=sys.argv[2]),
+            journal, journal.manifest(), 0, read_from(DatabaseOptions(url=sys.argv[2])),
             AcknowledgeOptions(reason_table="reasons"), still_mine=still_mine,
         )
         os._exit(0)
@@ -371,7 +394,7 @@ def test_database_that_refuses_is_said(postgres: Place, tmp_path: Path) -> None:
         told(postgres, run)
     gone = replace(postgres.database().options, url="postgresql://tester@127.0.0.1:1/none")
     with pytest.raises(UnreachableError):
-        acknowledge(*run, 0, gone, AcknowledgeOptions())
+        acknowledge(*run, 0, read_from(gone), AcknowledgeOptions())
 
 
 def test_lost_connection_is_made_again(postgres: Place, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sqlalchemy import Connection
 
@@ -12,10 +13,12 @@ from publisher.acknowledge.rows import log_table
 from publisher.database import Database, statuses
 from publisher.errors import FatalError
 from publisher.sources.event_log import Options
+from publisher.sources.event_log_fingerprints import fingerprints_of
 from tests.services.databases import Place
 
 IDS = np.arange(1, 4)
 LETTERS = np.full(3, ord("S"), np.uint8)
+ROWS = np.unique(fingerprints_of([pa.array(["1", "2", "3"]), *[pa.nulls(3, pa.string())] * 2]))
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
@@ -25,16 +28,21 @@ def test_rows_of_a_halted_writer_are_free_again(
     place: Place = request.getfixturevalue("postgres" if kind == "postgresql" else "mariadb")
     monkeypatch.setattr(statuses, "_IDLE_SECONDS", 1)
     place.execute(
-        "CREATE TABLE log (record_id INTEGER PRIMARY KEY, status CHAR(1))",
-        "INSERT INTO log VALUES (1, 'N'), (2, 'N'), (3, 'N')",
+        "CREATE TABLE log (record_id INTEGER PRIMARY KEY, status CHAR(1), event_time VARCHAR(40),"
+        " table_key VARCHAR(40))",
+        "INSERT INTO log (record_id, status) VALUES (1, 'N'), (2, 'N'), (3, 'N')",
     )
     change = statuses.StatusWriter._change
     begun: list[int] = []
 
     def halted(
-        writer: statuses.StatusWriter, connection: Connection, letter: str, where: object
+        writer: statuses.StatusWriter,
+        connection: Connection,
+        letter: str,
+        where: object,
+        known: statuses.Ids | None,
     ) -> int:
-        changed = change(writer, connection, letter, where)  # type: ignore[arg-type]
+        changed = change(writer, connection, letter, where, known)  # type: ignore[arg-type]
         if not begun:
             begun.append(changed)
             time.sleep(2)  # its transaction is gone when it wakes up
@@ -50,10 +58,10 @@ def test_rows_of_a_halted_writer_are_free_again(
     with Database(place.database().options, writing=True) as database:
         log = log_table(database, "log", Options())
         with pytest.raises(FatalError, match="a newer one has begun"):
-            statuses.StatusWriter(database, log, still_mine).write(IDS, LETTERS)
+            statuses.StatusWriter(database, log, still_mine).write(IDS, LETTERS, ROWS)
     assert begun == [3]
 
 
 def written(database: Database) -> dict[str, int]:
     log = log_table(database, "log", Options())
-    return dict(statuses.StatusWriter(database, log, lambda: None).write(IDS, LETTERS))
+    return dict(statuses.StatusWriter(database, log, lambda: None).write(IDS, LETTERS, ROWS))

@@ -13,7 +13,7 @@ from publisher.commands.retry import retry
 from publisher.dispatch.refusals import DispatchRecord, Refusal
 from publisher.errors import UsageError
 from tests.services.databases import Place
-from tests.services.live_journals import planned
+from tests.services.live_journals import planned, read_from
 from tests.services.test_acknowledge import rows
 from tests.services.test_publish_live import make_tables
 
@@ -42,7 +42,7 @@ def published(place: Place, base: Path, number: int, *, lookups: bool = False) -
     run = f"hr-{number:06d}"
     root = base / ".xds-publisher" / "hr" / run
     made = planned(place, root, run=run, lookups=lookups)
-    acknowledge(*made, 0, place.database().options, AcknowledgeOptions())
+    acknowledge(*made, 0, read_from(place.database().options), AcknowledgeOptions())
 
 
 def said(path: Path, *words: str) -> Result:

@@ -67,6 +67,7 @@ def test_a_row_becomes_a_record_with_everything_in_it(tmp_path: Path) -> None:
         "event_time": MICROSECONDS,
         "perpetrator": "app",
         "transaction": None,
+        "fingerprint": None,
         "outcome": None,
         "reason": None,
         "detail": None,

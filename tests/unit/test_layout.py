@@ -30,7 +30,7 @@ KNOWS: dict[str, frozenset[str]] = {
     "bulk": frozenset({"filters", "polls", "query_back", "records", "renderer", "xds"}),
     "dispatch": frozenset({"journal"}),
     "activity": frozenset({"sources"}),
-    "acknowledge": frozenset({"database", "dispatch", "explain", "journal", "sources"}),
+    "acknowledge": frozenset({"database", "dispatch", "explain", "journal", "sources", "xds"}),
 }
 """What each part may import besides the foundation."""
 

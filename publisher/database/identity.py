@@ -1,0 +1,105 @@
+"""The identity of a table: whether a database still has the very table that a run has read.
+
+It follows from content, not from the URL: addresses change when a replica takes over.
+
+* PostgreSQL: the system identifier of the cluster, the numbers of database and table.  Physical replicas
+  have the same ones; a logical copy, a restored dump or a table that was made again has others.
+* MySQL and MariaDB: server, table and the time of its creation; SQLite: the file.  Replicas and copies
+  have others, so a difference proves nothing there.
+* Other databases, and servers that hide what is asked for: none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from enum import Enum
+from pathlib import Path
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from publisher.database.catalogue import Relation
+from publisher.database.connection import Database
+from publisher.database.failures import is_lost
+
+
+class Verdict(Enum):
+    """Result of a comparison of two identities."""
+
+    SAME = "same"
+    """The very table."""
+    OTHER = "other"
+    """Certainly another one."""
+    UNKNOWN = "unknown"
+    """It may be either: rows must tell."""
+
+
+_PROVES_DIFFERENCE = "postgresql:"
+
+_POSTGRESQL = text("""
+    SELECT s.system_identifier, d.oid, c.oid
+    FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d, pg_catalog.pg_class AS c
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE d.datname = current_database() AND n.nspname = :schema AND c.relname = :name
+""")
+_MARIADB = text("""
+    SELECT @@hostname, @@port, @@datadir, t.table_schema, t.table_name, t.create_time
+    FROM information_schema.tables AS t
+    WHERE t.table_schema = COALESCE(:schema, DATABASE()) AND t.table_name = :name
+""")
+
+
+def identity_of(database: Database, relation: Relation) -> str | None:
+    """Read the identity of a table, ``None`` where there is none to be had.
+
+    Raises ``UnreachableError``.
+    """
+    dialect = database.engine.dialect.name
+    if dialect == "sqlite":
+        return _of_file(Path(database.url.database or ""), relation)
+    asked = {"postgresql": _POSTGRESQL, "mysql": _MARIADB, "mariadb": _MARIADB}.get(dialect)
+    if asked is None:
+        return None
+
+    def ask(connection: Connection) -> str | None:
+        try:
+            names = {"schema": relation.schema, "name": relation.table.name}
+            row = connection.execute(asked, names).first()
+        except DBAPIError as error:
+            if is_lost(error):
+                raise
+            return None  # a server that is only like it, or that hides this from its users
+        if row is None or None in row:
+            return None
+        parts = [str(part) for part in row]
+        return (
+            f"{_PROVES_DIFFERENCE}{':'.join(parts)}"
+            if asked is _POSTGRESQL
+            else f"mariadb:{_digest(parts)}"
+        )
+
+    return database.run(ask)
+
+
+def compare(before: str | None, now: str | None) -> Verdict:
+    """Compare the identity that a run has noted with the one of today."""
+    if before is None or now is None:
+        return Verdict.UNKNOWN
+    if before == now:
+        return Verdict.SAME
+    both = before.startswith(_PROVES_DIFFERENCE) and now.startswith(_PROVES_DIFFERENCE)
+    kinds = before.partition(":")[0], now.partition(":")[0]
+    return Verdict.OTHER if both or kinds[0] != kinds[1] else Verdict.UNKNOWN
+
+
+def _of_file(path: Path, relation: Relation) -> str | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return f"sqlite:{_digest([str(stat.st_dev), str(stat.st_ino), relation.table.name])}"
+
+
+def _digest(parts: list[str]) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
