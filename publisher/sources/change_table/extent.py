@@ -62,8 +62,9 @@ class Measuring:
             ((rows, _, before),) = self._ask(self._statements.rows_before(blocked))
             upto = max(filter(None, (mark.change_seq, _text(before))), default="")
         late, waiting = self._late(mark, clock)
-        new = self._by_kind(mark.change_seq, upto, self._options.late_window + 1)
-        floor, window = self._window(mark, [*late, *new], upto)
+        floor = max(filter(None, (mark.floor, self._floor(mark, upto))), default=None)
+        new = self._by_kind(max(filter(None, (mark.change_seq, floor)), default=None), upto)
+        floor, window = self._window(floor, [*late, *new])
         wait = self._wait(mark, greatest, clock, blocked, waiting)
         kept = Mark(
             upto or None,
@@ -125,7 +126,7 @@ class Measuring:
         waits for its partner; and how many wait."""
         if mark.change_seq is None or not self._options.late_window:
             return [], 0
-        entries = self._by_kind(mark.floor, mark.change_seq, None)
+        entries = self._by_kind(mark.floor, mark.change_seq)
         if self._has_waited(mark, clock) or not self._options.pair_wait:
             return entries, 0
         known = {entry.change_seq for entry in mark.window}
@@ -145,11 +146,19 @@ class Measuring:
         waiting = sum(entry.rows for entry in entries if entry.change_seq in lone)
         return [entry for entry in entries if entry.change_seq not in lone], waiting
 
-    def _by_kind(self, after: str | None, upto: str, limit: int | None) -> list[ReadRows]:
+    def _floor(self, mark: Mark, upto: str) -> str | None:
+        """The change_seq above which the next window lies, by the new rows alone."""
+        most = self._options.late_window
+        if not most or not upto:
+            return upto or None
+        answer = self._ask(self._statements.from_the_end(mark.change_seq, upto, most))
+        return _text(answer[0][0]) if answer else None
+
+    def _by_kind(self, after: str | None, upto: str) -> list[ReadRows]:
         """Rows of a range by change_seq and operation, in their order."""
         if not self._options.late_window or not upto:
             return []
-        answer = self._ask(self._statements.by_kind(after, upto, limit))
+        answer = self._ask(self._statements.by_kind(after, upto))
         names = [known for known, _ in self._statements.kinds]
         columns = {
             name: pa.array([_text(row[2 + at]) for row in answer], pa.string())
@@ -163,19 +172,17 @@ class Measuring:
         return [ReadRows(*key, count) for key, count in sorted(rows.items())]
 
     def _window(
-        self, mark: Mark, entries: list[ReadRows], upto: str
+        self, floor: str | None, entries: list[ReadRows]
     ) -> tuple[str | None, tuple[ReadRows, ...]]:
-        """The floor of the next window and its rows: the last, whole sequences."""
-        most = self._options.late_window
-        if not most:
-            return upto or None, ()
+        """The floor of the next window, ``floor`` or above, and its rows: the last, whole sequences."""
         rows: Counter[str] = Counter()
         for entry in entries:
-            rows[entry.change_seq] += entry.rows
-        taken, floor = 0, mark.floor
+            if floor is None or entry.change_seq > floor:
+                rows[entry.change_seq] += entry.rows
+        taken = 0
         for text in sorted(rows, reverse=True):
             taken += rows[text]
-            if taken > most:
+            if taken > self._options.late_window:
                 floor = text
                 break
         kept = (entry for entry in entries if floor is None or entry.change_seq > floor)

@@ -51,11 +51,16 @@ class Statements:
         """How many before images a range has."""
         return self._inside(select(self._count(0)), after, upto)
 
-    def by_kind(self, after: str | None, upto: str | None, limit: int | None) -> Question:
-        """change_seq, number of rows and what tells their operation, the last ``limit`` of a range."""
+    def from_the_end(self, after: str | None, upto: str | None, rows: int) -> Question:
+        """The change_seq of a range before so many rows at its end; no row where there are not more."""
+        asked = self._inside(select(self._value), after, upto)
+        return asked.order_by(self._value.desc()).offset(rows).limit(1)
+
+    def by_kind(self, after: str | None, upto: str | None) -> Question:
+        """change_seq, number of rows and what tells their operation, for a range."""
         kinds = [value_of(self.relation, name) for _, name in self.kinds]
         asked = self._inside(select(self._value, func.count(), *kinds), after, upto)
-        return asked.group_by(self._value, *kinds).order_by(self._value.desc()).limit(limit)
+        return asked.group_by(self._value, *kinds)
 
     @property
     def _value(self) -> ColumnElement[Any]:
