@@ -37,14 +37,24 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
     """Checks one thing after the other; a failure does not keep the rest from being checked."""
     yield CheckFinding("settings", True, f"job {settings.name}, {len(settings.sources)} source(s)")
     yield _tried("envelope", partial(_envelope, settings))
+    away: dict[DatabaseOptions, str] = {}
+    if settings.database is not None:
+        finding = _tried("database", partial(_database, settings.database))
+        yield finding
+        if not finding.ok:
+            away[settings.database] = finding.what
+        elif settings.tables:
+            yield _tried("tables", partial(_tables, settings))
     for source in settings.sources:
-        found = _tried(f"source {source.name}", partial(_source, settings, source))
+        what = f"source {source.name}"
+        asked = source.table is not None or source.compares_database
+        if asked and source.database in away:
+            yield CheckFinding(what, False, f"not checked: see {away[source.database]}")
+            continue
+        found = _tried(what, partial(_source, settings, source))
         yield found
         if found.ok and not source.compares_database:
             yield _tried(f"sample of {source.name}", partial(_sample, settings, source))
-    if settings.database is not None:
-        yield _tried("database", partial(_database, settings.database))
-        yield _tried("tables", partial(_tables, settings))
     if settings.sink.to == "kafka":
         yield _tried("sink", partial(_kafka, settings))
     elif settings.sink.path is not None:
@@ -136,6 +146,8 @@ def _writable(path: Path) -> str:
         place = place.parent
     if not place.is_dir():
         raise FatalError(f"{place} is no directory: name another path")
+    if not os.statvfs(place).f_blocks:
+        raise FatalError(f"{place} is a file system of the kernel: name another path")
     if not os.access(place, os.W_OK | os.X_OK):
         raise FatalError(f"{place} is not writable: give the right to write there, or another path")
     return f"{path} can be written"

@@ -306,11 +306,15 @@ def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
     from publisher.xds.validate import json_line, text_line, validate_files
 
     found = 0
-    for finding in validate_files(files, profile):
+    missing = [path for path in files if not path.exists()]
+    echo((f"error: {path}: no such file: check its name" for path in missing), err=True)
+    for finding in validate_files([path for path in files if path not in missing], profile):
         found += 1
         click.echo(json_line(finding) if json_ else text_line(finding))
     if found:
-        raise FindingsError(f"findings: {found:,}; mend the documents, or see --profile lenient")
+        raise FindingsError(f"findings: {found:,}; correct the documents, or see --profile lenient")
+    if missing:
+        raise UsageError(f"{len(missing)} of {len(files)} files are not there: check their names")
 
 
 @cli.command()
@@ -324,15 +328,17 @@ def check(config: Path, json_: bool, **said: Any) -> None:
     from publisher import output
     from publisher.checks import check as findings_of
 
-    findings = list(findings_of(_settings(config, **said).for_publish()))
+    findings = []
+    for finding in findings_of(_settings(config, **said).for_publish()):
+        findings.append(finding)
+        if not json_:  # as they come: some take seconds
+            echo(output.checks_text([finding]))
     if json_:
         echo_json([output.as_json(findings)])
-    else:
-        echo(output.checks_text(findings))
     problems = sum(not finding.ok for finding in findings)
     if problems:
         raise FindingsError(
-            f"{problems} of {len(findings)} checks failed: mend them, then check again"
+            f"{problems} of {len(findings)} checks failed: correct them, then check again"
         )
 
 

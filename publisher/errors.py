@@ -22,6 +22,16 @@ import errno
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Numbers of system errors that say that a disk is full."""
 
+_ADVICE = {
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path",
+    errno.EISDIR: "name a file",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EACCES: "give this user the right to it",
+    errno.EPERM: "give this user the right to it",
+    errno.EROFS: "name a path on a file system that can be written",
+}
+
 
 class PublisherError(Exception):
     """Root of all errors that the program raises on purpose."""
@@ -92,5 +102,5 @@ def of_system(error: OSError) -> FatalError:
         where = path or "the disk of the output, of the journal or of Spark's temporary files"
         return FatalError(f"no space left on {where}: free space and start again")
     about = f"{path}: " if path else ""
-    advice = "mend it, then start the same command again"
-    return FatalError(f"{about}{error.strerror or error}: {advice}")
+    advice = _ADVICE.get(error.errno or 0, "fix it")
+    return FatalError(f"{about}{error.strerror or error}: {advice}, then start the command again")

@@ -19,7 +19,7 @@ from publisher.given import given_settings
 from publisher.observing.options import MetricsOptions
 from publisher.polls import PollOptions
 from publisher.schedule import FollowOptions
-from publisher.sections import Problems, Section, flat, unknown
+from publisher.sections import Problems, Section, flat, required_names, unknown
 from publisher.settings import (
     JobOptions,
     JournalOptions,
@@ -126,7 +126,17 @@ def load(path: Path, overrides: Overrides | None = None) -> Settings:
 
 
 def defaults(overrides: Overrides | None = None) -> Settings:
-    """The settings without a job file: one source with its defaults."""
+    """The settings without a job file: one source with its defaults.
+
+    Raises ``UsageError`` where the format has settings that must be given.
+    """
+    for format_, kind in OPTIONS.items():
+        required = ", ".join(required_names(kind))
+        if overrides and overrides.format == format_ and required:
+            raise UsageError(
+                f"{format_} needs a job file that describes the source: write {required} into its "
+                "[source], and name the file with -c (conf/ has examples)"
+            )
     problems = Problems()
     problems.rename(("source", "format"), "--format")
     source = {"format": overrides.format} if overrides and overrides.format else {}
@@ -258,15 +268,18 @@ class _Reader:
         """With the URL in full: tasks may run where the variable is not set, in another directory."""
         key = "url_env" if options.url is None and options.url_env is not None else "url"
         try:
-            url = urls.complete(_anchored(options.url, directory), options.url_env)
+            url = urls.complete(urls.anchored(options.url, directory), options.url_env)
         except SettingsError as error:
-            self._problems.add((*section.place, key), _reason(error))
+            self._problems.add((*section.place, key), error.problems[0].partition(": ")[2])
             return None
         return replace(options, url=url.render_as_string(hide_password=False), url_env=None)
 
     def _sources(self, database: DatabaseOptions | None) -> tuple[SourceSettings, ...]:
         if "source" in self._data and "sources" in self._data:
             self._problems.add(("source",), "is there beside [[sources]]; keep one of the two")
+        if isinstance(self._data.get("source"), list):
+            self._problems.add(("source",), "is written [[source]]; write [[sources]], or [source]")
+            return ()
         if "sources" not in self._data:
             section = Section(("source",), self._data.get("source", {}), self._problems)
             return (self._source(section, database),)
@@ -385,16 +398,3 @@ class _Reader:
         options = section.options(SparkOptions)
         section.finish()
         return options
-
-
-def _anchored(url: str | None, directory: Path) -> str | None:
-    """A SQLite URL with a relative path, relative to ``directory``."""
-    scheme, slashes, path = (url or "").partition(":///")
-    if not slashes or not scheme.startswith("sqlite") or path in ("", ":memory:"):
-        return url
-    return f"{scheme}:///{directory / path}"
-
-
-def _reason(error: SettingsError) -> str:
-    """The problem without the place that the database names itself."""
-    return error.problems[0].partition(": ")[2]

@@ -25,21 +25,24 @@ class FollowOptions:
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for a text that is no time of day, or an unknown zone."""
+        wrong: list[str] = []
         try:
             ZoneInfo(self.time_zone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError(
+            wrong.append(
                 f"time_zone: {self.time_zone!r} is not known; write a name such as Europe/Berlin"
-            ) from None
+            )
         for text in self.publication_times:
             try:
                 moment = time.fromisoformat(text)
             except ValueError:
                 moment = None
             if moment is None or moment.tzinfo is not None:
-                raise ValueError(
+                wrong.append(
                     f"publication_times: {text!r} is no time of day; write 18:30 or 18:30:00"
                 )
+        if wrong:
+            raise ValueError("\n".join(wrong))
 
     @property
     def at_times(self) -> bool:

@@ -30,6 +30,24 @@ _ENTRY = re.compile(
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([\w-]+)""")
 _UNION_MEMBER = re.compile(r"(int|str|bool|float|constrained-|literal\[|function-)")
 _SHOWN = 12
+_LIST = 'should be a list in brackets, as ["A", "B"]'
+_TABLE = 'should be a table, as { NAME = "VALUE" }'
+_WORDS = {
+    "list_type": _LIST,
+    "tuple_type": _LIST,
+    "dict_type": _TABLE,
+    "mapping_type": _TABLE,
+    "dataclass_type": _TABLE,
+    "string_type": 'should be text in quotes, as "A"',
+    "path_type": 'should be text in quotes, as "A"',
+    "int_type": "should be a whole number",
+    "int_from_float": "should be a whole number",
+    "float_type": "should be a number",
+    "bool_type": "should be true or false",
+    "string_too_short": "should not be empty",
+    "too_short": "should not be empty",
+}
+"""What pydantic says in words of its own, by its kind of error."""
 _SECRET = re.compile("url|pass|secret|token|jaas|sasl|key_file", re.IGNORECASE)
 
 
@@ -154,6 +172,11 @@ def option_names(kind: type) -> list[str]:
     return [field.name for field in fields(kind) if field.init]
 
 
+def required_names(kind: type) -> list[str]:
+    """The names of the options that have no default."""
+    return [name for name in option_names(kind) if name not in option_defaults(kind)]
+
+
 def option_defaults(kind: type) -> dict[str, object]:
     """The options that have a default, and it."""
     found: dict[str, object] = {}
@@ -209,23 +232,38 @@ def _messages(errors: list[ErrorDetails], names: list[str]) -> Iterable[tuple[Ke
     shown: dict[Key, str] = {}
     for error in errors:
         key = tuple(error["loc"])
+        if error["type"] == "too_short" and any(_is_inside(other, key) for other in errors):
+            continue  # only its wrong items are missing
+        if error["type"] == "value_error":
+            yield from _own_messages(key, error, names)
+            continue
         if error["type"] == "missing":
             by_key[key] = ["is required"]
             continue
         if len(key) > 1 and _is_union_member(key[1]):
             key = key[:1]
-        text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        inside = error["input"] if key and isinstance(error["input"], Mapping) else None
-        if inside is not None:
-            text = text.removeprefix(f"{inside.get('name')}: ")
-        name, colon, rest = text.partition(": ")
-        # said by the options themselves, or by those of a table inside them
-        if colon and (name in names if not key else inside is not None and name in inside):
-            key, text = (*key, name), rest
+        text = _WORDS.get(error["type"]) or error["msg"].removeprefix("Input ")
         by_key.setdefault(key, []).append(text)
         shown[key] = _shown(key, error["input"])
     for key, texts in by_key.items():
         yield key, " or ".join(dict.fromkeys(texts)) + shown.get(key, "")
+
+
+def _is_inside(error: ErrorDetails, key: Key) -> bool:
+    return len(error["loc"]) > len(key) and tuple(error["loc"][: len(key)]) == key
+
+
+def _own_messages(key: Key, error: ErrorDetails, names: list[str]) -> Iterator[tuple[Key, str]]:
+    """The problems that options found themselves, one on each line: ``NAME: what is wrong``."""
+    inside = error["input"] if key and isinstance(error["input"], Mapping) else None
+    for line in error["msg"].removeprefix("Value error, ").splitlines():
+        text = line if inside is None else line.removeprefix(f"{inside.get('name')}: ")
+        name, colon, rest = text.partition(": ")
+        # of the options, or of those of a table inside them
+        if colon and (name in names if not key else inside is not None and name in inside):
+            yield (*key, name), rest
+        else:
+            yield key, text + _shown(key, error["input"])
 
 
 def _is_union_member(part: str | int) -> bool:

@@ -258,7 +258,10 @@ class Settings:
             if source.table is not None and source.database is None:
                 problems.append(f"{place} table: of which database? Set [database] url or url_env")
         if self.sink.to == "files" and self.sink.path is None:
-            problems.append("[dispatch] path: is required, the directory to write to")
+            problems.append(
+                '[dispatch]: names no sink; set path = "DIRECTORY" for files, or to = "kafka" with '
+                'bootstrap = "HOST:PORT"'
+            )
         if self.sink.to == "kafka" and not self.kafka.brokers:
             problems.append('[dispatch] bootstrap: is required, the brokers as "HOST:PORT"')
         if self.follow.heartbeat_minutes and "{" in self.kafka.topic:

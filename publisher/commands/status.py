@@ -67,9 +67,19 @@ def status_text(found: JobStatus) -> Iterator[str]:
 
 
 def _log(log: LogStatus) -> str:
-    oldest = "" if log.oldest is None else f", the oldest for {log.oldest:,.1f} s"
+    oldest = "" if log.oldest is None else f", the oldest for {age_text(log.oldest)}"
     statuses = f" ({_counts(log.statuses)})" if log.statuses else ""
     return f"{log.waiting:,} rows of {log.table} wait{oldest}{statuses}"
+
+
+def age_text(seconds: float) -> str:
+    """A length of time in its two largest units: ``174 d 2 h``, ``4 min 10 s``, ``2.5 s``."""
+    if seconds < 60:
+        return f"{seconds:,.1f} s"
+    for size, unit, small, rest in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
+        if seconds >= size:
+            return f"{seconds // size:,.0f} {unit} {seconds % size // small:.0f} {rest}"
+    return f"{seconds // 60:.0f} min {int(seconds % 60)} s"
 
 
 def _files(files: FilesStatus) -> str:

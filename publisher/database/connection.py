@@ -46,6 +46,10 @@ class DatabaseOptions:
     """Seconds to wait for a connection."""
 
 
+class _NoFileError(sqlite3.OperationalError):
+    """A SQLite file does not exist."""
+
+
 class LostError(Exception):
     """There is no connection, or it went away; trying again may help."""
 
@@ -133,14 +137,21 @@ class Database:
     def connected(self) -> Iterator[Connection]:
         """A connection, once.
 
-        Raises ``LostError`` where there is none or it goes away, ``UnreachableError`` where the
-        server refuses us.
+        Raises ``LostError`` where there is none or it goes away, ``FatalError`` where the server
+        refuses the login or there is no SQLite file.
         """
         try:
             connection = self.engine.connect()
         except DBAPIError as error:
+            if isinstance(error.orig, _NoFileError):
+                raise FatalError(
+                    f"{self.name} does not exist: check the path in the URL of the database"
+                ) from error
             if failures.is_refusal(error):  # asking again would only lock the account
-                raise self.unreachable(self.scrubbed(error)) from error
+                advice = failures.refusal_advice(error)
+                raise FatalError(
+                    f"{self.name} refuses the login ({self.scrubbed(error)}): {advice}"
+                ) from error
             raise LostError(self.scrubbed(error)) from error
         try:
             yield connection
@@ -256,7 +267,7 @@ def _set_session(connection: Any, _record: object, *, writing: bool) -> None:
 
 def _open_sqlite(path: str, timeout: int, writing: bool) -> sqlite3.Connection:
     if not Path(path).is_file():
-        raise sqlite3.OperationalError("there is no such file")
+        raise _NoFileError("there is no such file")
     mode = "rw" if writing else "ro"
     return sqlite3.connect(
         f"file:{quote(path)}?mode={mode}", uri=True, timeout=timeout, check_same_thread=False

@@ -27,6 +27,8 @@ _REFUSAL = re.compile(
     "authentication failed|no pg_hba.conf entry|no password supplied|does not exist"
 ).search
 
+_NO_DATABASE = re.compile('database "[^"]*" does not exist|permission denied for database').search
+
 
 def is_lost(error: DBAPIError) -> bool:
     """Whether the connection went away, or the statement may succeed on a new one."""
@@ -39,6 +41,16 @@ def is_refusal(error: DBAPIError) -> bool:
     """Whether a server answered and refuses this user or does not have this database."""
     # PostgreSQL's library gives no code for it, and words in the server's language
     return _code(error) in _NO_RIGHT_CODES | {1049} or bool(_REFUSAL(str(error.orig)))
+
+
+def refusal_advice(error: DBAPIError) -> str:
+    """Names the part of the URL, or of the server, that a refused login concerns."""
+    text = str(error.orig)
+    if _code(error) in {1044, 1049} or _NO_DATABASE(text):
+        return "check the name of the database in its URL, and that this user may use it"
+    if "pg_hba.conf" in text:
+        return "let pg_hba.conf of the server admit this user from here"
+    return "check user and password in its URL"
 
 
 def is_data_error(error: Exception) -> bool:
@@ -79,7 +91,10 @@ def words(error: Exception) -> str:
     """The driver's own words in one line, without statement and parameters."""
     orig = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     text = str(orig.args[1]) if isinstance(error, DBAPIError) and _code(error) else str(orig)
-    return re.sub(r"\s+", " ", text).strip() or type(orig).__name__
+    text = re.sub(r"\s+", " ", text).strip() or type(orig).__name__
+    # PostgreSQL's library names host, port and user once more before what the server says
+    before, fatal, said = text.rpartition("FATAL: ")
+    return said.strip() if fatal and before.startswith("connection failed") else text
 
 
 def _state(error: DBAPIError) -> str:

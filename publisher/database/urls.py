@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 
 from sqlalchemy import URL, make_url
@@ -19,6 +20,8 @@ DRIVERS: Mapping[str, str] = {
 }
 """The driver of a URL that names none."""
 
+_KINDS = ("postgresql", "postgres", "mysql", "mariadb", "sqlite")
+
 
 def complete(url: str | None, variable: str | None) -> URL:
     """The URL given, or that of the environment ``variable``, with driver and absolute path.
@@ -32,8 +35,21 @@ def complete(url: str | None, variable: str | None) -> URL:
         raise SettingsError(
             ["database.url: cannot be read: write it as postgresql://USER@HOST/DATABASE"]
         ) from None
+    kind = parsed.get_backend_name()
+    if kind not in _KINDS:
+        near = get_close_matches(kind, _KINDS, 1, 0.6)
+        advice = f"write {near[0]}" if near else "use postgresql, mariadb or sqlite"
+        raise SettingsError([f"database.url: {kind} is no kind of database known here: {advice}"])
     parsed = parsed.set(drivername=DRIVERS.get(parsed.drivername, parsed.drivername))
     return _with_file(parsed) if parsed.get_backend_name() == "sqlite" else parsed
+
+
+def anchored(url: str | None, directory: Path) -> str | None:
+    """A SQLite URL with a relative path, relative to ``directory``."""
+    scheme, slashes, path = (url or "").partition(":///")
+    if not slashes or not scheme.startswith("sqlite") or path in ("", ":memory:"):
+        return url
+    return f"{scheme}:///{directory / path}"
 
 
 def _from_environment(variable: str | None) -> str:

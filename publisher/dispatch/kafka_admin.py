@@ -41,7 +41,7 @@ class KafkaTopics:
         """
         admin = clients.admin()
         with clients.errors("asking for its topics"):
-            found = admin.list_topics(timeout=clients.options.timeout)
+            found = clients.cluster(admin)
         known = {
             name: len(topic.partitions) for name, topic in found.topics.items() if not topic.error
         }

@@ -47,6 +47,8 @@ _REFUSED = {
 }
 """Answers that stay the same until somebody mends something; what to do."""
 _UNKNOWN = re.compile(r'No such configuration property: "([^"]*)"')
+_FIRST_CONTACT = 5
+"""Seconds for a first answer, after which what a client heard of failed connections counts."""
 _QUICK = {"reconnect.backoff.ms": 20}
 """Clients here live for one question or one lane.  librdkafka lets half of this pass between its first
 connection and the one to a broker that it found there, which is most of a short life; the default is
@@ -139,6 +141,23 @@ class KafkaClients:
         made: AdminClient = self._made(AdminClient, self._shared())
         return made
 
+    def cluster(self, client: AdminClient) -> Any:
+        """Brokers and topics of the cluster.
+
+        Waits for the whole ``timeout`` only where a connection is made: brokers that nobody reaches,
+        or that speak another protocol, are reported after a few seconds.  Raises ``KafkaException``.
+        """
+        left = self.options.timeout
+        while True:
+            step = min(left, _FIRST_CONTACT)
+            try:
+                return client.list_topics(timeout=step)
+            except KafkaException:
+                client.poll(0)  # lets the client say what it heard
+                left -= step
+                if left <= 0 or self._heard is not None:
+                    raise
+
     def judge(self) -> None:
         """Lets librdkafka itself say what it thinks of the settings; connects to nobody.
 
@@ -213,7 +232,11 @@ class KafkaClients:
             # by code: comparing a KafkaError with anything but another one raises
             if heard is not None and heard.code() != error.code():
                 said = f" ({self.options.scrubbed(heard.str())})"
-            return UnreachableError(f"{self.name}: {doing}: {text}{said}: try again later")
+            protocol = self.options.kafka.get("security.protocol", "plaintext")
+            return UnreachableError(
+                f"{self.name}: {doing}: {text}{said}: try again later; where this lasts, "
+                f"check the address and security.protocol in [dispatch.kafka] (now {protocol})"
+            )
         return FatalError(f"{self.name}: {doing}: {text}: mend it, then start again")
 
     def is_lasting(self, error: KafkaError) -> bool:

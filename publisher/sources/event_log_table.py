@@ -61,7 +61,7 @@ class EventLogTable:
     def places(self, database: Database) -> list[int]:
         """Index of each documented column in the table.  Raises ``FatalError`` where one is missing."""
         found = tables.describe(database, self._live())
-        return self.options.wanted().locate(found, f"table {self.table}")
+        return self.options.wanted().locate(found, f"table {self.table}", is_file=False)
 
     def read(self, split: TableSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""

@@ -60,8 +60,10 @@ class Columns:
     closed: bool = False
     """Whether a JSON object may have no other keys than these."""
 
-    def locate(self, found: Sequence[str], where: str) -> list[int]:
+    def locate(self, found: Sequence[str], where: str, *, is_file: bool = True) -> list[int]:
         """Index in ``found`` of each of ``names``: as written, else whatever the case.
+
+        The columns of a file may have no names; those of a table in a database have.
 
         Raises ``FatalError`` where one is absent or there twice.
         """
@@ -76,10 +78,13 @@ class Columns:
                 problems.append(f"{theirs} is {'there twice' if hits else 'missing'}")
             places.append(hits[0] if hits else -1)
         if problems:
+            advice = "Map the names in the settings (columns), or "
+            advice += (
+                'set header = "no" where the file has no names' if is_file else "name another table"
+            )
             raise FatalError(
                 f"{where}: the columns do not fit: {', '.join(problems)}; found are"
-                f" {', '.join(exact) or 'none'}. Map the names in the settings (columns), or set"
-                f' header = "no" where the file has no names{hint(exact, format_of(self.names))}'
+                f" {', '.join(exact) or 'none'}. {advice}{hint(exact, format_of(self.names))}"
             )
         return places
 

@@ -23,6 +23,8 @@ from publisher.sources.text_blocks import Tail, text_blocks
 
 _LOOKED_AT = 1 << 16
 """Bytes of a JSON file in which keys of other formats are looked for."""
+_FIRST = 64
+"""Bytes of a text file in which UTF-16 is looked for."""
 Kind = Literal["csv", "jsonl", "parquet"]
 
 SUFFIXES: Mapping[str, Kind] = {
@@ -206,6 +208,8 @@ def beginning(path: Path, options: SnapshotOptions) -> bytes:
 
 def _beginning(path: Path, options: SnapshotOptions) -> tuple[bytes, str | None]:
     """The first bytes of a file, and why it breaks off there if it does."""
+    if not _packed(path):
+        _refuse_wide(path, options)
     start = bytearray()
     looked_at = 0
     with path.open("rb") as file:
@@ -220,6 +224,25 @@ def _beginning(path: Path, options: SnapshotOptions) -> tuple[bytes, str | None]
                 if csv_frames.has_record(bytes(start), options):
                     break
     return bytes(start), None
+
+
+def _refuse_wide(path: Path, options: SnapshotOptions) -> None:
+    """Refuses UTF-16 that is not announced.  Raises ``FatalError``."""
+    if codecs.lookup(options.encoding).name not in ("utf-8", "ascii"):
+        return
+    with path.open("rb") as file:
+        first = file.read(_FIRST)
+    high, low = first[1::2].count(0), first[::2].count(0)
+    pairs = len(first) // 2
+    name = None
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        name = "utf-16"
+    elif pairs and high == pairs and not low:
+        name = "utf-16-le"
+    elif pairs and low >= pairs and not high:
+        name = "utf-16-be"
+    if name is not None:
+        raise FatalError(f'{path} is text in UTF-16: set encoding = "{name}"')
 
 
 def by_position(split: Split, options: SnapshotOptions, columns: Columns) -> bool:

@@ -72,9 +72,15 @@ class ValueOptions:
     """Drop the blanks with which the database pads columns of fixed width (CHAR)."""
 
     def __post_init__(self) -> None:
+        wrong: list[str] = []
         if len(self.replacement) != 1 or _FORBIDDEN.search(self.replacement):
-            raise ValueError("replacement must be one character that XML permits, as ? or U+FFFD")
-        time_zone(self.time_zone)
+            wrong.append("replacement: must be one character that XML permits, as ? or U+FFFD")
+        try:
+            time_zone(self.time_zone)
+        except ValueError as error:
+            wrong.append(f"time_zone: {error}")
+        if wrong:
+            raise ValueError("\n".join(wrong))
 
 
 class Values:

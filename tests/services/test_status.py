@@ -75,7 +75,7 @@ def test_what_waits_in_a_log(place: Place, tmp_path: Path) -> None:
     assert everything(tmp_path) == before
     _, text, _ = asked(tmp_path)
     assert "job people: never started" in text
-    assert "source live: 2 rows of log wait, the oldest for 60" in text
+    assert "source live: 2 rows of log wait, the oldest for 10 min" in text
     assert "(1 E, 2 N, 1 NULL, 1 S)" in text
 
 
@@ -121,7 +121,7 @@ def test_files_published_and_new(tmp_path: Path) -> None:
     assert "source export: 1 files wait, 1 were published" in asked(tmp_path)[1]
 
 
-def test_a_database_that_is_away(tmp_path: Path) -> None:
+def test_a_database_that_is_gone(tmp_path: Path) -> None:
     place = sqlite_place(tmp_path / "log.db")
     make_log(place, "TIMESTAMP", ("N", ago(60)))
     root = write_job(tmp_path, LIVE.format(url=place.url) + TO_FILES)
@@ -129,12 +129,12 @@ def test_a_database_that_is_away(tmp_path: Path) -> None:
     assert asked(tmp_path)[0] == 0
     (tmp_path / "log.db").unlink()
     code, text, said = asked(tmp_path)
-    assert code == 5
+    assert code == 1
     assert "source live: " in text
-    assert "cannot be reached" in text
+    assert "does not exist" in text
     assert "last run people-000001" in text
     assert "could not be asked: source live" in said
-    assert status(tmp_path)[1]["problems"][0]["exit_code"] == 5
+    assert status(tmp_path)[1]["problems"][0]["exit_code"] == 1
 
 
 def test_a_log_that_does_not_fit(tmp_path: Path) -> None:

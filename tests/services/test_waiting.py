@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.errors import FatalError, UnreachableError
+from publisher.errors import FatalError
 from publisher.sources.event_log import Options
 from publisher.sources.waiting import Waiting, WaitingRows, waiting
 from tests.services.databases import Place, sqlite_place
@@ -114,8 +114,8 @@ def test_what_does_not_fit_is_said(place: Place) -> None:
         found(place)
 
 
-def test_a_database_that_is_away(tmp_path: Path) -> None:
+def test_a_database_that_is_gone(tmp_path: Path) -> None:
     place = sqlite_place(tmp_path / "gone.db")
     (tmp_path / "gone.db").unlink()
-    with pytest.raises(UnreachableError, match="cannot be reached"):
+    with pytest.raises(FatalError, match="does not exist"):
         waiting(place.database(retries=0).options, "log", Options())

@@ -168,7 +168,7 @@ class TestUsage:
         for command in ("publish", "check"):
             result = run(command, "-c", "job.toml")
             assert result.exit_code == 2
-            assert "[dispatch] path: is required" in result.stderr
+            assert "[dispatch]: names no sink" in result.stderr
 
 
 class TestErrors:
@@ -183,7 +183,7 @@ class TestErrors:
         result = run("replay", "log.csv", "--to", "/proc/none/out")
         assert result.exit_code == 1
         assert result.stderr.startswith("error: /proc/none")
-        assert result.stderr.endswith(": mend it, then start the same command again\n")
+        assert "check the path, then start the command again" in result.stderr
 
     def test_what_nobody_expected_asks_for_a_report(
         self, run: Run, monkeypatch: pytest.MonkeyPatch
@@ -314,7 +314,7 @@ class TestCheck:
         Path("job.toml").write_text(self.JOB, "utf-8")
         monkeypatch.setattr(snapshots, "splits", refused)
         monkeypatch.setattr(status, "new_files", refused)
-        said = "log.csv: Permission denied: mend it, then start the same command again"
+        said = "log.csv: Permission denied: give this user the right to it, then start the command again"
         assert f"FAILED  source event-log: {said}" in run("check", "-c", "job.toml").stdout
         assert said in run("status", "-c", "job.toml").output
 

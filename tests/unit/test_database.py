@@ -17,7 +17,7 @@ from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.database.catalogue import kind_of
 from publisher.database.key_values import KeyValueError, key_column
 from publisher.database.lookup import DatabaseLookup
-from publisher.errors import FatalError, SettingsError, UnreachableError
+from publisher.errors import FatalError, SettingsError
 from publisher.query_back import Answer, Lookup, NoDatabase, Refused, Row
 from publisher.xds.values import text_of
 
@@ -91,14 +91,14 @@ def test_unusable_urls_are_settings_errors_that_do_not_show_them(url: str | None
 
 
 def test_url_of_an_unknown_database_is_a_settings_error() -> None:
-    with pytest.raises(SettingsError, match="no driver for nosuch"):
+    with pytest.raises(SettingsError, match="nosuch is no kind of database"):
         Database(DatabaseOptions(url="nosuch://h/d")).reachable()
 
 
-def test_missing_file_is_unreachable_and_not_made(path: Path) -> None:
+def test_a_missing_file_is_named_at_once_and_not_made(path: Path) -> None:
     database = made(path)
     path.unlink()
-    with pytest.raises(UnreachableError, match="there is no such file"):
+    with pytest.raises(FatalError, match=r"SQLite file .* does not exist: check the path"):
         database.reachable()
     assert not path.exists()
 

@@ -129,7 +129,7 @@ columns.idu = "number"
     ) == [
         "[job] reject_budget: should be greater than or equal to 0 or should be 'unlimited', not -1 (line 2)",
         "[[sources]] delimitr: unknown key, did you mean delimiter? (line 4)",
-        '[[sources]] 2 poll_size: should be a valid integer, not "5" (line 7)',
+        '[[sources]] 2 poll_size: should be a whole number, not "5" (line 7)',
         "[documents] batch_sise: unknown key, did you mean batch_size? (line 9)",
         "[documents] batch_size: should be less than or equal to 128, not 129 (line 10)",
         (
@@ -181,7 +181,10 @@ columns.idu = "number"
             '[tables.a]\nname = "t"\n[tables.b]\nname = "t"',
             "[tables.b] name: t is described twice; keep one (line 4)",
         ),
-        ("[spark]\nspark.x = 3", "[spark] spark.x: should be a valid string, not 3 (line 1)"),
+        (
+            "[spark]\nspark.x = 3",
+            '[spark] spark.x: should be text in quotes, as "A", not 3 (line 1)',
+        ),
         (
             '[spark.conf]\n"spark.driver.memory" = "4g"',
             """[spark]: write Spark's settings by their own names: "spark.driver.memory" = "4g" (line 1)""",
@@ -330,7 +333,10 @@ def test_publishing_needs_something_to_read_and_somewhere_to_write(job: Job) -> 
     assert caught.value.problems == [
         '[[sources]] 1: nothing to read; set snapshots = ["FILE"] or table = "NAME"',
         '[[sources]] 2: nothing to read; set snapshots = ["FILE"] or table = "NAME"',
-        "[dispatch] path: is required, the directory to write to",
+        (
+            '[dispatch]: names no sink; set path = "DIRECTORY" for files, or to = "kafka" with '
+            'bootstrap = "HOST:PORT"'
+        ),
     ]
 
 

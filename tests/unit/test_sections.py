@@ -84,10 +84,10 @@ def problems(text: str, tmp_path: Path) -> list[str]:
 def test_tables_of_arrays_are_counted_from_1_and_named(tmp_path: Path) -> None:
     found = problems(LINKEXPRESS, tmp_path)
     expected = [
-        "[[sources]] snapshots 2: should be a valid string, not 3 (line 4)",
+        '[[sources]] snapshots 2: should be text in quotes, as "A", not 3 (line 4)',
         "[[sources]] 2 tables 2 (dep) items: x: 'BYTEA' is no type",
-        '[[sources]] 2 tables 3 (loc) xid: should be a valid integer, not "3" (line 27)',
-        "[[sources]] 2 tables 3 (loc) items 2: should be a valid string, not 4 (line 28)",
+        '[[sources]] 2 tables 3 (loc) xid: should be a whole number, not "3" (line 27)',
+        '[[sources]] 2 tables 3 (loc) items 2: should be text in quotes, as "A", not 4 (line 28)',
         "[[sources]] 2 tables 4 name: is required (line 31)",
     ]
     for said, line in zip(found, expected, strict=True):
@@ -105,5 +105,5 @@ def test_a_table_without_a_name_is_counted(tmp_path: Path) -> None:
 
 def test_an_array_of_names_is_counted_from_1(tmp_path: Path) -> None:
     assert problems(TRIGGERLESS, tmp_path) == [
-        "[source] tables 2: should be a valid string, not 2 (line 4)"
+        '[source] tables 2: should be text in quotes, as "A", not 2 (line 4)'
     ]

@@ -108,7 +108,7 @@ def test_forbidden_characters_are_replaced_where_the_setting_says_so(text: str) 
 
 @pytest.mark.parametrize("replacement", ["", "??", "\x00", "\ufffe"])
 def test_a_replacement_is_one_character_that_xml_permits(replacement: str) -> None:
-    with pytest.raises(ValueError, match="replacement must be"):
+    with pytest.raises(ValueError, match="replacement: must be"):
         ValueOptions(replacement=replacement)
 
 

@@ -64,8 +64,8 @@ def plan(database: Database, refs: Refs, style: Style) -> Plan:
     dialect = _dialect(database)
     default = _default_schema(database)
     log = TableRef(refs.log.schema or default, refs.log.name)
-    _check_log(database, refs.log)
     tables = [_logged(database, ref, default) for ref in dict.fromkeys(refs.tables)]
+    _check_log(database, refs.log)
     notes: list[str] = []
     statements: list[Statement] = list(dialect.log_statements(log))
     for table in tables:

@@ -19,6 +19,7 @@ from publisher.catalogue import Kind
 from publisher.keys import IdentifierCase
 from publisher.sources.dispatch_queue.layout import ByteOrder
 from publisher.sources.dispatch_queue.types import NATIONAL, TEXT, VARIABLE, Column, column_of
+from publisher.sources.each_text import parse_each
 
 Name = Annotated[str, Len(1)]
 NullMode = Literal["none", "byte_before", "byte_after", "bitmap_prefix", "bitmap_suffix"]
@@ -89,10 +90,7 @@ class QueueTable:
 
     def parsed(self) -> tuple[Column, ...]:
         """The columns."""
-        try:
-            return tuple(column_of(text) for text in self.columns)
-        except ValueError as error:
-            raise ValueError(f"columns: {error}") from None
+        return parse_each("columns", self.columns, column_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,12 +275,12 @@ def _image_problems(
 
 
 def told(problems: Iterable[str]) -> str:
-    """Problems in one text, one of each setting."""
+    """Problems, a line each, one of each setting."""
     found: dict[str, str] = {}
     for problem in problems:
         setting = problem.partition(": ")[0]
         found.setdefault(problem if setting == "tables" else setting, problem)
-    return "; and ".join(found.values())
+    return "\n".join(found.values())
 
 
 def options_of(**plain: Any) -> Options:

@@ -15,6 +15,7 @@ from annotated_types import Ge, Le, Len
 
 from publisher.catalogue import Table
 from publisher.keys import IdentifierCase
+from publisher.sources.each_text import parse_each
 from publisher.sources.linkexpress.types import NATIONAL, TEXT, VARIABLE, Item, item_of
 
 GREATEST_XID = 32767
@@ -58,10 +59,7 @@ class ExtractedTable:
 
     def parsed(self) -> tuple[Item, ...]:
         """The items."""
-        try:
-            return tuple(item_of(text) for text in self.items)
-        except ValueError as error:
-            raise ValueError(f"items: {error}") from None
+        return parse_each("items", self.items, item_of)
 
     @property
     def varies(self) -> bool:
@@ -120,8 +118,9 @@ class Options:
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for what cannot be, or is not known and must be said."""
-        for problem in (*self._layout_problems(), *self._item_problems()):
-            raise ValueError(problem)
+        problems = [*self._layout_problems(), *self._item_problems()]
+        if problems:
+            raise ValueError("\n".join(problems))
 
     def _layout_problems(self) -> Iterator[str]:
         diff_of_group = self.unit == "group" and self.extract == "diff"
