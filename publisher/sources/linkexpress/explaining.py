@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from publisher.change import Reason
 from publisher.sources.areas import Bytes
 from publisher.sources.linkexpress.cells import TableLayout
-from publisher.sources.linkexpress.framing import UNKNOWN, Framer, Heads
-from publisher.sources.linkexpress.layout import COMMIT, DELETE, EMPTY, FULL, INSERT, UPDATE
-from publisher.sources.linkexpress.options import Options
-from publisher.sources.linkexpress.types import Item
+from publisher.sources.linkexpress.headers import UNKNOWN, Heads
+from publisher.sources.linkexpress.layout import (
+    COMMIT,
+    DELETE,
+    EMPTY,
+    FLAG,
+    FULL,
+    INSERT,
+    UPDATE,
+    Form,
+    item_layout,
+)
+from publisher.sources.linkexpress.options import LogType, Options
+from publisher.sources.linkexpress.types import VARIABLE, Item
 from publisher.sources.record_batches import as_json
 
 CODES = {
@@ -52,15 +64,70 @@ def header_fault(
             f"extraction identifier {xid} is not {wanted}; add a table with xid = {xid}"
         )
     expected = len(table.items) + form.extra
+    length, named = int(heads.length[place]), name_table(options, int(heads.table[place]))
     if form.extra and count != expected:
         return Reason.BROKEN_RECORD, (
-            f"CNT is {count}, the settings have {expected} ({len(table.items)} items and"
-            f" {form.extra}); compare the items with the extraction definition"
+            f"{named}CNT is {count}, the settings have {expected} ({len(table.items)} items and"
+            f" {form.extra}); {_count_advice(heads, place, table, options)}"
         )
+    counted = f"CNT is {count} as in the settings, but " if form.extra else ""
+    span = f"{table.least}" if table.fixed else f"{table.least} to {table.greatest}"
     return Reason.BROKEN_RECORD, (
-        f"LEN is {int(heads.length[place])}, by the settings it is {table.least} to"
-        f" {table.greatest}; {lengths_explained(int(heads.length[place]), table, options)}"
+        f"{named}{counted}LEN is {length}, by the settings it is {span};"
+        f" {_length_advice(heads, place, table, options)}"
     )
+
+
+def name_table(options: Options, number: int) -> str:
+    """The table of a record where a file has several."""
+    table = options.tables[max(number, 0)]
+    return "" if table.xid is None else f"table {table.name} (xid {table.xid}): "
+
+
+def _count_advice(heads: Heads, place: int, table: TableLayout, options: Options) -> str:
+    other = _other_table(heads, place, table.form, options)
+    if other:
+        return other
+    missing = int(heads.count[place]) - len(table.items) - table.form.extra
+    noun = "item" if abs(missing) == 1 else "items"
+    if missing < 0:
+        return f"take {-missing} {noun} out of its items, as in the extraction definition"
+    size = ""
+    if table.fixed is not None and missing == 1:
+        bytes_ = int(heads.length[place]) - table.fixed - (FLAG if options.nulls else 0)
+        size = f" of {bytes_} bytes" if bytes_ > 0 else ""
+    return f"add {missing} {noun}{size} to its items, as in the extraction definition"
+
+
+def _length_advice(heads: Heads, place: int, table: TableLayout, options: Options) -> str:
+    length = int(heads.length[place])
+    other = _other_table(heads, place, table.form, options)
+    if other:
+        return other
+    advice = lengths_explained(length, table, options)
+    described = options.tables[max(int(heads.table[place]), 0)]
+    logtype: LogType = "LITTLE" if described.logtype == "NORMAL" else "NORMAL"
+    variable = any(item.type in VARIABLE for item in table.items)
+    lying = TableLayout(table.items, replace(table.layout, logtype=logtype), table.form)
+    if variable and options.difftype != "JNL" and lying.least <= length <= lying.greatest:
+        return f'if its records differ in length, set logtype = "{logtype}"; {advice}'
+    return advice
+
+
+def _other_table(heads: Heads, place: int, form: Form, options: Options) -> str:
+    """Another table of the settings that the header fits."""
+    count, length, own = (int(of[place]) for of in (heads.count, heads.length, heads.table))
+    for number, table in enumerate(options.tables):
+        items = table.parsed()
+        if number == own or len(items) + form.extra != count:
+            continue
+        lying = TableLayout(items, item_layout(options, table, "big"), form)
+        if lying.least <= length <= lying.greatest:
+            return (
+                f"CNT and LEN fit table {table.name} (xid {table.xid}): if all records say so,"
+                " exchange the two xid in the settings"
+            )
+    return ""
 
 
 def lengths_explained(length: int, table: TableLayout, options: Options) -> str:
@@ -69,7 +136,7 @@ def lengths_explained(length: int, table: TableLayout, options: Options) -> str:
         return _variable_hint(options)
     off = length - table.fixed
     said = []
-    flags = 2 * len(table.items)
+    flags = FLAG * len(table.items)
     numerics = sum(item.type == "NUMERIC" for item in table.items)
     blobs = sum(item.type == "BLOB" for item in table.items)
     if off == (-flags if options.nulls else flags):
@@ -78,11 +145,17 @@ def lengths_explained(length: int, table: TableLayout, options: Options) -> str:
         said.append('numeric_sign = "overpunched"')
     if blobs and abs(off) == 4 * blobs:
         said.append(f"blob_head = {8 if off > 0 else 4}")
-    if off == -2 and table.form.extra == 2:
+    if off == -2 and table.form.extra == 2 and not options.nulls:  # else its flag would be its XID
         said.append("a group whose records have no XID, which is not read")
-    if not said:
-        return "compare the items and LOGTYPE with the extraction definition"
-    return f"if all records differ by {off:+d} bytes, {' or '.join(said)} explains it"
+    if said:
+        return f"if all records differ by {off:+d} bytes, {' or '.join(said)} explains it"
+    sized = [item.text for item in table.items if item.length]
+    long = f"too {'short' if off > 0 else 'long'} by {abs(off)} bytes"
+    if sized:
+        return f"if all records say so, one of {', '.join(sized)} is {long}: set it as extracted"
+    return (
+        f"if all records say so, the items are {long}: compare them with the extraction definition"
+    )
 
 
 def item_crosses(table: TableLayout, number: int, length: int, options: Options) -> str:
@@ -143,8 +216,8 @@ _ADVICE = {
 }
 
 
-def raw_text(framer: Framer, at: int, size: int, place: int) -> str:
+def raw_text(data: Bytes, at: int, size: int, place: int) -> str:
     """A record, or a piece that is none, as JSON text with its bytes in hex (1 MiB of them at most);
     ``place`` is where it stands in the file that it is named by."""
-    shown = framer.data[at : at + min(size, _RAW_BYTES)].tobytes().hex()
+    shown = data[at : at + min(size, _RAW_BYTES)].tobytes().hex()
     return as_json({"offset": place, "length": size, "hex": shown})

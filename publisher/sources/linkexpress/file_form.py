@@ -17,7 +17,8 @@ from publisher.errors import FatalError
 from publisher.sources.areas import Bytes, Offsets, numbers_at
 from publisher.sources.linkexpress.cells import TableLayout
 from publisher.sources.linkexpress.explaining import header_fault
-from publisher.sources.linkexpress.framing import MARK, Framer
+from publisher.sources.linkexpress.framing import Framer
+from publisher.sources.linkexpress.headers import MARK, Headers
 from publisher.sources.linkexpress.layout import form_of, item_layout, numpy_type
 from publisher.sources.linkexpress.options import (
     GREATEST_XID,
@@ -75,7 +76,8 @@ def framer(options: Options, data: Bytes, known: FileForm, stop: int) -> Framer:
     xids = {0: 0}
     if "xid" in form.words and options.extract == "diff":
         xids = {table.xid or 0: number for number, table in enumerate(options.tables)}
-    return Framer(data, form, tuple(layouts), xids, known.order, stop)
+    strict = options.null_flags == "strict"
+    return Framer(Headers(data, form, tuple(layouts), xids, known.order, strict), stop)
 
 
 def recognised(options: Options, data: Bytes, path: str) -> FileForm:
@@ -154,7 +156,7 @@ def _fitting(options: Options, sample: Bytes, known: FileForm) -> int:
     """Good records among the first of a sample."""
     found = 0
     for block in framer(options, sample, known, len(sample)).blocks(0):
-        found += int(block.heads.good.sum()) if block.broken is None else 0
+        found += int(block.good.sum())
         if found >= SAMPLE:
             break
     return found
@@ -176,8 +178,8 @@ def _whole(options: Options, data: Bytes, known: FileForm) -> int:
     table, found = finder.tables[0], 0
     for block in islice(finder.blocks(0), _BLOCKS):
         found += finder.exact(block)
-        if block.broken is None and table.fixed is not None:  # else they were looked at
-            records = block.offsets[block.heads.good & (block.lengths == table.fixed)]
+        if table.fixed is not None:  # else they were looked at
+            records = block.offsets[block.good & (block.lengths == table.fixed)]
             found -= int((_oversized(table, sample, records) > 0).sum())
     return found
 
@@ -265,14 +267,12 @@ def _explained(options: Options, sample: Bytes, order: ByteOrder, *, by_headers:
     finder = framer(options, sample, FileForm(order), len(sample))
     found = fitting = 0
     for block in islice(finder.blocks(0), _BLOCKS):
-        heads, is_mark = block.heads, block.heads.table == MARK
+        is_mark = block.heads.table == MARK
         found += len(is_mark)
-        if block.broken is not None:
-            continue
         if by_headers:
-            fitting += int((heads.stranger | heads.good).sum())
+            fitting += int((block.heads.odd | block.good).sum())
         else:  # a commit record is whole, but no record of a table or of a full extract
-            fitting += finder.exact(block) - int((is_mark & heads.good).sum())
+            fitting += finder.exact(block) - int((is_mark & block.good).sum())
     return fitting * 2 > found
 
 

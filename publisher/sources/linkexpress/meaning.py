@@ -32,9 +32,11 @@ from publisher.sources.linkexpress.explaining import (
     item_crosses,
     item_wrong,
     items_differ,
+    name_table,
     raw_text,
 )
-from publisher.sources.linkexpress.framing import MARK, NO_ROWS, Block, Framer
+from publisher.sources.linkexpress.framing import Block, Framer
+from publisher.sources.linkexpress.headers import MARK, NO_ROWS
 from publisher.sources.linkexpress.held import Found
 from publisher.sources.linkexpress.images import images, spread
 from publisher.sources.linkexpress.items import ItemReader
@@ -103,13 +105,8 @@ class Meaning:
         yield tally(self.place, framed)
 
     def _block(self, block: Block) -> Iterator[pa.RecordBatch]:
-        if block.broken is not None:
-            faults = [Fault(Reason.BROKEN_RECORD, block.broken)]
-            known = self._transactions(block)
-            yield self._rejects(block.offsets, block.lengths, faults, transaction=known)
-            return
         transactions = self._transactions(block)
-        table, good = block.heads.table, block.heads.good
+        table, good = block.heads.table, block.good
         alone = ~np.zeros(len(good), bool)
         if self.options.extract == "all":
             alone = self._alone(block)
@@ -124,7 +121,7 @@ class Meaning:
                 yield from self._data(block, chosen, number, transactions)
         wrong = np.flatnonzero(~good)
         if len(wrong):
-            faults = [self._header_fault(block, row, bool(alone[row])) for row in wrong.tolist()]
+            faults = [self._fault(block, row, bool(alone[row])) for row in wrong.tolist()]
             known = transactions.take(pa.array(wrong))
             offsets, lengths = block.offsets[wrong], block.lengths[wrong]
             yield self._rejects(offsets, lengths, faults, transaction=known)
@@ -135,7 +132,9 @@ class Meaning:
         alone |= (block.heads.table == MARK) if self.no_rows else (block.heads.table != NO_ROWS)
         return alone
 
-    def _header_fault(self, block: Block, row: int, alone: bool) -> Fault:
+    def _fault(self, block: Block, row: int, alone: bool) -> Fault:
+        if row in block.broken:
+            return Fault(Reason.BROKEN_RECORD, block.broken[row])
         if not alone:
             return Fault(
                 Reason.OPERATION_CODE,
@@ -152,7 +151,7 @@ class Meaning:
             return pa.repeat(pa.scalar(SNAPSHOT), count)
         if self.options.unit == "table":
             return pa.nulls(count, pa.string())
-        marks = np.flatnonzero((block.heads.table == MARK) & block.heads.good)
+        marks = np.flatnonzero((block.heads.table == MARK) & block.good)
         begins = (block.offsets[marks] + block.lengths[marks]).tolist()
         named = [self._since, *map(self._named, begins)]
         self._since = named[-1]
@@ -182,7 +181,7 @@ class Meaning:
     ) -> pa.RecordBatch:
         places = self.found.places(offsets)
         raws = [
-            raw_text(self.framer, *record)
+            raw_text(self.framer.data, *record)
             for record in zip(offsets.tolist(), lengths.tolist(), places.tolist(), strict=True)
         ]
         return self._records(
@@ -272,16 +271,22 @@ class Meaning:
             cells,
             np.ones(len(offsets), bool),
         )
+        named = name_table(self.options, number)
         rows.fault(
             cells.fault != FITS,
             Reason.BROKEN_RECORD,
-            lambda row: item_crosses(table, int(cells.fault[row]), int(lengths[row]), self.options),
+            lambda row: (
+                named + item_crosses(table, int(cells.fault[row]), int(lengths[row]), self.options)
+            ),
         )
         rows.fault(
             cells.ends != ends,
             Reason.BROKEN_RECORD,
-            lambda row: items_differ(
-                table, int(cells.ends[row] - offsets[row]), int(lengths[row]), self.options
+            lambda row: (
+                named
+                + items_differ(
+                    table, int(cells.ends[row] - offsets[row]), int(lengths[row]), self.options
+                )
             ),
         )
         return rows

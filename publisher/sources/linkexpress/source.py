@@ -19,7 +19,7 @@ from publisher.sources.areas import Bytes
 from publisher.sources.contract import Context, Kept
 from publisher.sources.linkexpress.explaining import raw_text
 from publisher.sources.linkexpress.file_form import FileForm, file_form, framer, recognised
-from publisher.sources.linkexpress.framing import MARK
+from publisher.sources.linkexpress.headers import MARK
 from publisher.sources.linkexpress.held import (
     Found,
     HeldTail,
@@ -111,7 +111,7 @@ class Linkexpress:
             rejects += batch.select(["part", "high", "rank", "detail"]).filter(wrong).to_pylist()
         cut = b""
         if rejects and not rejected:
-            first = rejects[0]
+            first = min(rejects, key=lambda reject: int(reject["rank"]))
             rejected = f"its record at {first['part']}:{first['high']}: {first['detail']}"
             cut = self._cut(split, first["rank"]) if len(rejects) == 1 else b""
         offsets = np.concatenate(found) - split.first + split.start
@@ -179,7 +179,7 @@ class Linkexpress:
             return
         finder = framer(self.options, data, known, size)
         for block in finder.blocks(0):
-            good = block.heads.good if block.broken is None else block.heads.good & False
+            good = block.good
             places = block.offsets[good]
             if in_transactions:
                 is_mark = good & (block.heads.table == MARK)
@@ -252,4 +252,4 @@ class Linkexpress:
             return no_rows_raw()
         finder = framer(self.options, data, known, split.stop)
         block = finder.one(offset)
-        return raw_text(finder, offset, int(block.lengths[0]), row)
+        return raw_text(data, offset, int(block.lengths[0]), row)

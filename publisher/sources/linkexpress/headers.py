@@ -1,0 +1,206 @@
+"""The headers of records: what stands at an offset of a file, and whether it may begin a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from publisher.sources.areas import Bytes, Mask, Offsets, numbers_at
+from publisher.sources.linkexpress.cells import TableLayout
+from publisher.sources.linkexpress.layout import (
+    COMMIT,
+    EMPTY,
+    FLAG,
+    NOT_NULL,
+    NULL,
+    Form,
+    word_offsets,
+    word_type,
+)
+from publisher.sources.linkexpress.options import GREATEST_XID, ByteOrder
+
+UNKNOWN, MARK, NO_ROWS = -1, -2, -3
+"""In place of the number of a table: none that the settings name, a commit record, a record that says
+that a full extract has no rows."""
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The headers at some offsets."""
+
+    length: Numbers
+    count: Numbers
+    xid: Numbers
+    flag: Numbers
+    code: Numbers
+    table: Numbers
+    """Number of the table, or one of ``UNKNOWN``, ``MARK``, ``NO_ROWS``."""
+    good: Mask
+    """Whether such a header may stand there."""
+    odd: Mask
+    """Whether it might if the settings described its table: the table is unknown, or has another number
+    of items or another length."""
+
+    def taken(self, chosen: Any) -> Heads:
+        """The headers at some of the offsets."""
+        return Heads(
+            self.length[chosen],
+            self.count[chosen],
+            self.xid[chosen],
+            self.flag[chosen],
+            self.code[chosen],
+            self.table[chosen],
+            self.good[chosen],
+            self.odd[chosen],
+        )
+
+
+@dataclass(frozen=True)
+class Headers:
+    """Reads the headers of one file."""
+
+    data: Bytes
+    form: Form
+    tables: tuple[TableLayout, ...]
+    xids: Mapping[int, int]
+    """Number of a table by its extraction identifier."""
+    order: ByteOrder
+    strict: bool = True
+    """Whether NULL areas hold 0000 and FFFF only."""
+    _words: dict[str, np.dtype[Any]] = field(init=False, repr=False)
+    _limits: npt.NDArray[np.int64] = field(init=False, repr=False)
+    """Bytes at the least and at the most, items; by table."""
+
+    def __post_init__(self) -> None:
+        words = {word: word_type(word, self.order) for word in self.form.words}
+        limits = [(each.least, each.greatest, len(each.items)) for each in self.tables]
+        object.__setattr__(self, "_words", words)
+        object.__setattr__(self, "_limits", np.array(limits, np.int64).T)
+
+    @property
+    def end(self) -> int:
+        """Bytes of the file."""
+        return len(self.data)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """The least and the greatest length of a record that the settings describe."""
+        least = [each.least for each in self.tables]
+        if COMMIT in self.form.codes:
+            least.append(self.form.mark_size)
+        if EMPTY in self.form.codes:
+            least.append(self.form.size)
+        return min(least), max(each.greatest for each in self.tables)
+
+    def word(self, name: str) -> np.dtype[Any]:
+        """The type of a word of the header."""
+        return self._words[name]
+
+    def read(self, at: Offsets) -> Heads:
+        """The headers at offsets; one that does not lie inside is not good."""
+        places, marks = word_offsets(self.form.words), word_offsets(self.form.mark_words)
+        mark_size = self.form.mark_size
+        inside = at + mark_size <= self.end
+        safe = np.where(inside, at, 0)
+        if self.end < mark_size:  # too little to look at
+            nothing = np.zeros(len(at), np.int64)
+            none = np.full(len(at), UNKNOWN, np.int64)
+            no = inside & False
+            return Heads(nothing, nothing, nothing, nothing, nothing, none, no, no)
+        zeros = np.zeros(len(at), np.int64)
+        found = dict.fromkeys(("length", "count", "xid", "flag", "operation"), zeros)
+        for word in ("length", "count"):
+            if word in places:
+                found[word] = self._read(word, safe + places[word])
+        is_mark = (found["count"] == 1) if COMMIT in self.form.codes else inside & False
+        whole = inside & (is_mark | (at + self.form.size <= self.end))
+        safe = np.where(whole, at, 0)
+        for word in ("xid", "flag", "operation"):
+            if word in places:
+                place = np.where(is_mark & whole, marks.get(word, 0), places[word])
+                found[word] = self._read(word, safe + place)
+        return self._judge(at, found, is_mark & whole, whole)
+
+    def _read(self, word: str, at: Offsets) -> Numbers:
+        kind = self._words[word]
+        # a header that is cut is not good, whatever is found in its place
+        at = np.minimum(at, self.end - kind.itemsize)
+        return numbers_at(self.data, at, kind).astype(np.int64)
+
+    def _judge(self, at: Offsets, found: dict[str, Numbers], is_mark: Mask, whole: Mask) -> Heads:
+        """Which table a header speaks of, and whether it is one that may stand there."""
+        length, count, code = found["length"], found["count"], found["operation"]
+        no_rows = ~is_mark & (code == EMPTY)
+        table = np.full(len(at), UNKNOWN, np.int64)
+        for xid, number in self.xids.items():
+            table[found["xid"] == xid] = number
+        least, greatest, items = self._limits[:, table]
+        counted = np.full(len(at), self.form.extra > 0)
+        right_count = ~counted | (count == items + self.form.extra)
+        if self.form.has_length:
+            right_length = (length >= least) & (length <= greatest)
+        else:
+            length = np.full(len(at), self.tables[0].greatest, np.int64)
+            right_length = whole
+        data = right_count & right_length & (table != UNKNOWN) & (code != COMMIT)
+        mark = (length == self.form.mark_size) & (code == COMMIT)
+        empty = (length == self.form.size) & (~counted | (count == self.form.extra) | right_count)
+        if not self.form.has_length:
+            empty = whole & False  # a file of its own, never a record among others
+        legal = np.isin(code, list(self.form.codes)) & (found["flag"] == 0) & whole
+        good = legal & np.where(is_mark, mark, np.where(no_rows, empty, data))
+        if self.form.has_length:
+            good &= at + length <= self.end
+        odd = legal & ~good & ~is_mark & ~no_rows & (code != COMMIT)
+        odd &= self._is_plausible(at, found, table)
+        table = np.where(is_mark, MARK, np.where(no_rows & empty, NO_ROWS, table))
+        return Heads(length, count, found["xid"], found["flag"], code, table, good, odd)
+
+    def _is_plausible(self, at: Offsets, found: dict[str, Numbers], table: Numbers) -> Mask:
+        """Whether headers may be those of records that the settings do not describe."""
+        if not self.form.has_length:
+            return np.zeros(len(at), bool)
+        length, items = found["length"], np.ones(len(at), np.int64)
+        possible = table != UNKNOWN
+        if "xid" in self.form.words:
+            possible |= (found["xid"] > 0) & (found["xid"] <= GREATEST_XID)
+        if self.form.extra:
+            items = found["count"] - self.form.extra
+        least = self.form.size + items * (FLAG if self.form.nulls else 1)
+        inside = (length >= least) & (at + length <= self.end)
+        return np.asarray(possible & inside & (items > 0))
+
+    def used(self, at: Offsets, heads: Heads) -> Numbers:
+        """Bytes that records use up by their items, whatever their length words say; 0 where the table
+        is unknown or an item does not fit."""
+        used = np.where(heads.table == MARK, self.form.mark_size, 0)
+        used[heads.table == NO_ROWS] = self.form.size
+        for number, table in enumerate(self.tables):
+            chosen = np.flatnonzero((heads.table == number) & (at + table.least <= self.end))
+            if not len(chosen):
+                continue
+            if table.fixed is not None:
+                used[chosen] = table.fixed
+                continue
+            records = at[chosen]
+            cells = table.cells(self.data, records, np.full(len(records), self.end, np.int64))
+            used[chosen] = np.where(cells.fault < 0, cells.ends - records, 0)
+        return used
+
+    def sound(self, at: Offsets, heads: Heads) -> Mask:
+        """Whether the NULL areas of records can be such; not asked of records that do not fit."""
+        sound = np.ones(len(at), bool)
+        if not (self.strict and self.form.nulls):
+            return sound
+        for number, table in enumerate(self.tables):
+            chosen = np.flatnonzero((heads.table == number) & (at + table.greatest <= self.end))
+            cells = table.cells(self.data, at[chosen], np.full(len(chosen), self.end, np.int64))
+            for flags in cells.flags:
+                sound[chosen] &= (flags == NOT_NULL) | (flags == NULL)
+        return sound
