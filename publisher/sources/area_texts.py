@@ -14,7 +14,17 @@ from publisher.sources.areas import Bytes, Mask, Offsets
 
 _LF = 10
 _IN_LINES = frozenset(
-    {"utf-8", "euc_jp", "euc_jis_2004", "euc_jisx0213", "cp932", "shift_jis", "shift_jis_2004"}
+    {
+        "utf-8",
+        "euc_jp",
+        "eucjp-ms",
+        "cp51932",
+        "euc_jis_2004",
+        "euc_jisx0213",
+        "cp932",
+        "shift_jis",
+        "shift_jis_2004",
+    }
     | {"cp1251", "cp1252", "cp866", "koi8-r", "iso8859-1", "iso8859-5", "iso8859-15"}
 )
 """Codes in which a line feed is no part of another character and every line begins anew."""

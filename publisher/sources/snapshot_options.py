@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, Len
 
 from publisher.errors import FatalError
+from publisher.sources.charsets import find_codec
 from publisher.sources.other_formats import format_of, hint
 
 
@@ -40,10 +41,10 @@ class SnapshotOptions:
                 "delimiter: write one ASCII character that is no quote and no line end"
             )
         try:
-            "a".encode(self.encoding)  # codecs that are none of text, as hex, are not known here
-        except (LookupError, ValueError):
+            find_codec(self.encoding)
+        except LookupError:
             raise ValueError(
-                f"encoding: {self.encoding} is not known; write utf-8, cp1252 ..."
+                f"encoding: {self.encoding} is not known as a character code; write utf-8, cp1252 ..."
             ) from None
 
 

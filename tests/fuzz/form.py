@@ -14,7 +14,8 @@ The rules, by ``Framing``:
 ``LENGTHS``
     Each record says how long it is, and the reader finds its way again behind damage.  Where that took
     or added bytes, what begins within the length of a record behind it is not claimed: a record that
-    lost bytes has as many of those behind it.
+    lost bytes has as many of those behind it.  Where a record lost its first bytes and the one before
+    it ends with the same, nobody can tell which of them lost any: the one before is not claimed.
 ``ROWS``
     A container of rows, damaged row by row before it is packed: all other rows are claimed.
 

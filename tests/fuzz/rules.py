@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from tests.fuzz.damage import Part
 from tests.fuzz.form import Claim, Content, Form, Framing, Piece, Read
 from tests.fuzz.reading import PromiseError, content
 
 _LF = b"\n"
+_LOST = 30
+"""Bytes that damage takes at most."""
 
 
 def places(head: bytes, datas: Sequence[bytes], form: Form) -> list[int]:
@@ -79,16 +82,30 @@ def _framed(
     at, before, quoted = len(head), _LF, False
     longest = max((len(piece.data) for piece in pieces), default=0)
     safe = 0
-    for part in parts:
+    for part, after in zip_longest(parts, parts[1:]):
         if part.origin is None:
             if not part.same_size:
                 safe = at + len(part.data) + longest
             quoted = quoted or not part.kept
         elif _found(form, at - len(head), before, at < safe, quoted):
-            yield part.origin
+            lengths = form.framing is Framing.LENGTHS
+            if not (lengths and after and _share_bytes(part, after, pieces)):
+                yield part.origin
         if part.data:
             before = part.data[-1:]
         at += len(part.data)
+
+
+def _share_bytes(part: Part, after: Part, pieces: Sequence[Piece]) -> bool:
+    """Whether the damage behind a record is a whole record with bytes from the end of it, so that either
+    of the two may be the one that lost them."""
+    if after.origin is not None or after.same_size:
+        return False
+    return any(
+        part.data.endswith(piece.data[:lost]) and after.data.startswith(piece.data[lost:])
+        for piece in pieces
+        for lost in range(1, min(len(piece.data), _LOST + 1))
+    )
 
 
 def _found(form: Form, at: int, before: bytes, resized: bool, quoted: bool) -> bool:

@@ -6,7 +6,6 @@ not known is a setting without default, asked for where it matters.
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from annotated_types import Ge, Le, Len
 
 from publisher.catalogue import Kind
 from publisher.keys import IdentifierCase
+from publisher.sources.charsets import find_codec
 from publisher.sources.dispatch_queue.layout import ByteOrder
 from publisher.sources.dispatch_queue.types import NATIONAL, TEXT, VARIABLE, Column, column_of
 from publisher.sources.each_text import parse_each
@@ -223,7 +223,7 @@ class Options:
     @property
     def codec(self) -> str:
         """Python's name of ``charset``."""
-        return codecs.lookup(self.charset or "ascii").name
+        return find_codec(self.charset or "ascii")
 
     def kind_of(self, column: Column) -> Kind:
         """What a column is in a document."""
@@ -234,11 +234,9 @@ class Options:
 
 def _charset_problem(name: str, charset: str | None) -> Iterator[str]:
     try:
-        b"a".decode(charset or "ascii")
+        find_codec(charset or "ascii")
     except LookupError:
-        yield f"{name}: {charset} is not known; write cp866, cp1251, koi8-r, utf-8 ..."
-    except UnicodeError:
-        return  # a code whose characters are wider
+        yield f"{name}: {charset} is not known as a character code; write cp866, cp1251, koi8-r, utf-8 ..."
 
 
 def _image_problems(

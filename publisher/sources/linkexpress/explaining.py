@@ -63,16 +63,22 @@ def header_fault(
         return Reason.TABLE_NAME, (
             f"extraction identifier {xid} is not {wanted}; add a table with xid = {xid}"
         )
+    return Reason.BROKEN_RECORD, _description_fault(heads, place, table, options)
+
+
+def _description_fault(heads: Heads, place: int, table: TableLayout, options: Options) -> str:
+    """The difference between a record and the description of its table, and a setting that fits."""
+    form, count = table.form, int(heads.count[place])
     expected = len(table.items) + form.extra
     length, named = int(heads.length[place]), name_table(options, int(heads.table[place]))
     if form.extra and count != expected:
-        return Reason.BROKEN_RECORD, (
+        return (
             f"{named}CNT is {count}, the settings have {expected} ({len(table.items)} items and"
             f" {form.extra}); {_count_advice(heads, place, table, options)}"
         )
     counted = f"CNT is {count} as in the settings, but " if form.extra else ""
     span = f"{table.least}" if table.fixed else f"{table.least} to {table.greatest}"
-    return Reason.BROKEN_RECORD, (
+    return (
         f"{named}{counted}LEN is {length}, by the settings it is {span};"
         f" {_length_advice(heads, place, table, options)}"
     )
@@ -196,7 +202,10 @@ def item_wrong(item: Item, number: int, area: Bytes, at: int, flag: int | None) 
     return f"{name}: {shown} is no such value; {_ADVICE.get(item.type, _CHARSET)}"
 
 
-_CHARSET = "look at charset and national_charset, and at the items before it"
+_CHARSET = (
+    'look at charset and national_charset (with characters of vendors, EUC is "eucJP-ms" or "CP51932"),'
+    " and at the items before it"
+)
 _ORDER = "look at byte_order, and at the items before it"
 _ADVICE = {
     "DECIMAL": "digits in half bytes and a sign A to F are expected, look at the items before it",

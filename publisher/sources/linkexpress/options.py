@@ -6,7 +6,6 @@ default where there is one, without any where a guess could give wrong rows in s
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -15,6 +14,7 @@ from annotated_types import Ge, Le, Len
 
 from publisher.catalogue import Table
 from publisher.keys import IdentifierCase
+from publisher.sources.charsets import find_codec
 from publisher.sources.each_text import parse_each
 from publisher.sources.linkexpress.types import NATIONAL, TEXT, VARIABLE, Item, item_of
 
@@ -90,7 +90,8 @@ class Options:
     """Order of the bytes of numbers and lengths; ``auto`` looks at each file and asks where it cannot
     tell."""
     charset: str | None = None
-    """Character code of CHARACTER items, OUTCODE of the definition: EUC-JP, CP932, UTF-8 ..."""
+    """Character code of CHARACTER items, OUTCODE of the definition: EUC-JP, CP932, UTF-8 ...;
+    with characters of vendors in EUC, eucJP-ms (Solaris, Linux) or CP51932 (Windows)."""
     national_charset: str | None = None
     """Character code of NATIONAL CHARACTER items: EUC-JP, CP932, UCS-2, UCS-2LE, UTF-8 ..."""
     national_width: Annotated[int, Ge(1), Le(4)] | None = None
@@ -191,16 +192,15 @@ def codec_of(charset: str) -> str:
     """Python's name of a character code.  Raises ``ValueError`` where Python has none for it."""
     name = _UCS2.get(charset.lower().replace("_", "-").replace("ucs2", "ucs-2"), charset)
     try:
-        codec = codecs.lookup(name)
-        b"".decode(name)  # what is no code of characters is refused here
+        codec = find_codec(name)
     except LookupError:
         raise ValueError(
             f"no codec is known for {charset!r}; extract with OUTCODE of EUC, Shift-JIS or Unicode,"
-            " and write EUC-JP, CP932, UTF-8 or UCS-2"
+            " and write EUC-JP, eucJP-ms, CP51932, CP932, UTF-8 or UCS-2"
         ) from None
-    if codec.name in ("utf-16", "utf-32"):
+    if codec in ("utf-16", "utf-32"):
         raise ValueError(f"{charset} names no byte order; write UCS-2 (big-endian) or UCS-2LE")
-    return codec.name
+    return codec
 
 
 def options_of(**plain: Any) -> Options:

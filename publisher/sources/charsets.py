@@ -1,0 +1,188 @@
+"""Character codes: which names of settings are such, and the two Japanese ones that Python lacks.
+
+``eucJP-ms`` and ``CP51932`` are EUC-JP with the characters of vendors, as on Solaris, Linux and Windows.
+Both read the characters of JIS X 0208 as code page 932 does (A1C1 is U+FF5E), and row 13 as the special
+characters of NEC.  Beyond these they differ:
+
+================== ============================================ ====================================
+bytes              eucJP-ms                                     CP51932
+================== ============================================ ====================================
+F5A1-FEFE          user-defined characters, U+E000-U+E3AB       rows 89 to 92 (F9A1-FCFE): characters
+                                                                of IBM that NEC selected; else none
+8FA1A1-8FF2FE      JIS X 0212                                   none
+8FF3F3-8FF4FE      characters of IBM that JIS X 0212 lacks      none
+8FF5A1-8FFEFE      user-defined characters, U+E3AC-U+E757       none
+================== ============================================ ====================================
+
+Sources: the Open Group's and JVC's eucJP-ms as the GNU C library has it (``EUC-JP-MS``) and Oracle's page
+eucJP(5); the registration of CP51932 with IANA.  Everything follows from Python's tables of EUC-JP and of
+code page 932, where the characters of IBM stand in the same order.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from functools import cache
+from itertools import chain
+
+from typing_extensions import Buffer
+
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
+"""Codecs of Python that make text of bytes and are no character codes."""
+_CELLS = range(1, 95)
+_NEC_ROW, _NEC_SELECTED, _USER_ROWS, _IBM_ROWS = 13, range(89, 93), range(85, 95), range(115, 120)
+_USER_DEFINED = 0xE000
+_SS3 = b"\x8f"
+_AS_CP932 = str.maketrans("〜‖−¢£¬¦", "～∥－￠￡￢￤")
+"""Characters that Python's EUC-JP reads in another way than code page 932."""
+_TILDE = b"\x8f\xa2\xb7"
+_WIDE_TILDE = "\uff5e"
+"""The tilde of JIS X 0212, which Python reads as that of ASCII and eucJP-ms as the wide one."""
+
+
+def find_codec(charset: str) -> str:
+    """Python's name of a character code.  Raises ``LookupError`` for any other name."""
+    try:
+        name = codecs.lookup(charset).name
+        # codecs of other things than text, as rot13, are known but refused here
+        b"a".decode(name, "replace")
+    except (UnicodeError, ValueError):
+        raise LookupError(charset) from None
+    if name.replace("_", "-") in _NO_CHARSETS:
+        raise LookupError(charset)
+    return name
+
+
+def _in_cp932(row: int, cell: int) -> str | None:
+    """The character of a row and cell in code page 932."""
+    lead = (row - 1) // 2 + (0x81 if row < 63 else 0xC1)
+    trail = cell + 0x9E if row % 2 == 0 else cell + 0x3F + (cell >= 64)
+    try:
+        return bytes([lead, trail]).decode("cp932")
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_in_jis_x_0212(char: str) -> bool:
+    try:
+        return char.encode("euc_jp").startswith(_SS3)
+    except UnicodeEncodeError:
+        return False
+
+
+def _rows(rows: range) -> dict[bytes, str]:
+    """Characters of code page 932 by their bytes in EUC."""
+    found = ((row, cell, _in_cp932(row, cell)) for row in rows for cell in _CELLS)
+    return {bytes([0xA0 + row, 0xA0 + cell]): char for row, cell, char in found if char}
+
+
+def _user_defined(prefix: bytes, first: int) -> dict[bytes, str]:
+    places = ((0xA0 + row, 0xA0 + cell) for row in _USER_ROWS for cell in _CELLS)
+    return {prefix + bytes(place): chr(first + n) for n, place in enumerate(places)}
+
+
+def _lacking() -> dict[bytes, str]:
+    """Characters of IBM that JIS X 0212 lacks; of those that are elsewhere only ``№`` stands twice."""
+    chars = (_in_cp932(row, cell) for row in _IBM_ROWS for cell in _CELLS)
+    lacking = (
+        c for c in chars if c and c not in "￢￤∵" and (c == "№" or not _is_in_jis_x_0212(c))
+    )
+    places = chain(
+        ((0xF3, 0xA0 + cell) for cell in range(83, 95)), ((0xF4, 0xA0 + cell) for cell in _CELLS)
+    )
+    return {_SS3 + bytes(place): char for place, char in zip(places, lacking, strict=True)}
+
+
+@cache
+def _vendor_chars(name: str) -> Mapping[bytes, str]:
+    """What Python's EUC-JP lacks, by its bytes."""
+    nec = _rows(range(_NEC_ROW, _NEC_ROW + 1))
+    if name == "cp51932":
+        return nec | _rows(_NEC_SELECTED)
+    rows = len(_USER_ROWS) * len(_CELLS)
+    user = _user_defined(b"", _USER_DEFINED) | _user_defined(_SS3, _USER_DEFINED + rows)
+    return nec | user | _lacking()
+
+
+@cache
+def _handler(name: str, errors: str) -> str:
+    """Name of an error handler that knows the vendors' characters; others go to ``errors``."""
+    chars, otherwise = _vendor_chars(name), codecs.lookup_error(errors)
+
+    def handle(problem: UnicodeError) -> tuple[str | bytes, int]:
+        if isinstance(problem, UnicodeDecodeError):
+            at = problem.start
+            for end in (at + 2, at + 3):
+                char = chars.get(problem.object[at:end])
+                if char is not None:
+                    return char, end
+        return otherwise(problem)
+
+    registered = f"{name}.{errors}"
+    codecs.register_error(registered, handle)
+    return registered
+
+
+def _decode(name: str, data: bytes, errors: str) -> str:
+    handler = _handler(name, errors)
+    if name == "eucjp-ms":
+        return _WIDE_TILDE.join(_decode_piece(piece, handler) for piece in data.split(_TILDE))
+    first, *others = data.split(_SS3)
+    texts, at = [_decode_piece(first, handler)], len(first)
+    for piece in others:
+        problem = UnicodeDecodeError(name, data, at, at + 1, "CP51932 has no JIS X 0212")
+        texts += [str(codecs.lookup_error(errors)(problem)[0]), _decode_piece(piece, handler)]
+        at += 1 + len(piece)
+    return "".join(texts)
+
+
+def _decode_piece(piece: bytes, handler: str) -> str:
+    return piece.decode("euc_jp", handler).translate(_AS_CP932)
+
+
+def _whole(data: bytes) -> int:
+    """Bytes up to the end of the last whole character."""
+    at = len(data)
+    while at and data[at - 1] >= 0x80:
+        at -= 1
+    while at < len(data):
+        size = 3 if data[at] == 0x8F else 2 if data[at] == 0x8E or 0xA0 < data[at] < 0xFF else 1
+        others = data[at + 1 : at + size]
+        if all(0xA0 < byte < 0xFF for byte in others):
+            if len(others) < size - 1:
+                break
+            at += size
+        else:
+            at += 1
+    return at
+
+
+def _codec(name: str) -> codecs.CodecInfo:
+    def decode(data: Buffer, errors: str = "strict", /) -> tuple[str, int]:
+        raw = bytes(data)
+        return _decode(name, raw, errors), len(raw)
+
+    class Decoder(codecs.BufferedIncrementalDecoder):
+        """Decodes a text piece by piece."""
+
+        def _buffer_decode(self, input: Buffer, errors: str, final: bool) -> tuple[str, int]:  # noqa: A002
+            raw = bytes(input)
+            size = len(raw) if final else _whole(raw)
+            return _decode(name, raw[:size], errors), size
+
+    # nothing is written in these codes
+    encode = codecs.lookup("ascii").encode
+    return codecs.CodecInfo(encode, decode, name=name, incrementaldecoder=Decoder)
+
+
+_CODECS = {"eucjpms": "eucjp-ms", "eucjpopen": "eucjp-ms", "cp51932": "cp51932"}
+"""Names of the two codes in letters and digits."""
+
+
+def _find(name: str) -> codecs.CodecInfo | None:
+    found = _CODECS.get("".join(filter(str.isalnum, name)).lower())
+    return None if found is None else _codec(found)
+
+
+codecs.register(_find)
