@@ -147,7 +147,7 @@ def wrongly(options: Options, number: int, **change: object) -> Options:
     return replace(options, tables=tuple(tables))
 
 
-EXCHANGE = "CNT and LEN fit table %s: if all records say so, exchange the two xid in the settings"
+EXCHANGE = "CNT and LEN fit table %s: if all records say so, set the xid of each for the other"
 
 
 @pytest.mark.parametrize("form", ["normal", "little", "bare"])

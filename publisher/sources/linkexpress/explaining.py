@@ -131,7 +131,7 @@ def _other_table(heads: Heads, place: int, form: Form, options: Options) -> str:
         if lying.least <= length <= lying.greatest:
             return (
                 f"CNT and LEN fit table {table.name} (xid {table.xid}): if all records say so,"
-                " exchange the two xid in the settings"
+                " set the xid of each for the other"
             )
     return ""
 
