@@ -25,8 +25,10 @@ import codecs
 from collections.abc import Mapping
 from functools import cache
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from typing_extensions import Buffer
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
 """Codecs of Python that make text of bytes and are no character codes."""
