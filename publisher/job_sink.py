@@ -93,6 +93,13 @@ class JobSink:
             document = Envelope(self.settings.envelope).document(())
             heartbeat(self.settings.kafka, self.settings.name, document)
 
+    def claim_tokens(self) -> None:
+        """Makes the tokens of a topic those of this journal, where there is no run to send."""
+        from publisher.dispatch.kafka_tokens import Token
+
+        last = self.lineage.journals.last_run()
+        self.kafka().claim_tokens(Token(self.lineage.identity, last, "", 0))
+
     def kafka(self) -> KafkaDispatcher:
         """The dispatcher of a topic."""
         from publisher.dispatch.kafka import KafkaDispatcher

@@ -54,7 +54,7 @@ def recover(
             done = job.finish()
             report = done[-1] if done else job.once(now)
             if report is None or not report.is_kept:
-                job.sink.kafka().free_tokens(None)
+                job.sink.claim_tokens()
             end_recovery(journals.root)
             job.expire()
     report = report or nothing_read(settings.name)

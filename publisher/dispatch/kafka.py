@@ -163,7 +163,7 @@ class KafkaDispatcher:
         if self.recovery is not None:
             names = topics_of(self._lanes(journal, manifest))
             self.recovery.mark(topics, names, journal, manifest)
-            self.free_tokens(manifest)
+            self.claim_tokens(Token(manifest.identity, manifest.run, manifest.plan, 0))
         tokens = self._tokens(topics, range(max(manifest.lanes, 1)))
         self._refuse_conflicts(tokens, manifest)
         if not self._has_all(tokens, manifest):
@@ -171,8 +171,9 @@ class KafkaDispatcher:
         refusals = self.refusals(journal)
         write_durably(journal.root / RUN, run_json(manifest, joined(report, refusals)))
 
-    def free_tokens(self, manifest: Manifest | None) -> None:
-        """Takes away all tokens but those of one run: a lost journal has left them.
+    def claim_tokens(self, begin: Token) -> None:
+        """Replaces all tokens but those of one run, which ``begin`` has not sent anything of: a lost
+        journal has left them.
 
         Raises:
             FatalError: A newer instance of the job works.
@@ -180,15 +181,16 @@ class KafkaDispatcher:
         """
         place, topics = self._place, KafkaTopics.of(self._clients)
         tokens = self._tokens(topics, range(topics.partitions.get(place.topic, 0)))
-        gone: dict[tuple[int, bytes], Token | None] = {
-            (place.partition_of(key), key): None
+        # none of a lane is only taken away: should this journal be lost, too, they must say so
+        claimed = {
+            (place.partition_of(key), key): None if key == place.key(WHOLE) else begin
             for key, token in tokens.items()
-            if manifest is None or not token.is_of(manifest.identity, manifest.run, manifest.plan)
+            if not token.is_of(begin.identity, begin.run, begin.plan)
         }
         if self.still_mine is not None:
             self.still_mine()
-        if gone:
-            write_tokens(self._clients, place.topic, gone)
+        if claimed:
+            write_tokens(self._clients, place.topic, claimed)
 
     def _send(
         self,

@@ -65,6 +65,10 @@ class Journals:
         numbers = self._numbers() if self.root.exists() else []
         return max(last, *numbers) if numbers else last
 
+    def last_run(self) -> str:
+        """The id of the last run."""
+        return self._id(self.last_number())
+
     def skip_to(self, number: int) -> None:
         """Gives numbers up to this one to no run: another journal may have given them."""
         if number > self.last_number():

@@ -12,12 +12,16 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from tests.chaos.lost_journals import LostJournals, LostJournalsOfFiles, SharedNames
 from tests.chaos.replays import KillsOfReplays
 from tests.chaos.scenarios import BrokerKills, KillsToFiles, KillsToKafka, Verdict
 from tests.services.kafka import cluster
 from tests.services.servers import postgresql
 
-KINDS = ("kafka", "files", "replay", "broker")
+KINDS = (
+    *("kafka", "files", "replay", "broker"),
+    *("lost-journal", "older-journal", "shared-name", "lost-journal-files"),
+)
 
 
 @click.command(help="Kills the publisher, and the broker, at random moments; proves what is left.")
@@ -47,6 +51,14 @@ def _verdicts(kills: int, seed: int, kinds: tuple[str, ...]) -> Iterator[Verdict
             yield KillsOfReplays(work, seed, say=_say).run(kills)
         if "broker" in kinds:
             yield BrokerKills(server.url, brokers, work, seed, say=_say).run(kills)
+        if "lost-journal" in kinds:
+            yield LostJournals(server.url, brokers.topics, work, seed, "lost", say=_say).run(kills)
+        if "older-journal" in kinds:
+            yield LostJournals(server.url, brokers.topics, work, seed, "older", say=_say).run(kills)
+        if "shared-name" in kinds:
+            yield SharedNames(server.url, brokers.topics, work, seed, say=_say).run(kills)
+        if "lost-journal-files" in kinds:
+            yield LostJournalsOfFiles(server.url, work, seed, say=_say).run(kills)
 
 
 def _say(line: str) -> None:

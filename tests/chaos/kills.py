@@ -15,6 +15,8 @@ from tests.chaos.process import LAUNCHER, Started
 
 BETWEEN = "between"
 """No phase was open: while it started, say."""
+REFUSED = "refused"
+"""It ended by itself: it must not publish."""
 MORE = 20
 """Kills beyond those that were asked for, until every phase has one."""
 _LONGEST = 1.0
@@ -49,12 +51,12 @@ class Killer:
             return True
         return self.count < kills + MORE and (bool(self.missing()) or blind())
 
-    def run(self, words: list[str], *, kill: bool) -> str | None:
+    def run(self, words: list[str], *, kill: bool, refusal: str | None = None) -> str | None:
         """One start, which is killed if that is wanted; the phase of the kill, ``None`` where it
-        ended by itself.
+        ended by itself, ``REFUSED`` where it ended with an error that has the text ``refusal``.
 
         Raises:
-            RuntimeError: It ended with an error.
+            RuntimeError: It ended with another error.
         """
         self.starts += 1
         self.marks.clear()
@@ -63,6 +65,8 @@ class Killer:
                 started.kill()
                 return self._counted()
             code, said = started.ended(_PATIENCE)
+        if code and refusal is not None and refusal in said:
+            return REFUSED
         if code:
             raise RuntimeError(f"{words} ended with {code}: {said}")
         return None

@@ -118,12 +118,11 @@ def judged(records: Iterable[tuple[int, bytes]], counts: Counter[int]) -> Found:
     places: dict[int, set[int]] = {number: set() for number in counts}
     found = Found()
     for partition, text in records:
-        key = _KEY.search(text)
-        number = int(key[1]) if key else -1
+        number, added = values_of(text)
         if number not in values:
             found.strange += 1
             continue
-        values[number] += map(int, _VALUES.findall(text))
+        values[number] += added
         places[number].add(partition)
     for number, seen in values.items():
         wanted = set(range(1, counts[number] + 1))
@@ -133,6 +132,12 @@ def judged(records: Iterable[tuple[int, bytes]], counts: Counter[int]) -> Found:
         found.duplicated += len(seen) - len(set(seen))
         found.out_of_order += sum(1 for _ in _inversions(seen))
     return found
+
+
+def values_of(text: bytes) -> tuple[int, list[int]]:
+    """Object and values of a document; -1 for an object that no known log has."""
+    key = _KEY.search(text)
+    return int(key[1]) if key else -1, [int(value) for value in _VALUES.findall(text)]
 
 
 def _inversions(values: list[int]) -> Iterator[int]:

@@ -127,7 +127,7 @@ def test_an_older_copy_goes_on_after_a_recovery(lost: Lost, tmp_path: Path) -> N
     [
         (Journal, "mark_sent"),
         (KafkaDispatcher, "_send"),
-        (KafkaDispatcher, "free_tokens"),
+        (KafkaDispatcher, "claim_tokens"),
         (KafkaDispatcher, "_survey"),
         (kafka_recovery, "find_records"),
         (Journal, "complete"),
@@ -163,10 +163,36 @@ def test_an_interrupted_recovery_goes_on(
     assert lost.job.publish().statuses == {"S": 10}
 
 
+def test_a_journal_may_be_lost_in_a_recovery(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost.unacknowledge("record_id % 100 = 0")
+    lost.lose()
+    lost.job.log_rows(200)
+    wanted = lost.keys("status = 'N' AND record_id % 100 = 0 AND record_id <= 300")
+
+    class CutError(BaseException):
+        pass
+
+    def cut(*_: object, **__: object) -> None:
+        raise CutError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KafkaDispatcher, "_send", cut)
+        with pytest.raises(CutError):
+            lost.job.recover()
+    lost.lose()
+    lost.job.refused("came from another journal")
+    lost.job.recover()
+    assert lost.marked() == wanted
+    lost.assert_right()
+
+
 def test_without_anything_that_waits_the_job_goes_on(lost: Lost) -> None:
     lost.lose()
     lost.job.recover()
     assert len(lost.records()) == lost.before
+    lost.lose()  # once more
+    lost.job.refused("came from another journal")
+    lost.job.recover()
     lost.job.log_rows(10)
     lost.job.publish()
     lost.assert_right()
