@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher import publishing
+from publisher import publishing, recovering
 from publisher.dispatch.kafka_client import KafkaClients, Message
 from publisher.job_file import load
 from tests.chaos.known_log import KnownLog
@@ -19,7 +19,8 @@ from tests.unit.local_engine import LocalEngine
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
+    for module in (publishing, recovering):
+        monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
 
 
 @MODES
@@ -102,3 +103,6 @@ def test_tokens_of_another_version_are_refused(
     before = kafka.read(topic)
     assert "xds-publisher recover" in job.refused(why)
     assert kafka.read(topic) == before
+    assert job.recover().statuses == {"S": 5}
+    job.log_rows(5)
+    assert job.publish().statuses == {"S": 5}

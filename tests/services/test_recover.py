@@ -68,6 +68,22 @@ def lost(postgres: Place, kafka: Topics, tmp_path: Path) -> Lost:
     return Lost(postgres, kafka, tmp_path)
 
 
+class CutError(BaseException):
+    """The program ends here."""
+
+
+def cut_recovery(lost: Lost, monkeypatch: pytest.MonkeyPatch, owner: object, function: str) -> None:
+    """Starts a recovery that ends where it would call a function."""
+
+    def cut(*_: object, **__: object) -> None:
+        raise CutError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, function, cut)
+        with pytest.raises(CutError):
+            lost.job.recover()
+
+
 @MODES
 def test_what_the_topic_does_not_have_is_sent_once(
     postgres: Place, kafka: Topics, tmp_path: Path, mode: str
@@ -94,7 +110,7 @@ def test_objects_with_a_waiting_record_in_the_topic_are_sent_again_and_marked(lo
     assert len(wanted) == 3
     report = lost.job.recover()
     assert lost.marked() == wanted
-    again = [record for record in lost.records()[0:] if RECOVERED in record.headers]
+    again = [record for record in lost.records() if RECOVERED in record.headers]
     assert f"recovered: {len(again)} document(s)" in report.notes[-1]
     assert {record.key for record in again} == wanted
     lost.assert_right()
@@ -142,16 +158,7 @@ def test_an_interrupted_recovery_goes_on(
     lost.job.log_rows(200)
     wanted = lost.keys("status = 'N' AND record_id % 100 = 0 AND record_id <= 300")
 
-    class CutError(BaseException):
-        pass
-
-    def cut(*_: object, **__: object) -> None:
-        raise CutError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, function, cut)
-        with pytest.raises(CutError):
-            lost.job.recover()
+    cut_recovery(lost, monkeypatch, owner, function)
     with pytest.raises(FatalError, match=r"interrupted: run `xds-publisher recover"):
         lost.job.publish()
     lost.job.recover()
@@ -169,16 +176,7 @@ def test_a_journal_may_be_lost_in_a_recovery(lost: Lost, monkeypatch: pytest.Mon
     lost.job.log_rows(200)
     wanted = lost.keys("status = 'N' AND record_id % 100 = 0 AND record_id <= 300")
 
-    class CutError(BaseException):
-        pass
-
-    def cut(*_: object, **__: object) -> None:
-        raise CutError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(KafkaDispatcher, "_send", cut)
-        with pytest.raises(CutError):
-            lost.job.recover()
+    cut_recovery(lost, monkeypatch, KafkaDispatcher, "_send")
     lost.lose()
     lost.job.refused("came from another journal")
     lost.job.recover()
