@@ -23,7 +23,7 @@ AROUND = [record(1, "I", range(10), idu="1"), record(9, "D", [0], idu="7")]
 SMALL = SnapshotOptions(line_breaks=False, block_size=64)
 
 
-def meant(tmp_path: Path, files: list[list[Row]], **settings: object) -> list[object]:
+def meant(tmp_path: Path, files: list[list[Row]], **settings: object) -> list[tuple[object, ...]]:
     paths = []
     for number, rows in enumerate(files):
         path = tmp_path / f"{number}.csv"
@@ -69,7 +69,7 @@ def test_copies_among_others_are_found_wherever_they_lie(tmp_path: Path) -> None
         chance.shuffle(rows)
         found = meant(tmp_path, [rows[:20], rows[20:]], join_rows=chance.choice([1, 9, 1000]))
         assert [one for one in found if one == ("duplicate",)] == [("duplicate",)] * 20
-        assert sum(one[0] == 2 for one in found) == 20  # type: ignore[index]
+        assert sum(one[0] == 2 for one in found) == 20
 
 
 @pytest.mark.parametrize("records", ["BBU", "BUU", "UBUU"])

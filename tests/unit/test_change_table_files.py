@@ -94,7 +94,7 @@ def test_csv_that_is_written_otherwise_is_refused_and_other_files_are_not(
     tmp_path: Path, option: str, value: object, said: str
 ) -> None:
     path = write(tmp_path / "usr__ct.csv", ROWS)
-    describe(path, **{option: value})
+    describe(path, **{option: value})  # type: ignore[arg-type]
     with pytest.raises(FatalError, match=said) as refusal:
         read(path, Options())
     assert "usr__ct.dfm" in refusal.value.message

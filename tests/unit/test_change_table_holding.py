@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ class Folder:
         assert sum(int(str(row["records"])) for row in records) == framed
         return sorted(records, key=lambda row: (row["high"], row["low"], row["ordinal"]))
 
-    def meant(self, *rows: Row) -> list[object]:
+    def meant(self, *rows: Row) -> list[tuple[object, ...]]:
         """The same in short, without what the first run publishes."""
         found = [told(row) for row in self.run(*rows)]
         return found[2:] if rows[:1] == tuple(FIRST[:1]) else found
@@ -127,7 +128,7 @@ def test_nothing_waits_where_that_is_set_and_in_a_replay(tmp_path: Path) -> None
 def test_masks_of_held_rows_are_read_as_before(tmp_path: Path) -> None:
     """Bits 16 and 31, or 7 and 8: both are possible, and the file before tells the order."""
     wide = {f"d{place:02}": None for place in range(24)}
-    order = {"header_columns": None, "mask_order": "auto"}
+    order: dict[str, Any] = {"header_columns": None, "mask_order": "auto"}
     insert = record(1, "I", range(34), idu="1") | wide
     pair = [record(2, "B", idu="1") | wide, record(2, "U", [], idu="1") | wide]
     doubtful = record(5, "U", [9, 24], idu="1") | wide | {"c10": "x", "d14": "y"}

@@ -51,8 +51,7 @@ def test_a_new_row_with_gaps_is_rejected_or_read_back_by_a_setting(tmp_path: Pat
 def test_a_new_row_without_gaps_is_published_whatever_the_setting(
     tmp_path: Path, gaps: str
 ) -> None:
-    values = dict.fromkeys(UNKNOWN, "v")
-    before = record(2, "B", idu="1", fname="a", lname="l", **values)
+    before = KEY_CHANGE[0] | dict.fromkeys(UNKNOWN, "v")
     rows = (before, record(2, "U", [0, 1], idu="9", fname="x"))
     found = meant(tmp_path, INSERT, *rows, key_change_gaps=gaps)
     assert [one[0] for one in found] == [1, 4, 1]

@@ -26,7 +26,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
 def test_a_late_row_is_published_once_and_told(table: Table) -> None:
     table.add((1, "I", 1), (9, "I", 9))
     assert table.told() == [(1, "idu=1"), (1, "idu=9")]
-    assert table.notes == ()
+    assert not table.notes
     table.add((5, "I", 5))
     assert table.waiting() == 1
     assert table.told() == [(1, "idu=5")]
@@ -34,7 +34,7 @@ def test_a_late_row_is_published_once_and_told(table: Table) -> None:
     assert note.startswith("late: 1 row(s) of table ct came with a change_seq that an earlier run")
     assert table.waiting() == 0
     assert table.told() == []
-    assert table.notes == ()
+    assert not table.notes
 
 
 def test_late_and_new_rows_are_read_together(table: Table) -> None:
@@ -66,7 +66,7 @@ def test_late_rows_below_the_window_are_told_and_not_read(tmp_path: Path) -> Non
     assert f"late: 2 row(s) of table ct came with a change_seq up to {seq(16)}" in older
     assert "raise late_window" in older
     assert table.told() == []
-    assert table.notes == ()
+    assert not table.notes
 
 
 def test_without_a_window_late_rows_are_only_counted(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_updates_wait_for_nothing_where_none_has_a_before_image(table: Table) ->
     assert table.told() == [(3, "idu=1"), (3, "idu=1")]
     table.add((3, "U", 1))
     assert table.told() == [(3, "idu=1")]
-    assert table.notes == ()
+    assert not table.notes
 
 
 def test_what_follows_a_waiting_row_waits_with_it(table: Table) -> None:
