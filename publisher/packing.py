@@ -24,6 +24,8 @@ BLOCK_BITS = 16
 ROWS = 1 << 15
 BYTES = 4 << 20
 """What is collected before it is cut into pieces; whichever comes first."""
+_ROWS_TOGETHER = 1 << 13
+"""Records that come together from several blocks; a block may have more."""
 PIECE_BYTES = 2 << 20
 """Size of a piece that has more than one record."""
 
@@ -75,7 +77,25 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The records of one lane in order, from its pieces, which are sorted by ``KEYS``."""
+    """The records of one lane in order, from its pieces, which are sorted by ``KEYS``.
+
+    Small blocks come together: where record ids have large gaps, a block has few records.
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for block in _blocks(pieces):
+        waiting.append(block)
+        rows += block.num_rows
+        size += block.nbytes
+        if rows >= _ROWS_TOGETHER or size >= BYTES:
+            yield _one(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield _one(waiting)
+
+
+def _blocks(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The records of each block in order."""
     held: list[pa.RecordBatch] = []
     last: _Key | None = None
     for batch in pieces:

@@ -15,6 +15,7 @@ from tests.bench.data import Log, event_log
 from tests.bench.floor import write_floor
 from tests.bench.processes import Role, Watch
 from tests.bench.program import Replay, job_file, replay, settings_of, workspace
+from tests.bench.ranks import rank_seconds, spreads
 from tests.bench.report import Report
 
 EVENTS = 1_800_000
@@ -22,6 +23,8 @@ RATIO = 2.0
 TIMES_TEN = 10.5
 """How many times longer ten times the input may take."""
 SAME_MEMORY = 1.15
+RANKS = 0.05
+"""Share of a replay's processor time that ranks may take."""
 MIB = 1 << 20
 
 
@@ -79,7 +82,17 @@ def _in_turn(
     cpu = min(watch.cpu_seconds for watch in watches)
     report.add("floor: processor time", min(floor_cpu), "s")
     report.add("replay: processor time", cpu, "s")
+    _add_ranks(report, last.read, cpu, work / "ids")
     return Smaller(best, cpu, _add_memory(report, watches))
+
+
+def _add_ranks(report: Report, events: int, cpu: float, folder: Path) -> None:
+    """Adds the processor time that counting polls in events takes, by how ids are spread over splits."""
+    for name, ids in spreads(events).items():
+        seconds = rank_seconds(ids, folder / name)
+        report.add(f"ranks, ids {name}: processor time", seconds, "s")
+        bound = RANKS if name == "in order" else None
+        report.add(f"ranks, ids {name}: share of the replay", seconds / cpu, "x", bound=bound)
 
 
 def _larger(

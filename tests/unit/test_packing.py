@@ -85,7 +85,15 @@ def test_a_block_at_a_time_is_held_whatever_the_order_of_the_input() -> None:
     records = [record(rank=rank, row=number) for number, rank in enumerate(ranks_)]
     out = lanes(list(pack(batches(records, 1000))))[0]
     assert sum(batch.num_rows for batch in out) == len(records)
-    assert max(batch.num_rows for batch in out) <= size // 16 + 1
+    assert max(batch.num_rows for batch in out) < size // 16 + packing._ROWS_TOGETHER
+
+
+def test_blocks_of_few_records_come_together() -> None:
+    size = 1 << packing.BLOCK_BITS
+    records = [record(rank=1 + number * size, row=number) for number in range(2_000)]
+    out = lanes(list(pack(batches(records, 1000))))[0]
+    assert [batch.num_rows for batch in out] == [2_000]
+    assert out[0].column("rank").to_pylist() == [1 + number * size for number in range(2_000)]
 
 
 def test_records_without_rank_are_cut_by_their_place() -> None:
