@@ -81,7 +81,7 @@ class Publishing:
         self._lineage = Lineage(open_identity(self._journals.root), self._journals)
         if not recovers:
             refuse_foreign_progress(self._settings, self._lineage)
-        self._epoch: Epoch = next_epoch(self._journals.root)
+        self._epoch: Epoch = next_epoch(self._journals.root, self._lineage.identity)
         lanes = self._journals.lanes(settings.run.lanes)
         self.sink = JobSink(self._settings, self._lineage, engine, self._epoch, lanes, recovers)
         self._stack = ExitStack()

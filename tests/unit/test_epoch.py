@@ -10,6 +10,7 @@ import pytest
 
 from publisher.errors import FatalError
 from publisher.journal.epoch import Epoch, next_epoch
+from publisher.journal.identity import open_identity
 
 
 def test_the_newest_instance_works_and_the_older_stops(tmp_path: Path) -> None:
@@ -65,5 +66,17 @@ def test_tasks_ask_it_too(tmp_path: Path) -> None:
 def test_an_epoch_that_was_taken_away_is_over(tmp_path: Path) -> None:
     epoch = next_epoch(tmp_path)
     epoch.path.unlink()
-    with pytest.raises(FatalError, match="epoch 0, this one has 1"):
+    with pytest.raises(FatalError, match=r"removed or replaced .*epoch 0, this one has 1"):
+        epoch()
+
+
+def test_an_epoch_of_a_directory_that_was_created_again_is_over(tmp_path: Path) -> None:
+    epoch = next_epoch(tmp_path, open_identity(tmp_path))
+    epoch()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    newer = next_epoch(tmp_path, open_identity(tmp_path))
+    assert newer.number == epoch.number
+    newer()
+    with pytest.raises(FatalError, match="removed or replaced"):
         epoch()

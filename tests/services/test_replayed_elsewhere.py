@@ -1,0 +1,66 @@
+"""Replays and dispatched journals go to a topic once, whatever directory their journals are in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from publisher import job, publishing
+from publisher.errors import FatalError
+from publisher.job_file import Overrides, load
+from publisher.journal.report import RunReport
+from tests.services.topics import Topics
+from tests.unit.local_engine import LocalEngine
+from tests.unit.test_follow import FILES, SINK, write_file
+
+
+@pytest.fixture(autouse=True)
+def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (job, publishing):
+        monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
+
+
+def job_file(base: Path) -> Path:
+    path = base / "job.toml"
+    path.write_text(FILES + SINK)
+    return path
+
+
+def test_a_replay_repeated_on_another_machine_sends_nothing_more(
+    kafka: Topics, tmp_path: Path
+) -> None:
+    topic = kafka.make()
+    log, path = write_file(tmp_path, "1.csv", *range(1, 21)), job_file(tmp_path)
+
+    def replay(machine: str, lanes: int = 8, *, again: bool = False) -> RunReport:
+        settings = load(path, Overrides(journal=tmp_path / machine, lanes=lanes))
+        return job.replay(settings, [log], f"kafka://{kafka.bootstrap}/{topic}", again=again)
+
+    first = replay("a")
+    assert len(kafka.read(topic)) == 20
+    assert replay("a").state == "already published"
+    assert replay("b").run == first.run
+    assert len(kafka.read(topic)) == 20
+    with pytest.raises(FatalError, match=r"was planned anew.*start with --again"):
+        replay("c", lanes=3)
+    assert len(kafka.read(topic)) == 20
+    replay("c", lanes=3, again=True)
+    assert len(kafka.read(topic)) == 40
+
+
+def test_runs_of_two_jobs_with_one_name_are_dispatched_each_once(
+    kafka: Topics, tmp_path: Path
+) -> None:
+    topic = kafka.make()
+    for number, name in enumerate(("a", "b")):
+        base = tmp_path / name
+        base.mkdir()
+        write_file(base, "1.csv", *range(1, 6))
+        settings = load(job_file(base))
+        report = publishing.publish(settings)
+        assert report.run == "job-000001"
+        for state in ("published", "already published"):
+            target = f"kafka://{kafka.bootstrap}/{topic}"
+            assert job.dispatch(Path(report.journal), target, settings).state == state
+        assert len(kafka.read(topic)) == 5 * (number + 1)
