@@ -13,6 +13,7 @@ from pathlib import Path
 from publisher.backlog import new_files
 from publisher.comparing import examined
 from publisher.database import Database, DatabaseOptions
+from publisher.database.triggers.examining import unsafe_functions
 from publisher.dispatch.files import refuse_foreign_runs
 from publisher.errors import FatalError, PublisherError, of_system
 from publisher.journal.lineage import Lineage
@@ -109,6 +110,15 @@ def _sample(settings: Settings, source: SourceSettings) -> str:
             f"{sample.first_reject}: see that format and settings of the source fit its content"
         )
     return sample_text(sample)
+
+
+def _triggers(options: DatabaseOptions) -> str:
+    """Functions that ``ddl`` made run with no more rights than they need, and only for their tables."""
+    with Database(options) as database:
+        unsafe = unsafe_functions(database)
+    if unsafe:
+        raise FatalError(f"{'; '.join(unsafe)}: run xds-publisher ddl for these tables again")
+    return "no function of theirs can be misused"
 
 
 def _compared(settings: Settings, source: SourceSettings) -> str:

@@ -6,6 +6,7 @@ import datetime as dt
 import random
 import shutil
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 
 from publisher.database import catalogue_of
 from publisher.database.triggers import Plan, Refs, Statement, Style, TableRef, install, plan
+from publisher.database.triggers.examining import unsafe_functions
 from publisher.errors import FatalError, UsageError
 from publisher.keys import quote
 from publisher.sources.tables import LiveTable, moment, read
@@ -412,3 +414,188 @@ def test_log_and_table_in_two_databases_of_mariadb(mariadb: Place) -> None:
     (change,) = read_log(mariadb.database())
     assert change.object == ("other", "usr", "idu=1")
     mariadb.execute("DROP DATABASE other")
+
+
+class Attacker:
+    """A user of PostgreSQL with a schema of her own, who wants to run code as somebody else."""
+
+    def __init__(self, postgres: Place) -> None:
+        self.postgres = postgres
+        postgres.execute(
+            "DROP FUNCTION IF EXISTS xds_t_log() CASCADE",
+            "DROP SCHEMA IF EXISTS hers CASCADE",
+            "DROP ROLE IF EXISTS mallory",
+            "CREATE ROLE mallory LOGIN",
+            "CREATE SCHEMA hers AUTHORIZATION mallory",
+        )
+        url = sa.make_url(postgres.url).set(username="mallory")
+        self.place = Place("postgresql", url.render_as_string(hide_password=False))
+        self.place.execute(
+            "CREATE TABLE hers.ran (who text)",
+            "GRANT USAGE ON SCHEMA hers TO PUBLIC",
+            "GRANT INSERT ON hers.ran TO PUBLIC",
+            "CREATE TYPE hers.evil AS (x integer)",
+            "CREATE FUNCTION hers.run(hers.evil) RETURNS text LANGUAGE plpgsql AS $$ BEGIN"
+            " INSERT INTO hers.ran VALUES (current_user); RETURN 'x'; END $$",
+            "CREATE FUNCTION hers.bytes(hers.evil) RETURNS bytea LANGUAGE plpgsql AS $$ BEGIN"
+            " INSERT INTO hers.ran VALUES (current_user); RETURN 'x'; END $$",
+            "CREATE FUNCTION hers.yes(hers.evil) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN"
+            " INSERT INTO hers.ran VALUES (current_user); RETURN true; END $$",
+            "CREATE CAST (hers.evil AS text) WITH FUNCTION hers.run(hers.evil) AS IMPLICIT",
+            "CREATE CAST (hers.evil AS bytea) WITH FUNCTION hers.bytes(hers.evil) AS IMPLICIT",
+            "CREATE CAST (hers.evil AS boolean) WITH FUNCTION hers.yes(hers.evil) AS IMPLICIT",
+        )
+
+    def ran(self) -> list[str]:
+        """Whose rights her code has had."""
+        engine = sa.create_engine(self.postgres.url, poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            return [row[0] for row in connection.exec_driver_sql("SELECT who FROM hers.ran")]
+
+
+@pytest.fixture
+def attacker(postgres: Place) -> Iterator[Attacker]:
+    yield Attacker(postgres)
+    postgres.execute("DROP SCHEMA hers CASCADE", "DROP OWNED BY mallory", "DROP ROLE mallory")
+
+
+def executors(place: Place) -> list[tuple[str, str, bool, bool]]:
+    """Functions of triggers: name, owner, whether the owner is a superuser, whether PUBLIC may run it."""
+    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT p.proname, r.rolname, r.rolsuper, has_function_privilege('mallory', p.oid, 'EXECUTE')"
+            " FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner WHERE p.prosecdef"
+            " AND p.proname = 'xds_t_log'"
+        )
+        return [tuple(row) for row in rows]
+
+
+def test_a_function_cannot_be_attached_to_a_table_of_others(
+    postgres: Place, attacker: Attacker
+) -> None:
+    postgres.execute("CREATE TABLE t (k integer PRIMARY KEY, v text)")
+    make(postgres, Style.PER_FIELD, TableRef(None, "t"))
+    assert executors(postgres) == [("xds_t_log", "xds_log_writer", False, False)]
+    attacker.place.execute("CREATE TABLE hers.t (k hers.evil, v hers.evil)")
+    with pytest.raises(
+        sa.exc.ProgrammingError, match="permission denied for function public.xds_t_log"
+    ):
+        attacker.place.execute(
+            "CREATE TRIGGER mine AFTER INSERT ON hers.t FOR EACH ROW"
+            " EXECUTE FUNCTION public.xds_t_log()"
+        )
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_type_of_the_tables_owner_runs_no_code(
+    postgres: Place, attacker: Attacker, style: Style
+) -> None:
+    attacker.place.execute(
+        "CREATE TABLE hers.t (k integer PRIMARY KEY, v text, b bytea, yes boolean)"
+    )
+    make(postgres, style, TableRef("hers", "t"))
+    for column in ("k", "v", "b", "yes"):
+        attacker.place.execute(
+            f"ALTER TABLE hers.t ALTER {column} TYPE hers.evil USING ROW(1)::hers.evil"
+        )
+    evil = "ROW(%s)::hers.evil"
+    attacker.place.execute(
+        f"INSERT INTO hers.t VALUES ({', '.join([evil % 1] * 4)})",
+        f"UPDATE hers.t SET v = {evil % 2}, b = {evil % 2}, yes = {evil % 3}",
+        f"UPDATE hers.t SET k = {evil % 5}",
+        "DELETE FROM hers.t",
+        f"INSERT INTO hers.t VALUES ({', '.join([evil % 7] * 4)})",
+        "TRUNCATE hers.t",
+    )
+    assert attacker.ran() == []
+    engine = sa.create_engine(postgres.url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        keys = connection.exec_driver_sql("SELECT DISTINCT table_key FROM event_log ORDER BY 1")
+        assert [row[0] for row in keys] == ["k=(1)", "k=(5)", "k=(7)"]
+
+
+def test_a_table_that_took_the_name_is_not_read(postgres: Place, attacker: Attacker) -> None:
+    attacker.place.execute("CREATE TABLE hers.t (k integer PRIMARY KEY, v text)")
+    make(postgres, Style.PER_FIELD, TableRef("hers", "t"))
+    attacker.place.execute(
+        "ALTER TABLE hers.t RENAME TO renamed",
+        "CREATE FUNCTION hers.spy() RETURNS integer LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO hers.ran VALUES (current_user); RETURN 1; END $$",
+        "CREATE VIEW hers.t AS SELECT hers.spy() AS k",
+        "GRANT SELECT ON hers.t TO PUBLIC",
+    )
+    with pytest.raises(sa.exc.DBAPIError, match="renamed after its triggers were made"):
+        attacker.place.execute("TRUNCATE hers.renamed")
+    assert attacker.ran() == []
+
+
+def test_a_function_of_another_owner_is_refused(postgres: Place, attacker: Attacker) -> None:
+    attacker.place.execute(
+        "CREATE TABLE hers.t (k integer PRIMARY KEY)",
+        "CREATE FUNCTION hers.xds_t_log() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " RETURN NULL; END $$",
+    )
+    with pytest.raises(FatalError, match="belongs to another role: drop it"):
+        make(postgres, Style.PER_FIELD, TableRef("hers", "t"))
+
+
+def test_installing_again_revokes_what_an_older_installation_granted(
+    postgres: Place, attacker: Attacker
+) -> None:
+    postgres.execute("CREATE TABLE t (k integer PRIMARY KEY, v text)")
+    postgres.execute(
+        "CREATE FUNCTION xds_t_log() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS"
+        " $$ BEGIN RETURN NULL; END $$"
+    )
+    ((_, _, is_super, may_run),) = executors(postgres)
+    assert (is_super, may_run) == (True, True)
+    (unsafe,) = [words for words in unsafe_functions(postgres.database()) if "xds_t_log" in words]
+    assert unsafe == "PUBLIC may execute public.xds_t_log(), which has the rights of tester"
+    make(postgres, Style.PER_FIELD, TableRef(None, "t"))
+    assert not any("xds_t_log" in words for words in unsafe_functions(postgres.database()))
+    make(postgres, Style.PER_ROW, TableRef(None, "t"))
+    assert executors(postgres) == [("xds_t_log", "xds_log_writer", False, False)]
+    postgres.execute("INSERT INTO t VALUES (1, 'a')")
+    assert changes(postgres) == [(5, "k=1")]
+
+
+def test_the_writer_may_write_the_log_and_see_keys_and_nothing_else(
+    postgres: Place, attacker: Attacker
+) -> None:
+    postgres.execute("CREATE TABLE t (k integer PRIMARY KEY, secret text)")
+    make(postgres, Style.PER_FIELD, TableRef(None, "t"))
+    engine = sa.create_engine(postgres.url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        granted = connection.exec_driver_sql(
+            "SELECT has_table_privilege('xds_log_writer', 'event_log', 'INSERT'),"
+            " has_table_privilege('xds_log_writer', 'event_log', 'SELECT, UPDATE, DELETE'),"
+            " has_column_privilege('xds_log_writer', 't', 'k', 'SELECT'),"
+            " has_column_privilege('xds_log_writer', 't', 'secret', 'SELECT'),"
+            " has_table_privilege('xds_log_writer', 't', 'INSERT, UPDATE, DELETE'),"
+            " has_schema_privilege('xds_log_writer', 'public', 'CREATE')"
+        ).one()
+    assert tuple(granted) == (True, False, True, False, False, False)
+    postgres.execute("ALTER ROLE xds_log_writer CREATEDB")
+    with pytest.raises(FatalError, match="may do more than write event logs"):
+        make(postgres, Style.PER_FIELD, TableRef(None, "t"))
+    postgres.execute("ALTER ROLE xds_log_writer NOCREATEDB")
+
+
+def test_a_log_with_a_sequence_is_written(postgres: Place) -> None:
+    postgres.execute(
+        "CREATE TABLE event_log (record_id BIGSERIAL PRIMARY KEY, table_key text, status char(1)"
+        " DEFAULT 'N', event_type smallint, event_time timestamp DEFAULT now(), perpetrator text,"
+        " table_name text, column_name text, old_value text, new_value text)",
+        "CREATE TABLE t (k integer PRIMARY KEY, host inet, c char(5))",
+    )
+    make(postgres, Style.PER_FIELD, TableRef(None, "t"))
+    postgres.execute(
+        "INSERT INTO t VALUES (1, '10.0.0.1', 'ab'), (2, '::1', NULL), (3, '10.0.0.0/8', NULL)"
+    )
+    assert changes(postgres) == [
+        (1, "k=1", "host", "10.0.0.1/32"),
+        (1, "k=1", "c", "ab   "),
+        (1, "k=2", "host", "::1/128"),
+        (1, "k=3", "host", "10.0.0.0/8"),
+    ]

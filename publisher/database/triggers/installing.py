@@ -68,6 +68,8 @@ def plan(database: Database, refs: Refs, style: Style) -> Plan:
     _check_log(database, refs.log)
     notes: list[str] = []
     statements: list[Statement] = list(dialect.log_statements(log))
+    if dialect is postgresql:
+        statements += postgresql.writer_statements(log)
     for table in tables:
         if (table.schema, table.name) == log:
             raise UsageError(f"{table.name} is the event log itself: name another --log-table")

@@ -16,9 +16,59 @@ CREATE TABLE IF NOT EXISTS "indirect"."event_log" (
 CREATE INDEX IF NOT EXISTS "xds_event_log_new"
   ON "indirect"."event_log" (record_id) WHERE status = 'N';
 
+DO $xds$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'xds_log_writer') THEN
+    CREATE ROLE xds_log_writer NOLOGIN;
+  ELSIF EXISTS (
+    SELECT FROM pg_catalog.pg_roles r
+    LEFT JOIN pg_catalog.pg_auth_members m ON m.member = r.oid
+    WHERE r.rolname = 'xds_log_writer' AND (r.rolsuper OR r.rolcreaterole OR r.rolcreatedb
+      OR r.rolreplication OR r.rolbypassrls OR r.rolcanlogin OR m.member IS NOT NULL)
+  ) THEN
+    RAISE EXCEPTION 'role xds_log_writer may do more than write event logs: take its attributes and its '
+      'memberships away, or rename it';
+  END IF;
+END
+$xds$;
+
+GRANT USAGE ON SCHEMA "indirect" TO xds_log_writer;
+GRANT INSERT ON "indirect"."event_log" TO xds_log_writer;
+
+DO $xds$
+DECLARE
+  sequence record;
+BEGIN
+  FOR sequence IN
+    SELECT n.nspname, c.relname FROM pg_catalog.pg_depend d
+    JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.relkind = 'S'
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE d.refobjid = pg_catalog.to_regclass('"indirect"."event_log"') AND d.deptype = 'a'
+  LOOP
+    EXECUTE pg_catalog.format('GRANT USAGE ON SEQUENCE %I.%I TO xds_log_writer',
+      sequence.nspname, sequence.relname);
+  END LOOP;
+END
+$xds$;
+
+DO $xds$
+BEGIN
+  IF EXISTS (
+    SELECT FROM pg_catalog.pg_proc p
+    JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+    JOIN pg_catalog.pg_roles r ON r.oid = p.proowner
+    WHERE n.nspname = 'indirect' AND p.proname = 'xds_usr_log' AND p.pronargs = 0
+      AND r.rolname NOT IN ('xds_log_writer', CURRENT_USER)
+  ) THEN
+    RAISE EXCEPTION 'function % is there and belongs to another role: drop it, then start again', 'xds_usr_log';
+  END IF;
+END
+$xds$;
+
 CREATE OR REPLACE FUNCTION "indirect"."xds_usr_log"() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
+SET row_security TO off
 SET standard_conforming_strings TO on
 SET timezone TO 'UTC'
 SET datestyle TO 'ISO, YMD'
@@ -28,12 +78,15 @@ SET extra_float_digits TO 1
 SET lc_monetary TO 'C'
 AS $xds$
 DECLARE
-  old_key text := 'idu=' || CAST(OLD."idu" AS text) || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(OLD."mail box" AS text) COLLATE "C") AS k (v));
-  new_key text := 'idu=' || CAST(NEW."idu" AS text) || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS text) COLLATE "C") AS k (v));
+  old_key text := 'idu=' || CASE WHEN num_nulls(OLD."idu") = 0 THEN concat(OLD."idu") END || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CASE WHEN num_nulls(OLD."mail box") = 0 THEN concat(OLD."mail box") END COLLATE "C") AS k (v));
+  new_key text := 'idu=' || CASE WHEN num_nulls(NEW."idu") = 0 THEN concat(NEW."idu") END || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CASE WHEN num_nulls(NEW."mail box") = 0 THEN concat(NEW."mail box") END COLLATE "C") AS k (v));
 BEGIN
   IF TG_OP = 'TRUNCATE' THEN
+    IF TG_RELID IS DISTINCT FROM to_regclass('"indirect"."usr"') THEN
+      RAISE EXCEPTION 'the table was renamed after its triggers were made: make them again';
+    END IF;
     INSERT INTO "indirect"."event_log" (table_key, event_type, table_name)
-    SELECT 'idu=' || CAST(t."idu" AS text) || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(t."mail box" AS text) COLLATE "C") AS k (v)), 4, 'indirect.usr'
+    SELECT 'idu=' || CASE WHEN num_nulls(t."idu") = 0 THEN concat(t."idu") END || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CASE WHEN num_nulls(t."mail box") = 0 THEN concat(t."mail box") END COLLATE "C") AS k (v)), 4, 'indirect.usr'
     FROM "indirect"."usr" AS t;
   ELSIF old_key = new_key THEN
     IF OLD *<> NEW THEN
@@ -54,6 +107,8 @@ BEGIN
 END
 $xds$;
 
+REVOKE ALL ON FUNCTION "indirect"."xds_usr_log"() FROM PUBLIC;
+
 DROP TRIGGER IF EXISTS "0_xds_log" ON "indirect"."usr";
 
 CREATE TRIGGER "0_xds_log" AFTER INSERT OR UPDATE OR DELETE ON "indirect"."usr"
@@ -63,5 +118,12 @@ DROP TRIGGER IF EXISTS "0_xds_truncate" ON "indirect"."usr";
 
 CREATE TRIGGER "0_xds_truncate" BEFORE TRUNCATE ON "indirect"."usr"
   FOR EACH STATEMENT EXECUTE FUNCTION "indirect"."xds_usr_log"();
+
+GRANT USAGE ON SCHEMA "indirect" TO xds_log_writer;
+GRANT SELECT ("idu", "mail box") ON "indirect"."usr" TO xds_log_writer;
+
+GRANT CREATE ON SCHEMA "indirect" TO xds_log_writer;
+ALTER FUNCTION "indirect"."xds_usr_log"() OWNER TO xds_log_writer;
+REVOKE CREATE ON SCHEMA "indirect" FROM xds_log_writer;
 
 COMMIT;
