@@ -257,7 +257,8 @@ def values(draw: st.DrawFn, written: str) -> tuple[Any, str]:
             }[item.type]
         case "INTERVAL":
             sign = draw(st.sampled_from("+-"))
-            fields = [draw(st.integers(0, 99)) for _ in item.fields]
+            most = {"MONTH": 11, "HOUR": 23, "MINUTE": 59, "SECOND": 59}
+            fields = [draw(st.integers(0, most.get(name, 99))) for name in item.fields]
             if len(fields) == 2:
                 text = f"{fields[0]}-{fields[1]:02d}"
             else:

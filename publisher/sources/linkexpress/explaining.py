@@ -213,7 +213,10 @@ _ADVICE = {
     "DATE": _ORDER,
     "TIME": "hour, minute and second are expected, look at the items before it",
     "TIMESTAMP": _ORDER,
-    "INTERVAL": "a sign + or - is expected first, look at interval_leading and the items before it",
+    "INTERVAL": (
+        "a sign + or - is expected first, then fields within their precision (12 months make a year);"
+        " look at interval_leading, byte_order and the items before it"
+    ),
     "REAL": f"it is no finite number, {_ORDER}",
     "DOUBLE PRECISION": f"it is no finite number, {_ORDER}",
     "CHARACTER VARYING": "its length word or its characters are wrong, look at charset, byte_order",

@@ -38,6 +38,14 @@ _ENOUGH = 20
 NO_ROWS_FILE = b"\xff\xff"
 """A full extract of zero rows where records have no LEN: all of the file (reference, section 2) [D]."""
 
+_COMPRESSED = {
+    b"\x1f\x8b\x08": "gunzip",
+    b"PK\x03\x04": "unzip",
+    b"BZh": "bunzip2",
+    b"\xfd7zXZ\0": "unxz",
+    b"\x28\xb5\x2f\xfd": "unzstd",
+}
+"""What unpacks a file, by its first bytes."""
 _R = TypeVar("_R")
 State = Literal["whole", "held", "tail", "no-rows"]
 _ORDERS: tuple[ByteOrder, ...] = ("big", "little")
@@ -123,6 +131,12 @@ def _first(options: Options, data: Bytes) -> str:
     finder, head = min(heads, key=lambda each: int(each[1].length[0]) % (1 << 32))
     if head.good[0] or not head.length[0]:
         return ""
+    length = int(head.length[0])
+    if len(data) < length <= finder.headers.lengths[1]:
+        return (
+            f"LEN of the first one says {length} bytes, the file has {len(data)}: it was cut, copy it"
+            " again or extract again"
+        )
     table = finder.tables[max(int(head.table[0]), 0)]
     _, detail = header_fault(head, 0, table, options)
     return f"of the first one: {detail}"
@@ -188,9 +202,18 @@ def _of_one_length(options: Options, data: Bytes, path: str) -> FileForm:
     length = framer(options, data, FileForm("big"), len(data)).tables[0].greatest
     rest = len(data) % length
     if rest:
+        whole = data[: len(data) - rest]
+        cut = ""
+        if len(whole) and max(_legal(options, whole, order) for order in _orders(options)) == min(
+            SAMPLE, len(whole) // length
+        ):
+            cut = (
+                f"all records before are possible ones, the last one has {rest} of {length} bytes: the"
+                " file was cut, copy it again or extract again"
+            )
         raise FatalError(
             f"{path}: {len(data)} bytes are no multiple of the record length {length} by the settings"
-            f" ({_settings(options)}), {rest} are left over; {_advice(options, data)}"
+            f" ({_settings(options)}), {rest} are left over; {_advice(options, data, cut)}"
         )
     order = _order_of_one_length(options, data, path)
     legal = _legal(options, data, order)
@@ -217,6 +240,8 @@ def _order_of_one_length(options: Options, data: Bytes, path: str) -> ByteOrder:
     if options.byte_order != "auto":
         return options.byte_order
     legal = {order: _legal(options, data, order) for order in _ORDERS}
+    if not any(legal.values()):
+        return "big"  # wrong in either order, and refused for it
     if legal["big"] != legal["little"]:
         return max(_ORDERS, key=lambda order: legal[order])
     misfits = {order: _impossible(options, data, order) for order in _ORDERS}
@@ -286,6 +311,9 @@ def _settings(options: Options) -> str:
 
 def _advice(options: Options, data: Bytes, otherwise: str = "") -> str:
     """Which other setting would explain the file; ``otherwise`` what is to be said if none does."""
+    for magic, tool in _COMPRESSED.items():
+        if data[: len(magic)].tobytes() == magic:
+            return f"it is compressed: unpack it first ({tool})"
     fitting = []
     for said, other in _others(options):
         by_headers = _is_of_group(other) and not _is_of_group(options)
@@ -308,13 +336,15 @@ def _others(options: Options) -> Iterator[tuple[str, Options]]:
         ('difftype = "OPEN"', {"difftype": "OPEN"}),
         ('extract = "all"', {"extract": "all"}),
         ('extract = "diff"', {"extract": "diff"}),
-        ('numeric_sign = "overpunched"', {"numeric_sign": "overpunched"}),
         ('unit = "group", extract = "all"', {"unit": "group", "extract": "all", "difftype": None}),
         (
             'unit = "group", extract = "diff"',
             {"unit": "group", "extract": "diff", "difftype": None, "tables": _with_xids(options)},
         ),
     ]
+    types = {item.type for table in options.tables for item in table.parsed()}
+    if "NUMERIC" in types:
+        changes.append(('numeric_sign = "overpunched"', {"numeric_sign": "overpunched"}))
     if options.byte_order != "auto":
         changes.append((f'byte_order = "{flipped}"', {"byte_order": flipped}))
     if len(options.tables) == 1:

@@ -25,6 +25,8 @@ from publisher.sources.linkexpress.types import NATIONAL, VARIABLE, Item
 _ZERO, _MINUS, _PLUS, _POINT, _BLANK = b"0-+. "
 _NEGATIVE = (0xB, 0xD)
 _DAYS = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+_RANGES = {"MONTH": 12, "HOUR": 24, "MINUTE": 60, "SECOND": 60}
+"""What the fields of an interval behind its first stay below."""
 _NUMBERS = {
     "SMALLINT": "int16",
     "INTEGER": "int32",
@@ -174,9 +176,15 @@ class ItemReader:
                 int(number(size).parse(raw[end : end + size]))
                 for end, size in zip(ends, sizes, strict=False)
             ]
-            wrong[place] = raw[:1] not in (b"+", b"-")
+            wrong[place] = raw[:1] not in (b"+", b"-") or not _are_possible(item, fields)
             texts.append(("-" if raw[:1] == b"-" else "") + interval_text(item, fields))
         return Column(pa.array(texts, pa.string()), wrong)
+
+
+def _are_possible(item: Item, fields: list[int]) -> bool:
+    """Whether the leading field has no more digits than its precision, and the others are in range."""
+    others = zip(item.fields[1:], fields[1:], strict=True)
+    return fields[0] < 10**item.length and all(value < _RANGES[name] for name, value in others)
 
 
 def interval_text(item: Item, fields: list[int]) -> str:

@@ -115,6 +115,8 @@ def item_of(text: str) -> Item:
         hint = " (its form is not documented)" if kind == "BYTEA" else ""
         raise ValueError(f"{name}: {match[3]!r} is no type{hint}, use one of {', '.join(KINDS)}")
     length = int(found[2] or 0) * _UNITS[found[3] or ""]
+    if found[2] and not length:
+        raise ValueError(f"{name}: {kind}(0) holds nothing, write 1 or more")
     return _checked(name, kind, length, None if found[4] is None else int(found[4]))
 
 
@@ -143,4 +145,6 @@ def _interval(name: str, written: str) -> Item:
     first, last = _FIELDS.index(match[1]), _FIELDS.index(match[3] or match[1])
     if last < first or (first < 2) != (last < 2):
         raise ValueError(f"{name}: no interval goes from {match[1]} to {match[3]}")
+    if match[2] == "0":
+        raise ValueError(f"{name}: {match[1]}(0) holds nothing, write 1 to 9 digits")
     return Item(name, "INTERVAL", int(match[2] or 2), 0, _FIELDS[first : last + 1])
