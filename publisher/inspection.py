@@ -32,7 +32,7 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
         splits = reader.splits(snapshots, _wanted(reader, snapshots))
         reader = surveyed_source(reader, splits, context)
         for number, split in enumerate(splits):
-            for record in _in_order(reader.read(split, number, context), source.format):
+            for record in in_order(reader.read(split, number, context), source.format):
                 shown = {"file": split.path} | _shown(record, reader.position_text)
                 yield json.dumps(shown, ensure_ascii=False)
 
@@ -44,7 +44,7 @@ def _wanted(reader: Source, snapshots: Sequence[Path]) -> int:
     return 1 + sum(path.stat().st_size for path in reader.files(snapshots)) // _SORTED
 
 
-def _in_order(batches: Iterator[pa.RecordBatch], format_: str) -> Iterator[dict[str, Any]]:
+def in_order(batches: Iterator[pa.RecordBatch], format_: str) -> Iterator[dict[str, Any]]:
     """The records of a split in the order of its file; where commits order changes, in their order."""
     if format_ not in OUT_OF_ORDER:
         for batch in batches:

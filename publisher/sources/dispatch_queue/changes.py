@@ -64,6 +64,17 @@ class Changes:
         marked[(self._types == layout.INSERT) | self._moved] = True
         return marked
 
+    @property
+    def single(self) -> Mask:
+        """Which give one change: of no changed key, and no BLOB."""
+        return ~(self.idle | self._moved | self._blob)
+
+    def single_batches(self) -> Iterator[pa.RecordBatch]:
+        """The changes of these."""
+        rows = np.flatnonzero(self.single)
+        if len(rows):
+            yield self._plain(rows)
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The changes; of a changed key the delete of the old one is apart."""
         rows = np.flatnonzero(~self.idle)

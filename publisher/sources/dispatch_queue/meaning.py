@@ -139,6 +139,35 @@ class Meaning:
             objects[number] = (group.names.schema, group.names.table, key, lanes[place].as_py())
         done.update(group.numbers[chosen[~step.idle]].tolist())
         yield from step.batches()
+        yield from self._held_changes(group, done, lanes)
+
+    def _held_changes(
+        self, group: Decoded, done: set[int], lanes: pa.Array
+    ) -> Iterator[pa.RecordBatch]:
+        """Operations that are held, with the values that their COMMIT would publish; the others, as those
+        of changed keys, are held without."""
+        held = np.isin(self._fate[group.numbers], [OPEN, HOLD])
+        faulty = [
+            place
+            for place, number in enumerate(group.numbers.tolist())
+            if number in self.operations.faults
+        ]
+        held[faulty] = False
+        chosen = np.flatnonzero(held)
+        if not len(chosen):
+            return
+        step = Changes(self._held_records, self.operations, self.options, group, chosen, lanes)
+        done.update(group.numbers[chosen[step.single]].tolist())
+        yield from step.single_batches()
+
+    def _held_records(self, numbers: Codes, **columns: object) -> pa.RecordBatch:
+        return self.records(
+            numbers,
+            outcome=Outcome.HELD.value,
+            reason=str(Reason.OPEN_TRANSACTION),
+            detail=pa.array([self._held(number) for number in numbers.tolist()], pa.string()),
+            **columns,
+        )
 
     def records(self, numbers: Codes, **columns: object) -> pa.RecordBatch:
         """A batch of some operations."""
