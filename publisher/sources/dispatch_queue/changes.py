@@ -67,7 +67,7 @@ class Changes:
     @property
     def single(self) -> Mask:
         """Which give one change: of no changed key, and no BLOB."""
-        return ~(self.idle | self._moved | self._blob)
+        return np.asarray(~(self.idle | self._moved | self._blob))
 
     def single_batches(self) -> Iterator[pa.RecordBatch]:
         """The changes of these."""
