@@ -178,7 +178,10 @@ def _entries(
 ) -> Iterator[SourceEntry]:
     first = 0
     counted = {split: records for result in results for split, records in result.tallies}
-    fates = fates_of_splits(results, order.journal.staging) if order.state is not None else {}
+    asked = order.state is not None and any(
+        source.snapshots and source.compared is None for source in order.settings.sources
+    )
+    fates = fates_of_splits(results, order.journal.staging) if asked else {}
     for source, read in zip(work.sources, order.settings.sources, strict=True):
         again = [
             counted[first + number]
