@@ -68,8 +68,11 @@ CASES = [
     ),
     Case(
         "several-values",
-        [(1, {}, {"fname": "John"})]
-        + [(1, {}, {"usr_phone.phoneno": number}) for number in ("111-1111", "222-2222")],
+        [
+            (1, {}, {"fname": "John"}),
+            (1, {}, {"usr_phone.phoneno": "111-1111"}),
+            (1, {}, {"usr_phone.phoneno": "222-2222"}),
+        ],
     ),
     Case(
         "several-changes",

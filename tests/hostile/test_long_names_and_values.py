@@ -25,10 +25,9 @@ def test_a_table_name_is_split_in_linear_time(form: str) -> None:
     assert_linear(lambda size: split_name(form.format(*[" " * size] * 2)), 5_000)
 
 
-def test_doubled_quotes_are_split_in_linear_time() -> None:
-    for quote in ('""', "``", "]]"):
-        opening = "[" if quote == "]]" else quote[0]
-        assert_linear(lambda size, q=quote, o=opening: split_name(o + q * size + "!"), 20_000)
+@pytest.mark.parametrize(("opening", "closing"), [('"', '"'), ("`", "`"), ("[", "]")])
+def test_doubled_quotes_are_split_in_linear_time(opening: str, closing: str) -> None:
+    assert_linear(lambda size: split_name(opening + closing * 2 * size + "!"), 20_000)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,7 @@ def test_a_name_beyond_the_bound_rejects_its_record_in_a_short_message(
     records, framed = read(write(tmp_path / "log.csv", rows))
     assert framed == len(rows)
     rejected = {row["high"]: row for row in records if row["outcome"] == Outcome.REJECTED}
-    assert sorted(rejected) == [2, 3]
+    assert set(rejected) == {2, 3}
     assert rejected[2]["reason"] == rejected[3]["reason"] == reason
     detail = str(rejected[2]["detail"])
     assert f"{LONGEST_NAME + 1:,} characters" in detail
@@ -51,7 +50,7 @@ def test_a_name_beyond_the_bound_rejects_its_record_in_a_short_message(
     assert "has no" in str(rejected[3]["detail"])  # short enough to be looked for
 
 
-VALUES = {
+VALUES: list[tuple[str, str, str]] = [
     ("state", " ", "!"),
     ("int", " ", "!"),
     ("time", "\n", "!"),
@@ -59,10 +58,10 @@ VALUES = {
     ("octet", "AAAA ", "!"),
     ("int", "1", "!"),
     ("structured", " ", "!"),
-}
+]
 
 
-@pytest.mark.parametrize(("kind", "filling", "end"), sorted(VALUES))
+@pytest.mark.parametrize(("kind", "filling", "end"), VALUES)
 def test_a_value_is_validated_in_linear_time(
     tmp_path: Path, kind: str, filling: str, end: str
 ) -> None:
