@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from publisher.sources.charsets import find_codec
-from publisher.sources.dispatch_queue import Options as QueueOptions
 from publisher.sources.linkexpress.options import codec_of
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.table_queue.code_pages import code_page_of
@@ -114,15 +113,11 @@ def test_what_is_no_character_code_is_refused(charset: str) -> None:
         with pytest.raises(ValueError, match="charset"):
             replace(JNL, charset=charset)
         with pytest.raises(ValueError, match="image_charset"):
-            QueueOptions(**(vars_of(QUEUE) | {"image_charset": charset}))
+            replace(QUEUE, image_charset=charset)
     with pytest.raises(ValueError, match="encoding"):
         SnapshotOptions(encoding=charset)
     with pytest.raises(ValueError, match="code page"):
         code_page_of(charset, "little")
-
-
-def vars_of(options: QueueOptions) -> dict[str, object]:
-    return {name: getattr(options, name) for name in options.__dataclass_fields__}
 
 
 def test_names_of_people_are_published(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from click.testing import CliRunner
@@ -45,7 +46,7 @@ def refusal(options: Options, data: bytes, folder: Path) -> str:
 
 @pytest.mark.parametrize("name", ["open", "little"])
 @pytest.mark.parametrize("order", ["auto", "big"])
-def test_another_extract_is_named(name: str, order: str, tmp_path: Path) -> None:
+def test_another_extract_is_named(name: str, order: Literal["auto", "big"], tmp_path: Path) -> None:
     diff = replace(FORMS[name], byte_order=order)
     full = replace(diff, extract="all")
     assert 'it fits with extract = "all"' in refusal(diff, rows(full, 0), tmp_path)
@@ -77,7 +78,7 @@ def test_a_compressed_file_is_called_so(
 
 
 @pytest.mark.parametrize("extract", ["all", "diff"])
-def test_a_cut_file_is_called_so(extract: str, tmp_path: Path) -> None:
+def test_a_cut_file_is_called_so(extract: Literal["all", "diff"], tmp_path: Path) -> None:
     options = replace(OPEN, extract=extract, byte_order="big")
     data = rows(options, 0 if extract == "all" else 1)
     assert "the last one has 28 of 33 bytes: the file was cut" in refusal(
