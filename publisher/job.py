@@ -22,7 +22,7 @@ from publisher.filters import Window
 from publisher.journal.identity import read_identity
 from publisher.journal.lock import locked
 from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.report import RunReport, nothing_read
+from publisher.journal.report import PLANNED, RunReport, nothing_read
 from publisher.journal.runs import DOCUMENTS, JOURNAL, Journals, first_documents, found_journal
 from publisher.opening import Order
 from publisher.run import planned_and_sent, sent, told
@@ -34,7 +34,7 @@ from publisher.spark.engine import Engine, Progress
 SAMPLES = 3
 """Documents that a rehearsal shows."""
 REHEARSAL_NOTE = (
-    "nothing was published; not proved: that the sink takes the documents, and that rows looked up "
+    "nothing was sent; not proved: that the sink takes the documents, and that rows looked up "
     "now are the same when it is published"
 )
 _REPLAYS = "replays"
@@ -153,7 +153,7 @@ def rehearse(
         report = planned_and_sent(order, dispatcher, engine, progress)
         samples = tuple(first_documents(directory, SAMPLES))
     notes = (*report.notes, REHEARSAL_NOTE)
-    return replace(report, state="planned", journal="", target="", samples=samples, notes=notes)
+    return replace(report, state=PLANNED, journal="", target="", samples=samples, notes=notes)
 
 
 def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = False) -> RunReport:

@@ -44,13 +44,16 @@ def checks_text(findings: Iterable[CheckFinding]) -> Iterator[str]:
 def run_text(report: RunReport) -> Iterator[str]:
     """A run in a few lines: the counts add up to the records read."""
     yield f"run {report.run}: {report.state}"
-    sums = " + ".join(f"{count:,} {outcome}" for outcome, count in report.outcomes.items())
+    sums = " + ".join(
+        f"{count:,} {_outcome(name, report)}" for name, count in report.outcomes.items()
+    )
     yield f"  records    {report.read:,} read = {sums}"
     for outcome, reasons in report.reasons.items():
         yield f"  {outcome:<10} {_counts(reasons)}"
     if len(report.sources) > 1:
         for source in report.sources:
-            yield f"  source     {source.name}: {source.read:,} read, {_counts(source.outcomes)}"
+            outcomes = {_outcome(name, report): n for name, n in source.outcomes.items()}
+            yield f"  source     {source.name}: {source.read:,} read, {_counts(outcomes)}"
     operations = f" ({_counts(report.operations)})" if report.operations else ""
     yield f"  documents  {report.documents:,}{operations}, {report.bytes:,} bytes"
     if report.statuses:
@@ -63,6 +66,13 @@ def run_text(report: RunReport) -> Iterator[str]:
         parts = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in report.seconds.items())
         yield f"  seconds    {sum(report.seconds.values()):.1f} ({parts})"
     yield from (printable(sample) for sample in report.samples)
+
+
+def _outcome(name: str, report: RunReport) -> str:
+    """The name of an outcome; nothing of a rehearsal is published."""
+    from publisher.journal.report import PLANNED  # noqa: PLC0415 - loaded, as there is a report
+
+    return "to publish" if name == "published" and report.state == PLANNED else name
 
 
 def stories_text(stories: Sequence[Story]) -> Iterator[str]:

@@ -163,7 +163,7 @@ def print_next(
         "One user, as each system has told it:": f"{told} idu=1,table=usr,schema=indirect",
         "What is in an extraction file?": (
             f"inspect {directory / RECORDED / 'people.dat'} --format linkexpress "
-            f"-c {directory / JOB} | head -3"
+            f"-c {directory / JOB} | grep -m 3 event_type"
         ),
         "How often are tables used?": (
             f"activity {directory / SAMPLES} -c {directory / COMPARISON}"

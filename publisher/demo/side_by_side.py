@@ -8,11 +8,13 @@ from rich.console import Console
 from rich.table import Table
 
 from publisher.change import Outcome
-from publisher.demo.compare import Line
+from publisher.demo.compare import Cell, Line
 from publisher.demo.recorded import Recorded
 from publisher.demo.recordings import Attribute, Operations
 from publisher.demo.show import flat_counts
 
+_FORM = 24
+"""Characters of the longest form."""
 FORMS = (
     "old → new: what a column was and is; new: what it is; whole row: that of all columns (both remove all"
     " values first)."
@@ -45,17 +47,16 @@ WHY = (
 
 
 def print_sources(console: Console, sources: Sequence[Recorded]) -> None:
-    """One line for each source of the job; its outcomes add up to the records read."""
+    """One column for each source of the job; its outcomes add up to the records read."""
     table = Table(title="\nOne job, one journal: what became of the records of each source")
     table.title_justify = "left"
-    table.add_column("source")
     table.add_column("recorded by")
-    for name in ("read", *(outcome.name.lower() for outcome in Outcome)):
-        table.add_column(name, justify="right")
     for source in sources:
-        flat = flat_counts(source.counts)
-        shown = [flat["read"], *(flat[outcome.name.lower()] for outcome in Outcome)]
-        table.add_row(source.name, source.title, *(f"{count:,}" for count in shown))
+        table.add_column(source.title, justify="right")
+    table.add_row("source", *(source.name for source in sources))
+    flat = [flat_counts(source.counts) for source in sources]
+    for name in ("read", *(outcome.name.lower() for outcome in Outcome)):
+        table.add_row(name, *(f"{counts[name]:,}" for counts in flat))
     console.print(table)
 
 
@@ -75,19 +76,24 @@ def print_change(
 
 
 def print_lines(console: Console, sources: Sequence[Recorded], lines: Sequence[Line]) -> None:
-    """What each source's documents are like, by what happened; then why they differ."""
-    table = Table(title="\nThe same day, recorded by each", title_justify="left")
-    table.add_column("what happened")
-    table.add_column("in the log")
-    table.add_column("times", justify="right")
-    for source in sources:
-        table.add_column(source.title)
+    """The documents of each source, by what happened; then why they differ."""
+    console.print("\n[italic]The same day, recorded by each")
     for line in lines:
-        cells = (f"[bold]{cell.alike or ' '}[/] {cell.form}" for cell in line.cells)
-        table.add_row(*line.kind, f"{line.acts:,}", *cells)
-    console.print(table)
+        console.print(f"{line.kind.what} (in the log: {line.kind.types}), {line.acts:,} times")
+        for cell, titles in _alike(line, sources).items():
+            names = ", ".join(titles) if len(titles) < len(sources) else "all"
+            console.print(f"  [bold]{cell.alike or ' '}[/] {cell.form:<{_FORM}}  {names}")
+    console.print()
     for sentence in (FORMS, *WHY):
-        console.print(sentence, style="dim", markup=False, soft_wrap=True)
+        console.print(sentence, style="dim", markup=False)
+
+
+def _alike(line: Line, sources: Sequence[Recorded]) -> dict[Cell, list[str]]:
+    """The sources whose documents of a line are the same."""
+    found: dict[Cell, list[str]] = {}
+    for cell, source in zip(line.cells, sources, strict=True):
+        found.setdefault(cell, []).append(source.title)
+    return found
 
 
 def _change(attribute: Attribute | None) -> str:

@@ -11,6 +11,8 @@ from publisher.errors import InternalError
 from publisher.journal.lane import LaneResult
 from publisher.journal.manifest import Manifest, SourceEntry
 
+PLANNED = "planned"
+"""State of a rehearsal."""
 NOTHING_NEW = "nothing new to read"
 """State of the report of a run that was not kept."""
 _AS_BEFORE = (Reason.UNCHANGED, Reason.REPORTED)

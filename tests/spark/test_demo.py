@@ -13,7 +13,7 @@ DEMO = [sys.executable, "-m", "publisher.demo"]
 @pytest.fixture(scope="module")
 def tour(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     directory = tmp_path_factory.mktemp("tour")
-    env = {**os.environ, "COLUMNS": "100"}
+    env = {**os.environ, "COLUMNS": "80"}
     done = subprocess.run(DEMO, cwd=directory, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return directory, done.stdout
@@ -30,12 +30,23 @@ def test_shows_documents_and_counts(tour: tuple[Path, str]) -> None:
 def test_shows_the_recordings_side_by_side(tour: tuple[Path, str]) -> None:
     _, shown = tour
     for source in ("company", "change-tables", "queue", "extract"):
-        assert f"│ {source} " in shown
+        assert f" {source} │" in shown
     for told in ("any → John", "Jack → John"):
         assert told in shown
-    assert shown.count("A add") >= 4
-    assert shown.count("A delete") == 4
+    sides = shown.partition("The same day")[2].splitlines()
+    assert any(line.split()[:2] == ["A", "add"] and line.endswith("all") for line in sides)
+    assert any(line.split()[:2] == ["A", "delete"] and line.endswith("all") for line in sides)
     assert "they agree on every value" in shown
+
+
+def test_tables_fit_a_terminal_of_80_columns(tour: tuple[Path, str]) -> None:
+    _, shown = tour
+    sides = shown.partition("One job, one journal")[2].partition("old → new: what a column")[0]
+    assert sides
+    assert all(len(line) <= 80 for line in sides.splitlines())
+    assert "…" not in sides
+    first_cells = [line.split("│")[1] for line in sides.splitlines() if line.startswith("│")]
+    assert all(cell.strip() for cell in first_cells)  # no line goes on from the one before
 
 
 def test_shows_what_a_comparison_finds(tour: tuple[Path, str]) -> None:

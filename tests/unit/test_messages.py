@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from click.testing import CliRunner, Result
 
 from publisher.cli import cli
 from publisher.commands.status import age_text
+from publisher.job import REHEARSAL_NOTE
+from publisher.journal.report import PLANNED, RunReport, SourceCounts
+from publisher.output import run_text
 from tests.unit.event_log_files import csv_text, event
 
 Run = Callable[..., Result]
@@ -174,6 +178,15 @@ def test_brokers_that_nobody_reaches_are_reported_soon(run: Run) -> None:
         assert result.exit_code == code
         assert "127.0.0.1:9" in result.stdout
         assert "security.protocol" in result.stdout
+
+
+def test_a_rehearsal_does_not_say_that_anything_was_published() -> None:
+    counts = {"published": 5, "rejected": 1}
+    sources = (SourceCounts("a", 6, counts), SourceCounts("b", 0, {"published": 0}))
+    report = RunReport("job-rehearsal", PLANNED, "", "", 6, counts, {}, sources, 4, {}, 100)
+    assert "published" not in "".join([*run_text(report), REHEARSAL_NOTE])
+    assert "6 read = 5 to publish + 1 rejected" in "".join(run_text(report))
+    assert "5 published" in "".join(run_text(replace(report, state="published")))
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sqlite3
 import tomllib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from publisher.change import Outcome
+from publisher.cli import cli
 from publisher.job_file import SECTIONS, load
 from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.documents import INDEX_SCHEMA
 from publisher.journal.lane import LOOKUP_SCHEMA
 from publisher.sections import option_defaults, option_names
 from publisher.sources.snapshots import SUFFIXES
+from tests.unit.event_log_files import csv_text, event, read
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text("utf-8")
@@ -75,6 +82,41 @@ def test_the_job_file_of_the_tour_can_be_used(tmp_path: Path) -> None:
     settings = load(path).for_publish()
     assert settings.name == "people"
     assert settings.sources[0].snapshots == (tmp_path / "log.csv",)
+
+
+def test_the_chapter_on_triggers_does_what_it_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    chapter = (
+        TEXT.partition("\n## From your own tables\n")[2].partition("```\n")[2].partition("```")[0]
+    )
+    shown = ""
+    for line in chapter.splitlines():
+        if line.startswith("$ sqlite3 hr.db "):
+            with closing(sqlite3.connect("hr.db")) as database:
+                for statement in line.partition('"')[2].rstrip('"').split(";"):
+                    for row in database.execute(statement):
+                        shown += "|".join("" if cell is None else str(cell) for cell in row) + "\n"
+                database.commit()
+        elif line.startswith("$ "):
+            shown += CliRunner().invoke(cli, line.split()[2:]).output
+    printed = [line for line in chapter.splitlines() if not line.startswith("$ ")]
+    assert shown.replace(str(tmp_path), "…").splitlines() == printed
+    assert len(printed) > 10
+
+
+def test_a_line_that_is_no_record_is_shown_as_it_stood(tmp_path: Path) -> None:
+    lines = csv_text([event(), event(2)]).replace("John", 'Jo"hn', 1).splitlines()
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(lines) + "\n")
+    records, _ = read(path)
+    (rejected,) = [record for record in records if record["outcome"] == Outcome.REJECTED]
+    raw = json.loads(str(rejected["raw"]))
+    assert raw == lines[1]
+    path.write_text(f"{lines[0]}\n{raw.replace('Jo', 'Jo' + chr(34))}\n")
+    (corrected,), _ = read(path)
+    assert corrected["outcome"] is None
 
 
 def test_every_kind_of_file_is_named() -> None:
