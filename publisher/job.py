@@ -35,7 +35,7 @@ SAMPLES = 3
 """Documents that a rehearsal shows."""
 REHEARSAL_NOTE = (
     "nothing was sent; not proved: that the sink takes the documents, and that rows looked up "
-    "now are the same when it is published"
+    "now are the same later"
 )
 _REPLAYS = "replays"
 
