@@ -98,7 +98,8 @@ class LostJournals:
                 refused += found == REFUSED
                 self.say(f"{found} {log.statuses()}")
                 if found == REFUSED:
-                    said = killing.run(_words("recover", job.path), kill=True, refusal=DONE)
+                    words = _words("recover", job.path)
+                    said = killing.run(words, kill=rng.random() < 0.5, refusal=DONE)
                     self.say(f"recovery: {said} {log.statuses()}")
             while self._start(killing, job) == REFUSED or log.statuses().get("N"):
                 killing.run(_words("recover", job.path), kill=False, refusal=DONE)
