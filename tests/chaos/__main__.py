@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from tests.chaos.changed_urls import ChangedUrls
 from tests.chaos.lost_journals import LostJournals, LostJournalsOfFiles, SharedNames
 from tests.chaos.replays import KillsOfReplays
 from tests.chaos.scenarios import BrokerKills, KillsToFiles, KillsToKafka, Verdict
@@ -21,6 +22,7 @@ from tests.services.servers import postgresql
 KINDS = (
     *("kafka", "files", "replay", "broker"),
     *("lost-journal", "older-journal", "shared-name", "lost-journal-files"),
+    "changed-url",
 )
 
 
@@ -59,6 +61,8 @@ def _verdicts(kills: int, seed: int, kinds: tuple[str, ...]) -> Iterator[Verdict
             yield SharedNames(server.url, brokers.topics, work, seed, say=_say).run(kills)
         if "lost-journal-files" in kinds:
             yield LostJournalsOfFiles(server.url, work, seed, say=_say).run(kills)
+        if "changed-url" in kinds:
+            yield ChangedUrls(server.url, brokers.topics, work, seed, say=_say).run(kills)
 
 
 def _say(line: str) -> None:
