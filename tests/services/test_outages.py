@@ -12,7 +12,7 @@ from publisher.change import Object
 from publisher.database import Database, DatabaseOptions
 from publisher.database.copy import shared_snapshot
 from publisher.database.lookup import DatabaseLookup
-from publisher.errors import UnreachableError
+from publisher.errors import FatalError, UnreachableError
 from publisher.query_back import Row
 from publisher.sources.tables import LiveTable, moment
 from publisher.xds.values import text_of
@@ -97,7 +97,7 @@ def server_or_skip() -> AbstractContextManager[servers.Server]:
 def test_refusal_of_the_server_is_said_at_once(mariadb: Place) -> None:
     url = sa.make_url(mariadb.url).set(username="stranger", password="s3cret")
     began = time.monotonic()
-    with pytest.raises(UnreachableError, match="Access denied") as caught:
+    with pytest.raises(FatalError, match="Access denied") as caught:
         Database(
             DatabaseOptions(url=url.render_as_string(hide_password=False), backoff=30)
         ).reachable()
@@ -108,7 +108,7 @@ def test_refusal_of_the_server_is_said_at_once(mariadb: Place) -> None:
 def test_database_that_is_not_there_is_said_at_once(postgres: Place) -> None:
     url = sa.make_url(postgres.url).set(database="nothing")
     began = time.monotonic()
-    with pytest.raises(UnreachableError, match='database "nothing" does not exist'):
+    with pytest.raises(FatalError, match='database "nothing" does not exist'):
         Database(
             DatabaseOptions(url=url.render_as_string(hide_password=False), backoff=30)
         ).reachable()
