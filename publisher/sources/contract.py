@@ -73,7 +73,10 @@ class Source(Protocol):
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``; the last row of the last is the tally of the split, whose
-        number is ``number``.  Raises ``FatalError`` where the file has changed or is damaged."""
+        number is ``number``.  A record that was fetched from another split of the source, to be read
+        with one of this, keeps the number of the split that framed it: tallies and outcomes have to
+        agree over all splits of a source.  Raises ``FatalError`` where the file has changed or is
+        damaged."""
 
     def position_text(self, position: Position) -> str:
         """A position as users write it."""

@@ -490,10 +490,21 @@ def read(source: Source, path: Path, wanted: int) -> tuple[list[Row], int]:
         rows = [row for batch in source.read(split, number, CONTEXT) for row in batch.to_pylist()]
         tallies = [row for row in rows if row["outcome"] == TALLY]
         assert tallies == rows[-1:]
-        assert all(row["split"] == number for row in rows)
+        assert tallies[0]["split"] == number
+        for row in rows[:-1]:
+            if row["split"] != number:
+                assert_fetched(source, splits, row)
         framed += tallies[0]["row"]
         records += rows[:-1]
     return records, framed
+
+
+def assert_fetched(source: Source, splits: list[Split], row: Row) -> None:
+    """A record that the task of another split accounts for carries the number of the split that framed
+    it: there the reject, the fate of the file and the trace look for its row."""
+    assert row["outcome"] == Outcome.REJECTED.value
+    split, number = int(str(row["split"])), int(str(row["row"]))
+    assert source.raw(splits[split], number) == row["raw"]
 
 
 def content(records: list[Row]) -> list[str]:
