@@ -57,7 +57,7 @@ class Order:
         """What a source goes on with, and where it keeps what the next run is to go on with."""
         if self.state is None:
             return None
-        return Kept(self.state.get(source), self.journal.new_state(source), self.clock)
+        return Kept(self.state.get(source), self.journal.new_state(source), self.clock, source)
 
     def was_held(self, source: str, split: AnySplit) -> bool:
         """Whether a split has records that the run before has kept."""

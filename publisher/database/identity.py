@@ -36,6 +36,8 @@ class Verdict(Enum):
 
 
 _PROVES_DIFFERENCE = "postgresql:"
+_NUMBERS = ("system identifier", "database number", "table number")
+"""What an identity that proves a difference consists of."""
 
 _POSTGRESQL = text("""
     SELECT s.system_identifier, d.oid, c.oid
@@ -91,6 +93,18 @@ def compare(before: str | None, now: str | None) -> Verdict:
     both = before.startswith(_PROVES_DIFFERENCE) and now.startswith(_PROVES_DIFFERENCE)
     kinds = before.partition(":")[0], now.partition(":")[0]
     return Verdict.OTHER if both or kinds[0] != kinds[1] else Verdict.UNKNOWN
+
+
+def difference(before: str | None, now: str | None) -> str:
+    """Tell what differs in two identities of which ``compare`` says that they are of other tables."""
+    numbers = [(text or "").removeprefix(_PROVES_DIFFERENCE).split(":") for text in (before, now)]
+    if len(numbers[0]) != len(_NUMBERS) or len(numbers[1]) != len(_NUMBERS):
+        return "it is in another kind of database"
+    return "its " + ", its ".join(
+        f"{name} is {new}, not {old}"
+        for name, old, new in zip(_NUMBERS, *numbers, strict=True)
+        if old != new
+    )
 
 
 def _of_file(path: Path, relation: Relation) -> str | None:

@@ -44,6 +44,8 @@ class Kept:
     makes it, ``before`` stays; where it is empty, nothing is kept."""
     clock: int = 0
     """The run's now, in microseconds since 1970-01-01 UTC."""
+    source: str = ""
+    """Name of the source, for messages."""
 
 
 class Source(Protocol):

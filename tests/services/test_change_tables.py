@@ -8,12 +8,14 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from publisher.change import TALLY
+from publisher.database.identity import identity_of
 from publisher.errors import FatalError
-from publisher.sources.change_table.marks import Mark, read_marks, write_marks
+from publisher.sources.change_table.marks import Mark, Origin, read_marks, write_marks
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.table import LiveChangeTable
 from publisher.sources.change_table.waiting import WaitingChanges
 from publisher.sources.contract import Context, Kept
+from publisher.sources.tables import LiveTable, relation_of
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
 from tests.unit.change_table_files import seq, told
@@ -54,7 +56,9 @@ def read(place: Place, options: Options = KEYED, after: str | None = None) -> li
         return found_in(place, options, None)
     with TemporaryDirectory() as name:
         before = Path(name) / "before"
-        write_marks(before, {"usr__ct": Mark(after, after)})
+        with place.database() as database:
+            identity = identity_of(database, relation_of(database, LiveTable("usr__ct")))
+        write_marks(before, {"usr__ct": Mark(after, after, origin=Origin(identity))})
         return found_in(place, options, Kept(before, Path(name) / "after"))
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner
 
 from publisher.cli import cli
-from publisher.errors import PublisherError
+from publisher.errors import FatalError, PublisherError
 from publisher.explain import explain
 from publisher.job_file import load
 from publisher.publishing import Publishing
@@ -166,3 +170,85 @@ def test_a_run_that_failed_moves_no_mark(postgres: Place, tmp_path: Path) -> Non
         assert report.documents == 1
         add(postgres, (2, "D", "08", 1, "Ann"))
         assert job.backlog().rows == 1
+
+
+def test_a_table_that_was_made_again_is_refused(postgres: Place, tmp_path: Path) -> None:
+    make(postgres)
+    add(postgres, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
+    job = write_job(tmp_path, postgres)
+    with Publishing(load(job), LocalEngine()) as publishing:
+        publishing.once()
+        postgres.execute("DROP TABLE usr__ct")
+        make(postgres)
+        add(postgres, (2, "I", "38", 7, "Eve"))  # below the mark of the table before
+        with pytest.raises(FatalError, match=r"usr__ct .* its table number is"):
+            publishing.backlog()
+    refused(job, "its table number is")
+    job.write_text(job.read_text().replace('name = "ct"', 'name = "ct2"'))
+    publish(job)
+    assert published(tmp_path) == ["add idu=1", "add idu=2", "add idu=7"]
+
+
+def test_another_database_is_refused_by_the_marks_of_the_first(
+    postgres: Place, tmp_path: Path
+) -> None:
+    make(postgres)
+    add(postgres, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
+    job = write_job(tmp_path, postgres)
+    publish(job)
+    first = job.read_text()
+    with another_database(postgres) as other:
+        make(other)
+        add(other, (2, "I", "38", 7, "Eve"), (5, "I", "38", 2, "Bob"))
+        write_job(tmp_path, other)
+        refused(job, "its database number is")
+    job.write_text(first)
+    add(postgres, (6, "D", "08", 1, "Ann"))
+    publish(job)
+    assert published(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
+
+
+def test_a_restored_table_goes_on_where_its_rows_prove_it(mariadb: Place, tmp_path: Path) -> None:
+    make(mariadb)
+    add(mariadb, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
+    job = write_job(tmp_path, mariadb)
+    publish(job)
+    time.sleep(1.1)  # tables know the second in which they were made
+    restored = "CREATE TABLE restored AS SELECT * FROM usr__ct"
+    mariadb.execute(restored, "DROP TABLE usr__ct", "RENAME TABLE restored TO usr__ct")
+    add(mariadb, (6, "D", "08", 1, "Ann"))
+    publish(job)
+    assert published(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
+    time.sleep(1.1)
+    mariadb.execute("DROP TABLE usr__ct")
+    make(mariadb)
+    add(mariadb, (2, "I", "38", 7, "Eve"))
+    refused(job, "a row that was read")
+
+
+def publish(job: Path) -> None:
+    with Publishing(load(job), LocalEngine()) as publishing:
+        publishing.once()
+
+
+def refused(job: Path, why: str) -> None:
+    """A publication ends with the name of the source, what differs and the way out."""
+    with Publishing(load(job), LocalEngine()) as publishing, pytest.raises(FatalError) as caught:
+        publishing.once()
+    assert caught.value.message.startswith("source ct: table usr__ct of ")
+    assert why in caught.value.message
+    assert "give the source another name" in caught.value.message
+
+
+@contextmanager
+def another_database(postgres: Place) -> Iterator[Place]:
+    """A second database of the same server."""
+    url = sa.make_url(postgres.url)
+    engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("CREATE DATABASE change_tables_other")
+        try:
+            other = url.set(database="change_tables_other")
+            yield Place("postgresql", other.render_as_string(hide_password=False))
+        finally:
+            connection.exec_driver_sql("DROP DATABASE change_tables_other WITH (FORCE)")

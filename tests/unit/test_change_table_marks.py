@@ -14,7 +14,9 @@ from publisher.sources import tables
 from publisher.sources.change_table.marks import (
     FORM,
     Calibrated,
+    KnownRow,
     Mark,
+    Origin,
     ReadRows,
     read_marks,
     write_marks,
@@ -36,6 +38,7 @@ MARKS = {
         1,
         Wait(seq(9), 12, 3),
         Calibrated(("a", "b"), {"key": ["a"]}, "msb", 7, ("a",)),
+        Origin("sqlite:1", "SQLite ct.db", (KnownRow("1", "2", "3"),)),
     ),
     "dept__ct": Mark(),
 }
@@ -49,7 +52,7 @@ def test_marks_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", '{"version": 2, "tables": {"t": {}}}', '{"version": 2, "tables": {"t": {"x": 1}}}'],
+    ["", "[]", '{"version": 3, "tables": {"t": {}}}', '{"version": 3, "tables": {"t": {"x": 1}}}'],
 )
 def test_damaged_marks_are_an_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "marks.json").write_text(content)
@@ -57,13 +60,15 @@ def test_damaged_marks_are_an_error(tmp_path: Path, content: str) -> None:
         read_marks(tmp_path)
 
 
-@pytest.mark.parametrize("content", ['{"t": {}}', '{"version": 3, "tables": {}}'])
+@pytest.mark.parametrize(
+    "content", ['{"t": {}}', '{"version": 2, "tables": {}}', '{"version": 4, "tables": {}}']
+)
 def test_marks_of_another_version_are_refused_with_the_way_out(
     tmp_path: Path, content: str
 ) -> None:
     (tmp_path / "marks.json").write_text(content)
     with pytest.raises(
-        FatalError, match="this program reads 2: publish with the program that wrote"
+        FatalError, match="this program reads 3: publish with the program that wrote"
     ):
         read_marks(tmp_path)
 

@@ -18,8 +18,8 @@ from publisher.sources.change_table.seq import NUMBER_DIGITS, TIME_DIGITS
 
 FORM = f"^[0-9]{{{TIME_DIGITS + NUMBER_DIGITS}}} *$"
 """A change_seq, as databases match it; blanks are those of a column of fixed width."""
-VERSION = 2
-"""Of the file; 1 had no window."""
+VERSION = 3
+"""Of the file; 1 had no window, 2 no origin."""
 _FILE = "marks.json"
 
 
@@ -43,6 +43,26 @@ class ReadRows(NamedTuple):
     rows: int
 
 
+class KnownRow(NamedTuple):
+    """Digests of a row (``origin``): of the names of its columns, of its header columns, of all."""
+
+    columns: str
+    headers: str
+    whole: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The table that a mark was left in."""
+
+    identity: str | None = None
+    """As ``database.identity`` reads it."""
+    database: str = ""
+    """The database as messages name it."""
+    rows: tuple[KnownRow, ...] = ()
+    """Some of the rows that have the change_seq of the mark."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """How far one change table was read."""
@@ -59,6 +79,7 @@ class Mark:
     """Rows without a change_seq that it had then: they were rejected."""
     wait: Wait | None = None
     calibrated: Calibrated | None = None
+    origin: Origin = Origin()
 
     @property
     def in_window(self) -> int:
@@ -104,7 +125,7 @@ def write_marks(folder: Path, marks: dict[str, Mark]) -> None:
 
 
 def _mark(entry: dict[str, Any]) -> Mark:
-    known, wait = entry["calibrated"], entry["wait"]
+    known, wait, origin = entry["calibrated"], entry["wait"], entry["origin"]
     if known is not None:
         listed = {name: tuple(known[name]) for name in ("columns", "key")}
         known = Calibrated(**known | listed)
@@ -114,5 +135,6 @@ def _mark(entry: dict[str, Any]) -> Mark:
             "calibrated": known,
             "wait": None if wait is None else Wait(**wait),
             "window": tuple(ReadRows(*item) for item in entry["window"]),
+            "origin": Origin(**origin | {"rows": tuple(KnownRow(*row) for row in origin["rows"])}),
         }
     )

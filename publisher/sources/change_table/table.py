@@ -19,6 +19,7 @@ from sqlalchemy import types
 
 from publisher.change import Position
 from publisher.database import Database, DatabaseOptions, copy
+from publisher.database.identity import Verdict, identity_of
 from publisher.database.spans import Span
 from publisher.sources import tables
 from publisher.sources.change_table import seq, survey
@@ -28,10 +29,12 @@ from publisher.sources.change_table.marks import (
     FORM,
     Calibrated,
     Mark,
+    Origin,
     read_marks,
     write_marks,
 )
 from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.origin import Now, known_rows, span_at
 from publisher.sources.change_table.rows import Rows, rows_of
 from publisher.sources.change_table.source import Reader
 from publisher.sources.change_table.statements import statements_of
@@ -65,14 +68,20 @@ class LiveChangeTable:
         than the mark of the last run, up to one that waits for its partner, and rows of the window below
         the mark that came late.  All rows of one change_seq that are there are read together.
 
-        Raises ``FatalError`` where the table does not fit, ``UnreachableError``.
+        Raises ``FatalError`` where the table does not fit, or is another one than that of the mark,
+        ``UnreachableError``.
         """
         marks = read_marks(kept.before) if kept is not None else {}
         mark = marks.get(self.table, Mark())
         with Database(self.database) as database:
             layout = self.layout(database)
             live = self._live(layout)
+            now = self._now(database, layout, kept)
+            verdict = now.verify(mark)
             with tables.moment(database, live, 1) as (whole,):
+                if verdict is Verdict.UNKNOWN and mark.change_seq is not None:
+                    at_mark = self._rows_at(database, layout, whole, mark.change_seq)
+                    now.verify_rows(mark, at_mark, list(layout.headers.values()))
                 extent = self._extent(database, layout, whole, mark, kept)
                 newer = extent.mark.others > mark.others
                 name = tables.sorting(database, live)
@@ -80,13 +89,47 @@ class LiveChangeTable:
                 split = replace(whole, span=span, notes=extent.notes)
                 found, calibrated = self._surveyed(database, layout, split, mark.calibrated)
                 if kept is not None:
-                    new = replace(extent.mark, calibrated=calibrated)
+                    origin = self._origin(database, layout, whole, now, (mark, extent.mark))
+                    new = replace(extent.mark, calibrated=calibrated, origin=origin)
                     write_marks(kept.after, marks | {self.table: new})
                 yield (
                     replace(
                         split, found=replace(found, chosen=extent.chosen, in_order=True).text()
                     ),
                 )
+
+    def _now(self, database: Database, layout: Layout, kept: Kept | None) -> Now:
+        """The table as it is now; without identity where nothing is kept of it."""
+        if kept is None:
+            return Now("", self.table, database.name, None)
+        relation = tables.relation_of(database, self._live(layout))
+        return Now(kept.source, self.table, database.name, identity_of(database, relation))
+
+    def _rows_at(
+        self, database: Database, layout: Layout, split: TableSplit, change_seq: str
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one change_seq."""
+        name = tables.sorting(database, self._live(layout))
+        place = replace(split, span=span_at(name, change_seq))
+        return (frame.batch for frame in self._frames(database, layout, place))
+
+    def _origin(
+        self,
+        database: Database,
+        layout: Layout,
+        split: TableSplit,
+        now: Now,
+        marks: tuple[Mark, Mark],
+    ) -> Origin:
+        """What the second mark, which follows the first, has to know of its table."""
+        before, mark = marks
+        if mark.change_seq is None:
+            return now.origin(mark, before, ())
+        headers = list(layout.headers.values())
+        rows = self._rows_at(database, layout, split, mark.change_seq)
+        return now.origin(
+            mark, before, (row for batch in rows for row in known_rows(batch, headers))
+        )
 
     def _extent(
         self,

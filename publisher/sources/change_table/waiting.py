@@ -12,9 +12,11 @@ from sqlalchemy.exc import DBAPIError
 
 from publisher.database import Database, DatabaseOptions
 from publisher.database.connection import fatal
+from publisher.database.identity import identity_of
 from publisher.sources.change_table.extent import Measuring
 from publisher.sources.change_table.marks import Mark
 from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.origin import Now
 from publisher.sources.change_table.statements import Question, statements_of
 from publisher.sources.tables import LiveTable
 from publisher.sources.waiting import Waiting
@@ -39,10 +41,13 @@ class WaitingChanges:
         change_seq, which has UTC, by the clock of this machine.
 
         Raises:
-            FatalError: The table does not fit, or the database refuses.
+            FatalError: The table does not fit, or is another one than that of the mark, or the database
+                refuses.
             UnreachableError: The database does not answer.
         """
         statements = statements_of(self._database, self._live, self._options)
+        identity = identity_of(self._database, statements.relation)
+        Now("", self._live.name, self._database.name, identity).verify(mark)
 
         def ready(connection: Connection) -> tuple[int, str | None]:
             def ask(statement: Question) -> Sequence[Sequence[Any]]:

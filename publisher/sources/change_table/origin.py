@@ -1,0 +1,102 @@
+"""Whether a live change table is the one that a mark was left in.
+
+In another table, rows at or below the mark would be passed over in silence.  The identity of database
+and table decides where it can (``database.identity``); where it proves nothing, because a restored dump
+has another one as well, the rows at the mark have to be there still with their content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from publisher.database.identity import Verdict, compare, difference
+from publisher.database.spans import Span
+from publisher.errors import FatalError
+from publisher.sources.change_table.marks import FORM, KnownRow, Mark, Origin
+from publisher.sources.change_table.seq import NUMBER_DIGITS, TIME_DIGITS
+
+MOST = 8
+"""Rows that a mark remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The table that a source names now; ``source`` may be empty where messages need not name it."""
+
+    source: str
+    table: str
+    database: str
+    identity: str | None
+
+    def verify(self, mark: Mark) -> Verdict:
+        """Compare identities; a mark that passes over nothing fits every table.
+
+        Raises ``FatalError`` where the table is certainly another one.
+        """
+        if mark.change_seq is None and not mark.others:
+            return Verdict.SAME
+        verdict = compare(mark.origin.identity, self.identity)
+        if verdict is Verdict.OTHER:
+            raise self._refusal(mark, difference(mark.origin.identity, self.identity))
+        return verdict
+
+    def verify_rows(self, mark: Mark, rows: Iterable[pa.RecordBatch], headers: list[str]) -> None:
+        """Look for the rows that the mark remembers among those at its change_seq now.
+
+        Raises ``FatalError`` where one is missing.
+        """
+        found = {row for batch in rows for row in known_rows(batch, headers)}
+        whole, heads = {row.whole for row in found}, {row.headers for row in found}
+        same_columns = {row.columns for row in found} == {row.columns for row in mark.origin.rows}
+        for row in mark.origin.rows:
+            if row.whole not in whole and (same_columns or row.headers not in heads):
+                raise self._refusal(mark, "a row that was read with that change_seq is not in it")
+        if not mark.origin.rows:
+            raise self._refusal(mark, "nothing shows that it is the same one")
+
+    def origin(self, mark: Mark, before: Mark, rows: Iterable[KnownRow]) -> Origin:
+        """What ``mark`` has to know; rows at it may be gone by now that the one before it knew."""
+        kept = tuple(sorted(set(rows))[:MOST])
+        if not kept and mark.change_seq == before.change_seq:
+            kept = before.origin.rows
+        return Origin(self.identity or before.origin.identity, self.database, kept)
+
+    def _refusal(self, mark: Mark, why: str) -> FatalError:
+        source = f"source {self.source}: " if self.source else ""
+        read = f" of {mark.origin.database}" if mark.origin.database else ""
+        upto = f" up to change_seq {mark.change_seq}" if mark.change_seq is not None else ""
+        return FatalError(
+            f"{source}table {self.table} of {self.database} is not the table{read} that earlier runs have"
+            f" read{upto}: {why}. Nothing was read, as rows up to there would be passed over: restore the"
+            " url and the table of the source, or give the source another name, so that it begins anew"
+            " with all rows of this table"
+        )
+
+
+def known_rows(batch: pa.RecordBatch, headers: list[str]) -> list[KnownRow]:
+    """Digests of rows: of their names of columns, of their header columns, of all columns."""
+    columns = _digest(sorted(batch.schema.names))
+    return [
+        KnownRow(
+            columns,
+            _digest([(name, row[name]) for name in sorted(headers)]),
+            _digest(sorted(row.items())),
+        )
+        for row in batch.to_pylist()
+    ]
+
+
+def span_at(column: str, change_seq: str) -> Span:
+    """The rows of one change_seq."""
+    number = int(change_seq)
+    before = f"{number - 1:0{TIME_DIGITS + NUMBER_DIGITS}d}" if number else None
+    return Span(column, FORM, before, change_seq, others=False)
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
