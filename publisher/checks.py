@@ -113,12 +113,12 @@ def _sample(settings: Settings, source: SourceSettings) -> str:
 
 
 def _triggers(options: DatabaseOptions) -> str:
-    """Functions that ``ddl`` made run with no more rights than they need, and only for their tables."""
+    """Examines whether triggers of ``ddl`` have no more rights than they need."""
     with Database(options) as database:
         unsafe = unsafe_functions(database)
     if unsafe:
         raise FatalError(f"{'; '.join(unsafe)}: run xds-publisher ddl for these tables again")
-    return "no function of theirs can be misused"
+    return "no function or trigger that the user sees can be misused"
 
 
 def _compared(settings: Settings, source: SourceSettings) -> str:

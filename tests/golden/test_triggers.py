@@ -50,7 +50,7 @@ def written(dialect: str, style: Style) -> str:
     relation = Relation(table, schema, TYPES, CASTS if dialect == "postgresql" else {})
     logged = LoggedTable(relation, schema, written_name(schema, "usr"))
     log = TableRef(schema, "event_log")
-    writer = postgresql.writer_statements(log) if module is postgresql else []
+    writer = [] if module is sqlite else module.writer_statements(log)
     text: str = module.script(
         [*module.log_statements(log), *writer, *module.table_statements(logged, log, style)]
     )

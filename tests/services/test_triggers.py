@@ -220,7 +220,9 @@ def test_a_failure_in_the_middle_leaves_nothing_or_says_what(place: Place) -> No
     database = place.database()
     made = plan(database, Refs((USR,), TableRef(None, "event_log")), Style.PER_FIELD)
     wrong = replace(made, statements=(*made.statements[:-1], Statement("trigger z", "CREATE z")))
-    kept = "MariaDB keeps what was made before: event log event_log, trigger xds_usr_insert, "
+    kept = (
+        "MariaDB keeps what was made before: event log event_log, role .*, trigger xds_usr_insert, "
+    )
     words = kept if place.kind == "mariadb" else "nothing was changed"
     with pytest.raises(FatalError, match=f"trigger z failed on .*; {words}.*start the same"):
         install(database, wrong)
@@ -599,3 +601,172 @@ def test_a_log_with_a_sequence_is_written(postgres: Place) -> None:
         (1, "k=2", "host", "::1/128"),
         (1, "k=3", "host", "10.0.0.0/8"),
     ]
+
+
+class ReplacesLog:
+    """A user of MariaDB who may drop the log and make views and functions in its place."""
+
+    def __init__(self, mariadb: Place) -> None:
+        self.mariadb = mariadb
+        self.database = sa.make_url(mariadb.url).database
+        self.drop()
+        mariadb.execute(
+            "CREATE DATABASE hidden",
+            "CREATE TABLE hidden.secret (word VARCHAR(20))",
+            "INSERT INTO hidden.secret VALUES ('xyzzy')",
+            "CREATE USER mallory@'%'",
+            "GRANT SELECT, INSERT, DROP, CREATE, CREATE VIEW, CREATE ROUTINE, EXECUTE"
+            f" ON {self.database}.* TO mallory@'%'",
+            "CREATE USER clerk@'%'",
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON {self.database}.usr TO clerk@'%'",
+        )
+
+    def drop(self) -> None:
+        """Removes all of it."""
+        self.mariadb.execute(
+            "DROP USER IF EXISTS mallory@'%'",
+            "DROP USER IF EXISTS clerk@'%'",
+            "DROP DATABASE IF EXISTS hidden",
+            "DROP VIEW IF EXISTS event_log",
+            "DROP TABLE IF EXISTS hers, ran, event_log",
+            "DROP FUNCTION IF EXISTS spy",
+            f"DROP ROLE IF EXISTS `{self.role}`",
+        )
+
+    @property
+    def role(self) -> str:
+        """The role that the triggers run as."""
+        return f"xds_{self.database}.event_log_writer"
+
+    def place(self, user: str) -> Place:
+        """The database as ``user`` has it."""
+        url = sa.make_url(self.mariadb.url).set(username=user, password=None)
+        return Place("mariadb", url.render_as_string(hide_password=False))
+
+    def replace_log(self) -> None:
+        """Puts a view in the log's place, whose check runs her function as whoever inserts."""
+        self.place("mallory").execute(
+            "DROP TABLE event_log",
+            "CREATE TABLE ran (who VARCHAR(200), word VARCHAR(20))",
+            "CREATE TABLE hers (table_key TEXT, event_type INTEGER, table_name TEXT,"
+            " column_name TEXT, old_value TEXT, new_value TEXT)",
+            "CREATE FUNCTION spy() RETURNS INTEGER MODIFIES SQL DATA SQL SECURITY INVOKER BEGIN"
+            " INSERT INTO ran SELECT CURRENT_USER(), word FROM hidden.secret; RETURN 1; END",
+            "CREATE SQL SECURITY INVOKER VIEW event_log AS SELECT * FROM hers WHERE spy() = 1"
+            " WITH CHECK OPTION",
+        )
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows of a query."""
+        engine = sa.create_engine(self.mariadb.url, poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            return [tuple(row) for row in connection.exec_driver_sql(sql)]
+
+
+@pytest.fixture
+def log_replacer(mariadb: Place) -> Iterator[ReplacesLog]:
+    usr(mariadb)
+    replacer = ReplacesLog(mariadb)
+    yield replacer
+    replacer.drop()
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_view_in_place_of_the_log_of_mariadb_runs_no_code_as_the_installer(
+    mariadb: Place, log_replacer: ReplacesLog, style: Style
+) -> None:
+    make(mariadb, style, USR)
+    log_replacer.replace_log()
+    with pytest.raises(sa.exc.DBAPIError, match="lack rights to use them"):
+        log_replacer.place("mallory").execute("INSERT INTO usr VALUES (1, 'Jack', NULL)")
+    assert log_replacer.rows("SELECT * FROM ran") == []
+
+
+def test_code_in_place_of_the_log_of_mariadb_has_the_rights_of_the_role_only(
+    mariadb: Place, log_replacer: ReplacesLog
+) -> None:
+    make(mariadb, Style.PER_ROW, USR)
+    log_replacer.replace_log()
+    database, role = log_replacer.database, log_replacer.role
+    # a user who may grant rights on this database could do this
+    mariadb.execute(f"GRANT SELECT, INSERT, EXECUTE ON {database}.* TO `{role}`")
+    with pytest.raises(sa.exc.DBAPIError, match=r"SELECT command denied .*`hidden`.`secret`"):
+        log_replacer.place("mallory").execute("INSERT INTO usr VALUES (1, 'Jack', NULL)")
+    mariadb.execute(f"GRANT SELECT ON hidden.secret TO `{role}`")
+    log_replacer.place("mallory").execute("INSERT INTO usr VALUES (2, 'Jack', NULL)")
+    ran = log_replacer.rows("SELECT DISTINCT * FROM ran")
+    assert ran == [("@", "xyzzy")]  # the function ran as the role, which is no user
+
+
+def test_users_of_mariadb_need_no_right_on_the_log(
+    mariadb: Place, log_replacer: ReplacesLog
+) -> None:
+    make(mariadb, Style.PER_FIELD, USR)
+    log_replacer.place("clerk").execute(
+        "INSERT INTO usr VALUES (1, 'Jack', NULL)",
+        "UPDATE usr SET idu = 2",
+        "DELETE FROM usr",
+    )
+    logged = read_log(mariadb.database())
+    assert [change.event_type for change in logged] == [1, 4, 1, 4]
+    assert {change.perpetrator for change in logged} == {"clerk"}
+
+
+def test_the_role_of_mariadb_may_write_the_log_and_read_tables_and_nothing_else(
+    mariadb: Place, log_replacer: ReplacesLog
+) -> None:
+    role, database = f"`{log_replacer.role}`", log_replacer.database
+    make(mariadb, Style.PER_FIELD, USR)
+    make(mariadb, Style.PER_ROW, USR)  # what it made itself is not refused
+    granted = log_replacer.rows(f"SHOW GRANTS FOR {role}")
+    assert sorted(row[0] for row in granted) == [
+        f"GRANT INSERT ON `{database}`.`event_log` TO {role}",
+        f"GRANT SELECT, TRIGGER ON `{database}`.`usr` TO {role}",
+        f"GRANT USAGE ON *.* TO {role}",
+    ]
+    for right in (
+        "SELECT ON *.*",
+        "EXECUTE ON hidden.*",
+        "INSERT ON hidden.secret",
+        f"SELECT ON {database}.event_log",
+        f"UPDATE (status) ON {database}.event_log",
+        f"UPDATE (fname) ON {database}.usr",
+    ):
+        mariadb.execute(f"GRANT {right} TO {role}")
+        with pytest.raises(FatalError, match=r"may do more than write it .*revoke these rights"):
+            make(mariadb, Style.PER_ROW, USR)
+        mariadb.execute(f"REVOKE {right} FROM {role}")
+    make(mariadb, Style.PER_ROW, USR)
+    mariadb.execute("CREATE ROLE IF NOT EXISTS strong", f"GRANT strong TO {role}")
+    with pytest.raises(FatalError, match="may do more than write it"):
+        make(mariadb, Style.PER_ROW, USR)
+    mariadb.execute("DROP ROLE strong")
+
+
+def test_triggers_of_mariadb_with_the_rights_of_a_user_are_reported_and_replaced(
+    mariadb: Place, log_replacer: ReplacesLog
+) -> None:
+    mariadb.execute("CREATE TRIGGER xds_usr_insert AFTER INSERT ON usr FOR EACH ROW SET @a = 1")
+    (unsafe,) = unsafe_functions(mariadb.database())
+    words = f"trigger {log_replacer.database}.xds_usr_insert has the rights of root@"
+    assert unsafe.startswith(words)
+    make(mariadb, Style.PER_ROW, USR)
+    assert unsafe_functions(mariadb.database()) == []
+
+
+def test_an_installer_of_mariadb_without_super_needs_the_rights_of_the_readme(
+    mariadb: Place, log_replacer: ReplacesLog
+) -> None:
+    mariadb.execute(
+        "DROP USER IF EXISTS installer@'%'",
+        "CREATE USER installer@'%'",
+        "GRANT CREATE USER, SET USER ON *.* TO installer@'%'",
+        "GRANT SELECT ON mysql.* TO installer@'%'",
+        "GRANT SELECT, INSERT, CREATE, TRIGGER"
+        f" ON {log_replacer.database}.* TO installer@'%' WITH GRANT OPTION",
+    )
+    make(log_replacer.place("installer"), Style.PER_ROW, USR)
+    make(log_replacer.place("installer"), Style.PER_FIELD, USR)
+    log_replacer.place("clerk").execute("INSERT INTO usr VALUES (1, 'Jack', NULL)")
+    assert changes(mariadb) == [(1, "idu=1", "fname", "Jack")]
+    mariadb.execute("DROP USER installer@'%'")

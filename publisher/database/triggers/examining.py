@@ -1,10 +1,11 @@
-"""Trigger functions of older installations that others may attach to tables of their own."""
+"""Triggers of older installations that give their users the rights of the installer."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
 from publisher.database.connection import Database
+from publisher.database.triggers.mariadb import is_writer
 from publisher.database.triggers.postgresql import WRITER
 
 _OPEN = text("""
@@ -22,24 +23,45 @@ _OPEN = text("""
 """)
 
 
+_TRIGGERS = text("""
+    SELECT TRIGGER_SCHEMA, TRIGGER_NAME, DEFINER FROM information_schema.TRIGGERS
+    WHERE LEFT(TRIGGER_NAME, 4) = 'xds_'
+    ORDER BY 1, 2
+""")
+
+
 def unsafe_functions(database: Database) -> list[str]:
-    """Describe the trigger functions that PUBLIC may execute, or that run with the rights of another
-    role than the log's writer.  Databases other than PostgreSQL have none.
+    """Describe the trigger functions of PostgreSQL that PUBLIC may execute, and the functions
+    and MariaDB's triggers that run with the rights of another role than the log's writer.
+
+    MariaDB shows triggers only to users with the right TRIGGER on their tables.
 
     Raises ``UnreachableError``.
     """
-    if database.engine.dialect.name != "postgresql":
-        return []
+    ask = _ASKED.get(database.engine.dialect.name)
+    return database.run(ask) if ask is not None else []
 
-    def ask(connection: Connection) -> list[str]:
-        found = []
-        for schema, name, owner, public in connection.execute(_OPEN):
-            if public:
-                found.append(
-                    f"PUBLIC may execute {schema}.{name}(), which has the rights of {owner}"
-                )
-            elif owner != WRITER:
-                found.append(f"{schema}.{name}() has the rights of {owner}")
-        return found
 
-    return database.run(ask)
+def _open_functions(connection: Connection) -> list[str]:
+    found = []
+    for schema, name, owner, public in connection.execute(_OPEN):
+        if public:
+            found.append(f"PUBLIC may execute {schema}.{name}(), which has the rights of {owner}")
+        elif owner != WRITER:
+            found.append(f"{schema}.{name}() has the rights of {owner}")
+    return found
+
+
+def _powerful_triggers(connection: Connection) -> list[str]:
+    return [
+        f"trigger {schema}.{name} has the rights of {definer}"
+        for schema, name, definer in connection.execute(_TRIGGERS)
+        if not is_writer(definer)
+    ]
+
+
+_ASKED = {
+    "postgresql": _open_functions,
+    "mariadb": _powerful_triggers,
+    "mysql": _powerful_triggers,
+}

@@ -68,8 +68,8 @@ def plan(database: Database, refs: Refs, style: Style) -> Plan:
     _check_log(database, refs.log)
     notes: list[str] = []
     statements: list[Statement] = list(dialect.log_statements(log))
-    if dialect is postgresql:
-        statements += postgresql.writer_statements(log)
+    if dialect is not sqlite:
+        statements += dialect.writer_statements(log)
     for table in tables:
         if (table.schema, table.name) == log:
             raise UsageError(f"{table.name} is the event log itself: name another --log-table")
@@ -104,7 +104,7 @@ def _kept(database: Database, done: list[str]) -> str:
     """What stays of statements that were not all run."""
     if _dialect(database) is not mariadb:
         return "nothing was changed"
-    kept = ", ".join(what for what in done if what not in mariadb.SESSION_WORDS) or "nothing"
+    kept = ", ".join(what for what in done if what not in mariadb.PASSING_WORDS) or "nothing"
     return f"MariaDB keeps what was made before: {kept}"
 
 

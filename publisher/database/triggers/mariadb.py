@@ -1,7 +1,9 @@
 """Event log and triggers in MariaDB: three triggers for a table.
 
-* They run with the rights of the user who made them; the way that text is read and the character set
-  are those of the script's session, which MariaDB keeps with the trigger.
+* They run with the rights of the log's role, which may insert into the log and read the logged tables.
+  Users who may replace the log by a view that calls a function of theirs get these rights only.
+* The way that text is read and the character set are those of the script's session, which MariaDB
+  keeps with the trigger.
 * TIMESTAMP columns are logged in UTC, whatever the zone of the session.
 * MariaDB fires no triggers for what foreign keys cascade to, nor for TRUNCATE.
 * Each statement is committed by itself.
@@ -27,6 +29,7 @@ from publisher.database.triggers.model import (
 )
 
 _NAME_BYTES = 64
+_ROLE_BYTES = 80
 _PLAIN = frozenset({Kind.INT, Kind.DECIMAL, Kind.STATE, Kind.DATE})
 _SPECIAL = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
 _USER = "LEFT(USER(), CHAR_LENGTH(USER()) - CHAR_LENGTH(SUBSTRING_INDEX(USER(), '@', -1)) - 1)"
@@ -42,7 +45,9 @@ SESSION = (
 )
 """What the triggers keep of the session that makes them."""
 
-SESSION_WORDS = frozenset(statement.what for statement in SESSION)
+_REFUSES = "refusal of a role with more rights"
+PASSING_WORDS = frozenset({*(statement.what for statement in SESSION), _REFUSES})
+"""Words for the statements that leave nothing in the database."""
 
 
 def quoted(name: str) -> str:
@@ -71,20 +76,77 @@ CREATE TABLE IF NOT EXISTS {_place(log)} (
     return [*SESSION, Statement(f"event log {log.name}", create)]
 
 
+def writer_statements(log: TableRef) -> list[Statement]:
+    """The role that writes the log, refused where it may do more, and its right on the log."""
+    role = writer_of(log)
+    refusal = _REFUSAL.format(
+        role=literal(role),
+        log=literal(".".join(part for part in log if part is not None)),
+        message=literal(_MORE_RIGHTS),
+    )
+    return [
+        Statement(_REFUSES, refusal),
+        Statement(f"role {role}", f"CREATE ROLE IF NOT EXISTS {quoted(role)}"),
+        Statement(
+            f"right of {role} to write {log.name}",
+            f"GRANT INSERT ON {_place(log)} TO {quoted(role)}",
+        ),
+    ]
+
+
+def writer_of(log: TableRef) -> str:
+    """Name the role that the triggers of a log run as."""
+    return object_name(".".join(part for part in log if part is not None), "writer", _ROLE_BYTES)
+
+
+def is_writer(definer: str) -> bool:
+    """Tell whether ``DEFINER`` of a trigger names the role of a log, and no user."""
+    return definer.startswith("xds_") and definer.endswith("_writer@")
+
+
+_MORE_RIGHTS = (
+    "the role of the event log may do more than write it and read logged tables, or is a user: "
+    "revoke these rights (SHOW GRANTS), or drop it"
+)
+# LOWER: with lower_case_table_names the server keeps names of tables in lower case
+_REFUSAL = """\
+BEGIN NOT ATOMIC
+  IF EXISTS (
+    SELECT 1 FROM mysql.global_priv WHERE User = {role} AND Host = ''
+      AND (JSON_VALUE(Priv, '$.is_role') IS NULL OR JSON_VALUE(Priv, '$.access') <> 0)
+    UNION ALL SELECT 1 FROM mysql.db WHERE User = {role} AND Host = ''
+    UNION ALL SELECT 1 FROM mysql.tables_priv WHERE User = {role} AND Host = ''
+      AND (Column_priv <> '' OR IF(LOWER(CONCAT(Db, '.', Table_name)) = LOWER({log}),
+        Table_priv <> 'Insert', Table_priv NOT IN ('Select', 'Trigger', 'Select,Trigger')))
+    UNION ALL SELECT 1 FROM mysql.procs_priv WHERE User = {role} AND Host = ''
+    UNION ALL SELECT 1 FROM mysql.roles_mapping WHERE User = {role} AND Host = ''
+  ) THEN
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = {message};
+  END IF;
+END"""
+
+
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
-    """The triggers of a table; run again they replace what was there."""
+    """The rights to read a table and its triggers; run again they replace what was there."""
+    role, place = writer_of(log), _place(TableRef(table.schema, table.name))
     events = _Events(table, log, style)
     wanted = {
         "insert": ("AFTER INSERT", [*_key("new", events.key("NEW")), *events.insert()]),
         "update": ("AFTER UPDATE", events.change()),
         "delete": ("AFTER DELETE", [*_key("old", events.key("OLD")), *events.delete()]),
     }
-    statements = []
+    statements = [
+        Statement(
+            f"right of {role} to read {table.written}",
+            f"GRANT SELECT, TRIGGER ON {place} TO {quoted(role)}",
+        )
+    ]
     for purpose, (event, lines) in wanted.items():
         name = object_name(table.name, purpose, _NAME_BYTES)
         create = (
-            f"CREATE OR REPLACE TRIGGER {_place(TableRef(table.schema, name))} {event}\n"
-            f"  ON {_place(TableRef(table.schema, table.name))} FOR EACH ROW\n"
+            f"CREATE OR REPLACE DEFINER = {quoted(role)}\n"
+            f"  TRIGGER {_place(TableRef(table.schema, name))} {event}\n"
+            f"  ON {place} FOR EACH ROW\n"
             f"BEGIN\n{block(lines, 2)}\nEND"
         )
         statements.append(Statement(f"trigger {name}", create))

@@ -20,7 +20,29 @@ CREATE TABLE IF NOT EXISTS `indirect`.`event_log` (
   INDEX (status, record_id)
 ) ENGINE = InnoDB, CHARACTER SET utf8mb4, COLLATE utf8mb4_bin$$
 
-CREATE OR REPLACE TRIGGER `indirect`.`xds_usr_insert` AFTER INSERT
+BEGIN NOT ATOMIC
+  IF EXISTS (
+    SELECT 1 FROM mysql.global_priv WHERE User = 'xds_indirect.event_log_writer' AND Host = ''
+      AND (JSON_VALUE(Priv, '$.is_role') IS NULL OR JSON_VALUE(Priv, '$.access') <> 0)
+    UNION ALL SELECT 1 FROM mysql.db WHERE User = 'xds_indirect.event_log_writer' AND Host = ''
+    UNION ALL SELECT 1 FROM mysql.tables_priv WHERE User = 'xds_indirect.event_log_writer' AND Host = ''
+      AND (Column_priv <> '' OR IF(LOWER(CONCAT(Db, '.', Table_name)) = LOWER('indirect.event_log'),
+        Table_priv <> 'Insert', Table_priv NOT IN ('Select', 'Trigger', 'Select,Trigger')))
+    UNION ALL SELECT 1 FROM mysql.procs_priv WHERE User = 'xds_indirect.event_log_writer' AND Host = ''
+    UNION ALL SELECT 1 FROM mysql.roles_mapping WHERE User = 'xds_indirect.event_log_writer' AND Host = ''
+  ) THEN
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the role of the event log may do more than write it and read logged tables, or is a user: revoke these rights (SHOW GRANTS), or drop it';
+  END IF;
+END$$
+
+CREATE ROLE IF NOT EXISTS `xds_indirect.event_log_writer`$$
+
+GRANT INSERT ON `indirect`.`event_log` TO `xds_indirect.event_log_writer`$$
+
+GRANT SELECT, TRIGGER ON `indirect`.`usr` TO `xds_indirect.event_log_writer`$$
+
+CREATE OR REPLACE DEFINER = `xds_indirect.event_log_writer`
+  TRIGGER `indirect`.`xds_usr_insert` AFTER INSERT
   ON `indirect`.`usr` FOR EACH ROW
 BEGIN
   DECLARE new_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
@@ -43,7 +65,8 @@ BEGIN
   END IF;
 END$$
 
-CREATE OR REPLACE TRIGGER `indirect`.`xds_usr_update` AFTER UPDATE
+CREATE OR REPLACE DEFINER = `xds_indirect.event_log_writer`
+  TRIGGER `indirect`.`xds_usr_update` AFTER UPDATE
   ON `indirect`.`usr` FOR EACH ROW
 BEGIN
   DECLARE old_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
@@ -85,7 +108,8 @@ BEGIN
   END IF;
 END$$
 
-CREATE OR REPLACE TRIGGER `indirect`.`xds_usr_delete` AFTER DELETE
+CREATE OR REPLACE DEFINER = `xds_indirect.event_log_writer`
+  TRIGGER `indirect`.`xds_usr_delete` AFTER DELETE
   ON `indirect`.`usr` FOR EACH ROW
 BEGIN
   DECLARE old_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
