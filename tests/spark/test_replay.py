@@ -299,7 +299,7 @@ def test_error_of_a_task_is_one_clear_error(
     )
     with pytest.raises(PublisherError) as raised:
         replay(options, [base / "log.csv"], str(tmp_path / "out"))
-    assert raised.value.exit_code == 5
+    assert raised.value.exit_code == 1
     assert "\n" not in raised.value.message
 
 
