@@ -46,6 +46,29 @@ _REFUSED = {
     KafkaError.UNSUPPORTED_VERSION: "use brokers that know transactions, 2.5 or newer",
 }
 """Answers that stay the same until somebody mends something; what to do."""
+LEADERLESS = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+    }
+)
+"""Answers while a partition gets its leader: after its topic was created, or a broker came back."""
+_MOMENTARY = LEADERLESS | {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT,
+}
+"""Brokers' answers that Kafka's protocol calls retriable; librdkafka marks few of them so."""
 _UNKNOWN = re.compile(r'No such configuration property: "([^"]*)"')
 _FIRST_CONTACT = 5
 """Seconds for a first answer, after which what a client heard of failed connections counts."""
@@ -227,7 +250,7 @@ class KafkaClients:
         advice = _REFUSED.get(error.code())
         if advice is not None:
             return FatalError(f"{self.name}: {doing}: {text}: {advice}")
-        if error.code() < 0 or error.retriable():
+        if error.code() < 0 or error.retriable() or error.code() in _MOMENTARY:
             said = ""
             # by code: comparing a KafkaError with anything but another one raises
             if heard is not None and heard.code() != error.code():

@@ -15,14 +15,10 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from publisher.dispatch.kafka_client import KafkaClients, Message
+from publisher.dispatch.kafka_client import LEADERLESS, KafkaClients, Message
 from publisher.errors import UnreachableError
 
-_NOT_YET = (
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError._UNKNOWN_PARTITION,
-)
+_NOT_YET = LEADERLESS | {KafkaError._UNKNOWN_PARTITION}
 """Answers for a moment where a topic was just made, or moves."""
 
 WHOLE = "whole"

@@ -25,6 +25,8 @@ _LOOKED_AT = 1 << 16
 """Bytes of a JSON file in which keys of other formats are looked for."""
 _FIRST = 64
 """Bytes of a text file in which UTF-16 is looked for."""
+_LEAST_PAIRS = 8
+"""Characters that show UTF-16 without a byte order mark: fewer may be damaged bytes."""
 Kind = Literal["csv", "jsonl", "parquet"]
 
 SUFFIXES: Mapping[str, Kind] = {
@@ -237,9 +239,9 @@ def _refuse_wide(path: Path, options: SnapshotOptions) -> None:
     name = None
     if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         name = "utf-16"
-    elif pairs and high == pairs and not low:
+    elif pairs >= _LEAST_PAIRS and high == pairs and not low:
         name = "utf-16-le"
-    elif pairs and low >= pairs and not high:
+    elif pairs >= _LEAST_PAIRS and low >= pairs and not high:
         name = "utf-16-be"
     if name is not None:
         raise FatalError(f'{path} is text in UTF-16: set encoding = "{name}"')

@@ -19,9 +19,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from publisher.dispatch.kafka_client import LEADERLESS
 from tests.services.jars import java
 
-LEADERLESS = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 

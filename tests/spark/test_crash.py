@@ -280,7 +280,7 @@ def test_directory_is_free_until_something_was_planned_for_it(
 ) -> None:
     target = tmp_path / "out"
     wrong = [*small.words(target), "--database", f"sqlite:///{tmp_path}/none.db"]
-    assert CliRunner().invoke(cli, wrong).exit_code == 5
+    assert CliRunner().invoke(cli, wrong).exit_code == 1
     assert small.start(target) == "published"
     small.assert_whole(target)
 

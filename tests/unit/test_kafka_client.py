@@ -46,3 +46,17 @@ def test_the_error_says_what_the_client_has_heard_beside_it(nobody: str) -> None
     assert "transport failure: try again later" in same.message
     assert isinstance(said(clients, KafkaError.INVALID_TXN_STATE), FatalError)
     producer.purge()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.REQUEST_TIMED_OUT,
+    ],
+)
+def test_an_answer_of_a_moment_is_tried_again(nobody: str, code: int) -> None:
+    clients = KafkaClients(KafkaOptions(bootstrap=nobody))
+    assert isinstance(said(clients, code), UnreachableError)
