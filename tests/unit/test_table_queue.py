@@ -453,11 +453,14 @@ def test_any_bytes_give_rows_and_no_crash(
 ) -> None:
     path = tmp_path_factory.mktemp("any") / name
     path.write_bytes(HEADER.built() + data if name == "a.dirr" else data)
+    refusal = None
     try:
         rows = read(path)
-    except FatalError as refused:
+    except FatalError as error:
+        refusal = error.message
+    if refusal is not None:
         assert name == "a.jsonl"
-        assert "is text in UTF-16" in refused.message
+        assert "is text in UTF-16" in refusal
         return
     width = {"a.raw": 72, "a.dirr": 104}.get(name)
     if width:
