@@ -260,7 +260,7 @@ def _too_long(reason: Reason, name: str) -> Fault:
     return Fault(
         reason,
         f"{column} {_short(name)} has {len(name.strip(BLANKS)):,} characters, names have "
-        f"{LONGEST_NAME:,} at most; fix the trigger",
+        f"{LONGEST_NAME:,} at most; fix the program that writes it",
     )
 
 

@@ -25,7 +25,7 @@ _NOT_COMPARED = frozenset({"source", "split", "rank"})
 """What follows from how the input was cut, and from records before."""
 ADVICE = re.compile(
     r"\b(add|ask|check|choose|compare|copy|cut|delete|describe|double|drop|exclude|export|extract|filter|"
-    r"fits|give|keep|leave|log|look|lower|make|map|mend|name|need|needs|number|order|publish|put|raise|read|"
+    r"fits|fix|give|keep|leave|log|look|lower|make|map|mend|name|need|needs|number|order|publish|put|raise|read|"
     r"record|remove|rename|report|restore|send|set|sort|split|start|take|turn|try|use|wait|write)\b",
     re.IGNORECASE,
 )
