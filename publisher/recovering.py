@@ -28,7 +28,7 @@ def recover(
 ) -> RunReport:
     """Publishes what waits, beside a topic that may have some of it.
 
-    Runs that the journal has planned are planned anew.  An object of which the topic has a waiting
+    Runs that the journal has planned are planned again.  An object of which the topic has a waiting
     record is sent again with the header ``recovered``, all others exactly once.  An interrupted
     recovery is finished.
 
@@ -80,7 +80,7 @@ def _last_number(settings: Settings, journals: Journals) -> int:
 
 
 def _forget_plans(journals: Journals) -> None:
-    """Takes runs back that were planned and not sent wholly, unless a recovery has planned them: the
+    """Takes runs back that were planned but not sent completely, unless a recovery has planned them: the
     topic may have any part of them."""
     for journal, _ in journals.unsent():
         if not (journal.root / RECOVERY).exists():

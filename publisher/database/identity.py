@@ -96,7 +96,7 @@ def compare(before: str | None, now: str | None) -> Verdict:
 
 
 def difference(before: str | None, now: str | None) -> str:
-    """Tell what differs in two identities of which ``compare`` says that they are of other tables."""
+    """Describe what differs in two identities of which ``compare`` says that they are of other tables."""
     numbers = [(text or "").removeprefix(_PROVES_DIFFERENCE).split(":") for text in (before, now)]
     if len(numbers[0]) != len(_NUMBERS) or len(numbers[1]) != len(_NUMBERS):
         return "it is in another kind of database"

@@ -34,7 +34,7 @@ class Dispatcher(Protocol):
         """
 
     def dispatched(self, manifest: Manifest) -> bool:
-        """Whether the sink has wholly what the manifest's run planned."""
+        """Returns whether the sink has every document that the manifest's run planned."""
 
     def refusals(self, journal: Journal) -> Sequence[Refusal]:
         """The documents of a journal that the sink refuses for good, as far as it was asked."""

@@ -139,7 +139,7 @@ class FileDispatcher:
             self._begin(run)
 
     def dispatched(self, manifest: Manifest) -> bool:
-        """Whether the directory has wholly what the manifest's run planned."""
+        """Returns whether the directory has every document that the manifest's run planned."""
         path = self.directory / RUN
         planned = RunMark(manifest.identity, manifest.run, manifest.plan)
         return path.exists() and RunMark.read(path) == planned

@@ -68,5 +68,5 @@ def read_identity(root: Path) -> str | None:
 
 
 _MOVE_AWAY = (
-    "move the directory away and start anew (for Kafka with `xds-publisher recover -c JOB.toml`)"
+    "move the directory away and start again (for Kafka with `xds-publisher recover -c JOB.toml`)"
 )

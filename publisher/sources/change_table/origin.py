@@ -73,7 +73,7 @@ class Now:
         return FatalError(
             f"{source}table {self.table} of {self.database} is not the table{read} that earlier runs have"
             f" read{upto}: {why}. Nothing was read, as rows up to there would be passed over: restore the"
-            " url and the table of the source, or give the source another name, so that it begins anew"
+            " url and the table of the source, or give the source another name, so that it starts over"
             " with all rows of this table"
         )
 
