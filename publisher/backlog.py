@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,8 @@ from publisher.settings import Settings, SourceSettings
 from publisher.sources.change_table.holding import is_over
 from publisher.sources.change_table.options import Options as ChangeTableOptions
 from publisher.sources.registry import KNOW_REPETITIONS
+
+_ADVICE = "mount or make it, or fix the job file"
 
 
 def new_files(settings: Settings, source: SourceSettings, published: PublishedFiles) -> list[Path]:
@@ -43,19 +45,35 @@ def _reachable(source: SourceSettings) -> Iterator[None]:
     Raises:
         UnreachableError: One is absent, or cannot be listed.
     """
-    samples = source.compared.samples if source.compared is not None else ()
-    named = [*source.snapshots, *map(Path, samples)]
-    advice = "mount or make it, or fix the job file"
+    _refuse_absent([source])
     try:
-        for path in named:
-            path.stat()
         yield
-    except FileNotFoundError as error:
-        where = error.filename or source.name
-        raise UnreachableError(f"source {source.name}: {where} does not exist: {advice}") from error
     except OSError as error:
-        said = f"{error.filename or source.name} cannot be read ({error.strerror or error})"
-        raise UnreachableError(f"source {source.name}: {said}: {advice}") from error
+        raise UnreachableError(f"{_in_words(source, error)}: {_ADVICE}") from error
+
+
+def _refuse_absent(sources: Iterable[SourceSettings]) -> None:
+    """Raises ``UnreachableError`` with all inputs that are not there."""
+    found = [absent for source in sources for absent in _absent(source)]
+    if found:
+        raise UnreachableError(f"{'; '.join(found)}: {_ADVICE}")
+
+
+def _absent(source: SourceSettings) -> Iterator[str]:
+    """The inputs that the job file names and that are not there, each in words."""
+    samples = source.compared.samples if source.compared is not None else ()
+    for path in [*source.snapshots, *map(Path, samples)]:
+        try:
+            path.stat()
+        except OSError as error:
+            yield _in_words(source, error)
+
+
+def _in_words(source: SourceSettings, error: OSError) -> str:
+    where = error.filename or source.name
+    if isinstance(error, FileNotFoundError):
+        return f"source {source.name}: {where} does not exist"
+    return f"source {source.name}: {where} cannot be read ({error.strerror or error})"
 
 
 def due_sources(
@@ -70,6 +88,7 @@ def due_sources(
     Raises:
         PublisherError: See ``new_files``.
     """
+    _refuse_absent(settings.sources)
     for source in settings.sources:
         if source.table is not None:
             yield source

@@ -170,7 +170,7 @@ def publish(
     """Publish one job from its file, once or, with --follow, for good."""
     from publisher import job, output
 
-    settings = _settings(config, **said).for_publish()
+    settings = _settings_to_publish(config, follows=follow, **said)
     if follow:
         if dry_run or now is not None:
             raise click.UsageError("--follow goes with neither --dry-run nor --now")
@@ -329,7 +329,7 @@ def check(config: Path, json_: bool, **said: Any) -> None:
     from publisher.checks import check as findings_of
 
     findings = []
-    for finding in findings_of(_settings(config, **said).for_publish()):
+    for finding in findings_of(_settings_to_publish(config, **said)):
         findings.append(finding)
         if not json_:  # as they come: some take seconds
             echo(output.checks_text([finding]))
@@ -348,6 +348,12 @@ def _settings(config: Path | None, *, format_: str | None = None, **said: Any) -
 
     overrides = Overrides(format=format_, **said)
     return defaults(overrides) if config is None else load(config, overrides)
+
+
+def _settings_to_publish(config: Path, *, follows: bool = False, **said: Any) -> Settings:
+    from publisher.job_file import Overrides, load_to_publish
+
+    return load_to_publish(config, Overrides(**said), follows=follows)
 
 
 cli.add_command(acknowledge)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
-from publisher.errors import SettingsError, UnreachableError
+from publisher.errors import UnreachableError
 from publisher.notes import notes_of
 from publisher.observing.contract import Observer, Poll
 from publisher.polled import Polled
@@ -168,15 +168,10 @@ def follow(settings: Settings, observer: Observer, stop: threading.Event) -> Non
     """Publishes what the sources of a job have, and what they will have, until ``stop`` is set.
 
     Raises:
-        SettingsError: Statuses are not to be written: each poll would publish all rows again.
+        SettingsError: Each poll would publish the same rows again.
         PublisherError: What does not go away by waiting; a newer instance of the job, for one.
     """
-    if not settings.acknowledge.write_status and any(one.has_status for one in settings.sources):
-        problem = (
-            "[acknowledge] write_status: each poll would publish again what is still N; set it to "
-            "true, or publish without --follow"
-        )
-        raise SettingsError([problem])
+    settings.for_publish(follows=True)
     with Engine(settings.spark) as engine:
         engine.warm_up()
         Follower(settings, engine, observer, stop).run()

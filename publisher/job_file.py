@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.activity.options import ActivityOptions
 from publisher.catalogue import Table
-from publisher.database import DatabaseOptions, urls
+from publisher.database import DatabaseOptions
 from publisher.dispatch.kafka_options import KafkaOptions, option_conflicts
 from publisher.errors import SettingsError, UsageError
-from publisher.filters import FilterOptions, SelectionOptions
+from publisher.filters import FilterOptions
 from publisher.given import given_settings
 from publisher.observing.options import MetricsOptions
 from publisher.polls import PollOptions
+from publisher.publish_problems import Place, publish_problems
 from publisher.schedule import FollowOptions
-from publisher.sections import Problems, Section, flat, required_names, unknown
+from publisher.sections import Problems, Section, flat, unknown
 from publisher.settings import (
     JobOptions,
     JournalOptions,
@@ -27,28 +28,20 @@ from publisher.settings import (
     Settings,
     SinkOptions,
     SourceOptions,
-    SourceSettings,
 )
-from publisher.sources.change_table.options import Options as ChangeTableOptions
-from publisher.sources.dispatch_queue.attributes import with_attributes
-from publisher.sources.dispatch_queue.options import Options as QueueOptions
+from publisher.source_sections import Overrides, SourceSections, path_in, with_url
 from publisher.sources.event_log import Options as EventLogOptions
-from publisher.sources.live import FROM_TABLES
 from publisher.sources.registry import (
-    IN_POLLS,
-    NAME_USERS,
     OPTIONS,
-    READ_AS_SNAPSHOTS,
-    SourceFormat,
-    SourceFormatOptions,
 )
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.table_queue.options import TableQueueOptions
-from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.spark.options import SparkOptions
+from publisher.validation import Key, option_names, required_names
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
-from publisher.xds.times import time_zone
 from publisher.xds.values import ValueOptions, ValueProblem
+
+__all__ = ["SECTIONS", "Overrides", "defaults", "load", "load_to_publish"]
 
 T = TypeVar("T")
 
@@ -72,45 +65,26 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
 log."""
 
 
-def source_parts(format_: SourceFormat) -> tuple[type, ...]:
-    """The options that a source of a format is made of."""
-    own: list[type] = [SourceOptions, OPTIONS[format_]]
-    if format_ in READ_AS_SNAPSHOTS:
-        own.append(SnapshotOptions)
-    own.append(FilterOptions if format_ in NAME_USERS else SelectionOptions)
-    return (*own, PollOptions) if format_ in IN_POLLS else tuple(own)
-
-
-def _filters(section: Section, format_: SourceFormat) -> FilterOptions:
-    """The filters of a source; formats whose records name no user refuse what asks for one."""
-    if format_ in NAME_USERS:
-        return section.options(FilterOptions)
-    for name in ("driver_user", "allow_loopback"):
-        section.refuse(
-            name,
-            f"records of the format {format_} name no user, so loopback cannot be recognized; leave it"
-            " out",
-        )
-    return FilterOptions(**asdict(section.options(SelectionOptions)))
-
-
-@dataclass(frozen=True, slots=True)
-class Overrides:
-    """What the command line says; ``None`` where it says nothing.  It wins over the job file."""
-
-    database: str | None = None
-    schema: str | None = None
-    format: str | None = None
-    status: str | None = None
-    lanes: int | None = None
-    journal: Path | None = None
-
-
 def load(path: Path, overrides: Overrides | None = None) -> Settings:
     """The settings of a job file.
 
     Raises ``SettingsError`` with all problems of the file, ``UsageError`` where it cannot be read.
     """
+    return _reader(path, overrides).settings(path.absolute().stem)
+
+
+def load_to_publish(
+    path: Path, overrides: Overrides | None = None, *, follows: bool = False
+) -> Settings:
+    """The settings of a job file that has all that ``publish`` needs, with ``--follow`` or without.
+
+    Raises as ``load``.  What publishing lacks is among the problems, and where there are any also what
+    a start would meet next: missing inputs, settings that librdkafka refuses.
+    """
+    return _reader(path, overrides).settings_to_publish(path.absolute().stem, follows=follows)
+
+
+def _reader(path: Path, overrides: Overrides | None) -> _Reader:
     try:
         text = path.read_text("utf-8")
     except OSError as error:
@@ -121,8 +95,7 @@ def load(path: Path, overrides: Overrides | None = None) -> Settings:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError([f"{path}: {error}"]) from None
-    file = path.absolute()
-    return _Reader(data, Problems(text), file.parent, overrides).settings(file.stem)
+    return _Reader(data, Problems(text), path.absolute().parent, overrides)
 
 
 def defaults(overrides: Overrides | None = None) -> Settings:
@@ -159,11 +132,55 @@ class _Reader:
         self._overrides = overrides or Overrides()
 
     def settings(self, name: str) -> Settings:
+        """Raises ``SettingsError``."""
+        settings = self._read(name)
+        if self._problems:
+            raise SettingsError(self._problems.lines)
+        return settings
+
+    def settings_to_publish(self, name: str, *, follows: bool) -> Settings:
+        """Raises ``SettingsError``."""
+        settings = self._read(name)
+        for problem in publish_problems(settings, follows=follows):
+            if not any(self._problems.concern(self._place(cause)) for cause in problem.causes):
+                self._problems.add(self._place(problem.place), problem.text)
+        if self._problems:
+            self._look_ahead(settings)
+            raise SettingsError(self._problems.lines)
+        return settings
+
+    def _place(self, place: Place) -> Key:
+        """Where the file has a setting, as ``[source]`` or ``[[sources]]``."""
+        if place[0] != "sources" or len(place) == 1:
+            return place
+        return (*self._sources.places[int(place[1])], *place[2:])
+
+    def _look_ahead(self, settings: Settings) -> None:
+        """Adds what a start with these settings would be refused for."""
+        for number, source in enumerate(settings.sources):
+            section = self._sources.places[number]
+            for path in source.snapshots:
+                if not path.exists():
+                    self._problems.add(
+                        (*section, "snapshots"),
+                        f"{path} does not exist; mount or make it, or fix the path",
+                    )
+        if settings.sink.to == "kafka" and settings.kafka.brokers:
+            # the client is loaded only where it is needed
+            from publisher.dispatch.kafka_client import KafkaClients  # noqa: PLC0415
+
+            for name, problem in KafkaClients(settings.kafka).refused_settings():
+                self._problems.add(("dispatch", "kafka", *([name] if name else [])), problem)
+
+    def _read(self, name: str) -> Settings:
         for key in self._data:
             if key not in SECTIONS and key != "source":
                 unknown((key,), SECTIONS, self._problems)
         job = self._whole("job", JobOptions)
         database = self._database()
+        self._sources = SourceSections(
+            self._data, self._problems, self._directory, self._overrides, database
+        )
         documents = self._section("documents")
         dispatch = self._section("dispatch")
         journal = self._whole("journal", JournalOptions)
@@ -171,7 +188,7 @@ class _Reader:
             name=job.name or name,
             directory=self._directory,
             reject_budget=job.reject_budget,
-            sources=self._sources(database),
+            sources=self._sources.sources(),
             database=database,
             tables=self._tables(),
             values=documents.options(ValueOptions),
@@ -191,8 +208,6 @@ class _Reader:
         )
         documents.finish()
         dispatch.finish()
-        if self._problems:
-            raise SettingsError(self._problems.lines)
         return settings
 
     def _section(self, name: str) -> Section:
@@ -201,20 +216,13 @@ class _Reader:
     def _whole(self, name: str, kind: type[T], **spoken: object) -> T:
         """The options of a table that has only one part."""
         section = self._section(name)
-        self._override(section, **spoken)
+        section.override(**spoken)
         options = section.options(kind)
         section.finish()
         return options
 
-    def _override(self, section: Section, **spoken: object) -> None:
-        for key, value in spoken.items():
-            if value is not None:
-                section.data[key] = value
-                name = "database" if (section.place, key) == (("database",), "url") else key
-                self._problems.rename((*section.place, key), f"--{name}")
-
     def _path(self, path: str | Path) -> Path:
-        return self._directory / Path(path).expanduser()
+        return path_in(self._directory, path)
 
     def _sink(self, section: Section) -> SinkOptions:
         options = section.options(SinkOptions)
@@ -243,10 +251,11 @@ class _Reader:
 
     def _envelope(self, section: Section) -> EnvelopeOptions:
         options = section.options(EnvelopeOptions)
-        try:
-            Envelope(options)
-        except ValueProblem as problem:
-            self._problems.add(section.place, problem.detail)
+        for name in option_names(EnvelopeOptions):
+            try:
+                Envelope(replace(EnvelopeOptions(), **{name: getattr(options, name)}))
+            except ValueProblem:
+                section.problem(name, "has a character that XML 1.0 forbids; leave it out")
         return options
 
     def _database(self) -> DatabaseOptions | None:
@@ -254,122 +263,13 @@ class _Reader:
         if "database" not in self._data and spoken is None:
             return None
         section = self._section("database")
-        self._override(section, url=spoken, schema=self._overrides.schema)
+        section.override(url=spoken, schema=self._overrides.schema)
         options = section.entry(DatabaseOptions)
         section.finish()
         if options is None:
             return None
         directory = self._directory if spoken is None else Path.cwd()
-        return self._with_url(section, options, directory)
-
-    def _with_url(
-        self, section: Section, options: DatabaseOptions, directory: Path
-    ) -> DatabaseOptions | None:
-        """With the URL in full: tasks may run where the variable is not set, in another directory."""
-        key = "url_env" if options.url is None and options.url_env is not None else "url"
-        try:
-            url = urls.complete(urls.anchored(options.url, directory), options.url_env)
-        except SettingsError as error:
-            self._problems.add((*section.place, key), error.problems[0].partition(": ")[2])
-            return None
-        return replace(options, url=url.render_as_string(hide_password=False), url_env=None)
-
-    def _sources(self, database: DatabaseOptions | None) -> tuple[SourceSettings, ...]:
-        if "source" in self._data and "sources" in self._data:
-            self._problems.add(("source",), "is there beside [[sources]]; keep one of the two")
-        if isinstance(self._data.get("source"), list):
-            self._problems.add(("source",), "is written [[source]]; write [[sources]], or [source]")
-            return ()
-        if "sources" not in self._data:
-            section = Section(("source",), self._data.get("source", {}), self._problems)
-            return (self._source(section, database),)
-        listed = self._data["sources"]
-        if not isinstance(listed, list):
-            self._problems.add(("sources",), "is one table; write [[sources]], or [source]")
-            return ()
-        sections = [Section(("sources", i), e, self._problems) for i, e in enumerate(listed)]
-        sources = [self._source(section, database) for section in sections]
-        names = [source.name for source in sources]
-        for section, name in zip(sections, names, strict=True):
-            if names.count(name) > 1:
-                section.problem("name", f"{name} is the name of several sources; give each its own")
-        return tuple(sources)
-
-    def _source(self, section: Section, database: DatabaseOptions | None) -> SourceSettings:
-        said = self._overrides
-        self._override(section, schema=said.schema, status=said.status)
-        given = section.options(SourceOptions)
-        parts = source_parts(given.format)
-        options: SourceFormatOptions | None = section.entry(OPTIONS[given.format])
-        source = SourceSettings(
-            name=given.name or given.format,
-            format=given.format,
-            snapshots=tuple(self._path(path) for path in given.snapshots),
-            table=given.table,
-            copies=given.copies,
-            database=self._own_database(section, given, database),
-            options=self._anchored_options(options or EventLogOptions()),  # a problem is noted
-            reading=section.options(SnapshotOptions)
-            if SnapshotOptions in parts
-            else SnapshotOptions(),
-            filters=_filters(section, given.format),
-            polls=section.options(PollOptions) if PollOptions in parts else None,
-        )
-        source = self._with_attributes(section, source)
-        section.finish()
-        self._check(section, source)
-        return source
-
-    def _with_attributes(self, section: Section, source: SourceSettings) -> SourceSettings:
-        """With what the file says that a queue's settings name."""
-        if not isinstance(source.options, QueueOptions):
-            return source
-        try:
-            options = with_attributes(source.options, self._directory, source.reading)
-        except ValueError as error:
-            name, _, problem = str(error).partition(": ")
-            section.problem(name, problem)
-            return source
-        return replace(source, options=options)
-
-    def _anchored_options(self, options: SourceFormatOptions) -> SourceFormatOptions:
-        """With paths that are relative to the file."""
-        if isinstance(options, TriggerlessOptions):
-            before, samples = (
-                tuple(str(self._path(path)) for path in paths)
-                for paths in (options.before, options.samples)
-            )
-            return replace(options, before=before, samples=samples)
-        return options
-
-    def _own_database(
-        self, section: Section, given: SourceOptions, database: DatabaseOptions | None
-    ) -> DatabaseOptions | None:
-        if given.url is None and given.url_env is None:
-            return database
-        options = replace(database or DatabaseOptions(), url=given.url, url_env=given.url_env)
-        return self._with_url(section, options, self._directory)
-
-    def _check(self, section: Section, source: SourceSettings) -> None:
-        if source.table is not None and source.snapshots:
-            section.problem("table", "is there beside snapshots; a source is one of the two")
-        if source.table is not None and source.compared is not None:
-            section.problem("table", 'several may be compared; write tables = ["NAME"]')
-        elif source.table is not None and source.format not in FROM_TABLES:
-            section.problem("table", f"{source.format} is read from files; set snapshots")
-        options, is_table = source.options, source.table is not None
-        if isinstance(options, ChangeTableOptions) and is_table and options.layout != "rows":
-            section.problem("layout", "messages are read from files; set snapshots, or rows")
-        if not isinstance(source.options, EventLogOptions):
-            return
-        try:
-            source.options.wanted()
-        except UsageError as error:
-            section.problem("columns", error.message.removeprefix("columns: "))
-        try:
-            time_zone(source.options.time_zone)
-        except ValueError as error:
-            section.problem("time_zone", str(error))
+        return with_url(section, options, directory)
 
     def _tables(self) -> tuple[Table, ...]:
         found: dict[tuple[str | None, str], Table] = {}
@@ -393,6 +293,10 @@ class _Reader:
         if "conf" in section.data:
             section.problem(
                 "conf", 'write Spark\'s settings by their own names: "spark.driver.memory" = "4g"'
+            )
+        if str(conf.get("spark.speculation")).lower() == "true":
+            section.problem(
+                "spark.speculation", "two copies of a task would do its work twice; leave it out"
             )
         section.data["conf"] = conf
         options = section.options(SparkOptions)

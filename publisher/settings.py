@@ -27,6 +27,7 @@ from publisher.errors import InternalError, SettingsError, UsageError
 from publisher.filters import FilterOptions
 from publisher.observing.options import MetricsOptions
 from publisher.polls import PollOptions
+from publisher.publish_problems import publish_problems
 from publisher.schedule import FollowOptions
 from publisher.sources.contract import LiveSource, Source
 from publisher.sources.event_log import Options as EventLogOptions
@@ -241,34 +242,11 @@ class Settings:
             "give a job file that has only this one"
         )
 
-    def for_publish(self) -> Settings:
-        """The same.  Raises ``SettingsError`` where something is missing that ``publish`` needs."""
-        problems: list[str] = []
-        if not self.sources:
-            problems.append('[[sources]]: there is none; add one with snapshots = ["FILE"]')
-        for number, source in enumerate(self.sources, 1):
-            place = f"[[sources]] {number}" if len(self.sources) > 1 else "[[sources]]"
-            if not source.reads:
-                name = 'table = "NAME"' if source.compared is None else 'tables = ["NAME"]'
-                problems.append(f'{place}: nothing to read; set snapshots = ["FILE"] or {name}')
-            if source.copies == "publish" and (not source.snapshots or source.compared is not None):
-                problems.append(f"{place} copies: is for files of changes; leave it out")
-            if source.compares_database and source.reads and source.database is None:
-                problems.append(f"{place} tables: of which database? Set [database] url or url_env")
-            if source.table is not None and source.database is None:
-                problems.append(f"{place} table: of which database? Set [database] url or url_env")
-        if self.sink.to == "files" and self.sink.path is None:
-            problems.append(
-                '[dispatch]: names no sink; set path = "DIRECTORY" for files, or to = "kafka" with '
-                'bootstrap = "HOST:PORT"'
-            )
-        if self.sink.to == "kafka" and not self.kafka.brokers:
-            problems.append('[dispatch] bootstrap: is required, the brokers as "HOST:PORT"')
-        if self.follow.heartbeat_minutes and "{" in self.kafka.topic:
-            problems.append(
-                "[follow] heartbeat_minutes: goes to one topic, and that of [dispatch] has "
-                "placeholders; name a topic without, or leave it out"
-            )
+    def for_publish(self, *, follows: bool = False) -> Settings:
+        """The same.  Raises ``SettingsError``, see ``publish_problems``."""
+        several = len(self.sources) > 1
+        found = publish_problems(self, follows=follows)
+        problems = [problem.described(several) for problem in found]
         if problems:
             raise SettingsError(problems)
         return self

@@ -36,14 +36,14 @@ def acknowledge(config: Path, run: str, abandon: bool, by_rows: bool, journal: P
     or is gone from the job file.  Where that is a mistake, correct the job file instead.
     """
     from publisher.acknowledging import WrongTable
-    from publisher.job_file import Overrides, load
+    from publisher.job_file import Overrides, load_to_publish
     from publisher.publishing import Publishing
     from publisher.spark.engine import Engine
 
     if abandon == by_rows:
         raise UsageError("acknowledge: say either --abandon or --by-rows")
     how = WrongTable.ABANDON if abandon else WrongTable.BY_ROWS
-    settings = load(config, Overrides(journal=journal))
+    settings = load_to_publish(config, Overrides(journal=journal))
     with Engine(settings.spark) as engine, Publishing(settings, engine) as job:
         report = job.acknowledge(run, how)
     rows = ", ".join(f"{letter} {count:,}" for letter, count in report.statuses.items())

@@ -56,14 +56,14 @@ def migrate(
     the same migration goes on.
     """
     from publisher import output
-    from publisher.job_file import Overrides, load
+    from publisher.job_file import Overrides, load_to_publish
     from publisher.migrating import migrate as migrated
     from publisher.sources.triggerless.planning import Migration
 
     pairs = [condition.partition("=")[::2] for condition in conditions]
     if not all(column for column, _ in pairs) or not all("=" in text for text in conditions):
         raise click.UsageError("--where: write COLUMN=VALUE")
-    settings = load(config, Overrides(journal=journal)).for_publish()
+    settings = load_to_publish(config, Overrides(journal=journal))
     with output.progress() as progress:
         report = migrated(
             settings, Migration(tables, tuple(pairs), keys), name, now=now, progress=progress

@@ -25,10 +25,10 @@ def recover(config: Path, now: datetime | None, journal: Path | None, json_: boo
     header recovered; all others exactly once.  An interrupted recovery goes on.
     """
     from publisher import output
-    from publisher.job_file import Overrides, load
+    from publisher.job_file import Overrides, load_to_publish
     from publisher.recovering import recover as recovered
 
-    settings = load(config, Overrides(journal=journal)).for_publish()
+    settings = load_to_publish(config, Overrides(journal=journal))
     with output.progress() as progress:
         report = recovered(settings, now=now, progress=progress)
     show(report, json_, settings.allowed_rejects(0))

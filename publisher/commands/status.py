@@ -32,10 +32,10 @@ def status(config: Path, journal: Path | None, json_: bool) -> None:
     then.
     """
     from publisher import output
-    from publisher.job_file import Overrides, load
+    from publisher.job_file import Overrides, load_to_publish
     from publisher.status import status as status_of
 
-    found = status_of(load(config, Overrides(journal=journal)))
+    found = status_of(load_to_publish(config, Overrides(journal=journal)))
     if json_:
         echo_json([output.as_json(found)])
     else:

@@ -69,7 +69,9 @@ _MOMENTARY = LEADERLESS | {
     KafkaError.REQUEST_TIMED_OUT,
 }
 """Brokers' answers that Kafka's protocol calls retriable; librdkafka marks few of them so."""
-_UNKNOWN = re.compile(r'No such configuration property: "([^"]*)"')
+_UNKNOWN = re.compile(r"No such configuration property")
+_NAMED = re.compile(r'property:? "([^"]*)"')
+"""A setting that librdkafka speaks of."""
 _FIRST_CONTACT = 5
 """Seconds for a first answer, after which what a client heard of failed connections counts."""
 _QUICK = {"reconnect.backoff.ms": 20}
@@ -192,29 +194,33 @@ class KafkaClients:
         ]
         if not self.options.brokers:
             problems.append('[dispatch] bootstrap: is required, as "HOST:PORT"')
-        wrong = {name for name, _ in option_conflicts(self.options)}
-        settings = {k: v for k, v in self.options.kafka.items() if k not in wrong}
-        while found := self._problem(settings):
-            name, problem = found
-            problems.append(problem)
-            if name is None:
-                break
-            del settings[name]
+        for name, text in self.refused_settings():
+            problems.append(f"[dispatch.kafka]{f' {name}' if name else ''}: {text}")
         if problems:
             raise SettingsError(problems)
 
-    def _problem(self, settings: dict[str, str]) -> tuple[str | None, str] | None:
+    def refused_settings(self) -> Iterator[tuple[str | None, str]]:
+        """Settings that librdkafka refuses: the name, where it is known, and what is wrong."""
+        wrong = {name for name, _ in option_conflicts(self.options)}
+        settings = {k: v for k, v in self.options.kafka.items() if k not in wrong}
+        while (refusal := self._refusal(settings)) is not None:
+            name, _ = refusal
+            yield refusal
+            if name is None:
+                return
+            del settings[name]
+
+    def _refusal(self, settings: dict[str, str]) -> tuple[str | None, str] | None:
         try:
             # not initialised: that would write to the cluster
             own = {"transactional.id": "xds-publisher"} if self.options.exactly_once else {}
             Producer({**settings, **own, "enable.idempotence": True, "logger": _LOG}).close()
         except KafkaException as error:
             text = error.args[0].str()
-            unknown = _UNKNOWN.search(text)
-            if unknown is not None and unknown[1] in settings:
-                name = unknown[1]
-                return name, f"[dispatch.kafka] {name}: librdkafka has no such setting; look it up"
-            return None, f"[dispatch.kafka] {self.options.scrubbed(text)}; mend it"
+            name = next((found[1] for found in _NAMED.finditer(text) if found[1] in settings), None)
+            if name is not None and _UNKNOWN.search(text):
+                return name, "librdkafka has no such setting; look it up"
+            return name, f"{self.options.scrubbed(text)}; fix it"
         return None
 
     def _shared(self) -> dict[str, Any]:

@@ -54,13 +54,14 @@ class KafkaOptions:
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` where a template is wrong."""
-        for name, problem in (
-            ("topic", template_problem(self.topic)),
-            ("token_topic", template_problem(self.token_topic, frozenset({"job"}))),
-            ("dead_letter_topic", template_problem(self.dead_letter_topic or "x", frozenset())),
-        ):
-            if problem is not None:
-                raise ValueError(f"{name}: {problem}")
+        problems = {
+            "topic": template_problem(self.topic),
+            "token_topic": template_problem(self.token_topic, frozenset({"job"})),
+            "dead_letter_topic": template_problem(self.dead_letter_topic or "x", frozenset()),
+        }
+        wrong = [f"{name}: {problem}" for name, problem in problems.items() if problem is not None]
+        if wrong:
+            raise ValueError("\n".join(wrong))
 
     @property
     def brokers(self) -> str:

@@ -36,16 +36,17 @@ class SnapshotOptions:
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for what would make files unreadable."""
+        wrong: list[str] = []
         if not self.delimiter.isascii() or self.delimiter in '"\r\n':
-            raise ValueError(
-                "delimiter: write one ASCII character that is no quote and no line end"
-            )
+            wrong.append("delimiter: write one ASCII character that is no quote and no line end")
         try:
             find_codec(self.encoding)
         except LookupError:
-            raise ValueError(
+            wrong.append(
                 f"encoding: {self.encoding} is not known as a character code; write utf-8, cp1252 ..."
-            ) from None
+            )
+        if wrong:
+            raise ValueError("\n".join(wrong))
 
 
 @dataclass(frozen=True, slots=True)

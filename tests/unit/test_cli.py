@@ -161,6 +161,11 @@ class TestUsage:
         assert result.stderr.splitlines() == [
             "error: [job] nam: unknown key, did you mean name? (line 2)",
             "error: [run] lanes: should be greater than or equal to 1, not 0 (line 4)",
+            'error: [source]: nothing to read; set snapshots = ["FILE"] or table = "NAME"',
+            (
+                'error: [dispatch]: names no sink; set path = "DIRECTORY" for files, or to = "kafka" '
+                'with bootstrap = "HOST:PORT"'
+            ),
         ]
 
     def test_a_job_without_source_and_sink_cannot_be_published(self, run: Run) -> None:

@@ -167,10 +167,9 @@ def test_an_input_that_is_absent_is_waited_for(tmp_path: Path) -> None:
 
     watcher.failed = failed  # type: ignore[method-assign]
     Follower(made, LocalEngine(), watcher, stop).run()
-    assert errors == [
-        f"source hr: {tmp_path / name} does not exist: mount or make it, or fix the job file"
-        for name in ("in", "one.csv")
-    ]
+    absent = [f"source hr: {tmp_path / name} does not exist" for name in ("in", "one.csv")]
+    advice = ": mount or make it, or fix the job file"
+    assert errors == ["; ".join(absent) + advice, absent[1] + advice]
     assert documents(tmp_path) == ["1", "2"]
 
 
@@ -538,6 +537,12 @@ def test_leftovers_of_another_version_are_refused(tmp_path: Path, content: str, 
 def test_without_statuses_it_would_publish_the_same_for_ever(tmp_path: Path) -> None:
     made = settings(tmp_path, TABLE, "[acknowledge]\nwrite_status = false\n")
     with pytest.raises(SettingsError, match="each poll would publish again"):
+        follow.follow(made, Watcher(lambda: None), Stop())
+
+
+def test_rows_of_any_status_would_be_published_at_each_poll(tmp_path: Path) -> None:
+    made = settings(tmp_path, TABLE.replace("[database]", 'status = "any"\n[database]'))
+    with pytest.raises(SettingsError, match="status: each poll would publish all rows"):
         follow.follow(made, Watcher(lambda: None), Stop())
 
 

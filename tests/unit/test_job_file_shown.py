@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from publisher.job_file import SECTIONS, defaults, load
-from publisher.sections import option_defaults
+from publisher.validation import option_defaults
 from tests.unit.shown_settings import in_force, shown
 
 SHOWN = shown("event-log")

@@ -19,8 +19,8 @@ from publisher.job_file import SECTIONS, load
 from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.documents import INDEX_SCHEMA
 from publisher.journal.lane import LOOKUP_SCHEMA
-from publisher.sections import option_defaults, option_names
 from publisher.sources.snapshots import SUFFIXES
+from publisher.validation import option_defaults, option_names
 from tests.unit.event_log_files import csv_text, event, read
 
 ROOT = Path(__file__).parents[2]

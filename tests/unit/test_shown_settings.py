@@ -10,11 +10,12 @@ from typing import NamedTuple
 import pytest
 
 from publisher.errors import SettingsError
-from publisher.job_file import load, source_parts
-from publisher.sections import option_defaults
+from publisher.job_file import load
+from publisher.source_sections import source_parts
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.linkexpress.options import ExtractedTable
 from publisher.sources.registry import SourceFormat
+from publisher.validation import option_defaults
 from tests.unit.shown_settings import activated, is_example, loaded, parts_of
 
 OF_DATABASES = frozenset({"table", "url", "url_env"})

@@ -9,8 +9,8 @@ import pytest
 
 from publisher.errors import SettingsError
 from publisher.job_file import SECTIONS, defaults, load
-from publisher.sections import option_defaults, option_names
 from publisher.sources.table_queue import TableQueueOptions, options_of
+from publisher.validation import option_defaults, option_names
 from tests.unit.shown_settings import in_force, shown
 
 SHOWN = shown("table-queue")

@@ -69,19 +69,22 @@ class QueueTable:
     def __post_init__(self) -> None:
         """Raises ``ValueError`` where columns, key, numbers or offsets are wrong."""
         names = [column.name for column in self.parsed()]
+        wrong: list[str] = []
         double = sorted({name for name in names if names.count(name) > 1})
         if double:
-            raise ValueError(f"columns: {', '.join(double)} stands twice; a column has one name")
+            wrong.append(f"columns: {', '.join(double)} stands twice; a column has one name")
         absent = [name for name in self.key if names and name not in names]
         if absent or len(set(self.key)) < len(self.key):
-            raise ValueError(
+            wrong.append(
                 f"key: {', '.join(absent) or 'a column'} is not among the columns or stands twice;"
                 " name columns of the primary key"
             )
         for setting in ("numbers", "offsets"):
             given = getattr(self, setting)
             if given and (len(given) != len(names) or len(set(given)) < len(given)):
-                raise ValueError(f"{setting}: give one for each of the {len(names)} columns")
+                wrong.append(f"{setting}: give one for each of the {len(names)} columns")
+        if wrong:
+            raise ValueError("\n".join(wrong))
 
     @property
     def who(self) -> str:

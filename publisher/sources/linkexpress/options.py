@@ -47,15 +47,18 @@ class ExtractedTable:
     def __post_init__(self) -> None:
         """Raises ``ValueError`` where items or key are wrong."""
         names = [item.name for item in self.parsed()]
+        wrong: list[str] = []
         double = sorted({name for name in names if names.count(name) > 1})
         if double:
-            raise ValueError(f"items: {', '.join(double)} stands twice; an item has one name")
+            wrong.append(f"items: {', '.join(double)} stands twice; an item has one name")
         absent = [name for name in self.key if name not in names]
         if absent or len(set(self.key)) < len(self.key):
-            raise ValueError(
+            wrong.append(
                 f"key: {', '.join(absent) or 'an item'} is not among the items or stands twice;"
                 " name items of the primary key"
             )
+        if wrong:
+            raise ValueError("\n".join(wrong))
 
     def parsed(self) -> tuple[Item, ...]:
         """The items."""
@@ -151,15 +154,17 @@ class Options:
                 yield f"blob_head: is required for {item.name} in a LITTLE log, write 8 or 4"
 
     def _charset_problems(self, kinds: set[str]) -> Iterator[str]:
+        unknown = set()
         for name in ("charset", "national_charset"):
             try:
                 codec_of(getattr(self, name) or "utf-8")
             except ValueError as error:
+                unknown.add(name)
                 yield f"{name}: {error}"
-                return
-        if self.national_charset and self.national_codec == "utf-8" and not self.national_width:
+        named = self.national_charset and "national_charset" not in unknown
+        if named and self.national_codec == "utf-8" and not self.national_width:
             yield "national_width: is required with UTF-8, the bytes of one character"
-        coded = sorted(kinds & _FORMED_BY_CODE)
+        coded = [] if "charset" in unknown else sorted(kinds & _FORMED_BY_CODE)
         if coded and bytes(range(0x20, 0x7F)).decode(self.codec, "replace") != _ASCII:
             yield (
                 f"charset: {self.charset} does not hold ASCII, and with it the form of"

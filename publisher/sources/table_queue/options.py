@@ -44,14 +44,17 @@ class TableQueueOptions:
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for what cannot be."""
+        wrong: list[str] = []
         if self.code_page is not None:
             try:
                 code_page_of(self.code_page, self.byte_order)
             except ValueError as error:
-                raise ValueError(f"code_page: {error}") from None
+                wrong.append(f"code_page: {error}")
         numbers = [n for n in (self.normal, self.smallbufkor, self.eorr) if n is not None]
         if len(set(numbers)) < len(numbers):
-            raise ValueError("eorr: two completion codes have the same number; give each its own")
+            wrong.append("eorr: two completion codes have the same number; give each its own")
+        if wrong:
+            raise ValueError("\n".join(wrong))
 
     def numbers(self) -> dict[int, str]:
         """The completion codes whose numbers are known."""

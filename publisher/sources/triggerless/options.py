@@ -54,10 +54,13 @@ class Options:
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for a number of buckets that halves of halves do not give, and for
         hints without samples."""
+        wrong: list[str] = []
         if self.buckets is not None and self.buckets & (self.buckets - 1):
-            raise ValueError("buckets: write a power of two, as 64")
+            wrong.append("buckets: write a power of two, as 64")
         if self.hints is not None and not self.samples:
-            raise ValueError('samples: hints need them; write samples = ["DIRECTORY"]')
+            wrong.append('samples: hints need them; write samples = ["DIRECTORY"]')
+        if wrong:
+            raise ValueError("\n".join(wrong))
 
 
 def options_of(**plain: Any) -> Options:
