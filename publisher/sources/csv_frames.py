@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from publisher.errors import FatalError, InternalError
-from publisher.sources.csv_records import LF, NO_TEXT, TOO_LONG, Offsets, Piece, fields, find, scan
+from publisher.sources.csv_long import PieceFinder
+from publisher.sources.csv_records import LF, NO_TEXT, TOO_LONG, Offsets, Piece, fields, scan
 from publisher.sources.frames import Broken, Frame
 from publisher.sources.other_formats import refusal
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
@@ -94,34 +95,38 @@ def frames(
     options: SnapshotOptions,
 ) -> Iterator[Frame]:
     """Frames of the blocks of a split whose first line has number ``first``."""
-    rest, line, given_up = b"", first, False
-    skip = header.named and first == 1
-    gathered = _Gathered(blocks)
+    line, skip = first, header.named and first == 1
+    finder = PieceFinder(header.width, options)
+    gathered = _Gathered(blocks, 16 * options.max_record)
     for block, final, tail in _ends(gathered.blocks()):
-        begin = block.find(b"\n") + 1 if given_up else 0
-        if given_up and not begin:
-            continue
-        line += given_up
-        data, given_up = rest + block[begin:], False
-        piece = _limited(find(data, header.width, options, final=final), options.max_record)
-        if not final and len(data) - piece.used > options.max_record + 1:  # CR may be its last
-            piece = _give_up(data, piece, options.max_record)
-            given_up = not data.endswith(b"\n", 0, piece.used)
-        if tail is not None:
-            piece = _broken_off(data, piece, tail)
-        if len(piece.starts):
-            frame, skip = _frame(data, piece, line, skip, header, columns, options)
-            yield frame
-        line += data.count(b"\n", 0, piece.used)
-        rest = data[piece.used :]
-        gathered.pending = len(rest)
+        for data, piece in _with_tail(finder.pieces(block, final=final), tail):
+            if len(piece.starts):
+                frame, skip = _frame(data, piece, line, skip, header, columns, options)
+                yield frame
+            line += data.count(b"\n", 0, piece.used)
+        gathered.pending = len(finder.rest)
+
+
+def _with_tail(
+    pieces: Iterator[tuple[bytes, Piece]], reason: str | None
+) -> Iterator[tuple[bytes, Piece]]:
+    """The pieces of a block, the last of them broken off where a reason says so."""
+    if reason is None:
+        yield from pieces
+        return
+    *others, (data, last) = pieces
+    yield from others
+    yield data, _broken_off(data, last, reason)
 
 
 class _Gathered:
-    """Blocks, several as one where much is pending: each time all of that is looked at again."""
+    """Blocks, several as one where much is pending: each time all of that is looked at again.
 
-    def __init__(self, blocks: Iterator[bytes | Tail]) -> None:
+    Those of more than ``most`` bytes come in parts."""
+
+    def __init__(self, blocks: Iterator[bytes | Tail], most: int) -> None:
         self._blocks = blocks
+        self._most = most
         self.pending = 0
 
     def blocks(self) -> Iterator[bytes | Tail]:
@@ -131,11 +136,13 @@ class _Gathered:
             if isinstance(block, Tail):
                 yield from (b"".join(held), block)
                 return
-            held.append(block)
-            size += len(block)
-            if size >= self.pending:
-                yield b"".join(held)
-                held, size = [], 0
+            for at in range(0, len(block), self._most):
+                part = block[at : at + self._most]
+                held.append(part)
+                size += len(part)
+                if size >= self.pending:
+                    yield b"".join(held)
+                    held, size = [], 0
         yield b"".join(held)
 
 
@@ -147,26 +154,6 @@ def _ends(blocks: Iterator[bytes | Tail]) -> Iterator[tuple[bytes, bool, str | N
             return
         yield block, False, None
     yield b"", True, None
-
-
-def _limited(piece: Piece, limit: int) -> Piece:
-    """The same with what is too long marked and cut to what may be shown of it."""
-    long = np.flatnonzero(piece.stops - piece.starts > limit)
-    if not len(long):
-        return piece
-    stops = piece.stops.copy()
-    stops[long] = piece.starts[long] + limit
-    return piece._replace(stops=stops, wrong=piece.wrong | dict.fromkeys(long.tolist(), TOO_LONG))
-
-
-def _give_up(data: bytes, piece: Piece, limit: int) -> Piece:
-    """End the pending record, which is too long, at the last line end seen; where there is none, what
-    follows up to the next one still belongs to it."""
-    start = piece.used
-    stop = data.rfind(b"\n", start) + 1 or len(data)
-    wrong = piece.wrong | {len(piece.starts): TOO_LONG}
-    starts, stops = np.append(piece.starts, start), np.append(piece.stops, min(stop, start + limit))
-    return Piece(starts, stops, wrong, stop)
 
 
 def _broken_off(data: bytes, piece: Piece, reason: str) -> Piece:

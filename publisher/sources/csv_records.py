@@ -65,10 +65,8 @@ def _find_in_bulk(
         if len(ends) < breaks and not options.line_breaks:
             return None
     used = len(data) if final else (int(ends[-1]) + 1 if len(ends) else 0)
-    if len(quotes) and not _well_placed(
-        buffer[:used], quotes[quotes < used], ord(options.delimiter)
-    ):
-        return None
+    if (final and len(quotes) % 2) or not _well_placed(buffer, quotes, ord(options.delimiter)):
+        return None  # beyond the last end, too: a stray quote there may hide line ends
     delimiters = np.flatnonzero(buffer[:used] == ord(options.delimiter))
     delimiters = _outside(delimiters, quotes) if len(quotes) else delimiters
     starts = np.concatenate(([0], ends + 1))
@@ -114,11 +112,9 @@ def _lone_cr(
 
 
 def _well_placed(buffer: npt.NDArray[np.uint8], quotes: Offsets, delimiter: int) -> bool:
-    """Whether each quote opens a field, closes one, or is half of a doubled one."""
+    """Whether each quote opens a field, closes one, or is half of a doubled one; the last may be open."""
     if not len(quotes):
         return True
-    if len(quotes) % 2:
-        return False
     opens, closes = quotes[0::2], quotes[1::2]
     before = np.where(opens > 0, buffer[opens - 1], LF)
     last = len(buffer) - 1
@@ -134,16 +130,23 @@ def _miscounted(found: int, width: int) -> str:
     return f"{found} fields where there should be {width}; mend the record, or the delimiter in the settings"
 
 
-class _Patterns(NamedTuple):
+class CsvPatterns(NamedTuple):
+    """CsvPatterns of fields."""
+
     quoted: re.Pattern[bytes]
+    begun: re.Pattern[bytes]
+    """A quoted field as far as it is sure not to end."""
     unquoted: re.Pattern[bytes]
 
 
-def _patterns(options: SnapshotOptions) -> _Patterns:
+def patterns_of(options: SnapshotOptions) -> CsvPatterns:
+    """The patterns of fields."""
     delimiter = re.escape(options.delimiter.encode())
     inside = rb'[^"]' if options.line_breaks else rb'[^"\n]'
-    return _Patterns(
-        re.compile(rb'"(?:%b++|"")*+"' % inside), re.compile(rb"[^\n%b]*+" % delimiter)
+    return CsvPatterns(
+        re.compile(rb'"(?:%b++|"")*+"' % inside),
+        re.compile(rb'"(?:%b++|"")*+' % inside),
+        re.compile(rb"[^\n%b]*+" % delimiter),
     )
 
 
@@ -159,16 +162,17 @@ def scan(
 
     ``only_first`` stops after the first record that is not blank.
     """
-    patterns = _patterns(options)
+    patterns = patterns_of(options)
     starts: list[int] = []
     stops: list[int] = []
     wrong: dict[int, str] = {}
     at = 0
     while at < len(data):
-        stop, after, count, why = _record(data, at, patterns, options)
-        if after is None and not final:
+        record = read_record(data, at, patterns, options)
+        if record.after is None and not final:
             break
-        after = len(data) if after is None else after
+        stop, count, why = record.stop, record.count, record.why
+        after = len(data) if record.after is None else record.after
         if data[at:stop].endswith(b"\r"):
             stop -= 1
         if why is None and width is not None and count != width and (stop > at or width == 1):
@@ -183,36 +187,50 @@ def scan(
     return Piece(np.array(starts, np.int64), np.array(stops, np.int64), wrong, at)
 
 
-def _record(
-    data: bytes, at: int, patterns: _Patterns, options: SnapshotOptions
-) -> tuple[int, int | None, int, str | None]:
-    """End of a record, start of the next (``None``: not seen), number of fields, what is wrong."""
+class CsvRecord(NamedTuple):
+    """One record of a buffer."""
+
+    stop: int
+    """Its end, a CR of the line end included."""
+    after: int | None
+    """Start of the next record; ``None`` where the buffer ends before."""
+    count: int
+    """Number of its fields."""
+    why: str | None
+    """The first fault of its grammar."""
+    field: int
+    """Start of its last field."""
+    open: bool = False
+    """Whether the quote of that does not close."""
+
+
+def read_record(data: bytes, at: int, patterns: CsvPatterns, options: SnapshotOptions) -> CsvRecord:
+    """Reads the record that begins at ``at``."""
+    delimiter = options.delimiter.encode()
     count, why = 0, None
     while True:
         count += 1
+        start = at
         if data[at : at + 1] == b'"':
             match = patterns.quoted.match(data, at)
             if match is None:
                 end = len(data) if options.line_breaks else data.find(b"\n", at)
-                return _end(data, end, count, OPEN_QUOTE)
+                return _ended(data, end, count, why or OPEN_QUOTE, start, is_open=True)
             at = match.end()
             rest = _span(patterns.unquoted, data, at)
             if rest not in (b"", b"\r"):
                 why = why or AFTER_QUOTE
         else:
             rest = _span(patterns.unquoted, data, at)
-            text = (
-                rest.removesuffix(b"\r")
-                if data[at + len(rest) : at + len(rest) + 1] != options.delimiter.encode()
-                else rest
-            )
+            follows = data[at + len(rest) : at + len(rest) + 1] == delimiter
+            text = rest if follows else rest.removesuffix(b"\r")
             if b'"' in text:
                 why = why or STRAY_QUOTE
             elif b"\r" in text:
                 why = why or LONE_CR
         at += len(rest)
-        if data[at : at + 1] != options.delimiter.encode():
-            return _end(data, at, count, why)
+        if data[at : at + 1] != delimiter:
+            return _ended(data, at, count, why, start)
         if rest == b"\r":
             why = why or LONE_CR
         at += 1
@@ -223,17 +241,18 @@ def _span(pattern: re.Pattern[bytes], data: bytes, at: int) -> bytes:
     return b"" if match is None else match.group()
 
 
-def _end(
-    data: bytes, at: int, count: int, why: str | None
-) -> tuple[int, int | None, int, str | None]:
+def _ended(
+    data: bytes, at: int, count: int, why: str | None, field: int, *, is_open: bool = False
+) -> CsvRecord:
+    """The record that ends at ``at``; outside of the buffer where its line end is not seen."""
     if at < 0 or at >= len(data):
-        return len(data), None, count, why
-    return at, at + 1, count, why
+        return CsvRecord(len(data), None, count, why, field, is_open)
+    return CsvRecord(at, at + 1, count, why, field, is_open)
 
 
 def fields(record: bytes, options: SnapshotOptions) -> list[str]:
     """The fields of one record as text, for a header."""
-    patterns, found, at = _patterns(options), [], 0
+    patterns, found, at = patterns_of(options), [], 0
     while True:
         quoted = patterns.quoted.match(record, at)
         raw = quoted.group() if quoted else _span(patterns.unquoted, record, at)

@@ -31,8 +31,8 @@ class SnapshotOptions:
     block_size: Annotated[int, Ge(64), Le(1 << 30)] = 4 << 20
     """Bytes framed at once."""
     max_record: Annotated[int, Ge(64), Le(1 << 30)] = 64 << 20
-    """Bytes of the longest text record; a longer one is broken, and reading goes on after its
-    next line break."""
+    """Bytes of the longest text record; a longer one is broken.  Reading goes on after its next line
+    break; after the closing quote where that is inside quotes which close within as many bytes."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for what would make files unreadable."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -237,34 +238,139 @@ def test_a_broken_record_says_why_and_shows_itself() -> None:
         assert words in item.reason or "carriage return" in item.reason
 
 
-def test_a_record_beyond_max_record_is_one_reject_and_reading_goes_on() -> None:
-    data = b'1,2,3\n4,5,"' + b"x\n" * 400 + b"\n7,8,9\n"
-    found = records(read(data, options(block_size=64, max_record=200)))
-    assert found[0] == (1, ("1", "2", "3"))
-    assert (2, None) in found
-    assert found[-1] == (403, ("7", "8", "9"))
+BLOCK_SIZES = (16, 64, 99, 203, 333, 1 << 16)
+GOOD = b"7,8,9\n"
 
 
+@pytest.mark.parametrize("block_size", BLOCK_SIZES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"x\n" * 101,
+        b"x\n" * 190,
+        b'""\n' * 100,
+        b'""' * 120 + b"\n,\n" * 20,
+        b"\r\n" * 150,
+        b"x" * 5000 + b"\n" + b"yy\n" * 60,
+        b'""' * 3000 + b"\n" + b'""\n' * 50,
+        b'",,\n"",\r\n'.replace(b'"', b'""') * 30,
+    ],
+)
+def test_a_quoted_record_beyond_max_record_ends_where_its_quotes_close(
+    text: bytes, block_size: int
+) -> None:
+    long = b'4,"' + text + b'","' + b"6\n" + b'"\r\n'
+    found = read(b"1,2,3\n" + long + GOOD, options(block_size=block_size, max_record=200))
+    (broken,) = (each for frame in found for each in frame.broken)
+    assert (broken.row, broken.raw) == (2, long[:200].decode())
+    assert "max_record" in broken.reason
+    lines = long.count(b"\n")
+    assert records(found) == [(1, ("1", "2", "3")), (2, None), (2 + lines, ("7", "8", "9"))]
+
+
+@pytest.mark.parametrize("block_size", BLOCK_SIZES)
+@pytest.mark.parametrize(
+    "long",
+    [
+        b'4,5,"' + b"x\n" * 100,  # never closes
+        b'4,5,"' + b"x\n" * 100 + b'4,"a",6\n',  # the next quote does not close it well
+        b'4,"5"6,"' + b"x\n" * 100,  # neither
+    ],
+)
+def test_a_record_whose_quotes_do_not_close_well_takes_max_record_bytes(
+    long: bytes, block_size: int
+) -> None:
+    data = b"1,2,3\n" + long + GOOD * 40
+    found = records(read(data, options(block_size=block_size, max_record=200)))
+    stop = data.index(b"\n", len(b"1,2,3\n") + 200) + 1
+    assert found[:2] == [(1, ("1", "2", "3")), (2, None)]
+    assert found[2][0] == 1 + data.count(b"\n", 0, stop)
+    assert found[-40:] == [
+        (line, ("7", "8", "9")) for line in range(data.count(b"\n") - 39, data.count(b"\n") + 1)
+    ]
+
+
+@pytest.mark.parametrize("block_size", BLOCK_SIZES)
 @pytest.mark.parametrize("line_breaks", [True, False])
 @pytest.mark.parametrize(
-    "long", [b"x" * 400 + b",2,3", b'1,"' + b"x" * 400 + b'",3', b'1,"' + b"x" * 400]
+    "long",
+    [
+        b"x" * 400 + b",2,3",
+        b'1,"' + b"x" * 400 + b'",3',
+        b'1,"' + b"x" * 400,
+        b"x" * 900,
+        b'"' * 900,
+        b"," * 900,
+    ],
 )
-def test_what_is_said_of_a_record_beyond_max_record_does_not_depend_on_blocks(
-    long: bytes, line_breaks: bool
+def test_what_is_said_of_a_line_beyond_max_record_does_not_depend_on_blocks(
+    long: bytes, line_breaks: bool, block_size: int
 ) -> None:
-    data = b"1,2,3\r\n" + long + b"\r\n7,8,9\r\n"
-    if line_breaks and long.count(b'"') % 2:
-        data += b"4,5,6\n" * 40  # its quote is open up to where the limit ends it
-    for block_size in (16, 64, 99, 333, 1 << 16):
-        used = options(block_size=block_size, max_record=200, line_breaks=line_breaks)
-        found = read(data, used)
-        (broken,) = (each for frame in found for each in frame.broken)
-        assert (broken.row, len(broken.raw)) == (2, 200)
-        assert "max_record" in broken.reason
-        every = records(found)
-        assert every[0] == (1, ("1", "2", "3"))
-        if data.endswith(b"9\r\n"):
-            assert every[2:] == [(3, ("7", "8", "9"))]
+    used = options(block_size=block_size, max_record=200, line_breaks=line_breaks)
+    found = read(b"1,2,3\r\n" + long + b"\r\n" + GOOD * 80, used)
+    (broken,) = (each for frame in found for each in frame.broken)
+    assert (broken.row, len(broken.raw)) == (2, 200)
+    assert "max_record" in broken.reason
+    good = [(line, ("7", "8", "9")) for line in range(3, 83)]
+    assert records(found) == [(1, ("1", "2", "3")), (2, None), *good]
+
+
+def test_quotes_that_close_far_behind_max_record_are_not_waited_for() -> None:
+    data = b'4,"' + b"x\n" * 1000 + b'",6\n' + GOOD
+    for block_size in BLOCK_SIZES:
+        found = records(read(data, options(block_size=block_size, max_record=200)))
+        assert found[:3] == [(1, None), (100, None), (101, None)]
+
+
+def test_a_stray_quote_hides_no_line_ends() -> None:
+    data = b'","a,\n' + b"x" * 30 + b'"a,a,\n' + b"x" * 30
+    for block_size in (5, 1 << 16):
+        used = options(block_size=block_size, max_record=64)
+        assert records(read(data, used)) == [(1, None), (2, None), (3, None)]
+
+
+def test_a_long_record_at_the_end_of_a_file_is_one_reject() -> None:
+    for end in (b"", b'"', b'"\n'):
+        data = b'1,2,3\n4,5,"' + b"x" * 300 + end
+        for block_size in BLOCK_SIZES:
+            found = records(read(data, options(block_size=block_size, max_record=200)))
+            assert found == [(1, ("1", "2", "3")), (2, None)]
+
+
+long_hostile = st.lists(
+    st.sampled_from([b'"', b"a,", b"\n", b"\r\n", b'","', b'""', b"x" * 30, b'1,2,3\n"', b"\xff"]),
+    max_size=60,
+).map(b"".join)
+
+
+@settings(max_examples=250, deadline=None)
+@given(long_hostile, st.booleans())
+def test_records_beyond_max_record_are_the_same_in_all_blocks(
+    data: bytes, line_breaks: bool
+) -> None:
+    whole, *others = (
+        read(data, options(block_size=size, max_record=64, line_breaks=line_breaks))
+        for size in (1 << 16, 5, 64, 150)
+    )
+    for other in others:
+        assert records(other) == records(whole)
+        broken, known = (
+            sorted((each.row, each.reason, each.raw) for frame in found for each in frame.broken)
+            for found in (other, whole)
+        )
+        assert broken == known
+
+
+def test_many_long_records_take_time_by_the_length_of_the_file() -> None:
+    def seconds(count: int) -> float:
+        data = (b'4,"5"6,"' + b"x\n" * 40 + b'"\n') * count
+        start = time.process_time()
+        read(data, options(block_size=1 << 22, max_record=64))
+        return time.process_time() - start
+
+    seconds(100)
+    short, long = seconds(1_000), seconds(8_000)
+    assert long < 24 * short + 0.1
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
