@@ -17,6 +17,7 @@ from tests.chaos.marks import TRANSACTION, WRITTEN, Marks
 from tests.chaos.process import LAUNCHER, PROGRAM, Started
 from tests.chaos.scenarios import KafkaJob
 from tests.services.databases import Place
+from tests.services.test_observing import free_port, served
 from tests.services.topics import Topics
 
 NEWER = "a newer instance of the job works in"
@@ -119,6 +120,48 @@ def test_the_newest_one_works_and_older_ones_stop(scene: Scene) -> None:
         scene.wait(scene.is_all_read, newer)
         newer.process.terminate()
         assert newer.ended(SECONDS)[0] == 0
+    assert set(scene.log.statuses()) == {"S"}
+    scene.assert_right()
+
+
+def test_instances_with_one_metrics_port_take_over_from_each_other(scene: Scene) -> None:
+    """The second works without the port until the first, which is halted, dies; a third replaces it."""
+    port = free_port()
+    scene.job.write_text(f"{scene.job.read_text()}\n[metrics]\nport = {port}\n")
+    in_use = f"[metrics] port: {port} of 127.0.0.1 is in use, by an older instance of the job"
+    now_served = f"[metrics] port: {port} of 127.0.0.1 serves the metrics now"
+
+    def serves(epoch: int) -> bool:
+        return served(port)["xds_publisher_epoch",] == epoch
+
+    with ExitStack() as stack:
+        scene.log.add(scene.rng, MORE)
+        first = stack.enter_context(scene.following())
+        scene.wait(scene.is_all_read, first)
+        assert serves(1)
+        first.pause()
+        scene.log.add(scene.rng, MORE)
+        second = stack.enter_context(scene.following())
+        scene.wait(scene.is_all_read, second)
+        assert in_use in second.said()
+        assert now_served not in second.said()
+        first.kill()
+        scene.wait(lambda: now_served in second.said(), second)
+        assert serves(2)
+        third = stack.enter_context(scene.following())
+        scene.wait(lambda: in_use in third.said(), third)
+
+        def stopped() -> bool:
+            scene.log.add(scene.rng, MORE)
+            return second.process.poll() is not None
+
+        scene.wait(stopped, third)
+        assert_replaced(second)
+        scene.wait(lambda: now_served in third.said(), third)
+        assert serves(3)
+        scene.wait(scene.is_all_read, third)
+        third.process.terminate()
+        assert third.ended(SECONDS)[0] == 0
     assert set(scene.log.statuses()) == {"S"}
     scene.assert_right()
 
