@@ -18,7 +18,7 @@ from publisher.dispatch.files import refuse_foreign_runs
 from publisher.errors import FatalError, PublisherError, of_system
 from publisher.journal.lineage import Lineage
 from publisher.journal.runs import RUNS, Journals
-from publisher.sampling import sample_of, sample_text
+from publisher.sampling import sample_of, sample_text, tables_to_sample
 from publisher.settings import Settings, SourceSettings
 from publisher.spark.options import conf_of, is_local
 from publisher.tasks import Resources
@@ -54,8 +54,9 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
             continue
         found = _tried(what, partial(_source, settings, source))
         yield found
-        if found.ok and not source.compares_database:
-            yield _tried(f"sample of {source.name}", partial(_sample, settings, source))
+        if found.ok:
+            for part in tables_to_sample(source):
+                yield _tried(_sample_name(part), partial(_sample, settings, part))
     if settings.sink.to == "kafka":
         yield _tried("sink", partial(_kafka, settings))
     elif settings.sink.path is not None:
@@ -95,9 +96,15 @@ def _source(settings: Settings, source: SourceSettings) -> str:
     return f"{len({split.path for split in splits})} file(s), {size:,} bytes"
 
 
+def _sample_name(source: SourceSettings) -> str:
+    """The name of a sample, of compared tables of a database with the table."""
+    tables = source.compared.tables if source.compared and source.compares_database else ()
+    return ", ".join([f"sample of {source.name}", *(f"table {name}" for name in tables)])
+
+
 def _sample(settings: Settings, source: SourceSettings) -> str:
     """Reads a sample of the files that are to be published, else of all, or of the table."""
-    if source.table is None:
+    if source.table is None and not source.compares_database:
         paths = source.reader.files(source.snapshots)
         if source.compared is None:
             known = Journals(settings.journals, settings.name).published_files()
@@ -123,7 +130,8 @@ def _triggers(options: DatabaseOptions) -> str:
 
 def _compared(settings: Settings, source: SourceSettings) -> str:
     with Resources(settings.rules) as resources:
-        return examined(source, resources.catalogue)
+        known = Journals(settings.journals, settings.name).state_of(source.name)
+        return examined(source, resources.catalogue, known)
 
 
 def _database(options: DatabaseOptions) -> str:

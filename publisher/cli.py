@@ -151,6 +151,11 @@ def cli(debug: bool) -> None:
 @click.option(
     "--dry-run", is_flag=True, help="Plan only: counts and the first documents, nothing is kept."
 )
+@click.option(
+    "--by-rows",
+    is_flag=True,
+    help="Go on in compared tables and change tables of another database that have the known rows.",
+)
 @_now
 @_database
 @_schema
@@ -163,6 +168,7 @@ def publish(
     log: str | None,
     trace: int | None,
     dry_run: bool,
+    by_rows: bool,
     now: datetime | None,
     json_: bool,
     **said: Any,
@@ -172,17 +178,17 @@ def publish(
 
     settings = _settings_to_publish(config, follows=follow, **said)
     if follow:
-        if dry_run or now is not None:
-            raise click.UsageError("--follow goes with neither --dry-run nor --now")
+        if dry_run or by_rows or now is not None:
+            raise click.UsageError("--follow goes with none of --dry-run, --by-rows and --now")
         follow_until_told(settings, as_json=json_ or log == "json", trace=trace or 0)
         return
     if dry_run and (log is not None or trace is not None):
         raise click.UsageError("--dry-run goes with neither --log nor --trace")
     with output.progress() as progress:
         if dry_run:
-            report = job.rehearse(settings, now=now, progress=progress)
+            report = job.rehearse(settings, now=now, progress=progress, by_rows=by_rows)
         else:
-            report = publish_once(settings, now, progress, log=log, trace=trace)
+            report = publish_once(settings, now, progress, log=log, trace=trace, by_rows=by_rows)
     show(report, json_, settings.allowed_rejects(0))
 
 

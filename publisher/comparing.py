@@ -13,7 +13,7 @@ from publisher.sources.event_log_names import split_name
 from publisher.sources.table_queue import Hints, TableQueueOptions, hints_of
 from publisher.sources.table_queue.reading import sample_files
 from publisher.sources.triggerless.inputs import files_by_table
-from publisher.sources.triggerless.live import live_shapes
+from publisher.sources.triggerless.live import live_shapes, refuse_other_databases
 from publisher.sources.triggerless.options import Options
 from publisher.sources.triggerless.planning import Given, file_inputs
 from publisher.sources.triggerless.state import State, identity_of
@@ -68,11 +68,13 @@ def tables_of(source: SourceSettings) -> list[str]:
     return [name for name, files in files_by_table(source.snapshots, options).items() if files]
 
 
-def examined(source: SourceSettings, catalogue: Catalogue) -> str:
+def examined(source: SourceSettings, catalogue: Catalogue, folder: Path | None) -> str:
     """What there is to compare, for people; nothing is compared.
 
+    ``folder`` is the state that the last run left.
+
     Raises:
-        PublisherError: Tables or files do not fit.
+        PublisherError: Tables, files or the state do not fit.
     """
     options = source.compared
     assert options is not None
@@ -88,6 +90,8 @@ def examined(source: SourceSettings, catalogue: Catalogue) -> str:
     assert source.database is not None  # for_publish has seen to it
     with Database(source.database) as database:
         found = live_shapes(database, options, catalogue)
+        if folder is not None:
+            refuse_other_databases(database, options, State.read(folder).tables, source.name)
         return f"{len(found)} table(s) of {database.name} can be compared"
 
 

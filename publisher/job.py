@@ -128,11 +128,16 @@ def _replayed(
 
 
 def rehearse(
-    settings: Settings, *, now: datetime | None = None, progress: Progress | None = None
+    settings: Settings,
+    *,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+    by_rows: bool = False,
 ) -> RunReport:
     """Plans what ``publish`` would send, with look-ups, in a directory that is removed afterwards.
 
     Files that were published are not read again.  The report has the first documents in ``samples``.
+    For ``by_rows`` see ``Publishing.once``.
     """
     settings = settings.for_publish()
     journals = Journals(settings.journals, settings.name)
@@ -149,7 +154,8 @@ def rehearse(
         dispatcher = FileDispatcher(directory)
         dispatcher.prepare(run)
         state = journals.states_of(source.name for source in sources)
-        order = Order(run, settings, microseconds(now), journal, directory, state=state)
+        clock = microseconds(now)
+        order = Order(run, settings, clock, journal, directory, state=state, by_rows=by_rows)
         report = planned_and_sent(order, dispatcher, engine, progress)
         samples = tuple(first_documents(directory, SAMPLES))
     notes = (*report.notes, REHEARSAL_NOTE)

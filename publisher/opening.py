@@ -52,12 +52,15 @@ class Order:
     """See ``RemembersRejects``, by the names of sources."""
     is_repetition: Callable[[Manifest], bool] | None = None
     """Says whether a planned run has found nothing that earlier runs have not left; it is not kept."""
+    by_rows: bool = False
+    """See ``Kept``."""
 
     def kept(self, source: str) -> Kept | None:
         """What a source goes on with, and where it keeps what the next run is to go on with."""
         if self.state is None:
             return None
-        return Kept(self.state.get(source), self.journal.new_state(source), self.clock, source)
+        before, after = self.state.get(source), self.journal.new_state(source)
+        return Kept(before, after, self.clock, source, self.by_rows)
 
     def was_held(self, source: str, split: AnySplit) -> bool:
         """Whether a split has records that the run before has kept."""
@@ -135,6 +138,8 @@ def _compared(
             clock=order.clock,
             hinted=source.hinted,
             migration=order.migration,
+            source=source.name,
+            by_rows=order.by_rows,
         )
         return reader.prepared(
             source.snapshots, given, engine.compare, database=source.database, text_of=text_of

@@ -161,22 +161,25 @@ class Publishing:
             report = told(manifest, journal, "published", dispatcher)
             return self._acknowledged(journal, manifest, report, dispatcher, wrong_table)
 
-    def once(self, now: datetime | None = None, lanes: int | None = None) -> RunReport | None:
+    def once(
+        self, now: datetime | None = None, lanes: int | None = None, *, by_rows: bool = False
+    ) -> RunReport | None:
         """Publishes what the sources have now; ``None`` where no file is new and no table is read.
 
-        A run that finds only rows that earlier runs have left N is not kept; its report says so.
+        A run that finds only rows that earlier runs have left N is not kept; its report says so.  With
+        ``by_rows`` it goes on in tables of another database whose rows prove them to be copies.
 
         Raises:
             PublisherError: See ``errors``.
         """
         with self._told_when_replaced():
-            return self._once(now, lanes)
+            return self._once(now, lanes, by_rows)
 
-    def _once(self, now: datetime | None, lanes: int | None) -> RunReport | None:
+    def _once(self, now: datetime | None, lanes: int | None, by_rows: bool) -> RunReport | None:
         sources = tuple(self._due())
         if not any(source.reads for source in sources):
             return None  # no file is new, no table due
-        return self._ran(sources, now, lanes)
+        return self._ran(sources, now, lanes, by_rows=by_rows)
 
     def migrate(
         self, sources: Sequence[SourceSettings], migration: Migration, now: datetime | None = None
@@ -204,6 +207,8 @@ class Publishing:
         now: datetime | None,
         lanes: int | None = None,
         migration: Migration | None = None,
+        *,
+        by_rows: bool = False,
     ) -> RunReport:
         settings = replace(self._settings, sources=sources)
         if lanes is not None:
@@ -228,6 +233,7 @@ class Publishing:
             migration=migration,
             reported={name: one.reported for name, one in left.items()},
             is_repetition=lambda found: has_nothing_new(journal, found, self._live(), left),
+            by_rows=by_rows,
         )
         return self._carry_out(order, dispatcher)
 
@@ -321,11 +327,12 @@ def publish(
     now: datetime | None = None,
     progress: Progress | None = None,
     observer: Observer | None = None,
+    by_rows: bool = False,
 ) -> RunReport:
     """Publishes once what the sources of a job have.
 
     A run that an earlier start planned but did not send wholly is sent first.  The observer is told
-    of each run.
+    of each run.  For ``by_rows`` see ``Publishing.once``.
 
     Raises:
         SettingsError: The job file lacks something that publishing needs.
@@ -341,7 +348,7 @@ def publish(
                 observer.begun(settings.name, job.sink.target, notes)
                 for one in done:
                     observer.polled(polled.poll(one))
-            report = job.once(now) or nothing_read(settings.name)
+            report = job.once(now, by_rows=by_rows) or nothing_read(settings.name)
             if observer is not None:
                 observer.polled(polled.poll(report))
             job.expire()

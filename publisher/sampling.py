@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +19,12 @@ from publisher.change import RECORD_SCHEMA, TALLY, EventType, Outcome, Position
 from publisher.errors import PublisherError
 from publisher.settings import Settings, SourceSettings
 from publisher.sources.contract import Context
+from publisher.sources.triggerless.planning import Given
+from publisher.sources.triggerless.source import Triggerless
+from publisher.sources.triggerless.stages import compare_here
 from publisher.surveys import surveyed_source
 from publisher.tasks import Resources
+from publisher.xds.values import text_of
 
 RECORDS = 100
 """Records of a sample."""
@@ -60,13 +65,18 @@ class Sample:
 def sample_of(settings: Settings, source: SourceSettings, most: int = RECORDS) -> Sample:
     """Reads the first records of a source through its reader; of files those of ``snapshots``.
 
+    Of tables that are compared it shows the rows as the first comparison of ``startup_option = "all"``
+    does; of several tables of a database the first ones, see ``tables_to_sample``.
+
     Raises:
         PublisherError: The source cannot be read.
     """
     sample = Sample()
     with Resources(settings.rules) as resources:
         context = Context(source=0, lanes=1, catalogue=resources.catalogue)
-        opened = _table if source.table is not None else _files
+        opened = _compared if source.compares_database else _files
+        if source.table is not None:
+            opened = _table
         with opened(source, context) as (batches, position_text):
             for record in _first(batches, most):
                 _add(sample, record, position_text)
@@ -90,6 +100,16 @@ def _first(batches: Iterator[pa.RecordBatch], most: int) -> list[dict[str, Any]]
     return found
 
 
+def tables_to_sample(source: SourceSettings) -> Iterator[SourceSettings]:
+    """The source with one table of its database at a time; others as they are."""
+    options = source.compared
+    if options is None or not source.compares_database:
+        yield source
+        return
+    for name in options.tables:
+        yield replace(source, options=replace(options, tables=(name,)))
+
+
 def is_bare(settings: Settings, source: SourceSettings, path: Path) -> bool:
     """Whether a file holds no record at all, a header at most."""
     if path.stat().st_size > _BARE:
@@ -111,6 +131,22 @@ def _table(source: SourceSettings, context: Context) -> Iterator[Batches]:
             for batch in live.read(split, number, context)
         )
         yield batches, live.position_text
+
+
+@contextmanager
+def _compared(source: SourceSettings, context: Context) -> Iterator[Batches]:
+    """Compares rows of a database with nothing, as the first run of a job does."""
+    assert source.compared is not None
+    reader = Triggerless(replace(source.compared, startup_option="all"), source.reading)
+    with TemporaryDirectory(prefix="xds-publisher-") as folder:
+        given = Given(context.catalogue, Path(folder), wanted=1, keep=False, most=RECORDS)
+        found = reader.prepared((), given, compare_here, database=source.database, text_of=text_of)
+        batches = (
+            batch
+            for number, split in enumerate(found)
+            for batch in reader.read(split, number, context)
+        )
+        yield batches, reader.position_text
 
 
 @contextmanager

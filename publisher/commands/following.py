@@ -43,6 +43,7 @@ def publish_once(
     *,
     log: str | None,
     trace: int | None,
+    by_rows: bool = False,
 ) -> RunReport:
     """Publishes once; log lines and a trace go to standard error where they are asked for."""
     from publisher.publishing import publish
@@ -50,7 +51,7 @@ def publish_once(
     quiet = log is None and trace is None
     settings = replace(settings, metrics=replace(settings.metrics, port=None))  # gone too soon
     with _watched(settings, as_json=log == "json", trace=trace or 0, quiet=quiet) as observer:
-        return publish(settings, now=now, progress=progress, observer=observer)
+        return publish(settings, now=now, progress=progress, observer=observer, by_rows=by_rows)
 
 
 def _watched(

@@ -22,7 +22,7 @@ from publisher.errors import UnreachableError
 
 class Bounds(NamedTuple):
     """Which rows: those with ``order`` in [low, high) (NULL belongs to the first), and those where a
-    column has a value, and those of a span; sorted by the column ``sort``."""
+    column has a value, and those of a span; sorted by the column ``sort``; at most ``most``."""
 
     order: str | None
     low: int | None
@@ -30,6 +30,7 @@ class Bounds(NamedTuple):
     where: tuple[str, str] | None
     sort: str | None = None
     span: Span | None = None
+    most: int | None = None
 
 
 def serves(database: Database) -> bool:
@@ -210,6 +211,8 @@ def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
         found = sql.SQL("{} WHERE {}").format(found, sql.SQL(" AND ").join(conditions))
     if bounds.sort is not None:
         found = sql.SQL("{} ORDER BY {}").format(found, sql.Identifier(bounds.sort))
+    if bounds.most is not None:
+        found = sql.SQL("{} LIMIT {}").format(found, sql.Literal(bounds.most))
     return found
 
 

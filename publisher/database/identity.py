@@ -7,6 +7,9 @@ It follows from content, not from the URL: addresses change when a replica takes
 * MySQL and MariaDB: server, table and the time of its creation; SQLite: the file.  Replicas and copies
   have others, so a difference proves nothing there.
 * Other databases, and servers that hide what is asked for: none.
+
+``place_of`` is the same without the table, for tables that are the same by their names however often
+they were made again.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import json
 from enum import Enum
 from pathlib import Path
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 from sqlalchemy.exc import DBAPIError
 
 from publisher.database.catalogue import Relation
@@ -45,6 +48,12 @@ _POSTGRESQL = text("""
     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
     WHERE d.datname = current_database() AND n.nspname = :schema AND c.relname = :name
 """)
+_POSTGRESQL_PLACE = text("""
+    SELECT s.system_identifier, d.oid
+    FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d
+    WHERE d.datname = current_database()
+""")
+_MARIADB_PLACE = text("SELECT @@hostname, @@port, @@datadir, COALESCE(:schema, DATABASE())")
 _MARIADB = text("""
     SELECT @@hostname, @@port, @@datadir, t.table_schema, t.table_name, t.create_time
     FROM information_schema.tables AS t
@@ -57,16 +66,38 @@ def identity_of(database: Database, relation: Relation) -> str | None:
 
     Raises ``UnreachableError``.
     """
+    if database.engine.dialect.name == "sqlite":
+        return _of_file(Path(database.url.database or ""), [relation.table.name])
+    names = {"schema": relation.schema, "name": relation.table.name}
+    return _of_server(database, _POSTGRESQL, _MARIADB, names)
+
+
+def place_of(database: Database, relation: Relation) -> str | None:
+    """Read the identity of the database of a table, ``None`` where there is none to be had.
+
+    Raises ``UnreachableError``.
+    """
     dialect = database.engine.dialect.name
     if dialect == "sqlite":
-        return _of_file(Path(database.url.database or ""), relation)
-    asked = {"postgresql": _POSTGRESQL, "mysql": _MARIADB, "mariadb": _MARIADB}.get(dialect)
+        return _of_file(Path(database.url.database or ""), [])
+    names = {} if dialect == "postgresql" else {"schema": relation.schema}
+    return _of_server(database, _POSTGRESQL_PLACE, _MARIADB_PLACE, names)
+
+
+def _of_server(
+    database: Database,
+    postgresql: TextClause,
+    mariadb: TextClause,
+    names: dict[str, str | None],
+) -> str | None:
+    """The identity that a statement gives, by the kind of server."""
+    dialect = database.engine.dialect.name
+    asked = {"postgresql": postgresql, "mysql": mariadb, "mariadb": mariadb}.get(dialect)
     if asked is None:
         return None
 
     def ask(connection: Connection) -> str | None:
         try:
-            names = {"schema": relation.schema, "name": relation.table.name}
             row = connection.execute(asked, names).first()
         except DBAPIError as error:
             if is_lost(error):
@@ -77,7 +108,7 @@ def identity_of(database: Database, relation: Relation) -> str | None:
         parts = [str(part) for part in row]
         return (
             f"{_PROVES_DIFFERENCE}{':'.join(parts)}"
-            if asked is _POSTGRESQL
+            if asked is postgresql
             else f"mariadb:{_digest(parts)}"
         )
 
@@ -97,22 +128,24 @@ def compare(before: str | None, now: str | None) -> Verdict:
 
 def difference(before: str | None, now: str | None) -> str:
     """Describe what differs in two identities of which ``compare`` says that they are of other tables."""
-    numbers = [(text or "").removeprefix(_PROVES_DIFFERENCE).split(":") for text in (before, now)]
-    if len(numbers[0]) != len(_NUMBERS) or len(numbers[1]) != len(_NUMBERS):
+    both = [text or "" for text in (before, now)]
+    if not all(text.startswith(_PROVES_DIFFERENCE) for text in both):
         return "it is in another kind of database"
+    numbers = [text.removeprefix(_PROVES_DIFFERENCE).split(":") for text in both]
+    names = _NUMBERS[: len(numbers[0])]
     return "its " + ", its ".join(
         f"{name} is {new}, not {old}"
-        for name, old, new in zip(_NUMBERS, *numbers, strict=True)
+        for name, old, new in zip(names, *numbers, strict=True)
         if old != new
     )
 
 
-def _of_file(path: Path, relation: Relation) -> str | None:
+def _of_file(path: Path, names: list[str]) -> str | None:
     try:
         stat = path.stat()
     except OSError:
         return None
-    return f"sqlite:{_digest([str(stat.st_dev), str(stat.st_ino), relation.table.name])}"
+    return f"sqlite:{_digest([str(stat.st_dev), str(stat.st_ino), *names])}"
 
 
 def _digest(parts: list[str]) -> str:

@@ -46,6 +46,8 @@ class Kept:
     """The run's now, in microseconds since 1970-01-01 UTC."""
     source: str = ""
     """Name of the source, for messages."""
+    by_rows: bool = False
+    """Whether rows may prove a table of another database to be the one that the last run has read."""
 
 
 class Source(Protocol):

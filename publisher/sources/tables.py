@@ -44,6 +44,8 @@ class LiveTable:
     """A column and its value: only such rows are read, by the database's own comparison."""
     sorted_by: str | None = None
     """A column to read the rows in the order of."""
+    most: int | None = None
+    """Rows that a sample reads, any of them; ``None``: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def read(
     where = _where(relation, table, database)
     order = None if table.order is None else column_of(relation, table.order, database)
     sort = None if table.sorted_by is None else column_of(relation, table.sorted_by, database)
-    bounds = copy.Bounds(order, split.low, split.high, where, sort, split.span)
+    bounds = copy.Bounds(order, split.low, split.high, where, sort, split.span, table.most)
 
     def batches(connection: Connection) -> Iterator[pa.RecordBatch]:
         if copy.serves(database):
@@ -231,6 +233,8 @@ def _portions(
         statement = statement.where(spans.condition(bounds.span, relation))
     if bounds.sort is not None:
         statement = statement.order_by(column(quoted_name(bounds.sort, quote=True)))
+    if bounds.most is not None:
+        statement = statement.limit(bounds.most)
     if connection.dialect.name in ("mysql", "mariadb"):
         # the server waits for us while rows are worked on; its own limit is a minute
         connection.exec_driver_sql("SET SESSION net_write_timeout = 3600")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from publisher import migrating, publishing
+from publisher.checks import check
+from publisher.errors import FatalError
 from publisher.job_file import load
 from publisher.journal.report import RunReport
 from publisher.sources.triggerless.planning import Migration
-from tests.services.databases import BINARY, Place
+from tests.services.databases import BINARY, Place, sqlite_place
 from tests.unit.local_engine import LocalEngine
 from tests.unit.test_triggerless import documents, told
 
@@ -36,9 +41,9 @@ def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
 
 
-def publish(base: Path, place: Place) -> RunReport:
+def publish(base: Path, place: Place, *, by_rows: bool = False) -> RunReport:
     (base / "job.toml").write_text(JOB.format(url=place.url))
-    return publishing.publish(load(base / "job.toml"))
+    return publishing.publish(load(base / "job.toml"), by_rows=by_rows)
 
 
 def values(report: RunReport, base: Path, key: str) -> dict[str, str | None]:
@@ -84,6 +89,108 @@ def test_differences_of_tables(local_engine: None, place: Place, tmp_path: Path)
     settings = load(tmp_path / "job.toml")
     report = migrating.migrate(settings, Migration(("usr",), (("idu", "7"),)))
     assert told(report, tmp_path) == [("add", "7")]
+
+
+def test_check_shows_a_sample_of_each_table(place: Place, tmp_path: Path) -> None:
+    place.execute(
+        f"CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(40), photo {BINARY[place.kind]})",
+        *(f"INSERT INTO usr VALUES ({n}, 'Ann', NULL)" for n in range(2, 150)),
+        "INSERT INTO usr VALUES (1, 'Ann', NULL)",
+        "CREATE VIEW dep AS SELECT NULLIF(idu, idu) AS name, fname FROM usr WHERE idu < 4",
+    )
+    job = JOB.format(url=place.url).replace("buckets", 'key = { dep = ["name"] }\nbuckets')
+    (tmp_path / "job.toml").write_text(job)
+    found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
+    usr, dep = found["sample of hr, table usr"], found["sample of hr, table dep"]
+    schema = "public.usr" if place.kind == "postgresql" else "usr"
+    assert usr.ok
+    assert usr.detail.startswith(
+        "of the first 100 record(s) come 100 changes; first change usr:1:1"
+    )
+    assert f' in {schema} {{"fname": "Ann"}}' in usr.detail
+    assert not dep.ok
+    assert "all of the first 3 record(s) are rejected" in dep.detail
+    assert "the key column name is NULL" in dep.detail
+    assert not (tmp_path / ".xds-publisher").exists()
+
+
+def people(place: Place, rows: int, name: str = "Ann") -> None:
+    place.execute(
+        "DROP TABLE IF EXISTS usr",
+        "DROP TABLE IF EXISTS dep",
+        "CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(40))",
+        "CREATE TABLE dep (name VARCHAR(20) PRIMARY KEY)",
+        *(f"INSERT INTO usr VALUES ({n}, '{name} {n}')" for n in range(1, rows + 1)),
+    )
+
+
+@pytest.fixture
+def other(place: Place, tmp_path: Path) -> Iterator[Place]:
+    """A second database of the same kind."""
+    if place.kind == "sqlite":
+        yield sqlite_place(tmp_path / "other.db")
+        return
+    with another_database(place) as found:
+        yield found
+
+
+@contextmanager
+def another_database(place: Place) -> Iterator[Place]:
+    """A second database of the same server."""
+    url = sa.make_url(place.url)
+    engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("CREATE DATABASE compared_other")
+        try:
+            found = url.set(database="compared_other")
+            yield Place(place.kind, found.render_as_string(hide_password=False))
+        finally:
+            connection.exec_driver_sql("DROP DATABASE compared_other")
+
+
+def test_another_database_is_refused(
+    local_engine: None, place: Place, other: Place, tmp_path: Path
+) -> None:
+    people(place, 4)
+    people(other, 4, "Bob")
+    assert publish(tmp_path, place).documents == 4
+    certain = place.kind == "postgresql"
+    why = "its database number is" if certain else r"of 4 known row\(s\) 0 are in it with the same"
+    with pytest.raises(FatalError, match=rf"source hr: table usr of .* {why}"):
+        publish(tmp_path, other)
+    findings = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
+    assert findings["source hr"].ok is not certain
+    with pytest.raises(FatalError, match=r"of 4 known row\(s\) 0 are in it"):
+        publish(tmp_path, other, by_rows=True)
+    assert publish(tmp_path, place).documents == 0
+
+
+def test_a_restored_copy_goes_on_by_its_rows(
+    local_engine: None, place: Place, other: Place, tmp_path: Path
+) -> None:
+    """Only what differs is published; then the copy is the table."""
+    people(place, 4)
+    people(other, 5)
+    assert publish(tmp_path, place).documents == 4
+    if place.kind == "postgresql":
+        with pytest.raises(FatalError, match="run xds-publisher publish --by-rows once"):
+            publish(tmp_path, other)
+    report = publish(tmp_path, other, by_rows=place.kind == "postgresql")
+    assert told(report, tmp_path) == [("add", "5")]
+    other.execute("DELETE FROM usr")
+    assert publish(tmp_path, other).operations == {"delete": 5}
+
+
+def test_the_same_database_by_another_url_and_a_table_made_again_go_on(
+    local_engine: None, postgres: Place, tmp_path: Path
+) -> None:
+    """As after a failover to a physical replica, and as tables are that are loaded each night."""
+    people(postgres, 4)
+    publish(tmp_path, postgres)
+    host = sa.make_url(postgres.url).set(host="localhost").render_as_string(hide_password=False)
+    people(postgres, 1, "Eve")
+    report = publish(tmp_path, Place("postgresql", host))
+    assert report.operations == {"delete": 3, "modify": 1}
 
 
 def test_large_tables_are_read_by_several_tasks_in_one_moment(

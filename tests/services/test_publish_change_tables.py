@@ -208,6 +208,46 @@ def test_another_database_is_refused_by_the_marks_of_the_first(
     assert published(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
 
 
+def test_a_restored_dump_goes_on_by_its_rows(postgres: Place, tmp_path: Path) -> None:
+    """What was published before the dump is not published again; the message names the way."""
+    make(postgres)
+    add(postgres, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
+    job = write_job(tmp_path, postgres)
+    publish(job)
+    with another_database(postgres) as restored:
+        make(restored)
+        add(restored, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"), (6, "D", "08", 1, "Ann"))
+        write_job(tmp_path, restored)
+        refused(job, "run xds-publisher publish --by-rows once, which goes on behind them")
+        result = CliRunner().invoke(cli, ["publish", "-c", str(job), "--follow", "--by-rows"])
+        assert (result.exit_code, "--by-rows" in result.stderr) == (2, True)
+        publish(job, by_rows=True)
+        publish(job)
+    assert published(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
+
+
+def test_a_dump_without_the_last_rows_is_refused_by_rows_too(
+    postgres: Place, tmp_path: Path
+) -> None:
+    """The way out that is left publishes all of it again, and says so."""
+    make(postgres)
+    add(postgres, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
+    job = write_job(tmp_path, postgres)
+    publish(job)
+    with another_database(postgres) as restored:
+        make(restored)
+        add(restored, (1, "I", "38", 1, "Ann"), (5, "I", "38", 3, "Eve"))
+        write_job(tmp_path, restored)
+        message = refused(
+            job, "a row that was read with that change_seq is not in it", by_rows=True
+        )
+        assert "--by-rows" not in message
+        assert "publishes all rows of this table, those that were published before once" in message
+        job.write_text(job.read_text().replace('name = "ct"', 'name = "ct2"'))
+        publish(job)
+    assert sorted(published(tmp_path)) == ["add idu=1", "add idu=1", "add idu=2", "add idu=3"]
+
+
 def test_a_restored_table_goes_on_where_its_rows_prove_it(mariadb: Place, tmp_path: Path) -> None:
     make(mariadb)
     add(mariadb, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
@@ -226,18 +266,20 @@ def test_a_restored_table_goes_on_where_its_rows_prove_it(mariadb: Place, tmp_pa
     refused(job, "a row that was read")
 
 
-def publish(job: Path) -> None:
+def publish(job: Path, *, by_rows: bool = False) -> None:
     with Publishing(load(job), LocalEngine()) as publishing:
-        publishing.once()
+        publishing.once(by_rows=by_rows)
 
 
-def refused(job: Path, why: str) -> None:
-    """A publication ends with the name of the source, what differs and the way out."""
+def refused(job: Path, why: str, *, by_rows: bool = False) -> str:
+    """The message of a publication that ends with the name of the source, what differs and the way
+    out."""
     with Publishing(load(job), LocalEngine()) as publishing, pytest.raises(FatalError) as caught:
-        publishing.once()
+        publishing.once(by_rows=by_rows)
     assert caught.value.message.startswith("source ct: table usr__ct of ")
     assert why in caught.value.message
     assert "give the source another name" in caught.value.message
+    return caught.value.message
 
 
 @contextmanager

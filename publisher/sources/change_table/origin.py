@@ -22,6 +22,10 @@ from publisher.sources.change_table.seq import NUMBER_DIGITS, TIME_DIGITS
 
 MOST = 8
 """Rows that a mark remembers."""
+_GO_ON = (
+    " or, where it is a copy with the rows that were read (a restored dump), run xds-publisher publish"
+    " --by-rows once, which goes on behind them;"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +37,20 @@ class Now:
     database: str
     identity: str | None
 
-    def verify(self, mark: Mark) -> Verdict:
+    def verify(self, mark: Mark, *, by_rows: bool = False) -> Verdict:
         """Compare identities; a mark that passes over nothing fits every table.
 
-        Raises ``FatalError`` where the table is certainly another one.
+        With ``by_rows`` a difference proves nothing.  Raises ``FatalError`` where the table is certainly
+        another one.
         """
         if mark.change_seq is None and not mark.others:
             return Verdict.SAME
         verdict = compare(mark.origin.identity, self.identity)
+        if verdict is Verdict.OTHER and by_rows and mark.change_seq is not None:
+            return Verdict.UNKNOWN
         if verdict is Verdict.OTHER:
-            raise self._refusal(mark, difference(mark.origin.identity, self.identity))
+            why = difference(mark.origin.identity, self.identity)
+            raise self._refusal(mark, why, _GO_ON)
         return verdict
 
     def verify_rows(self, mark: Mark, rows: Iterable[pa.RecordBatch], headers: list[str]) -> None:
@@ -66,15 +74,15 @@ class Now:
             kept = before.origin.rows
         return Origin(self.identity or before.origin.identity, self.database, kept)
 
-    def _refusal(self, mark: Mark, why: str) -> FatalError:
+    def _refusal(self, mark: Mark, why: str, go_on: str = "") -> FatalError:
         source = f"source {self.source}: " if self.source else ""
         read = f" of {mark.origin.database}" if mark.origin.database else ""
         upto = f" up to change_seq {mark.change_seq}" if mark.change_seq is not None else ""
         return FatalError(
             f"{source}table {self.table} of {self.database} is not the table{read} that earlier runs have"
             f" read{upto}: {why}. Nothing was read, as rows up to there would be passed over: restore the"
-            " url and the table of the source, or give the source another name, so that it starts over"
-            " with all rows of this table"
+            f" url and the table of the source;{go_on} or give the source another name, which publishes"
+            " all rows of this table, those that were published before once more"
         )
 
 

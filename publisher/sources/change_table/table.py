@@ -77,7 +77,7 @@ class LiveChangeTable:
             layout = self.layout(database)
             live = self._live(layout)
             now = self._now(database, layout, kept)
-            verdict = now.verify(mark)
+            verdict = now.verify(mark, by_rows=kept is not None and kept.by_rows)
             with tables.moment(database, live, 1) as (whole,):
                 if verdict is Verdict.UNKNOWN and mark.change_seq is not None:
                     at_mark = self._rows_at(database, layout, whole, mark.change_seq)

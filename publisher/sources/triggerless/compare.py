@@ -50,6 +50,8 @@ class Counts(NamedTuple):
     vanished: int = 0
     left: int = 0
     """Known, not seen, and not said to be gone."""
+    alike: int = 0
+    """Known rows whose values are the same in all columns that were known."""
 
     def __add__(self, other: object) -> Counts:
         assert isinstance(other, Counts)
@@ -59,6 +61,11 @@ class Counts(NamedTuple):
     def read(self) -> int:
         """Rows that were read."""
         return sum(self[:6])
+
+    @property
+    def known(self) -> int:
+        """Rows that were known before, unless they were migrated."""
+        return self.changed + self.unchanged + self.vanished + self.left
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,8 @@ class Rules:
     """Whether rows that are not seen are gone."""
     all_anew: bool = False
     """Whether rows give what new ones give although they are known (``migrate``)."""
+    known_columns: tuple[str, ...] | None = None
+    """The columns of which something is known; ``None``: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,7 @@ def compare(columns: Sequence[str], rows: Rows, known: Known, rules: Rules) -> C
         rejected=sum(rejected.values()),
         vanished=len(gone),
         left=int(stays.sum()),
+        alike=_alike(columns, differs, ~fresh, rules.known_columns),
     )
     _check(counts, count, int(seen.sum()), len(known))
     return Compared(found.sorted(), _together(rows, now, known, np.flatnonzero(stays)), counts)
@@ -239,6 +249,14 @@ def _differing(
         for place, (new, old) in enumerate(zip(now, known.kept, strict=True)):
             differs[which, place] = new[which] != old[before]
     return differs
+
+
+def _alike(
+    columns: Sequence[str], differs: Mask, known: Mask, known_columns: Sequence[str] | None
+) -> int:
+    """Known rows that differ in none of the columns that were known; a new column differs in all rows."""
+    old = np.array([known_columns is None or name in known_columns for name in columns], bool)
+    return int((known & ~differs[:, old].any(axis=1)).sum())
 
 
 def _unlike(one: pa.Array, other: pa.Array) -> Mask:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import func, quoted_name, select
 from sqlalchemy import table as sql_table
@@ -17,6 +19,7 @@ from publisher.sources.event_log_names import split_name
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.tables import LiveTable, TableSplit
 from publisher.sources.triggerless.options import Options
+from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
 from publisher.sources.triggerless.planning import Given, Input, Migration
 from publisher.sources.triggerless.shape import Shape, shape_of
 
@@ -42,10 +45,12 @@ def live_inputs(
         live = _live(name, wanted, given.migration)
         if len(shape.key) == 1:
             live = replace(live, order=shape.key[0].read)
-        rows = _count(database, live)
+        live = replace(live, most=given.most)
+        rows = _count(database, live) if given.most is None else given.most
         splits = stack.enter_context(tables.moment(database, live, given.wanted))
         size = int(rows * _mean_bytes(database, live, splits[0], text_of))
-        found.append(Input(name, shape, reading, splits, (), size, live))
+        origin = TableOrigin.read(database, tables.relation_of(database, live))
+        found.append(Input(name, shape, reading, splits, (), size, live, origin=origin))
     return found
 
 
@@ -56,6 +61,19 @@ def live_shapes(database: Database, wanted: Options, catalogue: Catalogue) -> di
         columns = tables.describe(database, _live(name, wanted, None))
         found[name] = shape_of(name, columns, catalogue, wanted, database.name)
     return found
+
+
+def refuse_other_databases(
+    database: Database, wanted: Options, known: Mapping[str, Mapping[str, Any]], source: str
+) -> None:
+    """Raises ``FatalError`` where a table is in another database than what is known of it."""
+    for name in wanted.tables:
+        if name in known:
+            now = TableOrigin.read(
+                database, tables.relation_of(database, _live(name, wanted, None))
+            )
+            before = TableOrigin.of_state(known[name])
+            OriginCheck(source, name, before, now).needs_rows(by_rows=False)
 
 
 def _live(name: str, options: Options, migration: Migration | None) -> LiveTable:

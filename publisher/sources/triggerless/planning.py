@@ -19,6 +19,7 @@ from publisher.sources.tables import LiveTable, TableSplit
 from publisher.sources.triggerless import inputs
 from publisher.sources.triggerless.compare import Counts, First, Rules
 from publisher.sources.triggerless.options import Options
+from publisher.sources.triggerless.origin import OriginCheck, TableOrigin, plain_origin
 from publisher.sources.triggerless.shape import Shape, shape_of
 from publisher.sources.triggerless.stages import checked
 from publisher.sources.triggerless.state import (
@@ -82,6 +83,12 @@ class Given:
     hinted: int | None = None
     """See ``State``."""
     migration: Migration | None = None
+    most: int | None = None
+    """Rows to read of each table of a database, for a sample; ``None``: all."""
+    source: str = ""
+    """Its name, for messages."""
+    by_rows: bool = False
+    """Whether rows may prove a table of another database to be the same one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,8 @@ class Input:
     live: LiveTable | None = None
     identity: tuple[object, ...] = ()
     """Of its files, see ``identity_of``."""
+    origin: TableOrigin | None = None
+    """Its database, where it is a table of one."""
 
 
 def file_inputs(
@@ -159,6 +168,7 @@ def _work(table: Input, options: Options, given: Given, state: State | None) -> 
     migration = given.migration
     first: First = "add"
     whole = plain is not None and plain["whole"]
+    to_prove = _to_prove(table, given, plain) if plain else None
     if not whole and not table.before and migration is None:
         said: Mapping[str, First] = {"resynchronise": "replace", "future": "nothing", "all": "add"}
         first = said[options.startup_option]
@@ -169,13 +179,29 @@ def _work(table: Input, options: Options, given: Given, state: State | None) -> 
         table.before if known is None else (),
         known,
         options.buckets or _buckets(size),
-        Rules(options.state, first, deletes=migration is None, all_anew=migration is not None),
+        Rules(
+            options.state,
+            first,
+            deletes=migration is None,
+            all_anew=migration is not None,
+            known_columns=None if known is None else known.columns,
+        ),
         given.number,
         _condition(table.shape, migration),
         table.live,
         table.identity,
         plain or {},
+        table.origin,
+        to_prove,
     )
+
+
+def _to_prove(table: Input, given: Given, plain: Mapping[str, Any]) -> OriginCheck | None:
+    """The proof that rows have to give.  Raises ``FatalError`` where the database is another one."""
+    check = OriginCheck(given.source, table.name, TableOrigin.of_state(plain), table.origin)
+    needed = check.needs_rows(by_rows=given.by_rows)
+    # a migration compares nothing: the next comparison asks for the proof
+    return check if needed and given.migration is None else None
 
 
 def _condition(shape: Shape, migration: Migration | None) -> Condition:
@@ -220,12 +246,17 @@ def finished(
 ) -> tuple[Split, ...]:
     """Makes the new state of what the tasks have written; gives the splits with what was found.
 
-    Raises ``InternalError`` unless every row that was read was compared.
+    Raises ``InternalError`` unless every row that was read was compared, ``FatalError`` where a table
+    is another one, or too many of its rows are gone.
     """
     results = checked(comparison, results)
     for number, table in enumerate(comparison.tables):
         first = comparison.first_partition(number)
-        _refuse_many_deletes(table, results[first : first + table.buckets], options)
+        own = results[first : first + table.buckets]
+        counts = sum((result.counts for result in own), Counts())
+        if table.to_prove is not None:
+            table.to_prove.verify_rows(counts)
+        _refuse_many_deletes(table, counts, options)
     target = Path(comparison.target)
     _without(target / FOUND, {result.found for result in results})
     _without(target / KNOWN, {result.known for result in results if result.known})
@@ -249,15 +280,12 @@ def finished(
     return tuple(splits)
 
 
-def _refuse_many_deletes(
-    table: TableWork, results: Sequence[BucketResult], options: Options
-) -> None:
-    counts = sum((result.counts for result in results), Counts())
-    known = counts.vanished + counts.left + counts.changed + counts.unchanged
-    if counts.vanished > max(_FEW_DELETES, options.most_deleted * known):
+def _refuse_many_deletes(table: TableWork, counts: Counts, options: Options) -> None:
+    if counts.vanished > max(_FEW_DELETES, options.most_deleted * counts.known):
         raise FatalError(
-            f"{counts.vanished:,} of {known:,} known rows of table {table.shape.source_name} are not there"
-            " any more: where that is so, set most_deleted = 1 for one run; where not, export it again"
+            f"{counts.vanished:,} of {counts.known:,} known rows of table {table.shape.source_name} are"
+            " not there any more: where that is so, set most_deleted = 1 for one run; where not, export it"
+            " again"
         )
 
 
@@ -306,6 +334,7 @@ def _described(
         # a migration is no comparison: the next one may have to tell of rows that are gone
         "compared": before.get("compared", 0) if migrated else given.clock,
         "input": before.get("input", []) if migrated else list(table.identity),
+        "origin": before["origin"] if migrated and before else plain_origin(table.origin),
         "whole": before.get("whole", table.condition == Condition()) if migrated else True,
         "rows": sum(result.known_rows for result in results),
         "bytes": before.get("bytes", 0) if migrated else sum(result.bytes for result in results),

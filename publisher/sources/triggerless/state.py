@@ -19,7 +19,8 @@ from publisher.errors import FatalError
 MANIFEST = "state.json"
 FOUND, KNOWN = "found", "known"
 """Folders of what is found, and of what is known."""
-FORMAT = 1
+FORMAT = 2
+"""Of the description; 1 had no origin of its tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,10 @@ class State:
             raise FatalError(
                 f"{path} of the state is damaged ({error}): restore it, or remove the state and migrate"
             ) from error
-        raise FatalError(f"{path} is of another version: use the program that wrote it")
+        raise FatalError(
+            f"{path} has format {plain['format']}, and this program reads {FORMAT}: use the program that"
+            " wrote it, or give the source another name, so that it starts over by startup_option"
+        )
 
     def carried(
         self, target: Path, described: Mapping[str, object]

@@ -12,6 +12,7 @@ from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.snapshots import Split
 from publisher.sources.tables import LiveTable, TableSplit
 from publisher.sources.triggerless.compare import Counts, Rules
+from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
 from publisher.sources.triggerless.shape import Shape
 
 Side = Literal["now", "before"]
@@ -59,6 +60,10 @@ class TableWork:
     """Of the files that are read."""
     last: Mapping[str, Any] = field(default_factory=dict)
     """What the state says of the table."""
+    origin: TableOrigin | None = None
+    """The database that is read."""
+    to_prove: OriginCheck | None = None
+    """Given where rows must prove that the table is the one that the state describes."""
 
 
 class SplitWork(NamedTuple):
