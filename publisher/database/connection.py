@@ -166,9 +166,10 @@ class Database:
 
     def unreachable(self, why: str) -> UnreachableError:
         """The error that says so."""
-        return UnreachableError(
-            f"{self.name} cannot be reached ({why}): see that it runs and that the URL is right"
-        )
+        advice = "see that it runs, and that host and port in its URL are right"
+        if failures.is_unknown_host(why):
+            advice = "check the host in its URL, and the name service of this machine"
+        return UnreachableError(f"{self.name} cannot be reached ({why}): {advice}")
 
     def scrubbed(self, error: Exception) -> str:
         """The driver's own words, one line, without statement, parameters and secrets."""

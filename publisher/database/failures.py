@@ -29,6 +29,16 @@ _REFUSAL = re.compile(
 
 _NO_DATABASE = re.compile('database "[^"]*" does not exist|permission denied for database').search
 
+_UNKNOWN_HOST = re.compile(
+    "resolve host|could not translate host name|Name or service not known|No address associated"
+    "|name resolution|nodename nor servname|getaddrinfo"
+).search
+
+
+def is_unknown_host(text: str) -> bool:
+    """Tell whether a driver's words say that no address of a host was found."""
+    return bool(_UNKNOWN_HOST(text))
+
 
 def is_lost(error: DBAPIError) -> bool:
     """Whether the connection went away, or the statement may succeed on a new one."""
