@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import traceback
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +29,7 @@ from publisher.commands.recover import recover
 from publisher.commands.retry import retry
 from publisher.commands.showing import echo, echo_json, show
 from publisher.commands.status import status
+from publisher.commands.tracebacks import library_log, redact_uncaught, show_traceback
 from publisher.errors import (
     FindingsError,
     PublisherError,
@@ -38,6 +38,7 @@ from publisher.errors import (
     of_system,
 )
 from publisher.output import printable
+from publisher.redaction import redact_all
 
 if TYPE_CHECKING:
     from publisher.settings import Settings
@@ -57,7 +58,8 @@ class Commands(click.Group):
             lines = error.problems if isinstance(error, SettingsError) else [error.message]
             _fail(ctx, lines, error.exit_code)
         except click.UsageError as error:  # it repeats words of the command line
-            raise click.UsageError(printable(error.format_message()), error.ctx) from None
+            text = printable(redact_all(error.format_message()))
+            raise click.UsageError(text, error.ctx) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except OSError as error:
@@ -65,7 +67,7 @@ class Commands(click.Group):
         except Exception as error:  # the last resort; all is shown on request
             if _interrupted(error):
                 raise click.Abort from error
-            said = (str(error) or "no message").splitlines()[0]
+            said = redact_all(str(error) or "no message").splitlines()[0]
             _fail(ctx, [f"{type(error).__name__}: {said}", _REPORT], PublisherError.exit_code)
         return result
 
@@ -81,7 +83,7 @@ def _interrupted(error: BaseException | None) -> bool:
 
 def _fail(ctx: click.Context, lines: Iterable[str], exit_code: int) -> NoReturn:
     if ctx.params.get("debug"):
-        traceback.print_exc()
+        show_traceback()
     echo((f"error: {line}" for line in lines), err=True)
     raise click.exceptions.Exit(exit_code) from None
 
@@ -131,9 +133,8 @@ def cli(debug: bool) -> None:
     Exit codes: 0 done, 1 failed, 2 usage or settings, 3 check or validate found something,
     4 done but more records were rejected than allowed, 5 source or database unreachable.
     """
-    if not debug:
-        # what libraries log (of a call that Ctrl-C cut short) is not for operators
-        logging.getLogger().addHandler(logging.NullHandler())
+    # what libraries log (of a call that Ctrl-C cut short) is not for operators
+    logging.getLogger().addHandler(library_log() if debug else logging.NullHandler())
 
 
 @cli.command()
@@ -373,6 +374,7 @@ cli.add_command(status)
 
 def main() -> None:
     """The program ``xds-publisher``."""
+    redact_uncaught()
     _open_missing_streams()
     cli(prog_name="xds-publisher")
 

@@ -12,13 +12,14 @@ from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.activity.options import ActivityOptions
 from publisher.catalogue import Table
 from publisher.database import DatabaseOptions
-from publisher.dispatch.kafka_options import KafkaOptions, option_conflicts
+from publisher.dispatch.kafka_options import KafkaOptions, option_conflicts, secrets
 from publisher.errors import SettingsError, UsageError
 from publisher.filters import FilterOptions
 from publisher.given import given_settings
 from publisher.observing.options import MetricsOptions
 from publisher.polls import PollOptions
 from publisher.publish_problems import Place, publish_problems
+from publisher.redaction import remember
 from publisher.schedule import FollowOptions
 from publisher.sections import Problems, Section, flat, unknown
 from publisher.settings import (
@@ -36,7 +37,7 @@ from publisher.sources.registry import (
 )
 from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.sources.table_queue.options import TableQueueOptions
-from publisher.spark.options import SparkOptions
+from publisher.spark.options import SparkOptions, secrets_of
 from publisher.validation import Key, option_names, required_names
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, ValueProblem
@@ -233,6 +234,7 @@ class _Reader:
         place = (*section.place, "kafka")
         own = Section(place, section.data.get("kafka", {}), self._problems)
         section.data["kafka"] = settings = given_settings(own, self._directory)
+        remember(secrets(settings))
         options = section.options(KafkaOptions)
         for name, problem in option_conflicts(replace(options, kafka=settings)):
             own.problem(name, problem)
@@ -300,5 +302,6 @@ class _Reader:
             )
         section.data["conf"] = conf
         options = section.options(SparkOptions)
+        remember(secrets_of(options))
         section.finish()
         return options

@@ -34,6 +34,18 @@ _MARK = "\0"
 _LEAST = 8
 """Characters of a secret that no ordinary message contains by accident."""
 
+_remembered: set[str] = set()
+
+
+def remember(secrets: Iterable[str]) -> None:
+    """Keeps secrets of the settings, for ``redact_all``."""
+    _remembered.update(secrets)
+
+
+def redact_all(text: str) -> str:
+    """Redacts texts of any origin, such as tracebacks, by all secrets that the settings have."""
+    return redact(text, _remembered)
+
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """Replaces the fields of a text that hold secrets, each as a whole, in linear time.

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from annotated_types import Ge, Le
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
-from sqlalchemy.exc import DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from publisher.database import failures, urls
 from publisher.errors import FatalError, SettingsError, UnreachableError
@@ -83,7 +83,10 @@ class Database:
     def engine(self) -> Engine:
         """The engine of this process."""
         if self._engine is None:
-            self._engine = _engine(self.url, self.options, self.writing)
+            try:
+                self._engine = _engine(self.url, self.options, self.writing)
+            except (ArgumentError, ValueError) as error:
+                raise self._wrong_options(error) from error
             # where nobody closes us
             weakref.finalize(self, self._engine.dispose)
         return self._engine
@@ -152,7 +155,11 @@ class Database:
                 raise FatalError(
                     f"{self.name} refuses the login ({self.scrubbed(error)}): {advice}"
                 ) from error
+            if failures.is_wrong_option(error):
+                raise self._wrong_options(error) from error
             raise LostError(self.scrubbed(error)) from error
+        except (TypeError, ValueError, FileNotFoundError, PermissionError) as error:
+            raise self._wrong_options(error) from error
         try:
             yield connection
         except DBAPIError as error:
@@ -163,6 +170,13 @@ class Database:
             raise LostError(self.scrubbed(error)) from error
         finally:
             _give_back(connection)
+
+    def _wrong_options(self, error: Exception) -> FatalError:
+        """The error for what a driver refuses before it asks the server."""
+        return FatalError(
+            f"{self.name}: its driver refuses the URL ({self.scrubbed(error)}): correct the options "
+            "behind ? in the URL"
+        )
 
     def unreachable(self, why: str) -> UnreachableError:
         """The error that says so."""

@@ -40,6 +40,11 @@ def is_unknown_host(text: str) -> bool:
     return bool(_UNKNOWN_HOST(text))
 
 
+def is_wrong_option(error: DBAPIError) -> bool:
+    """Tell whether PostgreSQL's library refuses an option before it connects."""
+    return isinstance(error, ProgrammingError) and "connection option" in str(error.orig)
+
+
 def is_lost(error: DBAPIError) -> bool:
     """Whether the connection went away, or the statement may succeed on a new one."""
     if error.connection_invalidated or _state(error) in _PASSING_STATES:

@@ -11,6 +11,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from publisher.errors import SettingsError
+from publisher.redaction import remember
 
 DRIVERS: Mapping[str, str] = {
     "postgresql": "postgresql+psycopg",
@@ -31,7 +32,9 @@ def complete(url: str | None, variable: str | None) -> URL:
     text = url if url is not None else _from_environment(variable)
     try:
         parsed = make_url(text)
+        remember(secrets_of(parsed))
     except (ArgumentError, ValueError):
+        remember([text])
         raise SettingsError(
             ["database.url: cannot be read: write it as postgresql://USER@HOST/DATABASE"]
         ) from None

@@ -31,6 +31,7 @@ from publisher.errors import PublisherError, of_system
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.reading import Decided, LaneReader, Published
 from publisher.observing.contract import Poll
+from publisher.redaction import redact_all
 
 MOST_LINES = 1_000
 MOST_CHARACTERS = 4_000
@@ -159,7 +160,7 @@ class _Logs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Passes one on, in one line."""
-        self._told(record.name, " ".join(record.getMessage().split()))
+        self._told(record.name, " ".join(redact_all(record.getMessage()).split()))
 
 
 def _minimal(poll: Poll) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -42,6 +43,16 @@ class SparkOptions:
     else all cores of this machine (``local[*]``)."""
     conf: Mapping[str, str] = field(default_factory=dict)
     """Spark's own settings by name (``"spark.driver.memory" = "4g"``); they override the program's."""
+
+
+_SECRET = re.compile(
+    r"passw|secret|token|credential|(access|account|encryption)[.-]?key", re.IGNORECASE
+)
+
+
+def secrets_of(options: SparkOptions) -> list[str]:
+    """The values of settings whose names speak of secrets."""
+    return [value for name, value in options.conf.items() if _SECRET.search(name)]
 
 
 def is_local(master: str) -> bool:

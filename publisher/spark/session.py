@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from publisher.errors import SettingsError
+from publisher.errors import FatalError, SettingsError
+from publisher.redaction import redact_all
 from publisher.spark.jvm import Jvm, start_jvm
 from publisher.spark.options import DEFAULTS, SparkOptions, conf_of
 
@@ -46,10 +48,28 @@ def spark_session(options: SparkOptions, jvm: Jvm | None = None) -> Iterator[Spa
         return
     jvm = jvm or start_jvm(options)
     try:
-        spark = _in_jvm(options, jvm) if jvm else _in_spark_submit(options)
+        with _refused_settings():
+            spark = _in_jvm(options, jvm) if jvm else _in_spark_submit(options)
         yield _checked(spark)
     finally:
         _close(jvm)
+
+
+@contextmanager
+def _refused_settings() -> Iterator[None]:
+    """Raises what Spark says of settings while its JVM can still be asked for it.
+
+    Raises:
+        FatalError: Spark does not start with these settings.
+    """
+    try:
+        yield
+    except Py4JError as error:
+        lines = redact_all(str(error)).splitlines()
+        said = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
+        raise FatalError(
+            f"Spark does not start ({said}): correct [spark] of the job file, then start again"
+        ) from None
 
 
 def _session_there() -> SparkSession | None:
