@@ -26,16 +26,20 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table or view.  ``key`` has the primary key's columns in their order, () where unknown;
-    ``columns`` are in the table's order.  ``complete``: there are no columns but these.
-    ``padded`` are the columns of fixed width (CHAR), whose values are blank-padded."""
+    """A table or view."""
 
     schema: str | None
+    """Schema of the table; without it the entry applies to the table in any schema."""
     name: str
+    """Name of the table, where it differs from the ``NAME`` of the entry."""
     key: tuple[str, ...] = ()
+    """Columns of the primary key in their order, if known."""
     columns: Mapping[str, Kind] = field(default_factory=dict)
+    """Types of columns, in the order of the table."""
     complete: bool = False
+    """Reject columns that ``columns`` does not name."""
     padded: frozenset[str] = frozenset()
+    """Columns of fixed width (CHAR), whose values the database pads with blanks."""
 
     def column(self, name: str) -> str | None:
         """The name of a column as the table has it: the same, else the only one but for case."""
