@@ -33,6 +33,8 @@ from publisher.sources.snapshot_options import SnapshotOptions
 from publisher.spark.options import SparkOptions
 from publisher.xds.document import EnvelopeOptions
 
+# ruff: noqa: E501 - paragraphs of Markdown
+
 DIRECTORY = Path(__file__).parent / "reference"
 """Where the pages are written."""
 
@@ -58,24 +60,41 @@ After `./run setup` the program is `.venv/bin/xds-publisher`. Data goes to stand
 to standard error, and the [exit code](exit-codes.md) says how a command ended. Options of the command
 line override the [settings](settings.md) of the job file.
 """
+_INTRODUCTIONS: Mapping[str, str] = {
+    "job": "The job as a whole.",
+    "database": "The database that holds the rows of query-backs and the types of columns. Set `url` or `url_env`.",
+    "tables": "Facts about a table that no database can tell, or that override the database's.",
+    "documents": "The form of documents and values.",
+    "dispatch": "The sink that documents are sent to.",
+    "journal": "The journals of all runs of the job.",
+    "acknowledge": "Statuses of rows, for event logs that are read from a database.",
+    "follow": "The schedule of `publish --follow`.",
+    "metrics": "[Metrics](metrics.md) of `publish` for Prometheus.",
+    "table_queue": "Samples of LINTER's [table queue](formats/table-queue.md): the layout of DIRR_OUT and the meaning of its numbers.",
+    "activity": "Statistics that the command `activity` computes over samples of the table queue.",
+    "run": "The size of a run.",
+    "spark": "The Spark session that executes the run.",
+}
+"""First sentence of each section."""
+
 _SHARED: Mapping[type, tuple[str, str]] = {
-    SourceOptions: ("all formats", ""),
+    SourceOptions: ("All formats", ""),
     SnapshotOptions: (
-        "text and Parquet files",
+        "Text and Parquet files",
         "For {formats}, where the source reads CSV, JSON lines or Parquet.",
     ),
     SelectionOptions: (
-        "filters",
+        "Filters",
         "For all formats. Patterns are shell patterns: `*`, `?`, `[a-z]`.",
     ),
 }
 """Titles and notes of options that several source formats have."""
 
 _PLAIN_TYPES: Mapping[type, str] = {
-    bool: "true or false",
-    int: "whole number",
+    bool: "boolean",
+    int: "integer",
     float: "number",
-    str: "text",
+    str: "string",
     Path: "path",
 }
 
@@ -107,7 +126,7 @@ def settings_page() -> str:
             parts += _source_sections()
             continue
         title = {"tables": "[tables.NAME]"}.get(name, f"[{name}]")
-        parts.append(f"## `{title}`\n")
+        parts.append(f"## `{title}`\n\n{_INTRODUCTIONS[name]}\n")
         for kind in kinds:
             parts += _section(name, kind)
     return "\n".join(parts)
@@ -123,13 +142,13 @@ def _source_sections() -> Iterator[str]:
     yield "## `[[sources]]`\n"
     yield "A job with one source may write `[source]` instead.\n"
     for owner, (title, note) in _SHARED.items():
-        yield f"### `[[sources]]`: {title}\n"
+        yield f"### {title}\n"
         names = [f"`{format_}`" for format_ in formats[owner]]
         if note:
             yield note.format(formats=" and ".join([", ".join(names[:-1]), names[-1]])) + "\n"
         yield from _definitions("sources", owner)
     for format_ in OPTIONS:
-        yield f'### `[[sources]]` with `format = "{format_}"`\n'
+        yield f'### `format = "{format_}"`\n'
         for owner in (owner for owner, users in formats.items() if users == [format_]):
             yield from _definitions(format_, owner)
             for name, nested in _nested_tables(owner):
@@ -140,7 +159,7 @@ def _source_sections() -> Iterator[str]:
 def _section(place: str, kind: type) -> Iterator[str]:
     """Yields the settings of one options class under a heading of its own where it needs one."""
     if kind is KafkaOptions:
-        yield '### `[dispatch]` with `to = "kafka"`\n'
+        yield '### `to = "kafka"`\n'
         yield "Also for `--to kafka://HOST:PORT/TOPIC`, which overrides `bootstrap` and `topic`.\n"
     for owner in _owners(kind):
         yield from _definitions(place, owner)
@@ -230,7 +249,7 @@ def _choices(values: list[str]) -> str:
 
 
 def _plural(kind: str) -> str:
-    return re.sub(r"^(whole number|number|text|path|list)\b", r"\1s", kind)
+    return re.sub(r"^(integer|number|string|path|list)\b", r"\1s", kind)
 
 
 def _bounds(marks: tuple[Any, ...]) -> str:

@@ -30,15 +30,18 @@ class SelectionOptions:
     what includes does not."""
 
     include: tuple[str, ...] = ()
-    """Tables to publish, as ``table`` or ``schema.table``."""
+    """Tables to publish, as patterns of ``table`` or ``schema.table`` in their exact case; all if
+    empty."""
     exclude: tuple[str, ...] = ()
-    """Tables not to publish, in any case; wins over ``include``."""
+    """Tables not to publish, as patterns in any case. It overrides ``include``."""
     system_schemas: Literal["exclude", "publish"] = "exclude"
-    """Tables of the database itself, such as ``pg_catalog.pg_authid`` or ``mysql.user``."""
+    """Handling of the database's own tables: those in ``pg_catalog``, ``pg_toast…``, ``pg_temp…``,
+    ``information_schema``, ``mysql``, ``performance_schema`` and ``sys``."""
     include_columns: tuple[str, ...] = ()
-    """Columns to publish, as ``column`` or ``table.column``."""
+    """Columns to publish, as patterns of ``column`` or ``table.column`` in their exact case; all if
+    empty."""
     exclude_columns: tuple[str, ...] = ()
-    """Columns not to publish, in any case; wins over ``include_columns``."""
+    """Columns not to publish, as patterns in any case. It overrides ``include_columns``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,9 @@ class FilterOptions(SelectionOptions):
     """The same, and whose changes are loopback, for formats whose records name a user."""
 
     driver_user: str | None = None
-    """Database user of the identity manager; what it caused itself is loopback."""
+    """Database user of the identity manager; changes by this user are loopback and ignored."""
     allow_loopback: bool = False
-    """Publish changes that the driver's own user caused."""
+    """Publish changes by ``driver_user``, too."""
 
 
 class Filter:

@@ -23,11 +23,12 @@ class PollOptions:
     """How an event log is cut into polls."""
 
     poll_size: Annotated[int, Ge(1)] = 10_000
-    """Events in one poll; the driver's query limit has the same default."""
+    """Number of events in one poll; the driver's query limit has the same default."""
     poll_slack: Annotated[int, Ge(0)] = 100
-    """Distance in events at which an event still belongs to its object's poll."""
+    """Maximum distance in events at which an event stays in the poll of the previous event of its
+    object."""
     future_events: bool = False
-    """Order by event time and hold back events that lie in the future."""
+    """Order events by time, and hold events that lie in the future."""
 
 
 @dataclass(slots=True)

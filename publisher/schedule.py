@@ -15,13 +15,14 @@ class FollowOptions:
     """``[follow]``: how ``publish --follow`` goes on."""
 
     polling_interval: Annotated[float, Ge(0), Le(604_800)] = 10.0
-    """Seconds of inactivity between two polls; 0: again at once."""
+    """Seconds of inactivity between two polls; 0 polls again at once."""
     publication_times: tuple[str, ...] = ()
-    """Times of day at which to poll instead, as ``HH:MM`` or ``HH:MM:SS`` in ``time_zone``."""
+    """Times of day at which to poll instead, as ``HH:MM`` or ``HH:MM:SS``."""
     time_zone: str = "UTC"
-    """Zone of these times, by its IANA name."""
+    """IANA name of the time zone of these times. Each occurs once a day: of a time that the clocks
+    show twice the first counts, and a skipped 02:30 occurs at 03:30."""
     heartbeat_minutes: Annotated[float, Ge(0)] = 0.0
-    """Minutes without anything published after which a heartbeat goes to the topic; 0: none."""
+    """Minutes without any document after which a heartbeat is sent to the topic; 0 sends none."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for a text that is no time of day, or an unknown zone."""

@@ -47,10 +47,11 @@ class JobOptions:
     """``[job]``."""
 
     name: Annotated[str, Len(1)] | None = None
-    """Name of the job; by default that of the file without its ending."""
+    """Name of the job, which names its runs and journals; by default the name of the job file
+    without its ending."""
     reject_budget: Annotated[int, Ge(0)] | Literal["unlimited"] | None = None
-    """Records that may be rejected before a run that is complete ends with exit code 4; by default
-    0 for ``publish`` and unlimited for ``replay``."""
+    """Number of records that may be rejected before a run ends with exit code 4; the run is
+    complete all the same. By default 0 for ``publish`` and ``"unlimited"`` for ``replay``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +59,20 @@ class SourceOptions:
     """``[[sources]]``: what every format has."""
 
     name: Annotated[str, Len(1)] | None = None
-    """Name of the source in documents and decisions; by default that of the format."""
+    """Name of the source in documents and decisions; by default the name of its format. A source
+    that is renamed starts again without its remembered state."""
     format: SourceFormat = "event-log"
-    """What the source is."""
+    """Format of the source's records."""
     snapshots: tuple[Annotated[str, Len(1)], ...] = ()
     """Files and directories to read."""
     copies: Literal["refuse", "publish"] = "refuse"
-    """Whether a file with the content of one that was published is an error, or is published, too."""
+    """Handling of a file whose content was already published under another name: refuse it, or
+    publish it again because equal files are separate changes (differences A, B, A)."""
     table: Annotated[str, Len(1)] | None = None
-    """Table of the database to read instead, as ``table`` or ``schema.table``."""
+    """Table of a database to read instead of files, as ``table`` or ``schema.table``."""
     url: str | None = field(default=None, repr=False)
-    """SQLAlchemy URL of that table's database, where it is not that of the job.  Secret."""
+    """SQLAlchemy URL of the database that holds ``table``; by default the URL of ``[database]``.
+    The URL is never printed."""
     url_env: str | None = None
     """Name of an environment variable that holds this URL."""
 
@@ -80,7 +84,7 @@ class SinkOptions:
     to: Literal["files", "kafka"] = "files"
     """Kind of the sink."""
     path: Path | None = None
-    """Directory of the files; ``publish`` writes each run below its ``runs``."""
+    """Directory of the documents; ``publish`` writes each run into a directory below ``runs/``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ class JournalOptions:
     retention_days: Annotated[float, Ge(0)] = 7.0
     """Days for which journals of finished runs are kept."""
     retention_runs: Annotated[int, Ge(1)] = 1_000
-    """Finished runs whose journals are kept, at most."""
+    """Maximum number of finished runs whose journals are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class RunOptions:
     """``[run]``."""
 
     lanes: Annotated[int, Ge(1), Le(10_000)] = 8
-    """Lanes: units of order and parallelism, one part file each."""
+    """Number of lanes, the units of order and parallelism; each writes one part file."""
 
 
 @dataclass(frozen=True, slots=True)

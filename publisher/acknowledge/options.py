@@ -13,15 +13,16 @@ class AcknowledgeOptions:
     """What happens to the rows of an event log in a database once the sink has their documents."""
 
     write_status: bool = True
-    """Write S, W, E or F into rows that are still N.  If not, the next publish sends them again."""
+    """Write S, W, E or F into rows that are still N once the sink has committed their documents. If
+    false, the next ``publish`` sends the same rows again."""
     delete_processed_rows: bool = False
-    """Delete the rows that would get S or W; those with E and F stay."""
+    """Delete the rows that would get S or W; rows with E and F stay."""
     reason_table: Annotated[str, Len(1)] | None = None
-    """Table for the reasons of W, E and F in the log's database, as ``table`` or ``schema.table``; made
-    where it is missing."""
+    """Table in the log's database for the reasons of W, E and F, as ``table`` or ``schema.table``;
+    created if it is missing."""
     post_polling_statements: tuple[Annotated[str, Len(1)], ...] = ()
-    """SQL statements for the log's database after a poll that published something, each in a
-    transaction of its own.  After a crash they may run once more."""
+    """SQL statements to run in the log's database after each poll that published something, each in
+    its own transaction. After a crash they may run a second time."""
 
     @property
     def writes(self) -> bool:

@@ -13,10 +13,12 @@ class ActivityOptions:
     """``[activity]``."""
 
     gap_seconds: Annotated[float, Gt(0)] | None = None
-    """Two sweeps further apart than this many seconds have a gap between them, which counts for nothing.
-    By default three times the node's median interval; the flush interval of the database, where it is
-    known, is the better choice."""
+    """Sweeps that are further apart than this many seconds have a gap between them, which is not
+    counted; by default three times the median interval of the node. Set it to the flush interval of
+    the database if you know it."""
     interval_seconds: Annotated[int, Ge(1)] | None = None
-    """Width of the intervals of what is shown over time; by default one that gives at most 96."""
+    """Width in seconds of the intervals in time series; by default a width that gives at most 96
+    intervals."""
     tables: Annotated[int, Ge(1), Le(10_000)] = 40
-    """Tables shown over time, those present most often first; counts are of all tables."""
+    """Maximum number of tables in time series, those present most often first. Totals always cover
+    all tables."""

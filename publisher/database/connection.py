@@ -29,19 +29,21 @@ class DatabaseOptions:
     """The database with the tables that events speak of.  Give ``url`` or ``url_env``."""
 
     url: str | None = field(default=None, repr=False)
-    """SQLAlchemy URL, as ``postgresql://user:password@host/name``.  Secret: may hold a password."""
+    """SQLAlchemy URL, as ``postgresql://user:password@host/name``. It is never printed."""
     url_env: str | None = None
     """Name of an environment variable that holds the URL."""
     schema: str | None = None
-    """Schema of tables that the source names without one; by default the database's own default."""
+    """Schema of tables that the source names without one; by default the database's default
+    schema."""
     connections: Annotated[int, Ge(1), Le(32)] = 1
-    """Greatest number of connections of one task for look-ups; one that reads a table has one more."""
+    """Maximum number of connections per task for look-ups; a task that reads a table has one
+    more."""
     keys_per_statement: Annotated[int, Ge(1), Le(1000)] = 1000
-    """Greatest number of rows asked for by one statement."""
+    """Maximum number of rows that one statement asks for."""
     retries: Annotated[int, Ge(0), Le(100)] = 3
-    """How often a statement is tried again after a lost connection."""
+    """Number of attempts to repeat a statement after a lost connection."""
     backoff: Annotated[float, Ge(0), Le(600)] = 0.5
-    """Seconds before the first of these; doubled each time."""
+    """Seconds before the first of these attempts; doubled for each further one."""
     connect_timeout: Annotated[int, Ge(1), Le(600)] = 10
     """Seconds to wait for a connection."""
 

@@ -26,31 +26,36 @@ class KafkaOptions:
     """The Kafka sink: topics, promise, and librdkafka's own settings."""
 
     bootstrap: Annotated[str, Len(1)] | None = None
-    """Brokers to begin with, as ``HOST:PORT[,HOST:PORT]``."""
+    """Brokers to connect to first, as ``HOST:PORT[,HOST:PORT]``."""
     topic: str = "xds"
-    """Topic of a document; may have the placeholders ``{schema}``, ``{table}`` and ``{source}``."""
+    """Topic of a document; may contain ``{schema}``, ``{table}`` and ``{source}``. Characters that
+    a topic's name must not contain become ``_``."""
     mode: Mode = "exactly-once"
-    """What is promised: documents and progress in one transaction, or stable event ids only."""
+    """Delivery guarantee: documents and progress in one transaction (``exactly-once``), or repeats
+    after a crash that keep their event ids (``at-least-once``)."""
     transaction_size: Annotated[int, Ge(1_000), Le(10_000)] = 10_000
-    """Documents of one transaction, at most."""
+    """Maximum number of documents in one transaction."""
     transaction_ms: Annotated[int, Ge(10), Le(10_000)] = 250
-    """Milliseconds after which a transaction is committed with what it has."""
+    """Milliseconds after which a transaction is committed with the documents that it has."""
     create_topics: bool = False
-    """Make topics that are missing; otherwise a missing one is an error before anything is sent."""
+    """Create missing topics; otherwise a missing topic is an error before anything is sent."""
     partitions: Annotated[int, Ge(1), Le(100_000)] | None = None
-    """Partitions of topics that are made; by default as many as the brokers say."""
+    """Number of partitions of created topics; by default the brokers' choice."""
     replication: Annotated[int, Ge(1), Le(1_000)] | None = None
-    """Copies of topics that are made, that of the tokens, too; by default what the brokers say."""
+    """Number of copies of created topics, the topic of tokens included; by default the brokers'
+    choice."""
     token_topic: str = "xds-publisher.{job}"  # noqa: S105 - no secret
-    """Compacted topic of the progress tokens; is made where it is missing."""
+    """Compacted topic of the progress tokens; created if it is missing."""
     dead_letter_topic: Annotated[str, Len(1)] | None = None
-    """Topic for rejected records, raw, with reason and position as headers."""
+    """Topic for rejected records: the raw record as value, ``event-id``, ``source``, ``position``,
+    ``reason`` and ``detail`` as headers. Each is sent once, as documents are."""
     partitioner: Partitioner = "murmur2_random"
-    """How a key chooses its partition; the default is that of Java clients."""
+    """Function from key to partition; the default is that of Java clients."""
     timeout: Annotated[int, Ge(1), Le(3_600)] = 60
-    """Seconds that the brokers may take for an answer."""
+    """Seconds that the brokers may take to answer."""
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Settings of librdkafka by name.  Secret: may hold passwords and keys."""
+    """The table ``[dispatch.kafka]``: settings of librdkafka by their own names. A value may be ``{
+    env = "NAME" }`` or ``{ file = "PATH" }``; none is ever printed."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` where a template is wrong."""

@@ -14,8 +14,9 @@ class MetricsOptions:
     """``[metrics]``: what ``publish`` gives to Prometheus."""
 
     port: Annotated[int, Ge(1), Le(65_535)] | None = None
-    """TCP port on which ``--follow`` serves the metrics."""
+    """TCP port on which ``publish --follow`` serves metrics to Prometheus."""
     address: Annotated[str, Len(1)] = "127.0.0.1"
-    """Address on which that port is opened; others than this machine's own need another."""
+    """Address on which the port is opened; by default only this machine can reach it."""
     textfile: Path | None = None
-    """File to write them to after each poll, as the node exporter reads it: its name ends in .prom."""
+    """File to write the metrics to after each poll, for the textfile collector of the node
+    exporter; its name ends in ``.prom``."""

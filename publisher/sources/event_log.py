@@ -68,18 +68,20 @@ class Options:
     """How an event log is to be read."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Custom column names: the name in the log to the documented name."""
+    """Custom column names: the name in the log = the documented name."""
     layout: Layout = "3.5"
-    """Order of the columns where they have no names."""
+    """Order of columns without names: that of driver 3.5 and later (key second), or of 2.x (status
+    second)."""
     status: Literal["N", "any"] = "N"
-    """Which records are events: new ones, or all, to replay a log that was processed."""
+    """Rows to read: new ones, or all, to replay a log that was processed. With ``any`` each
+    ``publish`` of a live table publishes all rows again, and ``--follow`` is refused."""
     time_zone: str = "UTC"
-    """Zone of event times that are written without one, by its IANA name."""
+    """IANA name of the time zone of event times that carry none."""
     schema: str | None = None
     """Schema of tables that the log names without one."""
     identifier_case: IdentifierCase = IdentifierCase.DATABASE
-    """Case of schema, table and column names in keys and documents: as the database or ``[tables]``
-    has them, as written where neither knows them."""
+    """Case of schema, table and column names in keys and documents. ``database`` takes it from the
+    database, ``[tables]`` or ``schema``, and keeps names that none of these knows as written."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for a zone that is not known."""

@@ -18,21 +18,22 @@ class SnapshotOptions:
     """How the files of a snapshot are to be read."""
 
     header: Literal["auto", "yes", "no"] = "auto"
-    """Whether CSV files begin with column names; ``auto`` looks whether the first record holds any
-    of the names asked for.  ``no`` also makes Parquet columns count by position."""
+    """Whether CSV files begin with column names; ``auto`` checks whether the first record contains
+    an expected name. ``no`` makes Parquet columns count by position, too."""
     delimiter: Annotated[str, Len(1, 1)] = ","
-    """One ASCII character between the fields of a CSV record."""
+    """ASCII character between the fields of a CSV record."""
     null_text: str | None = None
-    """A further NULL mark of CSV beside the unquoted empty field; only where it is unquoted."""
+    """Unquoted text that marks NULL in CSV, in addition to the unquoted empty field."""
     line_breaks: bool = True
-    """Whether CSV fields may hold line breaks.  If not, large files are read by several tasks."""
+    """Whether CSV fields may contain line breaks. If false, several tasks read a large file
+    together."""
     encoding: str = "utf-8"
     """Character encoding of text files."""
     block_size: Annotated[int, Ge(64), Le(1 << 30)] = 4 << 20
-    """Bytes framed at once."""
+    """Bytes of a text file that are split into records at a time."""
     max_record: Annotated[int, Ge(64), Le(1 << 30)] = 64 << 20
-    """Bytes of the longest text record; a longer one is broken.  Reading goes on after its next line
-    break; after the closing quote where that is inside quotes which close within as many bytes."""
+    """Maximum bytes of a text record. A longer one is rejected as broken, and reading resumes after
+    its next line break."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for what would make files unreadable."""

@@ -39,10 +39,11 @@ class SparkOptions:
     """The ``[spark]`` table of a job file."""
 
     master: str | None = None
-    """Where Spark runs, as ``spark-submit --master`` has it.  ``None``: what ``spark-submit`` says,
-    else all cores of this machine (``local[*]``)."""
+    """Spark master, as for ``spark-submit --master``; by default the one that ``spark-submit``
+    sets, or else ``local[*]``."""
     conf: Mapping[str, str] = field(default_factory=dict)
-    """Spark's own settings by name (``"spark.driver.memory" = "4g"``); they override the program's."""
+    """Any setting of Spark by its own name, as text: ``"spark.driver.memory" = "4g"``. It overrides
+    the program's own choice."""
 
 
 _SECRET = re.compile(

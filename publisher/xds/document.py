@@ -22,20 +22,19 @@ class EnvelopeOptions:
     """What stands around the operations of a document.  ``None`` leaves an attribute out."""
 
     dtdversion: str = "2.0"
-    """Version of the document model.  2.0 is what the driver itself is known to send, up to its
-    version 3.5.1, and all elements used here are older."""
+    """Attribute ``dtdversion`` of ``<nds>``, the version of the document model."""
     ndsversion: str | None = "8.x"
-    """Version of the directory, as the driver sends it; deprecated since 2.0."""
+    """Attribute ``ndsversion`` of ``<nds>``, the version of the directory; ``false`` omits it."""
     product: str = "XDS Publisher"
-    """Name of the program that made the document."""
+    """Text of ``<product>``, the name of the program that made the document."""
     version: str | None = __version__
-    """Its version."""
+    """Attribute ``version`` of ``<product>``; ``false`` omits it."""
     build: str | None = None
-    """Its build."""
+    """Attribute ``build`` of ``<product>``."""
     instance: str | None = None
-    """Name of the instance that made the document, as a driver object has one."""
+    """Attribute ``instance`` of ``<product>``, as a driver object has one."""
     contact: str = ""
-    """Who is responsible for it."""
+    """Text of ``<contact>``, the person or team responsible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,11 @@ class DocumentOptions:
     """What the operations of a document look like."""
 
     batch_size: Annotated[int, Ge(1), Le(128)] = 1
-    """Most operations in one document; all are of one object and poll."""
+    """Maximum number of operations in one document; all belong to one object and poll."""
     event_id: bool = False
-    """Write the attribute ``event-id``."""
+    """Write the attribute ``event-id`` into operations."""
     insert_query_back: InsertQueryBack = "modify"
-    """What event types 5 and 7 give: ``modify`` as the driver's guide prints it, or ``add``."""
+    """Operation of event types 5 and 7: ``modify`` as the driver's guide prints it, or ``add``."""
 
 
 def operation(

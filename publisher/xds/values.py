@@ -58,18 +58,20 @@ class ValueOptions:
     """How values go into documents."""
 
     forbidden: Literal["reject", "replace"] = "reject"
-    """Characters that XML 1.0 forbids: reject the record, or replace them."""
+    """Handling of characters that XML 1.0 forbids: reject the record or replace them. In keys and
+    names they are never replaced."""
     replacement: str = "\ufffd"
-    """The one character that stands for each forbidden one with ``replace``."""
+    """Character that replaces each forbidden one."""
     time_syntax: TimeSyntax = 1
-    """Dates and times as 1 whole seconds since 1970-01-01 UTC, 2 canonical text, 3 Java text."""
+    """Form of dates and times: 1 is whole seconds since 1970-01-01 UTC, 2 is canonical text, 3 is
+    Java's text."""
     time_range: TimeRange = "32-bit"
-    """Seconds that are published with ``time_syntax = 1``: those that fit 32 bits in one of the two
-    readings, without a sign, with one, or any.  Others reject the record."""
+    """Range of seconds for ``time_syntax = 1``; other values reject the record. ``32-bit`` is 1901
+    to 2106 (one of the two readings fits), ``unsigned`` 1970 to 2106, ``signed`` 1901 to 2038."""
     time_zone: str = "UTC"
-    """IANA name of the zone of dates and times that carry none."""
+    """IANA name of the time zone of dates and times that carry none."""
     trim_padding: bool = True
-    """Drop the blanks with which the database pads columns of fixed width (CHAR)."""
+    """Remove the blanks with which the database pads columns of fixed width (CHAR)."""
 
     def __post_init__(self) -> None:
         wrong: list[str] = []

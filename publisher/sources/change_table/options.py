@@ -18,54 +18,64 @@ class Options:
     """How a change table is to be read."""
 
     layout: Literal["rows", "messages"] = "rows"
-    """``rows``: files or a table with a header and data columns; ``messages``: the JSON messages that
-    the same product sends to Kafka, one on a line."""
+    """``rows`` reads files or a table with header and data columns; ``messages`` reads the JSON
+    messages that the same product sends to Kafka, one per line."""
     source_table: Name | None = None
-    """Name of the table that the changes are of, as ``table`` or ``schema.table``; by default from the
-    ``.dfm``, else from the name of the folder or file (``schema.table__ct``)."""
+    """Name of the table that was changed, as ``table`` or ``schema.table``; by default taken from
+    the ``.dfm`` file, or else from the name of the folder or file (``schema.table__ct``)."""
     schema: str | None = None
     """Schema of tables that the source names without one."""
     prefix: str = "header__"
-    """What the names of the header columns begin with."""
+    """Prefix of the header columns' names."""
     suffix: str = "__ct"
-    """What the name of the change table ends with, after the name of its table."""
+    """Suffix that the change table's name adds to the name of its table."""
     columns: tuple[Name, ...] = ()
-    """All columns of the change table in its order, where neither ``.dfm`` nor the file says them."""
+    """All columns of the change table in order, if neither a ``.dfm`` file nor the file itself
+    names them."""
     key: tuple[Name, ...] = ()
-    """Primary key columns, where neither ``.dfm``, nor the database, nor masks of deletes say them."""
+    """Primary key columns, if neither the ``.dfm`` file, the database, nor the masks of DELETE
+    records show them."""
     key_from_deletes: bool = True
-    """Whether the masks of DELETE records tell the primary key; not where they show a unique index."""
+    """Infer the primary key from the masks of DELETE records. Set it to false if they show a unique
+    index instead."""
     mask_order: Literal["auto", "msb", "lsb"] = "auto"
-    """Order of the mask's bytes: the most significant first (as hex text was seen), or byte 0 first
-    (as the manual says); ``auto`` decides by the records, and refuses where they do not tell."""
+    """Byte order of ``change_mask``: most significant byte first (``msb``, as in real exports) or
+    byte 0 first (``lsb``, as in the manual). ``auto`` infers it from the records and refuses the
+    input if they are ambiguous."""
     header_columns: Annotated[int, Ge(0), Le(64)] | None = None
-    """Header columns that count in the mask; by default calibrated with the order."""
+    """Number of header columns that count in the mask; by default inferred together with the byte
+    order."""
     images: Literal["full", "sparse"] | None = None
-    """What NULL means in an image where no mask says so: a value (``full``), or not supplied
-    (``sparse``).  No default: the vendor's setting decides it."""
+    """Meaning of NULL in an image that no mask describes: a value (``full``), or a column that was
+    not supplied (``sparse``). Look it up in the vendor's settings; there is no default."""
     unmasked_update: Literal["images", "query-back"] = "images"
-    """What an UPDATE without mask and without before image gives: event type 3 as ``images`` says, or
-    the current row (event type 6)."""
+    """Result of an UPDATE without mask and before image: event type 3 as ``images`` says, or the
+    current row (event type 6)."""
     key_change: Literal["reject", "query-back"] = "reject"
-    """What an UPDATE of the key gives without its before image; the old key is not known."""
+    """Result of an UPDATE of the key without its before image, so that the old key is unknown: a
+    reject, or the current row (event type 6)."""
     key_change_gaps: Literal["absent", "reject", "query-back"] = "absent"
-    """What a column of the new key's row gives that neither the UPDATE nor its before image supplies:
-    it is left out, or the UPDATE is rejected, or the current row is read (event type 5)."""
+    """Result for columns of the new row that neither the UPDATE of the key nor its before image
+    supplies: leave them out, reject the UPDATE, or read the current row (event type 5)."""
     binary_text: Literal["hex", "base64"] | None = None
-    """How text writes the values of binary columns.  No default: the target decides it."""
+    """Encoding of binary values in text. The target of the task decides it; there is no default."""
     time_zone: str = "UTC"
-    """Zone of header timestamps that are written without one, by its IANA name."""
+    """IANA name of the time zone of header timestamps that carry none."""
     identifier_case: IdentifierCase = IdentifierCase.DATABASE
     """Case of table, schema and column names in keys and documents."""
     join_rows: Annotated[int, Ge(1), Le(10_000_000)] = 100_000
-    """Records for which an UPDATE and its before image wait for each other in memory, at most."""
+    """Maximum number of records held in memory while an UPDATE and its before image wait for each
+    other."""
     join_strays: Annotated[int, Ge(0), Le(100_000_000)] = 1_000_000
-    """Before images whose UPDATE lies further away or in another part of the input, at most."""
+    """Maximum number of before images whose UPDATE is further away or in another part of the
+    input."""
     pair_wait: Annotated[float, Ge(0), Le(86_400)] = 60.0
-    """Seconds for which a job lets the youngest UPDATE or before image, and what follows it, wait for
-    its partner, in the time of change_seq and in that of the job; 0: not at all."""
+    """Seconds for which a job delays the youngest UPDATE or before image, and all rows behind it,
+    until its partner arrives; 0 disables the delay. The time is measured both in ``change_seq`` and
+    in the job."""
     late_window: Annotated[int, Ge(0), Le(10_000_000)] = 10_000
-    """Rows of a live change table below the mark that are looked at again for rows that came late."""
+    """Number of rows below the mark of a live change table that each run reads again to find rows
+    that came late."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for a zone that is not known."""

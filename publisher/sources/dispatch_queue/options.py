@@ -33,24 +33,29 @@ class QueueTable:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     number: int
-    """TABNUM_SRC, the table's number at the source."""
+    """Number of the table at the source (TABNUM_SRC)."""
     node: Name | None = None
-    """Database (DBNODE) that the number is of; by default any that no other entry names."""
+    """Database (DBNODE) in which the number is valid; by default every database that no other entry
+    names."""
     name: Name | None = None
-    """Name of the table in keys and documents; by default that of the destination (DST_TABLE)."""
+    """Name of the table in keys and documents; by default the name at the destination
+    (DST_TABLE)."""
     schema: Name | None = None
-    """Schema of the table; by default the destination's owner (DST_OWNER), where the name is its too."""
+    """Schema of the table; by default the owner at the destination (DST_OWNER), if the name is also
+    the destination's."""
     columns: tuple[Name, ...] = ()
-    """Columns in the order of the row image, each ``NAME TYPE``; by default those of ``attributes``."""
+    """Columns in the order of the row image, each as ``NAME TYPE``; by default those of
+    ``attributes``."""
     key: tuple[Name, ...] = ()
     """Columns of the primary key; by default those of ``attributes``."""
     numbers: tuple[Annotated[int, Ge(1), Le(255)], ...] = ()
-    """Column numbers (ATRNUM), by which BLOBATR names a column; by default 1, 2, 3 ..."""
+    """Column numbers (ATRNUM), by which BLOBATR names a column; by default 1, 2, 3 and so on."""
     offsets: tuple[Annotated[int, Ge(0)], ...] = ()
-    """Offset of each column's value in the row image; by default one after the other."""
+    """Offset of each column's value in the row image; by default each value follows the previous
+    one."""
     image_length: Annotated[int, Ge(1)] | None = None
-    """Bytes of a row image, where it is known to end with filler; by default those that its columns
-    need.  Bytes beyond the columns must be all 00 or all 20; with ``offsets`` they are not looked at."""
+    """Bytes of a row image that is known to end with filler; by default the length of its columns.
+    Filler must be all 00 or all 20; with ``offsets`` it is not checked."""
     record: Literal["fixed", "sequential"] | None = None
     """Overrides ``record`` of the source."""
     null_mode: NullMode | None = None
@@ -64,7 +69,7 @@ class QueueTable:
     image_charset: str | None = None
     """Overrides ``image_charset`` of the source."""
     charsets: dict[str, str] | None = None
-    """Character codes of single columns, by name."""
+    """Character codes of single columns by name."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` where columns, key, numbers or offsets are wrong."""
@@ -101,75 +106,85 @@ class Options:
     """How an export of DISPATCH_QUEUE is to be read."""
 
     layout: Literal["auto", "binary", "text"] = "auto"
-    """Binary rows or delimited text; ``auto`` goes by the name: .csv, .tsv and .txt are text."""
+    """Form of the files: binary rows or delimited text. ``auto`` treats ``.csv``, ``.tsv`` and
+    ``.txt`` files as text."""
     row_stride: Literal["auto", 3596, 3600] = "auto"
-    """Bytes from row to row of binary files; ``auto`` looks at each file."""
+    """Bytes from one row to the next in binary files; ``auto`` inspects each file."""
     byte_order: ByteOrder = "little"
-    """Order of the bytes of integers in binary rows: that of the server's machine."""
+    """Byte order of integers in binary rows, which is that of the server's machine."""
     date_order: ByteOrder = "big"
-    """Order of the bytes of OPER_DATE."""
+    """Byte order of OPER_DATE."""
     check_dates: bool = True
-    """Refuse a file whose first OPER_DATEs cannot be dates of an export."""
+    """Refuse a file whose first OPER_DATE values cannot be dates of an export."""
     time_zone: str | None = None
-    """Zone of OPER_DATE by its IANA name; without it changes have no time, as none is documented."""
+    """IANA name of the time zone of OPER_DATE. The vendor documents none, so changes carry no time
+    without it."""
     charset: str | None = None
-    """Character code of DBNODE and DST_* in binary rows; without it they may hold ASCII only."""
+    """Character code of DBNODE and DST_* in binary rows; without it they may contain ASCII only."""
     parts: Literal["auto", "totals", "per-part"] = "auto"
-    """What LEN1 and LEN2 of an operation of several rows count: all of it, or the row's own part;
-    ``auto`` decides it once for each file."""
+    """Meaning of LEN1 and LEN2 in an operation of several rows: the whole operation (``totals``) or
+    the row's own part (``per-part``). ``auto`` decides once per file."""
     typ_dialect: Literal["a", "b"] = "a"
-    """Which of the page's two lists TYP follows; with ``b`` nothing can be published, as its COMMIT is
-    not told from ROLLBACK."""
+    """List of TYP codes, of the two that the vendor's page prints. With ``b`` nothing can be
+    published, because its COMMIT and ROLLBACK share a code."""
     nodes: tuple[Name, ...] = ()
-    """Databases (DBNODE) whose operations are published; all where empty."""
+    """Databases (DBNODE) whose operations are published; all if empty."""
     destination: Name | None = None
-    """The one destination server whose operations count; without it those of all are collapsed, after
-    a proof that they are equal."""
+    """Destination server whose operations count; without it the copies for all destinations are
+    proved equal and published once."""
     attributes: Path | None = None
-    """Delimited export of DISPATCH_ATTRS: the columns of the replicated tables."""
+    """Delimited export of DISPATCH_ATTRS, which describes the columns of the replicated tables."""
     tables: tuple[QueueTable, ...] = ()
-    """What is known of the replicated tables beside or instead of ``attributes``."""
+    """Descriptions of replicated tables, in addition to ``attributes`` or instead of it."""
     record: Literal["fixed", "sequential"] = "fixed"
-    """Whether each column of a row image takes its declared maximum, or a variable one its own length."""
+    """Layout of row images: each column takes its declared maximum (``fixed``), or a variable one
+    its own length (``sequential``)."""
     null_mode: NullMode | None = None
-    """How a row image marks NULL.  No default: no page says it."""
+    """Marking of NULL in row images. No vendor page documents it, so there is no default."""
     null_flag: Annotated[int, Ge(1), Le(255)] | None = None
-    """Value of a flag byte that marks NULL, with ``byte_before`` and ``byte_after``.  No default."""
+    """Value of the flag byte that marks NULL, for ``byte_before`` and ``byte_after``. There is no
+    default."""
     null_bits: Literal["lsb", "msb"] | None = None
-    """Which bit of a bitmap is the first column's; set is NULL.  No default."""
+    """Bit of a bitmap that belongs to the first column; a set bit means NULL. There is no
+    default."""
     image_byte_order: ByteOrder = "little"
-    """Order of the bytes of numbers in row images: that of the source's machine."""
+    """Byte order of numbers in row images, which is that of the source's machine."""
     image_charset: str | None = None
-    """Character code of CHAR and VARCHAR in row images: that of the source's tables.  No default."""
+    """Character code of CHAR and VARCHAR in row images, which is that of the source's tables. There
+    is no default."""
     nchar_order: ByteOrder | None = None
-    """Order of the bytes of NCHAR and NVARCHAR in row images.  No default."""
+    """Byte order of NCHAR and NVARCHAR in row images. There is no default."""
     length_bytes: Literal[1, 2, 4] = 2
     """Bytes of the length before a value of variable length."""
     length_counted: bool | None = None
-    """Whether LEN of ``attributes`` counts these bytes, too.  No default."""
+    """Whether LEN of ``attributes`` includes the bytes of the length. There is no default."""
     decimal_coding: Literal["bcd", "base100"] = "bcd"
-    """Whether a byte of a DECIMAL is two half bytes of a digit each, or a number below 100."""
+    """Coding of a DECIMAL byte: two half bytes of one digit each (``bcd``), or a number below 100
+    (``base100``)."""
     date_coding: Literal["raw", "decimal_ticks"] = "raw"
-    """DATE as its 16 bytes in hex, or as a DECIMAL of ticks since 0001-01-01."""
+    """Coding of DATE: its 16 bytes in hex (``raw``), or a DECIMAL of ticks since 0001-01-01
+    (``decimal_ticks``)."""
     ticks_per_second: Annotated[int, Ge(1), Le(1_000_000)] = 100
-    """Ticks of a DATE."""
+    """Ticks per second of a DATE with ``decimal_ticks``."""
     boolean_true: Annotated[str, Len(2, 20)] | None = None
-    """Bytes of true of a BOOLEAN, in hex.  No default."""
+    """Bytes of a true BOOLEAN, in hex. There is no default."""
     boolean_false: Annotated[str, Len(2, 20)] | None = None
-    """Bytes of false of a BOOLEAN, in hex.  No default."""
+    """Bytes of a false BOOLEAN, in hex. There is no default."""
     trim_padding: bool = True
-    """Take the blanks off the end of CHAR, the wide ones off NCHAR."""
+    """Remove blanks from the end of CHAR values, and wide blanks from the end of NCHAR values."""
     trim_bytes: bool = False
-    """Take the zero bytes off the end of BYTE."""
+    """Remove zero bytes from the end of BYTE values."""
     update: Literal["changed", "replaced", "query-back"] = "changed"
-    """What an UPDATE gives: type 2 with the columns that differ, type 3 with these, or type 6."""
+    """Result of an UPDATE: event type 2 with the columns that differ, event type 3 with these, or
+    event type 6."""
     blobs: Literal["query-back", "ignore"] = "query-back"
-    """What the operations on a BLOB give: type 8 of its column, or nothing."""
+    """Result of operations on a BLOB: event type 8 for its column, or nothing."""
     blob_columns: Literal["omit", "bytes"] = "omit"
-    """What a BLOB column of a row image gives: nothing, it is a reference; or its bytes."""
+    """Result of a BLOB column in a row image: omit it because it holds a reference, or publish its
+    bytes."""
     remember: Annotated[int, Ge(1), Le(100_000_000)] = 1_000_000
-    """Transactions of each database that ``publish`` remembers, so that an export that overlaps an
-    earlier one publishes nothing twice."""
+    """Number of transactions per database that ``publish`` remembers, so that overlapping exports
+    publish nothing twice."""
     schema: str | None = None
     """Schema of tables that the settings name without one."""
     identifier_case: IdentifierCase = IdentifierCase.DATABASE

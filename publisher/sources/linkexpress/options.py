@@ -34,13 +34,14 @@ class ExtractedTable:
     name: Annotated[str, Len(1)]
     """Name of the table in keys and documents."""
     items: Annotated[tuple[str, ...], Len(1)]
-    """The items in the order of the extraction definition, each ``NAME TYPE``."""
+    """Items in the order of the extraction definition, each as ``NAME TYPE``."""
     key: Annotated[tuple[str, ...], Len(1)]
-    """The items of the primary key, in its order.  The file does not mark them."""
+    """Items of the primary key in its order; the file does not mark them."""
     schema: str | None = None
     """Schema of the table."""
     logtype: LogType = "NORMAL"
-    """LOGTYPE of the extraction definition: variable items at their defined or effective length."""
+    """LOGTYPE of the extraction definition: variable items have their defined length (``NORMAL``)
+    or their effective length (``LITTLE``). It is unrelated to the byte order."""
     xid: Annotated[int, Ge(1), Le(GREATEST_XID)] | None = None
     """Extraction identifier of the table in difference files of a group."""
 
@@ -80,41 +81,47 @@ class Options:
     """How the files of a Linkexpress source are to be read."""
 
     unit: Literal["table", "group"]
-    """What was extracted: a table (``lxextdb -r``), or a group of tables (``lxextdb -g``)."""
+    """Extracted unit: a table (``lxextdb -r``) or a group of tables (``lxextdb -g``)."""
     extract: Literal["all", "diff"]
-    """A full extract (``lxextdb -m all``) or the differences (``-m diff``)."""
+    """Kind of extract: everything (``lxextdb -m all``) or the differences (``lxextdb -m diff``)."""
     nulls: bool
-    """Whether there are NULL areas: NULLIND of the definition, of the group's where it is a group."""
+    """Whether records have NULL areas: NULLIND of the definition, or of the group's definition."""
     tables: Annotated[tuple[ExtractedTable, ...], Len(1)]
-    """The tables of the file: one, or those of a group whose differences are read."""
+    """Tables of the file: one, or those of a group whose differences are read."""
     difftype: Literal["OPEN", "JNL"] | None = None
-    """DIFFTYPE of a table's definition; a group has none here."""
+    """DIFFTYPE of a table's definition. A group has none here."""
     byte_order: Literal["auto", "big", "little"] = "auto"
-    """Order of the bytes of numbers and lengths; ``auto`` looks at each file and asks where it cannot
-    tell."""
+    """Byte order of numbers and lengths; ``auto`` inspects each file and asks for the setting if
+    the file is ambiguous."""
     charset: str | None = None
-    """Character code of CHARACTER items, OUTCODE of the definition: EUC-JP, CP932, UTF-8 ...;
-    with characters of vendors in EUC, eucJP-ms (Solaris, Linux) or CP51932 (Windows)."""
+    """Character code of CHARACTER items (OUTCODE of the definition): EUC-JP, CP932, UTF-8 and
+    others. For vendor characters in EUC write eucJP-ms (Solaris, Linux) or CP51932 (Windows)."""
     national_charset: str | None = None
-    """Character code of NATIONAL CHARACTER items: EUC-JP, CP932, UCS-2, UCS-2LE, UTF-8 ..."""
+    """Character code of NATIONAL CHARACTER items: EUC-JP, CP932, UCS-2, UCS-2LE, UTF-8 and
+    others."""
     national_width: Annotated[int, Ge(1), Le(4)] | None = None
-    """Bytes of one national character; 2 except in UTF-8, where no manual says it."""
+    """Bytes of one national character; 2 by default. Set it for UTF-8, where no manual documents
+    it."""
     national_length: Literal["characters", "bytes"] = "characters"
-    """What the length word of NATIONAL CHARACTER VARYING counts."""
+    """Unit of the length word of NATIONAL CHARACTER VARYING."""
     trim_national: bool = False
-    """Take the wide blanks (U+3000) off the end of NATIONAL CHARACTER values."""
+    """Remove wide blanks (U+3000) from the end of NATIONAL CHARACTER values."""
     trim_padding: bool = True
-    """Take the blanks off the end of CHARACTER values."""
+    """Remove blanks from the end of CHARACTER values."""
     numeric_sign: Literal["leading", "trailing", "overpunched"] = "leading"
-    """Where NUMERIC has its sign: a character before or after the digits, or in the last digit."""
+    """Sign of NUMERIC: a character before or after the digits, or overpunched in the last digit."""
     interval_leading: Literal[1, 2, 4] | None = None
-    """Bytes of the leading field of INTERVAL items; by its precision where not set."""
+    """Bytes of the leading field of INTERVAL items; by default from its precision: 1 byte up to 2
+    digits, 2 up to 4, 4 up to 9."""
     blob_head: Literal[4, 8] | None = None
-    """Bytes before the data of a BLOB in a LITTLE log; no manual says which."""
+    """Bytes before the data of a BLOB in a LITTLE log; required there, since no manual documents
+    it."""
     little_null: Literal["length word", "absent"] = "length word"
-    """What stands for a NULL of variable length in a LITTLE log: its length word, or nothing."""
+    """Remainder of a NULL of variable length in a LITTLE log: its length word, or nothing
+    (``absent``)."""
     null_flags: Literal["strict", "lenient"] = "strict"
-    """Whether NULL areas hold 0000 and FFFF only; lenient takes all but 0000 as NULL."""
+    """Accepted values in NULL areas: ``strict`` takes only 0000 and FFFF, ``lenient`` takes
+    everything but 0000 as NULL."""
     schema: str | None = None
     """Schema of tables that name none."""
     identifier_case: IdentifierCase = IdentifierCase.DATABASE

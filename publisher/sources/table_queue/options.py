@@ -25,22 +25,24 @@ class TableQueueOptions:
     long_bytes: Literal[4, 8] = 4
     """Bytes of L_LONG, the type of Owner."""
     identifier_length: Annotated[int, Ge(1), Le(1024)] = 66
-    """MAX_ID_LEN, the bytes of TblName."""
+    """Bytes of TblName (MAX_ID_LEN); with the default values a DIRR_OUT record has 72 bytes."""
     byte_order: ByteOrder = "little"
-    """Order of the bytes of Owner, UpdFlag and UCS2 names: that of the machine that recorded."""
+    """Byte order of Owner, UpdFlag and UCS2 names, which is that of the machine that recorded."""
     code_page: Annotated[str, Len(1)] | None = None
-    """Code page of TblName where a sample names none: UTF-8, UCS2, CP866, CP1251, KOI8-R ..."""
+    """Code page of TblName in samples that name none: UTF-8, UCS2, CP866, CP1251, KOI8-R and
+    others."""
     normal: int = 0
     """Number of the completion code NORMAL."""
     smallbufkor: int | None = None
-    """Number of SMALLBUFKOR; needed only where samples have numbers without names."""
+    """Number of the completion code SMALLBUFKOR; needed only if samples have numbers without
+    names."""
     eorr: int | None = None
-    """Number of EORR; needed only where samples have numbers without names."""
+    """Number of the completion code EORR; needed only if samples have numbers without names."""
     recorded: Literal["all", "elements"] = "all"
-    """Which calls were recorded: ``all`` of a sweep up to its EORR, so that a sweep with a call missing
-    is found and left out, or those only that gave ``elements``."""
+    """Recorded calls: ``all`` calls of a sweep up to its EORR, so that an incomplete sweep is
+    detected and left out, or only those that returned ``elements``."""
     owners: Mapping[int, Annotated[str, Len(1)]] = field(default_factory=dict)
-    """Names of schemas by the number of the owner, as $$$USR has them."""
+    """Names of schemas by the number of the owner, as in $$$USR."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for what cannot be."""

@@ -20,36 +20,42 @@ class Options:
     """How tables are compared with what is known of them."""
 
     tables: tuple[Name, ...] = ()
-    """Tables and views to compare, as ``table`` or ``schema.table``.  For a database they are required;
-    of files it is by default each table that one is named after, and one table may have any files."""
+    """Tables and views to compare, as ``table`` or ``schema.table``; required for a database. For
+    files the default is every table that a file is named after, and a single name applies to all
+    files."""
     key: Mapping[Name, tuple[Name, ...]] = field(default_factory=dict)
-    """Primary key columns by table, where neither the database nor ``[tables]`` says them."""
+    """Primary key columns by table, if neither the database nor ``[tables]`` names them."""
     state: Keeps = "columns"
-    """What is kept of a row beside its key: a hash of each column, one hash of all (``row``: a change
-    then publishes all columns), or the ``values`` (old values are published, too)."""
+    """State kept per row beside its key: a hash of each column (``columns``), one hash of the whole
+    row (``row``, so that a change publishes all columns), or the ``values`` (so that old values are
+    published, too)."""
     startup_option: StartupOption = "all"
-    """What the first comparison of a table gives: all rows as ``<modify>`` that replaces all values
-    (``resynchronise``), nothing (``future``: changes from now on), or all rows as ``<add>`` (``all``)."""
+    """Result of the first comparison of a table: all rows as ``<add>`` (``all``), nothing
+    (``future``, changes from now on), or all rows as a ``<modify>`` that replaces all values
+    (``resynchronise``)."""
     before: tuple[Name, ...] = ()
-    """Files and directories of an earlier snapshot, to compare with where nothing is known yet."""
+    """Files and directories of an earlier snapshot to compare with while no state is known."""
     most_deleted: Annotated[float, Ge(0), Le(1)] = 0.5
-    """Share of the known rows of a table that may be gone at once, where they are more than 100: beyond it
-    nothing is published, for an export that was cut looks the same."""
+    """Maximum share of a table's known rows that may be missing at once, if more than 100 are;
+    beyond it nothing is published, because a truncated export looks the same."""
     hints: Literal["samples"] | None = None
-    """What brings a comparison forward: ``samples`` of LINTER's table queue; by default every run compares
-    every table."""
+    """Compare a table early if ``samples`` of LINTER's table queue show it as touched; by default
+    every run compares every table."""
     samples: tuple[Name, ...] = ()
     """Files and directories of these samples."""
     full_interval: Annotated[float, Ge(0)] = 86_400.0
-    """Seconds after which a table is compared without a hint, too: a change may leave none."""
+    """Seconds after which a table is compared even without a hint, because a change may leave
+    none."""
     schema: str | None = None
     """Schema of tables that are named without one."""
     binary_text: Literal["hex", "base64"] | None = None
-    """How text files write the values of binary columns.  No default: who exported them decides it."""
+    """Encoding of binary values in text files. The exporting program decides it; there is no
+    default."""
     identifier_case: IdentifierCase = IdentifierCase.DATABASE
     """Case of table, schema and column names in keys and documents."""
     buckets: Annotated[int, Ge(1), Le(65_536)] | None = None
-    """Parts that a table is compared in, a power of two; by default as many as its size asks for."""
+    """Number of parts that a table is compared in, a power of two; by default derived from its
+    size."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for a number of buckets that halves of halves do not give, and for
