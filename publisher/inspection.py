@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from publisher.change import RECORD_SCHEMA, TALLY, Outcome, Position
 from publisher.settings import Settings
 from publisher.sources.contract import Context, Source
-from publisher.sources.registry import IN_COMMITS, OUT_OF_ORDER
+from publisher.sources.registry import IN_COMMITS
 from publisher.surveys import surveyed_source
 from publisher.tasks import Resources
 
@@ -45,21 +45,41 @@ def _wanted(reader: Source, snapshots: Sequence[Path]) -> int:
 
 
 def in_order(batches: Iterator[pa.RecordBatch], format_: str) -> Iterator[dict[str, Any]]:
-    """The records of a split in the order of its file; where commits order changes, in their order."""
-    if format_ not in OUT_OF_ORDER:
-        for batch in batches:
-            yield from (record for record in batch.to_pylist() if record["outcome"] != TALLY)
-        return
-    every = pa.Table.from_batches(list(batches), RECORD_SCHEMA)
-    every = every.filter(pc.fill_null(pc.not_equal(every["outcome"], TALLY), fill_value=True))
-    if format_ in IN_COMMITS:
-        published = every.filter(pc.is_null(every["outcome"])).sort_by(_BY_RANK)
-        others = every.filter(pc.is_valid(every["outcome"])).sort_by("row")
-        every = pa.concat_tables([published, others])
-    else:
-        every = every.sort_by("row")
-    for batch in every.to_batches(max_chunksize=1024):
-        yield from batch.to_pylist()
+    """Yields the records of a split in the order of its file; where commits order changes, in their order."""
+    tables = map(_without_tally, batches)
+    ordered = _by_commit(tables) if format_ in IN_COMMITS else _by_row(tables)
+    for table in ordered:
+        for batch in table.to_batches(max_chunksize=1024):
+            yield from batch.to_pylist()
+
+
+def _without_tally(batch: pa.RecordBatch) -> pa.Table:
+    table = pa.Table.from_batches([batch])
+    return table.filter(pc.fill_null(pc.not_equal(table["outcome"], TALLY), fill_value=True))
+
+
+def _by_commit(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Yields the published changes of a whole file, then its other records."""
+    every = pa.concat_tables([RECORD_SCHEMA.empty_table(), *tables])
+    yield every.filter(pc.is_null(every["outcome"])).sort_by(_BY_RANK)
+    yield every.filter(pc.is_valid(every["outcome"])).sort_by(_BY_ROW)
+
+
+def _by_row(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Sorts records by their place in the file.
+
+    Readers give rejects apart from changes, so records come out of order within some thousands: the
+    window holds more than that, and not a whole file.
+    """
+    waiting = RECORD_SCHEMA.empty_table()
+    for table in tables:
+        waiting = pa.concat_tables([waiting, table])
+        if waiting.num_rows > _WINDOW_ROWS or waiting.nbytes > _WINDOW_BYTES:
+            waiting = waiting.sort_by(_BY_ROW)
+            half = waiting.num_rows // 2
+            yield waiting.slice(0, half)
+            waiting = waiting.slice(half)
+    yield waiting.sort_by(_BY_ROW)
 
 
 def _shown(record: dict[str, Any], position_text: Any) -> dict[str, Any]:
@@ -92,5 +112,8 @@ def _columns(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 _SORTED = 64 << 20
 """Bytes of a file whose records are sorted at once."""
-_BY_RANK = [("part", "ascending"), ("rank", "ascending")]
+_BY_RANK = [("part", "ascending"), ("rank", "ascending"), ("ordinal", "ascending")]
+_BY_ROW = [("row", "ascending"), ("ordinal", "ascending")]
+_WINDOW_ROWS = 1 << 16
+_WINDOW_BYTES = 64 << 20
 _SAID = ("schema", "table", "key", "event_type", "event_time", "perpetrator", "transaction")

@@ -78,9 +78,6 @@ KNOW_REPETITIONS = frozenset({"dispatch-queue"})
 IN_COMMITS = frozenset({"dispatch-queue"})
 """Formats whose changes come in the order of commits, not in that of the file."""
 
-OUT_OF_ORDER = IN_COMMITS | {"linkexpress"}
-"""Formats whose reading gives the records of a file out of order."""
-
 COMPARED = frozenset({"triggerless"})
 """Formats of tables that are compared with what was known of them: the whole of them each time."""
 

@@ -64,20 +64,17 @@ class Changes:
         marked[(self._types == layout.INSERT) | self._moved] = True
         return marked
 
-    @property
-    def single(self) -> Mask:
-        """Which give one change: of no changed key, and no BLOB."""
-        return np.asarray(~(self.idle | self._moved | self._blob))
-
-    def single_batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes of these."""
-        rows = np.flatnonzero(self.single)
-        if len(rows):
-            yield self._plain(rows)
+    def held_batches(self) -> Iterator[pa.RecordBatch]:
+        """The changes that a COMMIT would publish; an UPDATE that changes nothing with all its columns."""
+        self._marked[self.idle] = True
+        yield from self._some(np.arange(len(self._chosen)))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes; of a changed key the delete of the old one is apart."""
-        rows = np.flatnonzero(~self.idle)
+        """The changes, without those that give nothing."""
+        yield from self._some(np.flatnonzero(~self.idle))
+
+    def _some(self, rows: Codes) -> Iterator[pa.RecordBatch]:
+        """The changes of some operations; of a changed key the delete of the old one is apart."""
         blob, plain = rows[self._blob[rows]], rows[~self._blob[rows]]
         if len(plain):
             yield self._plain(plain)

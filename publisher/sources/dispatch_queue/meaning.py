@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +58,7 @@ _UNCHANGED = _Preset(
     Reason.NOTHING_TO_PUBLISH,
     "the images do not differ in a published column",
 )
+_WOULD_IGNORE = f"; with a COMMIT it would be ignored: {_UNCHANGED.detail}"
 _BLOB = _Preset(
     Outcome.IGNORED,
     Reason.NOTHING_TO_PUBLISH,
@@ -144,8 +146,7 @@ class Meaning:
     def _held_changes(
         self, group: Decoded, done: set[int], lanes: pa.Array
     ) -> Iterator[pa.RecordBatch]:
-        """Operations that are held, with the values that their COMMIT would publish; the others, as those
-        of changed keys, are held without."""
+        """Operations that are held, with the values that their COMMIT would publish."""
         held = np.isin(self._fate[group.numbers], [OPEN, HOLD])
         faulty = [
             place
@@ -156,16 +157,24 @@ class Meaning:
         chosen = np.flatnonzero(held)
         if not len(chosen):
             return
-        step = Changes(self._held_records, self.operations, self.options, group, chosen, lanes)
-        done.update(group.numbers[chosen[step.single]].tolist())
-        yield from step.single_batches()
+        idle: set[int] = set()
+        records = partial(self._held_records, idle)
+        step = Changes(records, self.operations, self.options, group, chosen, lanes)
+        idle.update(group.numbers[chosen[step.idle]].tolist())
+        done.update(group.numbers[chosen].tolist())
+        yield from step.held_batches()
 
-    def _held_records(self, numbers: Codes, **columns: object) -> pa.RecordBatch:
+    def _held_records(self, idle: set[int], numbers: Codes, **columns: object) -> pa.RecordBatch:
+        """A batch of held operations; ``idle`` ones change nothing."""
+        details = [
+            self._held(number) + (_WOULD_IGNORE if number in idle else "")
+            for number in numbers.tolist()
+        ]
         return self.records(
             numbers,
             outcome=Outcome.HELD.value,
             reason=str(Reason.OPEN_TRANSACTION),
-            detail=pa.array([self._held(number) for number in numbers.tolist()], pa.string()),
+            detail=pa.array(details, pa.string()),
             **columns,
         )
 
