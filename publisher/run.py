@@ -150,7 +150,7 @@ def _manifest(
 ) -> Manifest:
     numbers = iter(range(len(work.splits())))
     splits = [[next(numbers) for _ in source.splits] for source in work.sources]
-    entries = tuple(_entries(order, work, inputs, results))
+    entries = tuple(_entries(order, work, inputs, results, splits))
     _drop_states_of_refused(order, entries)
     return Manifest(
         run=order.run,
@@ -175,13 +175,14 @@ def _entries(
     work: Work,
     inputs: Inputs,
     results: Sequence[LaneResult],
+    splits: Sequence[Sequence[int]],
 ) -> Iterator[SourceEntry]:
     first = 0
     counted = {split: records for result in results for split, records in result.tallies}
     asked = order.state is not None and any(
         source.snapshots and source.compared is None for source in order.settings.sources
     )
-    fates = fates_of_splits(results, order.journal.staging) if asked else {}
+    fates = fates_of_splits(results, order.journal.staging, splits) if asked else {}
     for source, read in zip(work.sources, order.settings.sources, strict=True):
         again = [
             counted[first + number]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,16 +19,27 @@ _MARKERS = frozenset({Reason.COMMIT, Reason.ROLLBACK, Reason.NOTHING_TO_COMMIT})
 
 @dataclass(frozen=True, slots=True)
 class SplitFates:
-    """Records of a split by outcome; without ends of transactions, which are neither."""
+    """Records of a split by outcome."""
 
     rejected: int = 0
     used: int = 0
     """Published, superseded or held."""
     ignored: int = 0
+    markers: int = 0
+    """Ends of transactions, which say nothing of the file."""
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.rejected + self.used + self.ignored + self.markers
 
 
-def fates_of_splits(results: Sequence[LaneResult], staging: Path) -> Mapping[int, SplitFates]:
-    """The fates of the records of each split that has any."""
+def fates_of_splits(
+    results: Sequence[LaneResult], staging: Path, splits_of_sources: Sequence[Sequence[int]]
+) -> Mapping[int, SplitFates]:
+    """The fates of the records of each split that has any.
+
+    ``splits_of_sources`` has the numbers of the splits of each source."""
     found: dict[int, SplitFates] = {}
     for result in results:
         path = staging / result.staged / LaneNames(result.lane).decisions
@@ -39,15 +50,34 @@ def fates_of_splits(results: Sequence[LaneResult], staging: Path) -> Mapping[int
         for row in grouped.to_pylist():
             before = found.get(row["split"], SplitFates())
             found[row["split"]] = _add(before, row["outcome"], row["reason"], row["records_sum"])
+    framed = {split: records for result in results for split, records in result.tallies}
+    for splits in splits_of_sources:
+        found |= _fetched(splits, framed, found)
     return found
 
 
+def _fetched(
+    splits: Sequence[int], framed: Mapping[int, int], found: Mapping[int, SplitFates]
+) -> dict[int, SplitFates]:
+    """The fates of splits of one source that lack records: another split has fetched and counted them,
+    as an UPDATE its before image.  They are used where that split has used any."""
+    fates = {split: found.get(split, SplitFates()) for split in splits}
+    is_used = any(one.used for split, one in fates.items() if one.total > framed.get(split, 0))
+    changed = {}
+    for split, one in fates.items():
+        lacking = framed.get(split, 0) - one.total
+        if lacking > 0 and is_used:
+            changed[split] = replace(one, used=one.used + lacking)
+        elif lacking > 0:
+            changed[split] = replace(one, rejected=one.rejected + lacking)
+    return changed
+
+
 def _add(fates: SplitFates, outcome: int, reason: str | None, records: int) -> SplitFates:
-    rejected, used, ignored = fates.rejected, fates.used, fates.ignored
     if outcome == Outcome.REJECTED:
-        rejected += records
-    elif outcome != Outcome.IGNORED:
-        used += records
-    elif reason not in _MARKERS:
-        ignored += records
-    return SplitFates(rejected, used, ignored)
+        return replace(fates, rejected=fates.rejected + records)
+    if outcome != Outcome.IGNORED:
+        return replace(fates, used=fates.used + records)
+    if reason in _MARKERS:
+        return replace(fates, markers=fates.markers + records)
+    return replace(fates, ignored=fates.ignored + records)
