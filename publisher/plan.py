@@ -235,7 +235,7 @@ class Planner:
             if change.position != cause.position:
                 where = self._renderer.position_of(cause.position)
                 reason = Reason.HELD_BACK
-                detail = f"its transaction is rejected as one: its record {where}: {detail}"
+                detail = f"{rejected.unit} is rejected as one: its record {where}: {detail}"
             self._planned.decisions.append(self._renderer.rejected(change, reason, detail))
         return left
 

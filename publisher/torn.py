@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.change import Outcome, Position, Reason
-from publisher.held_back import Cause, RejectedTransactions, TransactionKey
+from publisher.held_back import TRANSACTION, Cause, RejectedTransactions, TransactionKey
 from publisher.journal.lane import LaneNames, LaneResult
 from publisher.sources.contract import HasTransactions
 from publisher.tasks import SourceWork, Work
@@ -69,24 +69,31 @@ def _torn(
 ) -> dict[TransactionKey, Cause]:
     """The transactions of a source that have a published record and a rejected one."""
 
-    def read(outcomes: list[int], *more: str) -> Iterator[pa.Table]:
+    def read(outcomes: list[int], *more: str, chosen: pc.Expression) -> Iterator[pa.Table]:
         for result in results:
             path = staging / result.staged / LaneNames(result.lane).decisions
             yield pq.read_table(
                 path,
-                columns=[*dict.fromkeys([*columns, "transaction", *more])],
+                columns=[*dict.fromkeys([*columns, *more])],
                 filters=(pc.field("source") == number)
                 & pc.field("outcome").isin(outcomes)
-                & pc.field("transaction").is_valid(),
+                & chosen,
             )
 
+    has_transactions = TRANSACTION in columns
+    # without transactions, changes count, and not records that gave none
+    named = pc.field(TRANSACTION if has_transactions else "event_type").is_valid()
     rejected = [int(Outcome.REJECTED)]
-    found = _distinct(columns, read(rejected))
-    torn = _distinct(columns, (_among(table, found, columns) for table in read(_PUBLISHED)))
+    found = _distinct(columns, read(rejected, chosen=named))
+    published = read(_PUBLISHED, chosen=named)
+    torn = _distinct(columns, (_among(table, found, columns) for table in published))
+    if not has_transactions:
+        several = read([*rejected, *_PUBLISHED], chosen=named & (pc.field("ordinal") > 0))
+        torn = _among(torn, _distinct(columns, several), columns)
     if not torn.num_rows:
         return {}
     causes: dict[TransactionKey, Cause] = {}
-    details = [_among(table, torn, columns) for table in read(rejected, *_ORDER)]
+    details = [_among(table, torn, columns) for table in read(rejected, *_ORDER, chosen=named)]
     ordered = pa.concat_tables(details).sort_by([(name, "ascending") for name in _ORDER])
     firsts = ordered.group_by(list(columns), use_threads=False)
     for row in firsts.aggregate([(name, "first") for name in _ORDER]).to_pylist():

@@ -167,13 +167,13 @@ class Surveyed(Protocol):
 @runtime_checkable
 class HasTransactions(Protocol):
     """Optional: implemented by sources whose records belong to transactions that are published as a
-    whole or not at all."""
+    whole or not at all, or of which one record gives several changes."""
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
         """Columns of ``RECORD_SCHEMA`` that together name a transaction: of ``transaction``, ``part``,
         ``high`` and ``low``.  Empty where the settings say that there are none; a record whose
-        ``transaction`` is null belongs to none."""
+        ``transaction`` is null belongs to none.  Without ``transaction`` they name one record."""
 
 
 @runtime_checkable

@@ -48,6 +48,11 @@ class ChangeTable:
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     format: str = "change-table"
 
+    @property
+    def transaction_columns(self) -> tuple[str, ...]:
+        """The change_seq: a change of the key is a delete and an add of one record."""
+        return ("high", "low")
+
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:

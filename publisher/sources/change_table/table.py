@@ -62,6 +62,11 @@ class LiveChangeTable:
     text_of: Callable[[Any], str | None]
     format: str = "change-table"
 
+    @property
+    def transaction_columns(self) -> tuple[str, ...]:
+        """As those of files: a change of the key is a delete and an add of one record."""
+        return ("high", "low")
+
     @contextmanager
     def opened(self, wanted: int, kept: Kept | None = None) -> Iterator[tuple[TableSplit, ...]]:  # noqa: ARG002 - read in order
         """One split that sees the table as it is now, while the context is open: the rows that are newer
