@@ -66,7 +66,9 @@ def test_a_delete_goes_with_its_add_that_cannot_be_written(lanes: int, tmp_path:
     assert report.outcomes["published"] == 1
     assert report.reasons["rejected"] == {"forbidden-character": 1, "held-back": 1}
     held_back, added = rejects(tmp_path)
-    assert held_back["detail"].startswith("the change of its key is rejected as one: its record 2024")
+    assert held_back["detail"].startswith(
+        "the change of its key is rejected as one: its record 2024"
+    )
     assert json.loads(held_back["raw"])["object"]["key"] == "idu=1"
     raw = json.loads(added["raw"])
     assert raw["object"]["key"] == "idu=2"
