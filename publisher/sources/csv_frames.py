@@ -14,8 +14,18 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from publisher.errors import FatalError, InternalError
+from publisher.sources.csv_dialect import dialect_of
 from publisher.sources.csv_long import PieceFinder
-from publisher.sources.csv_records import LF, NO_TEXT, TOO_LONG, Offsets, Piece, fields, scan
+from publisher.sources.csv_records import (
+    LF,
+    NO_TEXT,
+    TOO_LONG,
+    Offsets,
+    Piece,
+    fields,
+    scan,
+    values,
+)
 from publisher.sources.frames import Broken, Frame
 from publisher.sources.other_formats import refusal
 from publisher.sources.snapshot_options import Columns, SnapshotOptions
@@ -237,20 +247,22 @@ def _convert(
     schema = pa.schema([(name, pa.string()) for name in names])
     if not len(starts):
         return schema.empty_table()
+    if not dialect_of(options).is_plain:
+        return _convert_by_field(data, starts, stops, schema, options)
     clean = _runs(data, starts, stops)
-    nulls = [""] if options.null_text is None else ["", options.null_text]
     try:
         return pc.read_csv(
             pa.BufferReader(clean),
             pc.ReadOptions(use_threads=False, block_size=len(clean) + 1, column_names=names),
             pc.ParseOptions(
                 delimiter=options.delimiter,
+                quote_char=options.quote or False,
                 newlines_in_values=True,
                 ignore_empty_lines=header.width > 1,
             ),
             pc.ConvertOptions(
                 column_types=schema,
-                null_values=nulls,
+                null_values=options.null_texts,
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
@@ -259,6 +271,23 @@ def _convert(
         if _is_text(clean):
             raise
         return None
+
+
+def _convert_by_field(
+    data: bytes, starts: Offsets, stops: Offsets, schema: pa.Schema, options: SnapshotOptions
+) -> pa.Table | None:
+    """As ``_convert`` for what ``pyarrow.csv`` does not read, field by field."""
+    dialect, nulls = dialect_of(options), {text.encode() for text in options.null_texts}
+    records = [
+        [None if not quoted and text in nulls else text for text, quoted in values(record, dialect)]
+        for record in (data[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True))
+    ]
+    try:
+        texts = (pa.array(column, pa.binary()) for column in zip(*records, strict=True))
+        columns = [text.cast(pa.string()) for text in texts]
+    except pa.ArrowInvalid:
+        return None
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _runs(data: bytes, starts: Offsets, stops: Offsets) -> bytes:

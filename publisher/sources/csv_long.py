@@ -12,20 +12,24 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from publisher.sources.csv_dialect import dialect_of
 from publisher.sources.csv_records import (
     AFTER_QUOTE,
+    DOUBLE_ESCAPE,
     LONE_CR,
     OPEN_QUOTE,
+    SHIFTED_DELIMITER,
     STRAY_QUOTE,
     TOO_LONG,
     Piece,
     find,
-    patterns_of,
     read_record,
 )
 from publisher.sources.snapshot_options import SnapshotOptions
 
-_DOUBTS = frozenset({OPEN_QUOTE, STRAY_QUOTE, AFTER_QUOTE, LONE_CR})
+_DOUBTS = frozenset(
+    {OPEN_QUOTE, STRAY_QUOTE, AFTER_QUOTE, LONE_CR, DOUBLE_ESCAPE, SHIFTED_DELIMITER}
+)
 """Faults after which nobody knows which quotes open a field and which close one."""
 
 
@@ -33,8 +37,8 @@ class LongRecord:
     """The rest of a record behind its first ``max_record`` bytes."""
 
     def __init__(self, options: SnapshotOptions) -> None:
-        self._options = options
-        self._patterns = patterns_of(options)
+        self._limit = options.max_record
+        self._dialect = dialect_of(options)
         self._least = options.max_record
         """Bytes before the first line end that may end the record."""
         self._opening: bytes | None = b""
@@ -55,28 +59,39 @@ class LongRecord:
             self._least = max(0, self._least - used)
             return used, final
         self._pass_by(data[:stop])
-        self._in_quotes = self._opening == b'"'
+        self._in_quotes = bool(self._dialect.quote) and self._opening == self._dialect.quote
         return stop, not self._in_quotes
 
     def _pass_by(self, data: bytes) -> int:
         """Reads on; returns how many bytes are not needed any more."""
         if self._opening is None:
             return len(data)
-        whole = (self._opening + data).removesuffix(b"\r")  # of a line end, it may be
-        record = read_record(whole, 0, self._patterns, self._options)
+        whole = self._without_begin_of_end(self._opening + data)
+        record = read_record(whole, 0, self._dialect)
         used = len(whole)
         if record.after is not None or record.why not in (None, OPEN_QUOTE):
             self._opening = None
             return len(data)
-        if match := self._patterns.begun.match(whole, record.field):
+        if match := self._dialect.begun.match(whole, record.field):
             used = match.end()
-        before, self._opening = self._opening, b'"' if match else whole[record.field :][-1:]
+        before, self._opening = (
+            self._opening,
+            self._dialect.quote if match else whole[record.field :][-1:],
+        )
         return used - len(before)
+
+    def _without_begin_of_end(self, text: bytes) -> bytes:
+        """The text without what may be the first bytes of a line end or of a delimiter."""
+        text, delimiter = text.removesuffix(b"\r"), self._dialect.delimiter
+        for size in range(len(delimiter) - 1, 0, -1):
+            if text.endswith(delimiter[:size]):
+                return text[:-size]
+        return text
 
     def _end_of_quotes(self, data: bytes, *, final: bool) -> tuple[int, bool]:
         """As ``end`` for what follows a line end inside quotes: all of the record, or nothing."""
-        limit = self._options.max_record
-        record = read_record(b'"' + data, 0, self._patterns, self._options)
+        limit = self._limit
+        record = read_record(self._dialect.quote + data, 0, self._dialect)
         if record.why is None and (record.after is not None or final):
             text = data[: record.stop - 1].removesuffix(b"\r")
             after = len(data) if record.after is None else record.after - 1

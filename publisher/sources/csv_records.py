@@ -10,23 +10,34 @@ carriage return break their record.  Line ends are LF or CR LF.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from publisher.sources.csv_dialect import Dialect, dialect_of
 from publisher.sources.snapshot_options import SnapshotOptions
 
 Offsets = npt.NDArray[np.int64]
 
-LF, CR, QUOTE = 10, 13, 34
+LF, CR = 10, 13
 
 OPEN_QUOTE = (
-    "a quote is opened and never closed; close it, or double a quote that belongs to the text"
+    "a quote is opened and never closed; close it, or double (escape) a quote that belongs to the"
+    " text"
 )
-STRAY_QUOTE = "a quote inside an unquoted field; put the field into quotes and double its quotes"
-AFTER_QUOTE = "text after a closing quote; double the quotes that belong to the text"
+STRAY_QUOTE = (
+    "a quote inside an unquoted field; put the field into quotes and double (escape) its quotes"
+)
+AFTER_QUOTE = "text after a closing quote; double (escape) the quotes that belong to the text"
+DOUBLE_ESCAPE = (
+    "two escape characters in a row, which may stand for one or for two; export the record with"
+    " doubled quotes, or as Parquet"
+)
+SHIFTED_DELIMITER = (
+    "a character of the delimiter beside a delimiter, which may belong to either field; put the fields"
+    " into quotes, or export with another delimiter"
+)
 LONE_CR = "a carriage return inside an unquoted field; put the field into quotes"
 TOO_LONG = (
     "the record is longer than max_record; raise that setting or mend the quote that never closes"
@@ -47,27 +58,29 @@ class Piece(NamedTuple):
 
 def find(data: bytes, width: int, options: SnapshotOptions, *, final: bool) -> Piece:
     """The records of a buffer, in bulk where its quotes allow, with their field counts checked."""
-    piece = _find_in_bulk(data, width, options, final=final)
-    if piece is not None:
-        return piece
+    dialect = dialect_of(options)
+    if dialect.is_plain:
+        piece = _find_in_bulk(data, width, dialect, final=final)
+        if piece is not None:
+            return piece
     return scan(data, options, final=final, width=width)
 
 
-def _find_in_bulk(
-    data: bytes, width: int, options: SnapshotOptions, *, final: bool
-) -> Piece | None:
+def _find_in_bulk(data: bytes, width: int, dialect: Dialect, *, final: bool) -> Piece | None:
+    quote, delimiter = dialect.quote, dialect.delimiter[0]
     buffer = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(buffer == LF)
-    quotes = np.flatnonzero(buffer == QUOTE) if b'"' in data else np.empty(0, np.int64)
+    any_quotes = bool(quote) and quote in data
+    quotes = np.flatnonzero(buffer == quote[0]) if any_quotes else np.empty(0, np.int64)
     if len(quotes):
         breaks = len(ends)
         ends = _outside(ends, quotes)
-        if len(ends) < breaks and not options.line_breaks:
+        if len(ends) < breaks and not dialect.line_breaks:
             return None
     used = len(data) if final else (int(ends[-1]) + 1 if len(ends) else 0)
-    if (final and len(quotes) % 2) or not _well_placed(buffer, quotes, ord(options.delimiter)):
+    if (final and len(quotes) % 2) or not _well_placed(buffer, quotes, dialect):
         return None  # beyond the last end, too: a stray quote there may hide line ends
-    delimiters = np.flatnonzero(buffer[:used] == ord(options.delimiter))
+    delimiters = np.flatnonzero(buffer[:used] == delimiter)
     delimiters = _outside(delimiters, quotes) if len(quotes) else delimiters
     starts = np.concatenate(([0], ends + 1))
     stops = np.append(ends, used)
@@ -111,43 +124,24 @@ def _lone_cr(
     return {int(i): LONE_CR for i in records[inside]}
 
 
-def _well_placed(buffer: npt.NDArray[np.uint8], quotes: Offsets, delimiter: int) -> bool:
+def _well_placed(buffer: npt.NDArray[np.uint8], quotes: Offsets, dialect: Dialect) -> bool:
     """Whether each quote opens a field, closes one, or is half of a doubled one; the last may be open."""
     if not len(quotes):
         return True
+    delimiter, quote = dialect.delimiter[0], dialect.quote[0]
     opens, closes = quotes[0::2], quotes[1::2]
     before = np.where(opens > 0, buffer[opens - 1], LF)
     last = len(buffer) - 1
     after = np.where(closes < last, buffer[np.minimum(closes + 1, last)], LF)
     after_next = np.where(closes + 1 < last, buffer[np.minimum(closes + 2, last)], LF)
     return bool(
-        np.isin(before, (delimiter, LF, QUOTE)).all()
-        and (np.isin(after, (delimiter, LF, QUOTE)) | ((after == CR) & (after_next == LF))).all()
+        np.isin(before, (delimiter, LF, quote)).all()
+        and (np.isin(after, (delimiter, LF, quote)) | ((after == CR) & (after_next == LF))).all()
     )
 
 
 def _miscounted(found: int, width: int) -> str:
     return f"{found} fields where there should be {width}; mend the record, or the delimiter in the settings"
-
-
-class CsvPatterns(NamedTuple):
-    """CsvPatterns of fields."""
-
-    quoted: re.Pattern[bytes]
-    begun: re.Pattern[bytes]
-    """A quoted field as far as it is sure not to end."""
-    unquoted: re.Pattern[bytes]
-
-
-def patterns_of(options: SnapshotOptions) -> CsvPatterns:
-    """The patterns of fields."""
-    delimiter = re.escape(options.delimiter.encode())
-    inside = rb'[^"]' if options.line_breaks else rb'[^"\n]'
-    return CsvPatterns(
-        re.compile(rb'"(?:%b++|"")*+"' % inside),
-        re.compile(rb'"(?:%b++|"")*+' % inside),
-        re.compile(rb"[^\n%b]*+" % delimiter),
-    )
 
 
 def scan(
@@ -162,13 +156,13 @@ def scan(
 
     ``only_first`` stops after the first record that is not blank.
     """
-    patterns = patterns_of(options)
+    dialect = dialect_of(options)
     starts: list[int] = []
     stops: list[int] = []
     wrong: dict[int, str] = {}
     at = 0
     while at < len(data):
-        record = read_record(data, at, patterns, options)
+        record = read_record(data, at, dialect)
         if record.after is None and not final:
             break
         stop, count, why = record.stop, record.count, record.why
@@ -204,40 +198,46 @@ class CsvRecord(NamedTuple):
     """Whether the quote of that does not close."""
 
 
-def read_record(data: bytes, at: int, patterns: CsvPatterns, options: SnapshotOptions) -> CsvRecord:
+def read_record(data: bytes, at: int, dialect: Dialect) -> CsvRecord:
     """Reads the record that begins at ``at``."""
-    delimiter = options.delimiter.encode()
     count, why = 0, None
     while True:
         count += 1
         start = at
-        if data[at : at + 1] == b'"':
-            match = patterns.quoted.match(data, at)
+        if dialect.quote and data.startswith(dialect.quote, at):
+            if dialect.doubled is not None and dialect.doubled.match(data, at):
+                why = why or DOUBLE_ESCAPE
+            match = dialect.quoted.match(data, at)
             if match is None:
-                end = len(data) if options.line_breaks else data.find(b"\n", at)
+                end = len(data) if dialect.line_breaks else data.find(b"\n", at)
                 return _ended(data, end, count, why or OPEN_QUOTE, start, is_open=True)
             at = match.end()
-            rest = _span(patterns.unquoted, data, at)
+            rest = _span(dialect, data, at)
             if rest not in (b"", b"\r"):
                 why = why or AFTER_QUOTE
         else:
-            rest = _span(patterns.unquoted, data, at)
-            follows = data[at + len(rest) : at + len(rest) + 1] == delimiter
-            text = rest if follows else rest.removesuffix(b"\r")
-            if b'"' in text:
-                why = why or STRAY_QUOTE
-            elif b"\r" in text:
-                why = why or LONE_CR
+            rest = _span(dialect, data, at)
+            follows = data.startswith(dialect.delimiter, at + len(rest))
+            why = why or _fault(rest if follows else rest.removesuffix(b"\r"), dialect)
         at += len(rest)
-        if data[at : at + 1] != delimiter:
+        if not data.startswith(dialect.delimiter, at):
             return _ended(data, at, count, why, start)
         if rest == b"\r":
             why = why or LONE_CR
-        at += 1
+        elif dialect.is_shifted(data, at):
+            why = why or SHIFTED_DELIMITER
+        at += len(dialect.delimiter)
 
 
-def _span(pattern: re.Pattern[bytes], data: bytes, at: int) -> bytes:
-    match = pattern.match(data, at)
+def _fault(text: bytes, dialect: Dialect) -> str | None:
+    """What an unquoted field must not hold."""
+    if dialect.quote and dialect.quote in text:
+        return STRAY_QUOTE
+    return LONE_CR if b"\r" in text else None
+
+
+def _span(dialect: Dialect, data: bytes, at: int) -> bytes:
+    match = dialect.unquoted.match(data, at)
     return b"" if match is None else match.group()
 
 
@@ -250,15 +250,21 @@ def _ended(
     return CsvRecord(at, at + 1, count, why, field, is_open)
 
 
-def fields(record: bytes, options: SnapshotOptions) -> list[str]:
-    """The fields of one record as text, for a header."""
-    patterns, found, at = patterns_of(options), [], 0
+def values(record: bytes, dialect: Dialect) -> list[tuple[bytes, bool]]:
+    """The fields of one record as text, and whether they are quoted."""
+    found, at = [], 0
     while True:
-        quoted = patterns.quoted.match(record, at)
-        raw = quoted.group() if quoted else _span(patterns.unquoted, record, at)
+        is_quoted = bool(dialect.quote) and record.startswith(dialect.quote, at)
+        match = dialect.quoted.match(record, at) if is_quoted else None
+        raw = match.group() if match else _span(dialect, record, at)
         at += len(raw)
-        text = raw[1:-1].replace(b'""', b'"') if quoted else raw
-        found.append(text.decode("utf-8", "backslashreplace"))
+        found.append((dialect.text_of(raw) if match else raw, match is not None))
         if at >= len(record):
             return found
-        at += 1
+        at += len(dialect.delimiter)
+
+
+def fields(record: bytes, options: SnapshotOptions) -> list[str]:
+    """The fields of one record as text, for a header."""
+    found = values(record, dialect_of(options))
+    return [text.decode("utf-8", "backslashreplace") for text, _ in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -20,8 +20,12 @@ class SnapshotOptions:
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether CSV files begin with column names; ``auto`` checks whether the first record contains
     an expected name. ``no`` makes Parquet columns count by position, too."""
-    delimiter: Annotated[str, Len(1, 1)] = ","
-    """ASCII character between the fields of a CSV record."""
+    delimiter: Annotated[str, Len(1, 16)] = ","
+    """ASCII characters between the fields of a CSV record."""
+    quote: Annotated[str, Len(0, 1)] = '"'
+    """ASCII character around CSV text; empty if nothing is quoted."""
+    escape: Annotated[str, Len(0, 1)] = ""
+    """ASCII character before a quote in quoted text; empty if quotes are doubled."""
     null_text: str | None = None
     """Unquoted text that marks NULL in CSV, in addition to the unquoted empty field."""
     line_breaks: bool = True
@@ -37,9 +41,7 @@ class SnapshotOptions:
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for what would make files unreadable."""
-        wrong: list[str] = []
-        if not self.delimiter.isascii() or self.delimiter in '"\r\n':
-            wrong.append("delimiter: write one ASCII character that is no quote and no line end")
+        wrong = list(self._wrong_marks())
         try:
             find_codec(self.encoding)
         except LookupError:
@@ -48,6 +50,37 @@ class SnapshotOptions:
             )
         if wrong:
             raise ValueError("\n".join(wrong))
+
+    def _wrong_marks(self) -> Iterator[str]:
+        """Reports marks of CSV that cannot be told apart."""
+        marks = {"delimiter": self.delimiter, "quote": self.quote, "escape": self.escape}
+        for name, mark in marks.items():
+            if not mark.isascii() or {"\r", "\n"} & set(mark):
+                yield f"{name}: {mark!r} is not ASCII, or a line end; write another character"
+        if not self.delimiter or {self.quote, self.escape} & set(self.delimiter):
+            yield (
+                f"delimiter: {self.delimiter!r} is empty, or has the quote or the escape in it; write"
+                " another one"
+            )
+        if self.escape and not self.quote:
+            yield (
+                f"escape: {self.escape!r} means nothing where there are no quotes; leave it out, or set"
+                " quote"
+            )
+
+    @property
+    def holds_line_breaks(self) -> bool:
+        """Whether CSV fields may hold line breaks: only quoted ones can."""
+        return self.line_breaks and bool(self.quote)
+
+    @property
+    def null_texts(self) -> list[str]:
+        """Texts of CSV that are NULL where they are unquoted.
+
+        An empty field of files without quotes is text where another mark of NULL is set."""
+        if self.null_text is None:
+            return [""]
+        return ["", self.null_text] if self.quote else [self.null_text]
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,7 +274,7 @@ def _cut(path: Path, options: SnapshotOptions, columns: Columns, target: int) ->
     if kind == "jsonl":
         _check_keys(path, options, columns)
     whole = _packed(path) or not splits_at_lf(options)
-    if whole or (kind == "csv" and options.line_breaks):
+    if whole or (kind == "csv" and options.holds_line_breaks):
         return [Split(name, kind, 0, length, 1, length, length)]
     return [
         Split(name, kind, a, b, first, b - a, length)

@@ -77,16 +77,17 @@ def test_delimiters_are_read_as_metadata_writes_them(
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("fieldDelimiter", "||", r"'\|\|'"),
-        ("fieldDelimiter", "0x7C7C", r"'\|\|'"),
         ("fieldDelimiter", "0xA7", "ASCII"),
-        ("fieldDelimiter", '"', "ASCII"),
+        ("fieldDelimiter", '"', "has the quote"),
+        ("fieldDelimiter", '|"', "has the quote"),
+        ("fieldDelimiter", "0x7C0A", "line end"),
         ("fieldDelimiter", 5, "fieldDelimiter is 5 and not text"),
         ("fieldDelimiter", ["x"], "not text"),
         ("nullValue", {}, "not text"),
-        ("quoteChar", "'", "quoteChar"),
-        ("quoteChar", "0x27", "quoteChar"),
-        ("escapeChar", "\\", "escapeChar"),
+        ("quoteChar", "''", "one character"),
+        ("quoteChar", "0xAB", "ASCII"),
+        ("escapeChar", "0x5C5C", "one character"),
+        ("escapeChar", ",", "has the quote or the escape"),
         ("recordDelimiter", "0x02", "recordDelimiter"),
     ],
 )
@@ -101,6 +102,65 @@ def test_csv_that_is_written_otherwise_is_refused_and_other_files_are_not(
     if isinstance(value, str):
         path = write(tmp_path / "usr__ct.jsonl", ROWS)
         assert [told(one)[0] for one in read(path, Options())] == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("written", "format_"),
+    [
+        ("||", {"fieldDelimiter": "||"}),
+        ("||", {"fieldDelimiter": "0x7C7C"}),
+        ("\x01\x02", {"fieldDelimiter": "0x0102", "escapeChar": ""}),
+        ("|'", {"fieldDelimiter": "|", "quoteChar": "'", "escapeChar": "'"}),
+        ("|'", {"fieldDelimiter": "|", "quoteChar": "0x27"}),
+    ],
+)
+def test_other_delimiters_and_quotes_are_read_as_metadata_names_them(
+    tmp_path: Path, written: str, format_: dict[str, str]
+) -> None:
+    rows = [record(1, "I", range(10), idu="1", fname='O\'Neil, "x" | y'), ROWS[1]]
+    path = tmp_path / "usr__ct.csv"
+    delimiter, quote = (written[0], "'") if written.endswith("'") else (written, '"')
+    cells = (
+        (
+            "" if v is None else quote + str(v).replace(quote, quote * 2) + quote
+            for v in row.values()
+        )
+        for row in rows
+    )
+    names = [*rows[0]]
+    path.write_text("".join(f"{delimiter.join(line)}\n" for line in [names, *cells]))
+    describe(path, **format_)
+    found = read(path, Options())
+    assert [one["event_type"] for one in found] == [1, 4]
+    assert ("fname", 'O\'Neil, "x" | y') in told(found[0])
+
+
+def test_an_empty_quote_means_that_nothing_is_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "usr__ct.csv"
+    lines = [[*ROWS[0]], *([str(v or "") for v in row.values()] for row in ROWS)]
+    path.write_text("".join("|".join(line).replace("Ann", '"Ann"') + "\n" for line in lines))
+    describe(path, fieldDelimiter="|", quoteChar="", escapeChar='"')
+    assert ("fname", '"Ann"') in told(read(path, Options())[0])
+    describe(path, fieldDelimiter="|", quoteChar="", escapeChar="\\")
+    with pytest.raises(FatalError, match="no quotes"):
+        read(path, Options())
+
+
+def test_an_escape_before_quotes_is_read_as_metadata_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "usr__ct.csv"
+    path.write_text(csv_of(ROWS).replace("Ann", 'An\\"n').replace('"An\\"n"', '"An\\"n"'))
+    describe(path, escapeChar="\\")
+    assert ("fname", 'An"n') in told(read(path, Options())[0])
+
+
+def test_marks_of_metadata_and_settings_that_differ_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "usr__ct.csv", ROWS)
+    describe(path, quoteChar='"')
+    with pytest.raises(FatalError, match='quote is "\'" in the settings'):
+        read(path, Options(), SnapshotOptions(quote="'"))
+    describe(path, quoteChar="'")
+    with pytest.raises(FatalError, match="do not fit"):
+        read(path, Options(), SnapshotOptions(delimiter="'"))
 
 
 def test_a_full_load_is_refused(tmp_path: Path) -> None:

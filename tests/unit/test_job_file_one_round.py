@@ -25,7 +25,7 @@ table = "log"
 status = "M"
 time_zone = "Mars"
 columns = { nr = "record_idd" }
-delimiter = "ab"
+delimiter = ""
 encoding = "klingon"
 poll_size = 0
 driver_user = 5

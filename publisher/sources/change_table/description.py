@@ -14,6 +14,7 @@ from typing import Any
 
 from publisher.errors import FatalError
 from publisher.sources.other_formats import dfm_of
+from publisher.sources.snapshot_options import SnapshotOptions
 
 _HEX = re.compile(r"0[xX]((?:[0-9A-Fa-f]{2})+)").fullmatch
 _ESCAPES = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\r\n": "\r\n", "\\\\": "\\"}
@@ -27,8 +28,8 @@ class Description:
     names: tuple[str, ...]
     key: tuple[str, ...]
     table: str
-    delimiter: str | None
-    null_text: str | None
+    reading: Mapping[str, str]
+    """Settings of ``SnapshotOptions`` by which CSV is written."""
     unreadable: str | None
     """Why CSV written so cannot be read, ``None`` where it can."""
 
@@ -69,37 +70,54 @@ def _description(content: Mapping[str, Any], dfm: Path) -> Description:
         tuple(_name(column) for column in columns),
         tuple(_name(column) for column in keys),
         ".".join(f'"{part.replace(chr(34), chr(34) * 2)}"' for part in parts if part),
-        _characters(format_, "fieldDelimiter"),
-        _text(format_, "nullValue") or None,
+        _reading(format_),
         _unreadable(format_, str(dfm)),
     )
 
 
+def _reading(format_: Mapping[str, Any]) -> Mapping[str, str]:
+    """The settings that the format names.
+
+    An empty quoteChar means that nothing is quoted, an empty escapeChar that quotes are doubled."""
+    found = {
+        "delimiter": _characters(format_, "fieldDelimiter") or None,
+        "quote": _characters(format_, "quoteChar"),
+        "escape": _characters(format_, "escapeChar"),
+        "null_text": _text(format_, "nullValue") or None,
+    }
+    if found["escape"] is not None and found["escape"] == (found["quote"] or '"'):
+        found["escape"] = ""
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _unreadable(format_: Mapping[str, Any], dfm: str) -> str | None:
-    """Why CSV of this format cannot be read: another form of quotes, say."""
-    readable = {"quoteChar": ('"',), "escapeChar": ('"',), "recordDelimiter": _LINE_ENDS}
-    for name, known in readable.items():
+    """Why CSV of this format cannot be read."""
+    end = _characters(format_, "recordDelimiter")
+    if end and end not in _LINE_ENDS:
+        return (
+            f"{dfm}: recordDelimiter is {end!r}, and records of CSV are read up to line ends; set that of"
+            " the target to \\n, or export Parquet"
+        )
+    for name in ("quoteChar", "escapeChar"):
         value = _characters(format_, name)
-        if value is not None and value not in known:
+        if value is not None and len(value) > 1:
             return (
-                f"{dfm}: {name} is {value!r}, and CSV is read with double quotes, which are doubled in"
-                " text, and line ends; set the target so, or export Parquet"
+                f"{dfm}: {name} is {value!r}, and one character is read; set that of the target to a"
+                " double quote, or export Parquet"
             )
-    delimiter = _characters(format_, "fieldDelimiter")
-    if delimiter is None or (
-        len(delimiter) == 1 and delimiter < "\x80" and delimiter not in '"\r\n'
-    ):
-        return None
-    return (
-        f"{dfm}: fieldDelimiter is {delimiter!r}, and one ASCII character is read; set that of the target"
-        " to a comma, or export Parquet"
-    )
+    try:
+        SnapshotOptions(**_reading(format_) | {"null_text": None})  # type: ignore[arg-type]
+    except ValueError as problem:
+        return (
+            f"{dfm} says how CSV is written, and it cannot be read ({problem}); or export Parquet"
+        )
+    return None
 
 
 def _characters(format_: Mapping[str, Any], name: str) -> str | None:
-    """The characters of an option; ``None`` where it is absent or empty."""
+    """The characters of an option; ``None`` where it is absent."""
     text = _text(format_, name)
-    if not text:
+    if text is None:
         return None
     if digits := _HEX(text):
         return bytes.fromhex(digits[1]).decode("latin-1")

@@ -172,17 +172,17 @@ def _as_described(path: Path, described: Description, reading: SnapshotOptions) 
     if described.unreadable is not None:
         raise FatalError(described.unreadable)
     given = SnapshotOptions()
-    for name in ("delimiter", "null_text"):
-        said, theirs = getattr(reading, name), getattr(described, name)
-        if theirs is None or said == theirs:
-            continue
-        if said != getattr(given, name):
+    for name, theirs in described.reading.items():
+        said = getattr(reading, name)
+        if said not in (theirs, getattr(given, name)):
             raise FatalError(
                 f"{path}: {name} is {said!r} in the settings and {theirs!r} in the .dfm; leave the"
                 " setting out"
             )
-        reading = replace(reading, **{name: theirs})
-    return reading
+    try:
+        return replace(reading, **described.reading)
+    except ValueError as problem:
+        raise FatalError(f"{path}: the settings do not fit the .dfm: {problem}") from None
 
 
 def _keys_of(path: Path, reading: SnapshotOptions) -> tuple[str, ...]:

@@ -6,14 +6,13 @@ of the column, code of its type, whether it is part of the primary key, bytes (r
 
 from __future__ import annotations
 
-import csv
-import io
 import string
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from publisher.sources.csv_records import fields, scan
 from publisher.sources.dispatch_queue.options import Options, QueueTable, told
 from publisher.sources.dispatch_queue.rows import PADDING
 from publisher.sources.dispatch_queue.types import (
@@ -55,7 +54,7 @@ def with_attributes(options: Options, directory: Path, reading: SnapshotOptions)
     except UnicodeError:
         raise ValueError(f"attributes: {path} is not {reading.encoding}; set encoding") from None
     found: dict[int, list[Attribute]] = {}
-    for attribute in _attributes(text, str(path), reading.delimiter):
+    for attribute in _attributes(text, str(path), reading):
         found.setdefault(attribute.table, []).append(attribute)
     return _with_tables(options, found, str(path))
 
@@ -92,9 +91,20 @@ def _length_problem(options: Options, found: dict[int, list[Attribute]]) -> Iter
             return
 
 
-def _attributes(text: str, path: str, delimiter: str) -> Iterator[Attribute]:
-    lines = csv.reader(io.StringIO(text.removeprefix("\ufeff")), delimiter=delimiter)
-    header = [name.strip().upper() for name in next(lines, [])]
+def _lines(text: str, path: str, reading: SnapshotOptions) -> Iterator[tuple[int, list[str]]]:
+    """Lines with their number."""
+    data = text.removeprefix("\ufeff").encode()
+    piece = scan(data, replace(reading, line_breaks=False), final=True)
+    for index, (start, stop) in enumerate(zip(piece.starts, piece.stops, strict=True)):
+        if index in piece.wrong:
+            raise ValueError(f"attributes: {path}, line {index + 1}: {piece.wrong[index]}")
+        yield index + 1, fields(data[start:stop], reading)
+
+
+def _attributes(text: str, path: str, reading: SnapshotOptions) -> Iterator[Attribute]:
+    lines = _lines(text, path, reading)
+    _, names = next(lines, (1, []))
+    header = [name.strip().upper() for name in names]
     absent = [name for name in COLUMNS if header.count(name) != 1]
     if absent:
         raise ValueError(
@@ -102,7 +112,7 @@ def _attributes(text: str, path: str, delimiter: str) -> Iterator[Attribute]:
             " header of its column names"
         )
     places = [header.index(name) for name in COLUMNS]
-    for values in lines:
+    for line, values in lines:
         if not any(value.strip() for value in values):
             continue
         try:
@@ -111,7 +121,7 @@ def _attributes(text: str, path: str, delimiter: str) -> Iterator[Attribute]:
             yield Attribute(int(table), name, int(number), int(code), int(key) != 0, int(length))
         except (ValueError, IndexError):
             raise ValueError(
-                f"attributes: {path}, line {lines.line_num}: integers and a name are expected, as"
+                f"attributes: {path}, line {line}: integers and a name are expected, as"
                 " 7,idu,1,2,1,4"
             ) from None
 
