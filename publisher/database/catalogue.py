@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Inspector, inspect, text, types
@@ -52,6 +52,8 @@ class Relation:
     """SQL type of each column, domains resolved."""
     casts: Mapping[str, str]
     """PostgreSQL: each column's type in SQL, without length or precision."""
+    made_types: Mapping[str, str] = field(default_factory=dict)
+    """PostgreSQL: the kind (``typtype``; ``a``: array) of each column's type that is none of its own."""
 
     def column(self, name: str) -> str | None:
         """A column's name as the database has it; exact case first, then any that is unambiguous."""
@@ -145,7 +147,8 @@ class DatabaseCatalogue:
             complete=True,
             padded=frozenset(name for name, type_ in types_.items() if _is_padded(type_)),
         )
-        return Relation(table, place, types_, _casts(connection, place, found))
+        casts, made = _casts(connection, place, found)
+        return Relation(table, place, types_, casts, made)
 
     def _named(self, schema: str | None) -> str | None:
         """A schema of a database that has none, spelled as the settings do."""
@@ -241,17 +244,24 @@ _BASE_TYPES = text("""
         UNION ALL
         SELECT base.name, t.typbasetype
         FROM base JOIN pg_catalog.pg_type t ON t.oid = base.type AND t.typtype = 'd')
-    SELECT base.name, pg_catalog.format_type(t.oid, -1)
+    SELECT base.name, pg_catalog.format_type(t.oid, -1),
+           CASE WHEN t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace THEN NULL
+                WHEN t.typcategory = 'A' THEN 'a' ELSE t.typtype::pg_catalog.text END
     FROM base JOIN pg_catalog.pg_type t ON t.oid = base.type AND t.typtype <> 'd'
 """)
 
 
-def _casts(connection: Connection, place: str | None, name: str) -> dict[str, str]:
-    """PostgreSQL's name of each column's type, domains resolved.
+def _casts(
+    connection: Connection, place: str | None, name: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """PostgreSQL's name of each column's type, domains resolved; and see ``Relation.made_types``.
 
     Without length or precision: a cast to those cuts and rounds, and would find another row.
     """
     if connection.dialect.name != "postgresql":
-        return {}
-    rows = connection.execute(_BASE_TYPES, {"schema": place, "name": name})
-    return {str(column): str(type_) for column, type_ in rows}
+        return {}, {}
+    rows = connection.execute(_BASE_TYPES, {"schema": place, "name": name}).all()
+    return (
+        {str(column): str(type_) for column, type_, _ in rows},
+        {str(column): str(made) for column, _, made in rows if made is not None},
+    )

@@ -52,9 +52,12 @@ def condition(span: Span, relation: Relation) -> ColumnElement[bool]:
 def copied(span: Span, relation: Relation) -> sql.Composed:
     """The same for PostgreSQL's COPY, which takes no parameters."""
     name = sql.Identifier(span.column)
-    is_text = isinstance(relation.types[span.column], types.String)
-    value = name if is_text else sql.SQL("CAST({} AS text)").format(name)
-    fits = sql.SQL("CAST({} AS text) ~ {}").format(name, sql.Literal(span.form))
+    text = sql.SQL("CAST({} AS text)").format(name)
+    if span.column in relation.made_types:
+        # its own cast may be a function of the type's owner
+        text = sql.SQL("pg_catalog.concat({})").format(name)
+    value = name if _is_text(relation, span.column) else text
+    fits = sql.SQL("{} ~ {}").format(text, sql.Literal(span.form))
     inside = sql.SQL("{} AND {} <= {}").format(fits, value, sql.Literal(span.upto))
     if span.after is not None:
         inside = sql.SQL("{} AND {} > {}").format(inside, value, sql.Literal(span.after))
@@ -80,11 +83,22 @@ def value_of(relation: Relation, name: str) -> ColumnElement[Any]:
     """A column as text."""
     named: ColumnElement[Any] = column(quoted_name(name, quote=True))
     # as it is where it is text, for an index to serve
-    return named if isinstance(relation.types[name], types.String) else cast(named, Text)
+    return named if _is_text(relation, name) else as_text(relation, name)
 
 
 def fits(relation: Relation, name: str, form: str) -> ColumnElement[bool]:
     """The condition that the value of a column has a form."""
+    return value_of(relation, name).regexp_match(form)
+
+
+def as_text(relation: Relation, name: str) -> ColumnElement[Any]:
+    """A column as text; of a type that somebody made by its output, for a cast may be a function of the
+    type's owner."""
     named: ColumnElement[Any] = column(quoted_name(name, quote=True))
-    is_text = isinstance(relation.types[name], types.String)
-    return (named if is_text else cast(named, Text)).regexp_match(form)
+    if name not in relation.made_types:
+        return cast(named, Text)
+    return case_of((func.pg_catalog.num_nulls(named) == 0, func.pg_catalog.concat(named)))
+
+
+def _is_text(relation: Relation, name: str) -> bool:
+    return isinstance(relation.types[name], types.String) and name not in relation.made_types

@@ -132,16 +132,33 @@ _TEXT_TYPES = frozenset({"text", "character varying", "bpchar", "bytea", "name"}
 """PostgreSQL types whose values come as they are; a cast to text would cut the padding of CHAR."""
 
 
+def _join_item(relation: Relation, name: str, written: str) -> str:
+    """A column as text.  Of a type that somebody made its output is read and not its cast: a cast may be
+    a function of the type's owner, and would run with the rights of the publisher's user."""
+    if name in relation.made_types:
+        given = f"pg_catalog.num_nulls({written}) OPERATOR(pg_catalog.=) 0"
+        return f"CASE WHEN {given} THEN pg_catalog.concat({written}) END"
+    return written if relation.casts[name] in _TEXT_TYPES else f"CAST({written} AS text)"
+
+
+def _equals(relation: Relation, name: str) -> str:
+    """The operator that compares a column: PostgreSQL's own, whatever others the search path has.
+
+    Base types of extensions bring theirs; only superusers make such types.
+    """
+    return "=" if relation.made_types.get(name) == "b" else "OPERATOR(pg_catalog.=)"
+
+
 def _join_sql(dialect: Dialect, relation: Relation, columns: Sequence[str]) -> str:
     quoted = dialect.identifier_preparer.quote_identifier
-    items = [
-        f"t.{quoted(name)}" if cast_ in _TEXT_TYPES else f"CAST(t.{quoted(name)} AS text)"
-        for name, cast_ in ((name, relation.casts[name]) for name in relation.types)
-    ]
+    items = [_join_item(relation, name, f"t.{quoted(name)}") for name in relation.types]
     casts = [relation.casts[name].replace("%", "%%") for name in columns]
     arrays = [f"CAST(%(k{place})s AS {cast_}[])" for place, cast_ in enumerate(casts)]
     names = ", ".join(f"c{place}" for place in range(len(columns)))
-    on = " AND ".join(f"t.{quoted(name)} = k.c{place}" for place, name in enumerate(columns))
+    equals = [_equals(relation, name) for name in columns]
+    on = " AND ".join(
+        f"t.{quoted(name)} {equals[place]} k.c{place}" for place, name in enumerate(columns)
+    )
     table = quoted(relation.table.name)
     if relation.schema is not None:
         table = f"{quoted(relation.schema)}.{table}"
@@ -151,7 +168,7 @@ def _join_sql(dialect: Dialect, relation: Relation, columns: Sequence[str]) -> s
         joined = f"CROSS JOIN LATERAL (SELECT * FROM {table} AS t WHERE {on} OFFSET 0) AS t"  # noqa: S608
     else:
         if len(columns) == 1:
-            on += f" AND t.{quoted(columns[0])} = ANY ({arrays[0]})"  # lets an index be used
+            on += f" AND t.{quoted(columns[0])} {equals[0]} ANY ({arrays[0]})"  # lets an index be used
         joined = f"JOIN {table} AS t ON {on}"
     # all names stand quoted, values are parameters
     return f"SELECT k.n, {', '.join(items)} FROM {rows} {joined}"  # noqa: S608

@@ -28,6 +28,7 @@ from sqlalchemy.exc import DBAPIError
 
 from publisher.database import Database, DatabaseOptions, Relation
 from publisher.database.connection import fatal
+from publisher.database.spans import as_text
 from publisher.sources.columns import times
 from publisher.sources.event_log import Options
 from publisher.sources.tables import LiveTable, column_of, relation_of
@@ -157,7 +158,7 @@ def _oldest(relation: Relation, moment: str, dialect: str) -> ColumnElement[Any]
     if isinstance(relation.types[moment], types.DateTime | types.Date) and dialect != "sqlite":
         # as text: infinity is no value in Python
         return cast(func.min(named), Text)
-    text = cast(named, Text)
+    text = as_text(relation, moment)
     return func.min(case((text.like(_DATED), text)))
 
 
