@@ -93,6 +93,16 @@ def open_ids(path: Path) -> Ids:
     return np.memmap(path, _STORED, "r")
 
 
+def find_ids(ids: Ids, wanted: Ids) -> npt.NDArray[np.int64]:
+    """The place of each wanted id among sorted ones, -1 where it is not there."""
+    places = np.full(len(wanted), -1, np.int64)
+    if len(ids):
+        near = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+        there = ids[near] == wanted
+        places[there] = near[there]
+    return places
+
+
 def merge(paths: Sequence[Path], target: Path) -> None:
     """Writes the ids of all files into one, each once.  The file appears when it is complete."""
     unfinished = target.with_name(f"{target.name}.{secrets.token_hex(4)}")

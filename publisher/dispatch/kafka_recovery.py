@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -13,12 +15,8 @@ from publisher.dispatch.kafka_admin import KafkaTopics
 from publisher.errors import FatalError, UnreachableError
 from publisher.journal.decisions import PositionText
 from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.recovery import (
-    last_segment,
-    read_recovered,
-    recovered_documents,
-    waiting_ids,
-)
+from publisher.journal.recovery import read_recovered, recovered_documents
+from publisher.journal.waiting_records import WaitingIds, last_segment
 
 _AT_ONCE = 10_000
 _RECORD_IDS = "record-ids"
@@ -44,9 +42,12 @@ class Recovery:
         if read_recovered(journal.root, manifest) is not None:
             return
         texts = [self.texts[source.name] for source in manifest.sources]
-        waiting = waiting_ids(journal.root, manifest, texts)
-        found = find_records(topics, names, waiting)
-        recovered_documents(journal.root, manifest, texts, found).write(journal.root)
+        with TemporaryDirectory(prefix="recovery-", dir=journal.root) as name:
+            folder = Path(name)
+            waiting = WaitingIds.gather(journal.root, manifest.lanes, texts, folder)
+            find_records(topics, names, waiting)
+            found = recovered_documents(journal.root, manifest, texts, waiting, folder)
+        found.write(journal.root)
 
 
 def refuse_incomplete(topics: KafkaTopics, names: Collection[str]) -> None:
@@ -81,8 +82,8 @@ _WAY = (
 )
 
 
-def find_records(topics: KafkaTopics, names: Collection[str], wanted: Collection[str]) -> set[str]:
-    """Finds which of some record ids the ``record-ids`` of committed records have, of any source.
+def find_records(topics: KafkaTopics, names: Collection[str], waiting: WaitingIds) -> None:
+    """Notes which waiting ids the ``record-ids`` of committed records have, of any source.
 
     Raises:
         FatalError: A topic has lost records.
@@ -91,37 +92,36 @@ def find_records(topics: KafkaTopics, names: Collection[str], wanted: Collection
     refuse_incomplete(topics, names)
     there = sorted(set(names) & topics.partitions.keys())
     places = [TopicPartition(t, n, 0) for t in there for n in range(topics.partitions[t])]
-    found: set[str] = set()
     consumer = topics.clients.consumer()
     try:
         ends = {(p.topic, p.partition): _watermarks(topics, consumer, p)[1] for p in places}
         todo = {place: end for place, end in ends.items() if end}
         consumer.assign([TopicPartition(topic, number, 0) for topic, number in todo])
         with topics.clients.errors("reading what the topic has"):
-            _read(topics, consumer, todo, frozenset(wanted), found)
+            _read(topics, consumer, todo, waiting)
     finally:
         consumer.close()
-    return found
 
 
 def _read(
     topics: KafkaTopics,
     consumer: Consumer,
     todo: dict[tuple[str, int], int],
-    wanted: frozenset[str],
-    found: set[str],
+    waiting: WaitingIds,
 ) -> None:
     patience = topics.clients.options.timeout
     deadline = time.monotonic() + patience
     while todo:
+        found: list[str] = []
         for message in consumer.consume(_AT_ONCE, 0.2):
             place, offset = _place(message)
             if message.error() is None:
                 deadline = time.monotonic() + patience
                 offset += 1
-                found.update(wanted.intersection(_ids(message)))
+                found += _ids(message)
             if place in todo and offset >= todo[place]:
                 del todo[place]
+        waiting.note(found)
         if todo and time.monotonic() > deadline:
             raise UnreachableError(
                 f"{topics.clients.name}: {min(todo)[0]} cannot be read to its end within "

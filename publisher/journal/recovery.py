@@ -7,23 +7,19 @@ has a waiting record is sent again completely, marked; all other objects are sen
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
-from publisher.change import Object, Position
 from publisher.errors import FatalError
 from publisher.journal.decisions import PositionText
 from publisher.journal.durable import sync_folder, write_durably
-from publisher.journal.lane import LaneNames
 from publisher.journal.manifest import Manifest
+from publisher.journal.waiting_records import WaitingIds, documents_found
 
 RECOVERY = "recovery.json"
 RECOVERY_FORMAT = 1
 _RECOVERING = "recovering"
-_COLUMNS = ["source", *Position._fields, *Object._fields, "document"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,58 +93,17 @@ def refuse_interrupted_recovery(root: Path) -> None:
 _REMEDY = "remove this file and run `xds-publisher recover -c JOB.toml` again"
 
 
-def waiting_ids(
-    journal: Path, manifest: Manifest, texts: Sequence[PositionText | None]
-) -> set[str]:
-    """The ids of all records of a run that belong to objects, as ``record-ids`` may have them.
-
-    ``texts`` are those of the sources' positions, ``None`` where ids differ from run to run.
-    """
-    return {
-        record_id
-        for lane in range(manifest.lanes)
-        for _, record_id, _ in _records(journal, lane, texts)
-        if record_id is not None
-    }
-
-
 def recovered_documents(
     journal: Path,
     manifest: Manifest,
     texts: Sequence[PositionText | None],
-    found: Collection[str],
+    waiting: WaitingIds,
+    folder: Path,
 ) -> RecoveredDocuments:
-    """Finds the documents of all objects that have one of the records ``found``, or whose records
-    cannot be found by their ids."""
+    """Finds the documents of all objects of which the sink has a record, or whose records cannot be
+    found by their ids.  ``folder`` is for files of its own."""
     lanes = {}
     for lane in range(manifest.lanes):
-        records = list(_records(journal, lane, texts))
-        objects = {obj for obj, record_id, _ in records if record_id is None or record_id in found}
-        documents = {document for obj, _, document in records if obj in objects and document >= 0}
-        if documents:
-            lanes[lane] = frozenset(documents)
+        if documents := documents_found(journal, lane, texts, waiting, folder):
+            lanes[lane] = documents
     return RecoveredDocuments(manifest.plan, lanes)
-
-
-def last_segment(record_id: str) -> str:
-    """What is left of an id where a list of ids is cut at its commas: names of files may have some."""
-    return record_id.rpartition(",")[2]
-
-
-def _records(
-    journal: Path, lane: int, texts: Sequence[PositionText | None]
-) -> Iterator[tuple[Object, str | None, int]]:
-    """Object, id and document of each record of a lane that belongs to an object."""
-    with pq.ParquetFile(journal / LaneNames(lane).decisions) as file:
-        for batch in file.iter_batches(columns=_COLUMNS):
-            columns = [batch.column(name).to_pylist() for name in _COLUMNS]
-            for source, part, high, low, ordinal, schema, table, key, document in zip(
-                *columns, strict=True
-            ):
-                if key is None:
-                    continue
-                text = texts[source]
-                record_id = None
-                if text is not None:
-                    record_id = last_segment(text(Position(part or "", high, low, ordinal)))
-                yield Object(schema, table, key), record_id, document

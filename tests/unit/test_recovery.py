@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from publisher.change import Outcome, Position
 from publisher.errors import FatalError
+from publisher.journal.decisions import PositionText
 from publisher.journal.manifest import Manifest
 from publisher.journal.recovery import (
     RECOVERY,
     RecoveredDocuments,
     read_recovered,
     recovered_documents,
-    waiting_ids,
 )
+from publisher.journal.waiting_records import WaitingIds, last_segment
 from tests.unit.journals import manifest_of, record, write_decisions
 
-TEXTS = [Position.text]
+TEXTS: list[PositionText | None] = [Position.text]
 
 
 def change(number: int, key: str | None, document: int = -1, part: str = "") -> dict[str, object]:
@@ -38,19 +40,50 @@ def planned(tmp_path: Path) -> tuple[Path, Manifest]:
     return tmp_path, manifest_of(2)
 
 
+def found(
+    planned: tuple[Path, Manifest], texts: list[PositionText | None], *ids: str
+) -> tuple[int, RecoveredDocuments]:
+    """The number of waiting ids, and the documents that are recovered where the sink has some ids."""
+    root, manifest = planned
+    waiting = WaitingIds.gather(root, manifest.lanes, texts, root / "ids")
+    waiting.note(map(last_segment, ids))
+    return len(waiting), recovered_documents(root, manifest, texts, waiting, root / "ids")
+
+
 def test_whole_objects_are_recovered(planned: tuple[Path, Manifest]) -> None:
     """Also where the topic has only a record that is superseded now."""
-    root, manifest = planned
-    assert waiting_ids(root, manifest, TEXTS) == {"1", "2", "3", "4", "b.csv:5", "7"}
-    found = recovered_documents(root, manifest, TEXTS, {"3", "b.csv:5"})
-    assert found.lanes == {0: {0, 2}, 1: {0}}
-    assert recovered_documents(root, manifest, TEXTS, set()).count() == 0
+    count, recovered = found(planned, TEXTS, "3", "a,b.csv:5", "6", "99")
+    assert count == 6
+    assert recovered.lanes == {0: {0, 2}, 1: {0}}
+    assert found(planned, TEXTS)[1].count() == 0
+    assert found(planned, TEXTS, "99")[1].count() == 0
 
 
 def test_records_without_lasting_ids_are_all_recovered(planned: tuple[Path, Manifest]) -> None:
-    root, manifest = planned
-    assert waiting_ids(root, manifest, [None]) == set()
-    assert recovered_documents(root, manifest, [None], set()).lanes == {0: {0, 1, 2}, 1: {0, 1}}
+    count, recovered = found(planned, [None])
+    assert count == 0
+    assert recovered.lanes == {0: {0, 1, 2}, 1: {0, 1}}
+
+
+def test_memory_does_not_grow_with_the_waiting_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("publisher.sorted_ids._IDS_AT_ONCE", 1 << 10)
+    monkeypatch.setattr("publisher.journal.waiting_records._ROWS", 500)
+    peaks = []
+    for count in (5_000, 40_000):
+        root = tmp_path / str(count)
+        root.mkdir()
+        changes = [change(n, f"idu={n}", n) for n in range(1, count + 1)]
+        write_decisions(root, [changes], group=500)
+        del changes
+        tracemalloc.start()
+        waiting, recovered = found((root, manifest_of(1)), TEXTS, "7", "4000")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert waiting == count
+        assert recovered.lanes == {0: {7, 4000}}
+    assert peaks[1] < 2 * peaks[0], peaks
 
 
 def test_what_was_found_is_kept(planned: tuple[Path, Manifest]) -> None:
