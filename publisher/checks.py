@@ -20,6 +20,7 @@ from publisher.journal.lineage import Lineage
 from publisher.journal.runs import RUNS, Journals
 from publisher.sampling import sample_of, sample_text, tables_to_sample
 from publisher.settings import Settings, SourceSettings
+from publisher.sources.live import TableBacklog
 from publisher.spark.options import conf_of, is_local
 from publisher.tasks import Resources
 from publisher.xds.document import Envelope
@@ -86,6 +87,7 @@ def _source(settings: Settings, source: SourceSettings) -> str:
         assert source.database is not None
         with Database(source.database) as database:
             source.live.fits(database)
+            _refuse_other_table(settings, source)
             return f"table {source.table} of {database.name} has the columns"
     if source.compared is not None:
         return _compared(settings, source)
@@ -94,6 +96,16 @@ def _source(settings: Settings, source: SourceSettings) -> str:
     splits = source.reader.splits(source.snapshots, 1)
     size = sum(split.size for split in splits)
     return f"{len({split.path for split in splits})} file(s), {size:,} bytes"
+
+
+def _refuse_other_table(settings: Settings, source: SourceSettings) -> None:
+    """Refuses a change table that is not the one of its mark, as publish does."""
+    assert source.database is not None
+    assert source.table is not None
+    state = Journals(settings.journals, settings.name).state_of(source.name)
+    if not source.has_status and state is not None:
+        with TableBacklog(source.database, source.table, source.options) as backlog:
+            backlog.now(state)
 
 
 def _sample_name(source: SourceSettings) -> str:

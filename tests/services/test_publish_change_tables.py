@@ -13,6 +13,9 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
+from publisher import job as job_runs
+from publisher import publishing
+from publisher.checks import check
 from publisher.cli import cli
 from publisher.errors import FatalError, PublisherError
 from publisher.explain import explain
@@ -202,14 +205,22 @@ def test_another_database_is_refused_by_the_marks_of_the_first(
         add(other, (2, "I", "38", 7, "Eve"), (5, "I", "38", 2, "Bob"))
         write_job(tmp_path, other)
         refused(job, "its database number is")
+        findings = {finding.what: finding for finding in check(load(job))}
+        assert "its database number is" in findings["source ct"].detail
+        assert not findings["source ct"].ok
     job.write_text(first)
+    assert all(finding.ok for finding in check(load(job)))
     add(postgres, (6, "D", "08", 1, "Ann"))
     publish(job)
     assert published(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
 
 
-def test_a_restored_dump_goes_on_by_its_rows(postgres: Place, tmp_path: Path) -> None:
+def test_a_restored_dump_goes_on_by_its_rows(
+    postgres: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was published before the dump is not published again; the message names the way."""
+    for module in (publishing, job_runs):
+        monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
     make(postgres)
     add(postgres, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
     job = write_job(tmp_path, postgres)
@@ -221,7 +232,9 @@ def test_a_restored_dump_goes_on_by_its_rows(postgres: Place, tmp_path: Path) ->
         refused(job, "run xds-publisher publish --by-rows once, which goes on behind them")
         result = CliRunner().invoke(cli, ["publish", "-c", str(job), "--follow", "--by-rows"])
         assert (result.exit_code, "--by-rows" in result.stderr) == (2, True)
-        publish(job, by_rows=True)
+        for more, state in (["--dry-run"], "planned"), ([], "published"):
+            code, report, said = run("publish", job, "--by-rows", *more)
+            assert (code, report["state"], report["documents"]) == (0, state, 1), said
         publish(job)
     assert published(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
 
