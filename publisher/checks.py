@@ -20,6 +20,7 @@ from publisher.journal.lineage import Lineage
 from publisher.journal.runs import RUNS, Journals
 from publisher.sampling import sample_of, sample_text, tables_to_sample
 from publisher.settings import Settings, SourceSettings
+from publisher.sources.contract import informed
 from publisher.sources.live import TableBacklog
 from publisher.spark.options import conf_of, is_local
 from publisher.tasks import Resources
@@ -93,7 +94,8 @@ def _source(settings: Settings, source: SourceSettings) -> str:
         return _compared(settings, source)
     # as publish does: a published file must be as it was
     new_files(settings, source, Journals(settings.journals, settings.name).published_files())
-    splits = source.reader.splits(source.snapshots, 1)
+    with Resources(settings.rules) as resources:
+        splits = informed(source.reader, resources.catalogue).splits(source.snapshots, 1)
     size = sum(split.size for split in splits)
     return f"{len({split.path for split in splits})} file(s), {size:,} bytes"
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from publisher.change import RECORD_SCHEMA, TALLY, Outcome, Position
 from publisher.settings import Settings
-from publisher.sources.contract import Context, Source
+from publisher.sources.contract import Context, Source, informed
 from publisher.sources.registry import IN_COMMITS
 from publisher.surveys import surveyed_source
 from publisher.tasks import Resources
@@ -29,7 +29,7 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
     reader = source.reader
     with Resources(settings.rules) as resources:
         context = Context(source=0, lanes=settings.run.lanes, catalogue=resources.catalogue)
-        splits = reader.splits(snapshots, _wanted(reader, snapshots))
+        splits = informed(reader, resources.catalogue).splits(snapshots, _wanted(reader, snapshots))
         reader = surveyed_source(reader, splits, context)
         for number, split in enumerate(splits):
             for record in in_order(reader.read(split, number, context), source.format):

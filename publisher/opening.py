@@ -10,7 +10,14 @@ from pathlib import Path
 from publisher.filters import Window
 from publisher.journal.manifest import Journal, Manifest
 from publisher.settings import Settings, SourceSettings
-from publisher.sources.contract import KeepsState, Kept, LeavesState, RemembersRejects, Source
+from publisher.sources.contract import (
+    KeepsState,
+    Kept,
+    LeavesState,
+    RemembersRejects,
+    Source,
+    informed,
+)
 from publisher.sources.snapshots import Split
 from publisher.sources.triggerless.planning import Given, Migration
 from publisher.sources.triggerless.source import Triggerless
@@ -117,8 +124,10 @@ def _opened(
             live = source.live
             if isinstance(live, RemembersRejects):
                 live = live.with_reported(order.reported.get(source.name, frozenset()))
-            opened = live.opened(order.splits, order.kept(source.name))
-            yield source, live, stack.enter_context(opened)
+            with Resources(order.settings.rules) as resources:
+                asking = informed(live, resources.catalogue)
+                splits = stack.enter_context(asking.opened(order.splits, order.kept(source.name)))
+            yield source, live, splits
 
 
 def _compared(
@@ -150,9 +159,11 @@ def _splits_of(order: Order, source: SourceSettings, reader: Source) -> tuple[Sp
     if not source.snapshots and not source.resumes:
         return ()
     kept = order.kept(source.name)
-    if kept is None or not isinstance(reader, KeepsState):
-        return tuple(reader.splits(source.snapshots, order.splits))
-    return tuple(reader.continued(source.snapshots, order.splits, kept))
+    with Resources(order.settings.rules) as resources:
+        asking = informed(reader, resources.catalogue)
+        if kept is None or not isinstance(asking, KeepsState):
+            return tuple(asking.splits(source.snapshots, order.splits))
+        return tuple(asking.continued(source.snapshots, order.splits, kept))
 
 
 def _leave_states(order: Order, work: Work) -> None:

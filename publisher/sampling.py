@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from publisher.change import RECORD_SCHEMA, TALLY, EventType, Outcome, Position
 from publisher.errors import PublisherError
 from publisher.settings import Settings, SourceSettings
-from publisher.sources.contract import Context
+from publisher.sources.contract import Context, informed
 from publisher.sources.triggerless.planning import Given
 from publisher.sources.triggerless.source import Triggerless
 from publisher.sources.triggerless.stages import compare_here
@@ -124,7 +124,7 @@ def is_bare(settings: Settings, source: SourceSettings, path: Path) -> bool:
 @contextmanager
 def _table(source: SourceSettings, context: Context) -> Iterator[Batches]:
     live = source.live
-    with live.opened(1) as splits:
+    with informed(live, context.catalogue).opened(1) as splits:
         batches = (
             batch
             for number, split in enumerate(splits)
@@ -153,10 +153,11 @@ def _compared(source: SourceSettings, context: Context) -> Iterator[Batches]:
 def _files(source: SourceSettings, context: Context) -> Iterator[Batches]:
     reader = source.reader
     size = sum(path.stat().st_size for path in source.snapshots)
+    asking = informed(reader, context.catalogue)
     if size <= _SURVEYED_WHOLE:
-        splits = list(reader.splits(source.snapshots, 1))
+        splits = list(asking.splits(source.snapshots, 1))
     else:
-        splits = list(reader.splits(source.snapshots, _SPLITS))[:1]
+        splits = list(asking.splits(source.snapshots, _SPLITS))[:1]
     reader = surveyed_source(reader, splits, context)
     batches = (
         batch

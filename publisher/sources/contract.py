@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -16,6 +16,8 @@ from publisher.change import Position
 from publisher.database import Database
 from publisher.sources.snapshots import Split
 from publisher.sources.tables import TableSplit
+
+Reader = TypeVar("Reader")
 
 Excludes = Callable[[str | None, str], bool]
 """Asked with schema (``None`` where the source names none) and table."""
@@ -127,6 +129,19 @@ class LiveSource(Protocol):
 
     def parse_position(self, text: str) -> Position:
         """As ``Source.parse_position``."""
+
+
+@runtime_checkable
+class AsksCatalogue(Protocol):
+    """Optional: implemented by sources that ask what is known of tables to make their splits."""
+
+    def with_catalogue(self, catalogue: Catalogue) -> Self:
+        """The source that asks this catalogue."""
+
+
+def informed(source: Reader, catalogue: Catalogue) -> Reader:
+    """The source with the catalogue, if it asks one."""
+    return source.with_catalogue(catalogue) if isinstance(source, AsksCatalogue) else source
 
 
 @runtime_checkable

@@ -165,7 +165,7 @@ def scan(
         record = read_record(data, at, dialect)
         if record.after is None and not final:
             break
-        stop, count, why = record.stop, record.count, record.why
+        stop, count, why = record.stop, record.width, record.why
         after = len(data) if record.after is None else record.after
         if data[at:stop].endswith(b"\r"):
             stop -= 1
@@ -188,7 +188,7 @@ class CsvRecord(NamedTuple):
     """Its end, a CR of the line end included."""
     after: int | None
     """Start of the next record; ``None`` where the buffer ends before."""
-    count: int
+    width: int
     """Number of its fields."""
     why: str | None
     """The first fault of its grammar."""

@@ -7,7 +7,8 @@ rules that hold for every mask:
 1. Bits of header columns and bits beyond the last column are never set.
 2. An INSERT of a whole row sets the bits of all data columns.
 3. The bits of an UPDATE are the columns that differ from its before image.
-4. A DELETE sets the bits of the primary key, where ``.dfm`` or settings say which columns that is.
+4. A DELETE sets the bits of the primary key, where ``.dfm``, settings or a catalogue say which columns
+   that is.
 
 Where that leaves several answers that read the masks differently, it refuses to guess.
 """

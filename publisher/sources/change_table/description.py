@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,12 +106,23 @@ def _unreadable(format_: Mapping[str, Any], dfm: str) -> str | None:
                 " double quote, or export Parquet"
             )
     try:
-        SnapshotOptions(**_reading(format_) | {"null_text": None})  # type: ignore[arg-type]
+        with_reading(SnapshotOptions(), _reading(format_))
     except ValueError as problem:
         return (
             f"{dfm} says how CSV is written, and it cannot be read ({problem}); or export Parquet"
         )
     return None
+
+
+def with_reading(options: SnapshotOptions, reading: Mapping[str, str]) -> SnapshotOptions:
+    """The settings with those that a ``.dfm`` names.  Raises ``ValueError`` where they do not fit."""
+    return replace(
+        options,
+        delimiter=reading.get("delimiter", options.delimiter),
+        quote=reading.get("quote", options.quote),
+        escape=reading.get("escape", options.escape),
+        null_text=reading.get("null_text", options.null_text),
+    )
 
 
 def _characters(format_: Mapping[str, Any], name: str) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from publisher.errors import FatalError
 from publisher.sources import json_frames, snapshots
-from publisher.sources.change_table.description import Description, described_by_dfm
+from publisher.sources.change_table.description import Description, described_by_dfm, with_reading
 from publisher.sources.change_table.options import Options
 from publisher.sources.event_log_names import split_name
 from publisher.sources.other_formats import hint
@@ -180,7 +180,7 @@ def _as_described(path: Path, described: Description, reading: SnapshotOptions) 
                 " setting out"
             )
     try:
-        return replace(reading, **described.reading)
+        return with_reading(reading, described.reading)
     except ValueError as problem:
         raise FatalError(f"{path}: the settings do not fit the .dfm: {problem}") from None
 

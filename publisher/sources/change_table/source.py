@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
+from publisher.catalogue import Catalogue
 from publisher.change import Position
 from publisher.errors import FatalError
 from publisher.sources import snapshots
@@ -47,6 +49,12 @@ class ChangeTable:
     options: Options = field(default_factory=Options)
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     format: str = "change-table"
+    catalogue: Catalogue | None = field(default=None, compare=False, repr=False)
+    """What is known of tables, where the order of masks is found."""
+
+    def with_catalogue(self, catalogue: Catalogue) -> Self:
+        """As ``AsksCatalogue.with_catalogue``."""
+        return replace(self, catalogue=catalogue)
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
@@ -105,7 +113,9 @@ class ChangeTable:
             for frame in snapshots.frames(splits[number], layout.reading, layout.columns()):
                 yield rows_of(frame, layout)
 
-        return survey.surveyed(splits, layouts, self.options, headers_of, all_of, holding)
+        return survey.surveyed(
+            splits, layouts, self.options, headers_of, all_of, holding, self.catalogue
+        )
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.catalogue import Catalogue
 from publisher.sources.change_table.calibration import (
     Evidence,
     Reading,
@@ -33,6 +34,7 @@ from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.pairs import FullRows, HeaderRows, Pairs
 from publisher.sources.change_table.rows import Operation, Rows
 from publisher.sources.change_table.seq import Ranking
+from publisher.sources.change_table.values import known_key
 from publisher.sources.snapshots import Split
 
 PAIRS_COMPARED = 2_000
@@ -105,11 +107,12 @@ def surveyed(
     headers_of: HeaderRows,
     all_of: FullRows,
     holding: Holding | None = None,
+    catalogue: Catalogue | None = None,
 ) -> list[Split]:
     """The splits with what was found out; ``layouts`` has the layout of each.
 
-    ``holding`` says which rows wait for a partner.  Raises ``FatalError`` where masks cannot be read, or
-    pairs are too far apart.
+    ``holding`` says which rows wait for a partner, ``catalogue`` may know the keys of the tables.  Raises
+    ``FatalError`` where masks cannot be read, or pairs are too far apart.
     """
     pairs = Pairs(options, expects_before=holding is not None and holding.expects_before)
     evidence: dict[tuple[str, ...], Evidence] = {}
@@ -130,7 +133,9 @@ def surveyed(
             same = [other for other, key in enumerate(keys) if key == names]
             where, layout = splits[number].path, layouts[number]
             known = None if holding is None else holding.readings.get(names)
-            found[names] = _calibrated(evidence[names], layout, same, options, all_of, where, known)
+            masks = evidence[names]
+            masks.key = _key_bits(masks, layout, options, catalogue)
+            found[names] = _calibrated(masks, layout, same, options, all_of, where, known)
             if holding is not None and (reading := found[names].reading) is not None:
                 holding.readings[names] = reading
     cut = None if holding is None else holding.cut(pairs)
@@ -138,7 +143,12 @@ def surveyed(
 
 
 def surveyed_table(
-    layout: Layout, options: Options, first: FullRows, where: str, window: int
+    layout: Layout,
+    options: Options,
+    first: FullRows,
+    where: str,
+    window: int,
+    catalogue: Catalogue | None = None,
 ) -> Found:
     """What the first rows of a table say, which is read in the order of change_seq.
 
@@ -147,6 +157,7 @@ def surveyed_table(
     evidence = Evidence()
     for rows in first(0):
         evidence.add(_masks(rows, layout))
+    evidence.key = _key_bits(evidence, layout, options, catalogue)
     found = _calibrated(evidence, layout, [0], options, first, where)
     return replace(found, window=window)
 
@@ -177,7 +188,6 @@ def _calibrated(
     if not evidence.any:
         return Found()
     width = len(layout.data)
-    evidence.key = _bits(layout.data, layout.key or options.key)
     choices = readings(options, layout.header_counts)
     reading = decided(evidence, choices, width, where)
     if reading is None:
@@ -192,10 +202,18 @@ def _calibrated(
     return Found(reading.order, reading.headers, _key_of(evidence, reading, layout.data), sure)
 
 
-def _bits(data: tuple[str, ...], columns: tuple[str, ...]) -> int:
-    """Columns as bits by data column."""
-    wanted = {name.casefold() for name in columns}
-    return sum(1 << place for place, name in enumerate(data) if name.casefold() in wanted)
+def _key_bits(
+    evidence: Evidence, layout: Layout, options: Options, catalogue: Catalogue | None
+) -> int:
+    """The primary key as bits by data column; 0 where nobody knows it, or masks of deletes show another
+    index.  The catalogue is asked last, and only if there is a delete whose mask the key may explain."""
+    deletes = any(operation == Operation.DELETE for operation, _ in evidence.masks)
+    if not deletes or not options.key_from_deletes:
+        return 0
+    key = layout.key or options.key or known_key(layout, catalogue, options)
+    wanted = {name.casefold() for name in key}
+    places = [place for place, name in enumerate(layout.data) if name.casefold() in wanted]
+    return sum(1 << place for place in places) if len(places) == len(wanted) else 0
 
 
 def _key_of(evidence: Evidence, reading: Reading, data: tuple[str, ...]) -> list[str]:

@@ -10,13 +10,14 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from sqlalchemy import types
 
+from publisher.catalogue import Catalogue
 from publisher.change import Position
 from publisher.database import Database, DatabaseOptions, copy
 from publisher.database.identity import Verdict, identity_of
@@ -61,6 +62,12 @@ class LiveChangeTable:
     table: str
     text_of: Callable[[Any], str | None]
     format: str = "change-table"
+    catalogue: Catalogue | None = field(default=None, compare=False, repr=False)
+    """What is known of tables, where the order of masks is found."""
+
+    def with_catalogue(self, catalogue: Catalogue) -> Self:
+        """As ``AsksCatalogue.with_catalogue``."""
+        return replace(self, catalogue=catalogue)
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
@@ -202,7 +209,9 @@ class LiveChangeTable:
                 for frame in islice(self._frames(database, layout, place), FRAMES_SURVEYED):
                     yield rows_of(frame, layout)
 
-        found = survey.surveyed_table(layout, self.options, first, f"table {self.table}", NEAR)
+        found = survey.surveyed_table(
+            layout, self.options, first, f"table {self.table}", NEAR, self.catalogue
+        )
         if not found.sure or found.order is None:
             return found, None
         key = tuple(found.key)

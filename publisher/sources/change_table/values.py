@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from publisher.catalogue import Catalogue
 from publisher.errors import FatalError
 from publisher.sources.binary_text import column_texts
 from publisher.sources.change_table.layout import Layout
@@ -47,6 +48,14 @@ class Columns:
             untyped=self.target.known is None,
             binary_text=self._binary_text,
         )
+
+
+def known_key(layout: Layout, catalogue: Catalogue | None, options: Options) -> tuple[str, ...]:
+    """The primary key that a database or ``[tables]`` has of the table, if one knows it."""
+    if catalogue is None:
+        return ()
+    target = Names(catalogue, options.schema, options.identifier_case, 1).target(layout.table)
+    return () if isinstance(target, Fault) or target.known is None else target.known.key
 
 
 def key_of(
