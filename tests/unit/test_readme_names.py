@@ -12,6 +12,8 @@ import pytest
 
 from publisher.change import Reason
 from publisher.cli import cli
+from publisher.dispatch import kafka_dead_letters as dead_letters
+from publisher.dispatch.kafka_records import HEADERS, RECOVERED
 from publisher.dispatch.refusals import TOO_LARGE, TOPIC_NAME
 from publisher.errors import PublisherError
 from publisher.observing.metrics import Series
@@ -117,6 +119,13 @@ def test_every_metric_is_shown_with_its_labels() -> None:
         name = described.name.removeprefix("xds_publisher_") + ending
         made[name] = " ".join(label for label in metric._labelnames if label != "job_name")
     assert shown == made
+
+
+def test_the_headers_of_records_are_named() -> None:
+    headers = {*HEADERS, RECOVERED[0], *dead_letters.HEADERS, "raw-bytes"}
+    assert {
+        header for header in headers if f"`{header}`" not in chapter("Kafka") + chapter("Settings")
+    } == set()
 
 
 def exit_codes(kind: type[PublisherError]) -> set[int]:
