@@ -1,21 +1,64 @@
-"""The generated reference pages agree with the code, and every setting has a description."""
+"""The reference pages agree with the code: generated pages are up to date, written ones are complete."""
 
 from __future__ import annotations
 
 import re
 
+import pyarrow as pa
 import pytest
 
 from docs.generate import DIRECTORY, PAGES
+from publisher.change import Outcome, Reason
+from publisher.dispatch.refusals import TOO_LARGE, TOPIC_NAME
+from publisher.journal.decisions import DECISION_SCHEMA
+from publisher.journal.documents import INDEX_SCHEMA
+from publisher.journal.lane import LOOKUP_SCHEMA
+from publisher.observing.metrics import Metrics
+from publisher.observing.options import MetricsOptions
+
+
+def page(name: str) -> str:
+    return (DIRECTORY / name).read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_is_up_to_date(name: str) -> None:
-    page = (DIRECTORY / name).read_text("utf-8")
-    assert page == PAGES[name](), f"{name} is stale; run ./run docs"
+def test_generated_page_is_up_to_date(name: str) -> None:
+    assert page(name) == PAGES[name](), f"{name} is stale; run ./run docs"
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_setting_and_option_has_a_description(name: str) -> None:
     undescribed = re.findall(r"^(.+)\n:\s*$", PAGES[name](), re.MULTILINE)
     assert not undescribed
+
+
+def test_every_reason_is_explained_once() -> None:
+    explained = re.findall(r"^`([\w-]+)`\{ #([\w-]+) \}\n:   \S", page("rejects.md"), re.MULTILINE)
+    assert all(name == anchor for name, anchor in explained)
+    assert sorted(name for name, _ in explained) == sorted([*Reason, TOO_LARGE, TOPIC_NAME])
+
+
+def test_every_outcome_is_explained() -> None:
+    for outcome in Outcome:
+        assert f"\n| {outcome.name.lower()} | " in page("rejects.md")
+
+
+@pytest.mark.parametrize("schema", [DECISION_SCHEMA, INDEX_SCHEMA, LOOKUP_SCHEMA])
+def test_every_column_of_the_journal_is_named(schema: pa.Schema) -> None:
+    named = re.findall(r"\w+", " ".join(re.findall("`([^`]*)`", page("journal.md"))))
+    assert set(schema.names) <= set(named)
+
+
+def test_every_metric_is_named() -> None:
+    table = page("metrics.md").partition("| metric `xds_publisher_…` |")[2].partition("\n\n")[0]
+    named = {
+        name
+        for line in table.splitlines()[2:]
+        for name in re.findall(r"`(\w+)`", line.split(" | ")[0])
+    }
+    families = Metrics(MetricsOptions(), "people").series.registry.collect()
+    suffixes = {"counter": "_total", "info": "_info"}
+    assert named == {
+        family.name.removeprefix("xds_publisher_") + suffixes.get(family.type, "")
+        for family in families
+    }
