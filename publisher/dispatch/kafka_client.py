@@ -107,6 +107,8 @@ class KafkaClients:
         self.options = options
         self.name = f"Kafka at {options.brokers}"
         self._heard: KafkaError | None = None
+        self._is_mute = False
+        """Whether all brokers count as down, though connections to them may have been made."""
 
     def producer(self, own: Mapping[str, Any]) -> Producer:
         """A producer; ``own`` are settings that win."""
@@ -180,7 +182,7 @@ class KafkaClients:
             except KafkaException:
                 client.poll(0)  # lets the client say what it heard
                 left -= step
-                if left <= 0 or self._heard is not None:
+                if left <= 0 or self._heard is not None or self._is_mute:
                     raise
 
     def judge(self) -> None:
@@ -236,7 +238,9 @@ class KafkaClients:
 
     def _hear(self, error: KafkaError) -> None:
         """What a client says beside its answers: why it cannot connect, mostly."""
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._is_mute = True
+        else:
             self._heard = error
 
     @contextmanager
@@ -257,9 +261,13 @@ class KafkaClients:
         if advice is not None:
             return FatalError(f"{self.name}: {doing}: {text}: {advice}")
         if error.code() < 0 or error.retriable() or error.code() in _MOMENTARY:
-            said = ""
-            # by code: comparing a KafkaError with anything but another one raises
-            if heard is not None and heard.code() != error.code():
+            said = (
+                " (what listens there takes connections and answers nothing)"
+                if self._is_mute
+                else ""
+            )
+            # as text: comparing a KafkaError with anything but another one raises
+            if heard is not None and heard.str() != error.str():
                 said = f" ({self.options.scrubbed(heard.str())})"
             protocol = self.options.kafka.get("security.protocol", "plaintext")
             return UnreachableError(
