@@ -24,7 +24,7 @@ from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, Sour
 from publisher.journal.report import NOTHING_NEW, RunReport, conserve, report_of
 from publisher.opening import Order, opened
 from publisher.settings import SourceSettings
-from publisher.sources.contract import Surveyed
+from publisher.sources.contract import ForgetsFiles, Surveyed
 from publisher.sources.snapshots import Split
 from publisher.spark.engine import Engine, Progress
 from publisher.tasks import AnySplit, Work
@@ -151,7 +151,7 @@ def _manifest(
     numbers = iter(range(len(work.splits())))
     splits = [[next(numbers) for _ in source.splits] for source in work.sources]
     entries = tuple(_entries(order, work, inputs, results, splits))
-    _drop_states_of_refused(order, entries)
+    _drop_states_of_refused(order, work, entries)
     return Manifest(
         run=order.run,
         job=order.settings.name,
@@ -253,11 +253,20 @@ def _with_fates(
     return replace(entry, effect=effect, refused=digest)
 
 
-def _drop_states_of_refused(order: Order, entries: Sequence[SourceEntry]) -> None:
-    """Leaves the state of a source as it was where all of its files are to be read again."""
-    for entry in entries:
-        if entry.files and not entry.again and all(file.refused for file in entry.files):
-            shutil.rmtree(order.journal.new_state(entry.name), ignore_errors=True)
+def _drop_states_of_refused(order: Order, work: Work, entries: Sequence[SourceEntry]) -> None:
+    """Leaves the state of a source as it was where all of its files are to be read again, and forgets
+    what refused ones among others have said."""
+    for source, entry in zip(work.sources, entries, strict=True):
+        refused = {file.path for file in entry.files if file.refused}
+        state = order.journal.new_state(entry.name)
+        if not refused:
+            continue
+        if not entry.again and len(refused) == len(entry.files):
+            shutil.rmtree(state, ignore_errors=True)
+        elif isinstance(source.source, ForgetsFiles):
+            splits = [split for split in source.splits if isinstance(split, Split)]
+            flags = [str(Path(split.path).resolve()) in refused for split in splits]
+            source.source.forget(splits, flags, state)
 
 
 def _plain(options: dict[str, object]) -> dict[str, object]:

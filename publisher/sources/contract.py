@@ -200,6 +200,15 @@ class LeavesState(Protocol):
 
 
 @runtime_checkable
+class ForgetsFiles(Protocol):
+    """Optional: implemented by sources that ignore what an earlier run has read to its end."""
+
+    def forget(self, splits: Sequence[Split], refused: Sequence[bool], folder: Path) -> None:
+        """Removes from the state of this run in ``folder`` what only the refused splits said: their files
+        stay unpublished and are read again."""
+
+
+@runtime_checkable
 class KeepsState(Protocol):
     """What a source is besides where a run goes on with what the one before it has left."""
 

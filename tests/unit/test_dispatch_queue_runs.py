@@ -256,3 +256,41 @@ def test_operations_that_may_not_be_whole_are_told_of(reading: str, tmp_path: Pa
         if reading == "per-part"
         else []
     )
+
+
+DEPT = """
+[[sources.tables]]
+number = 9
+name = "dept"
+columns = ["idu INTEGER", "fname CHAR(8)", "lname VARCHAR(12)", "photo BLOB(24)", "note CHAR(4)"]
+key = ["idu"]
+"""
+
+
+def describe_dept(base: Path) -> None:
+    text = (base / "job.toml").read_text()
+    (base / "job.toml").write_text(text.replace("[dispatch]", f"{DEPT}[dispatch]"))
+
+
+def test_a_refused_export_among_good_ones_is_published_once_it_can_be_read(tmp_path: Path) -> None:
+    job, queue = Job(tmp_path), Queue()
+    wrong = [queue.row(INSERT, jack(2), TRANSACT_ID=2, TABNUM_SRC=9)]
+    wrong.append(queue.row(COMMIT, TRANSACT_ID=2))
+    (tmp_path / "in" / "2.dat").write_bytes(binary(wrong))
+    good = [queue.row(INSERT, jack(1), TRANSACT_ID=1), queue.row(COMMIT, TRANSACT_ID=1)]
+    assert job.publish("1.dat", *good).reasons["rejected"] == {"row-image": 1}
+    describe_dept(tmp_path)
+    job.publish("3.dat", *good)
+    assert job.keys() == ["idu=1", "idu=2"]
+
+
+def test_a_rejected_transaction_of_several_exports_stays_rejected(tmp_path: Path) -> None:
+    job, queue = Job(tmp_path), Queue()
+    good = [queue.row(INSERT, jack(1), TRANSACT_ID=1), queue.row(COMMIT, TRANSACT_ID=1)]
+    job.publish("1.dat", *good, queue.row(INSERT, jack(3), TRANSACT_ID=2))
+    rest = [queue.row(INSERT, jack(2), TRANSACT_ID=2, TABNUM_SRC=9)]
+    rest.append(queue.row(COMMIT, TRANSACT_ID=2))
+    assert job.publish("2.dat", *rest).outcomes["rejected"] == 2
+    describe_dept(tmp_path)
+    report = job.publish("3.dat", *good)
+    assert (job.keys(), report.outcomes["held"]) == (["idu=1"], 0)

@@ -214,14 +214,14 @@ def test_of_a_tail_of_rejected_records_the_reject_alone_is_kept(folder: Folder) 
     assert outcomes(folder.run(d=rows(1) + MARK)) == [(0, "1"), (SIZE, "ignored")]
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, 2, 4])
 def test_what_another_version_kept_is_refused(folder: Folder, version: int) -> None:
     folder.run(a=MARK + rows(1))
     assert folder.before is not None
     index = folder.before / "held.json"
     entries = json.loads(index.read_text())["held"]
-    index.write_text(json.dumps(entries if version == 1 else {"format": 3, "held": entries}))
-    with pytest.raises(FatalError, match=f"has format {version}, this program reads format 2: let"):
+    index.write_text(json.dumps(entries if version == 1 else {"format": version, "held": entries}))
+    with pytest.raises(FatalError, match=f"has format {version}, this program reads format 3: let"):
         folder.run(b=MARK)
 
 
@@ -412,3 +412,29 @@ def test_a_replay_goes_on_with_nothing(job: Path) -> None:
     assert not (job / "replayed" / "_journal" / "state").exists()
     both = replay(settings, [job / "in" / "1", job / "2"], str(job / "both"))
     assert (both.documents, both.outcomes["held"]) == (1, 1)
+
+
+NOISE = WRONG
+
+
+def test_a_tail_goes_on_with_a_refused_file_once_that_is_mended(folder: Folder) -> None:
+    first = folder.run(a=rows(1) + MARK + rows(2), b=NOISE)
+    tail = f"a:{TAIL} idu=2 a:{TAIL}"
+    assert said(first)[:3] == ["a:0 idu=1 a:0", f"a:{SIZE} commit None", f"held {tail}"]
+    assert {row["outcome"] for row in first if row["part"] == "b"} == {Outcome.REJECTED.value}
+    second = folder.run(b=rows(3) + MARK)
+    assert said(second) == [tail, f"b:0 idu=3 a:{TAIL}", f"b:{SIZE} commit None"]
+
+
+def test_a_tail_goes_on_after_runs_that_read_a_refused_file_alone(folder: Folder) -> None:
+    folder.run(a=MARK + rows(2))
+    for _ in range(2):
+        assert said(folder.run(b=NOISE))[0].startswith("held a:")
+    after = said(folder.run(b=rows(3) + MARK))
+    assert [line.split()[1] for line in after] == ["idu=2", "idu=3", "commit"]
+
+
+def test_a_tail_behind_which_a_file_is_refused_is_not_published_without_it(folder: Folder) -> None:
+    folder.run(a=MARK + rows(2), b=NOISE)
+    third = folder.run(c=rows(4) + MARK + rows(5) + MARK)
+    assert [row["reason"] for row in third] == ["held-back", "held-back", "commit", None, "commit"]

@@ -9,7 +9,7 @@ one of them later.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -253,6 +253,21 @@ def keep_marks(
     with pa.ipc.new_file(str(folder / MARKS), _MARK_SCHEMA) as writer:
         for table in _latest(whole, most):
             writer.write_table(table.cast(_MARK_SCHEMA))
+
+
+def forget_marks(folder: Path, fates: Fates, spans: Collection[int]) -> None:
+    """Removes the marks of some transactions, as if no run had read them."""
+    chosen = np.array(sorted(spans), np.int64)
+    transactions = np.repeat(fates.transactions, np.diff(fates.spans))[chosen]
+    nodes = [fates.nodes[code] for code in fates.node_of_span[chosen].tolist()]
+    columns = [[SEEN] * len(chosen), nodes, transactions, fates.marks[chosen]]
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, _MARK_SCHEMA, strict=True)]
+    gone = pa.Table.from_arrays(arrays, schema=_MARK_SCHEMA)
+    path = folder / MARKS
+    left = pa.table(_marks(str(path))).join(gone, _MARK_SCHEMA.names, join_type="left anti")
+    path.unlink()  # it is mapped into memory: a new file takes its place
+    with pa.ipc.new_file(str(path), _MARK_SCHEMA) as writer:
+        writer.write_table(left.select(_MARK_SCHEMA.names).cast(_MARK_SCHEMA))
 
 
 def _latest(whole: pa.Table, most: int) -> Iterator[pa.Table]:

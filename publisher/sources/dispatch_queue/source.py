@@ -198,6 +198,22 @@ class DispatchQueue:
         places = [row for number in np.flatnonzero(open_).tolist() for row in made.rows_of(number)]
         keeper.keep(made.rows, np.array(places, np.int64), made.reading)
 
+    def forget(self, splits: Sequence[Split], refused: Sequence[bool], folder: Path) -> None:
+        """Takes back that the transactions of refused files are done with: a later run reads them."""
+        assert self.fates is not None  # the survey is over
+        spans: dict[bool, set[int]] = {True: set(), False: set()}
+        for split, is_refused in zip(splits, refused, strict=True):
+            if file_form(split.kind).layout != "marks":
+                spans[is_refused] |= self._spans(self._operations(split))
+        kept_rows.forget_marks(folder, self.fates, spans[True] - spans[False])
+
+    def _spans(self, made: Operations) -> set[int]:
+        """The spans that operations belong to."""
+        assert self.fates is not None
+        span = self.fates.span(made.rows.nodes, made.node, made.column("TRANSACT_ID"), made.address)
+        counted = (made.kind == OPERATION) & (made.counted != EXCLUDED) & (span >= 0)
+        return set(np.unique(span[counted]).tolist())
+
     def survey(self, split: Split, ctx: Context) -> pa.RecordBatch:
         """What a part says of the transactions in it."""
         if file_form(split.kind).layout == "marks":

@@ -10,7 +10,7 @@ unless it is the begin of a record with which a file was cut, and the next file 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -25,8 +25,9 @@ from publisher.sources.mapped_file import mapped
 from publisher.sources.snapshots import Split
 
 _INDEX = "held.json"
-FORMAT = 2
-"""Version of the index: 1 was a bare list of the files, without the reason of a reject."""
+FORMAT = 3
+"""Version of the index: 1 was a bare list of the files, without the reason of a reject; 2 knew no refused
+files."""
 _BYTES = 1 << 22
 
 
@@ -44,6 +45,9 @@ class Found:
     """The transaction that goes on at its begin, as the position of its first record."""
     rejected: str = ""
     """Why that transaction is rejected as a whole: an earlier run has rejected a record of it."""
+    refused: tuple[str, ...] = ()
+    """The files that it is rejected for, where all their records were: they stay unpublished, and the
+    reject ends when they are read again."""
     gaps: tuple[tuple[int, int], ...] = ()
     """Offsets behind which something was left out, and the shift from there on."""
 
@@ -85,7 +89,8 @@ class Found:
         """From the values of JSON."""
         gaps = tuple((int(at), int(shift)) for at, shift in plain.get("gaps", ()))
         rejected = str(plain.get("rejected", ""))
-        return cls(int(plain["shift"]), plain.get("since"), rejected, gaps)
+        refused = tuple(plain.get("refused", ()))
+        return cls(int(plain["shift"]), plain.get("since"), rejected, refused, gaps)
 
 
 class HeldTail(NamedTuple):
@@ -95,6 +100,8 @@ class HeldTail(NamedTuple):
     rejected: str
     cut: bytes
     """The begin of a record with which its file ends, where nothing else is rejected."""
+    is_refused: bool = False
+    """Whether it is a whole file, all records of which are rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +119,25 @@ class Piece:
 
 def completed(before: Sequence[Piece], new: Sequence[Piece]) -> list[Piece]:
     """The pieces that earlier runs have held, not rejected where the next file begins with the cut
-    record: the missing bytes were sent."""
-    cut = next((piece.cut for piece in before if piece.cut), b"")
+    record, as the missing bytes were sent, or where the files that were refused are read again."""
+    read = {str(piece.path.resolve()) for piece in new}
+    pieces = [_accepted(piece) if _is_read_again(piece, read) else piece for piece in before]
+    cut = next((piece.cut for piece in pieces if piece.cut), b"")
     following = next((piece for piece in new if piece.size), None)
     if not cut or following is None:
-        return list(before)
+        return pieces
     if mapped(str(following.path), following.size)[: len(cut)].tobytes() != cut:
-        return list(before)
-    return [replace(piece, found=replace(piece.found, rejected="")) for piece in before]
+        return pieces
+    return [_accepted(piece) for piece in pieces]
+
+
+def _is_read_again(piece: Piece, read: Collection[str]) -> bool:
+    """Whether all files that a piece is rejected for are among those that are read now."""
+    return bool(piece.found.refused) and set(piece.found.refused) <= set(read)
+
+
+def _accepted(piece: Piece) -> Piece:
+    return replace(piece, found=replace(piece.found, rejected="", refused=()))
 
 
 def kept_pieces(folder: Path | None) -> list[Piece]:
@@ -163,7 +181,8 @@ def keep(folder: Path, held: Iterable[Split], tail_of: Callable[[Split], HeldTai
     # all of them are of one transaction
     rejected = next((tail.rejected for _, tail in tails if tail.rejected), "")
     is_one = sum(1 for _, tail in tails if tail.rejected) == 1
-    for number, (split, (pieces, _, cut)) in enumerate(tails):
+    refused = _refused(tails)
+    for number, (split, (pieces, _, cut, _)) in enumerate(tails):
         if not pieces and not rejected:
             continue
         name = f"{number:05d}/{Path(split.path).name}"
@@ -177,6 +196,7 @@ def keep(folder: Path, held: Iterable[Split], tail_of: Callable[[Split], HeldTai
                 "offset": kept.shift,
                 "since": kept.since,
                 "rejected": rejected,
+                "refused": refused,
                 "cut": cut.hex() if is_one else "",
                 "gaps": kept.gaps,
                 "form": replace(file_form(split.kind), state=state).text,
@@ -185,6 +205,21 @@ def keep(folder: Path, held: Iterable[Split], tail_of: Callable[[Split], HeldTai
     if entries:
         index = json.dumps({"format": FORMAT, "held": entries}, ensure_ascii=False)
         (folder / _INDEX).write_text(index, encoding="utf-8")
+
+
+def _refused(tails: Sequence[tuple[Split, HeldTail]]) -> list[str]:
+    """The refused files that a transaction is rejected for; none where it is rejected for others, too."""
+    found: list[str] = []
+    for split, tail in tails:
+        before = Found.of(split.found)
+        if before.rejected and not before.refused:
+            return []
+        found += before.refused
+        if tail.is_refused:
+            found.append(str(Path(split.path).resolve()))
+        elif tail.rejected and not before.rejected:
+            return []
+    return sorted(set(found))
 
 
 def _copy(split: Split, pieces: Ranges, target: Path) -> None:
@@ -218,16 +253,18 @@ def joined(splits: Sequence[Split]) -> list[Split]:
     made: list[Split] = []
     since: str | None = None  # what an earlier run has held says itself since when
     rejected = ""
+    refused: tuple[str, ...] = ()
     for number, split in enumerate(splits):
         form, found = file_form(split.kind), Found.of(split.found)
         is_tail = form.state == "held"
         if is_tail and number < last:
             form = replace(form, state="tail")
         since, rejected = since or found.since, rejected or found.rejected
-        found = replace(found, since=since, rejected=rejected)
+        refused = refused or found.refused
+        found = replace(found, since=since, rejected=rejected, refused=refused)
         made.append(replace(split, kind=form.text, found=found.text))
         if is_tail:
             since = since or f"{Path(split.path).name}:{found.place(split.start)}"
         elif split.size:
-            since, rejected = None, ""
+            since, rejected, refused = None, "", ()
     return made

@@ -125,7 +125,8 @@ class Linkexpress:
             for start, stop in zip(begins.tolist(), ends.tolist(), strict=True):
                 goes_on = ranges and ranges[-1][1] == start
                 ranges.append((ranges.pop()[0] if goes_on else start, stop))
-        return HeldTail(ranges, rejected, cut)
+        is_whole = split.start == 0 and split.stop == split.length
+        return HeldTail(ranges, rejected, cut, is_whole and bool(rejects) and not ranges)
 
     def _cut(self, split: Split, rank: int) -> bytes:
         """The begin of a record with which the file ends; nothing where it has little more than a header."""
