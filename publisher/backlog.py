@@ -45,14 +45,14 @@ def _reachable(source: SourceSettings) -> Iterator[None]:
     Raises:
         UnreachableError: One is absent, or cannot be listed.
     """
-    _refuse_absent([source])
+    refuse_absent([source])
     try:
         yield
     except OSError as error:
         raise UnreachableError(f"{_in_words(source, error)}: {_ADVICE}") from error
 
 
-def _refuse_absent(sources: Iterable[SourceSettings]) -> None:
+def refuse_absent(sources: Iterable[SourceSettings]) -> None:
     """Raises ``UnreachableError`` with all inputs that are not there."""
     found = [absent for source in sources for absent in _absent(source)]
     if found:
@@ -88,7 +88,7 @@ def due_sources(
     Raises:
         PublisherError: See ``new_files``.
     """
-    _refuse_absent(settings.sources)
+    refuse_absent(settings.sources)
     for source in settings.sources:
         if source.table is not None:
             yield source

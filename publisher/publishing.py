@@ -17,7 +17,7 @@ from publisher.acknowledge.leftovers import (
 )
 from publisher.acknowledge.letters import refused_of
 from publisher.acknowledging import Acknowledging, WrongTable, has_status
-from publisher.backlog import due_sources
+from publisher.backlog import due_sources, refuse_absent
 from publisher.clock import microseconds
 from publisher.comparing import comparison_notes
 from publisher.dispatch.contract import Dispatcher
@@ -238,7 +238,13 @@ class Publishing:
         return self._carry_out(order, dispatcher)
 
     def _carry_out(self, order: Order, dispatcher: Dispatcher) -> RunReport:
-        report = planned_and_sent(order, dispatcher, self._engine, self._progress)
+        try:
+            report = planned_and_sent(order, dispatcher, self._engine, self._progress)
+        except (OSError, PublisherError):
+            refuse_absent(
+                order.settings.sources
+            )  # an input that went while it was read may come back
+            raise
         journal = order.journal
         if not report.is_kept:
             self._journals.discard(order.run)

@@ -197,6 +197,33 @@ def test_a_directory_that_goes_for_a_while_is_waited_for(tmp_path: Path) -> None
     assert documents(tmp_path) == ["1", "2"]
 
 
+@pytest.mark.parametrize("gone", ["in", "in/1.csv"])
+def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone: str) -> None:
+    """Also where the directory stays, as an empty mount point does."""
+    write_file(tmp_path, "1.csv", 1)
+    made = settings(tmp_path, FILES)
+    stop, away = Stop(), tmp_path / "away"
+    watcher = Watcher(stop.set)
+    errors: list[str] = []
+
+    class Unmounting(LocalEngine):
+        def plan(self, *args: object, **named: object) -> list:
+            if not errors:
+                (tmp_path / gone).rename(away)
+            return super().plan(*args, **named)  # type: ignore[arg-type]
+
+    def failed(error: PublisherError, again_in: float) -> None:
+        errors.append(error.message)
+        away.rename(tmp_path / gone)
+
+    watcher.failed = failed  # type: ignore[method-assign]
+    Follower(made, Unmounting(), watcher, stop).run()
+    assert errors == [
+        f"source hr: {tmp_path / 'in' / '1.csv'} does not exist: mount or make it, or fix the job file"
+    ]
+    assert documents(tmp_path) == ["1"]
+
+
 def test_a_published_file_that_grows_ends_it(tmp_path: Path) -> None:
     file = write_file(tmp_path, "1.csv", 1)
     made = settings(tmp_path, FILES)
