@@ -37,7 +37,8 @@ class SnapshotOptions:
     """Bytes of a text file that are split into records at a time."""
     max_record: Annotated[int, Ge(64), Le(1 << 30)] = 64 << 20
     """Maximum bytes of a text record. A longer one is rejected as broken, and reading resumes after
-    its next line break."""
+    its next line break; after the whole record if that line break is quoted and the quotes close
+    within as many bytes."""
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for what would make files unreadable."""
