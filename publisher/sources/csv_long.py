@@ -64,7 +64,7 @@ class LongRecord:
 
     def _pass_by(self, data: bytes) -> int:
         """Reads on; returns how many bytes are not needed any more."""
-        if self._opening is None:
+        if self._opening is None or not data:
             return len(data)
         whole = self._without_begin_of_end(self._opening + data)
         record = read_record(whole, 0, self._dialect)
