@@ -26,6 +26,7 @@ import numpy as np
 
 from publisher.sources.areas import Bytes, Mask, Offsets
 from publisher.sources.linkexpress.cells import TableLayout
+from publisher.sources.linkexpress.doubts import Doubt, Piece
 from publisher.sources.linkexpress.headers import Headers, Heads, Numbers
 from publisher.sources.linkexpress.layout import Form
 from publisher.sources.linkexpress.places import Places
@@ -63,16 +64,6 @@ class Block:
     def end(self) -> int:
         """Offset after the last one."""
         return int(self.offsets[-1] + self.lengths[-1])
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A record, or bytes that are none."""
-
-    offset: int
-    length: int
-    why: str | None = None
-    """Why it is no record."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +142,7 @@ class Framer:
 
     def _one_by_one(self, at: int) -> Block:
         """Records and pieces around damage, up to some good records in a row."""
-        pieces: list[_Piece] = []
+        pieces: list[Piece] = []
         begin, good = at, 0
         while at < self.stop and at - begin < BYTES and len(pieces) < RECORDS and good < _FEW:
             piece = self._examine(at)
@@ -160,7 +151,7 @@ class Framer:
             at += piece.length
         return self._block_of(pieces)
 
-    def _block_of(self, pieces: list[_Piece]) -> Block:
+    def _block_of(self, pieces: list[Piece]) -> Block:
         offsets = np.array([piece.offset for piece in pieces], np.int64)
         lengths = np.array([piece.length for piece in pieces], np.int64)
         broken = {n: piece.why for n, piece in enumerate(pieces) if piece.why is not None}
@@ -271,31 +262,32 @@ class Framer:
         offsets = at + np.concatenate([[0], np.cumsum(lengths)[:-1]]) if found else lengths
         return offsets.astype(np.int64), lengths
 
-    def _examine(self, at: int) -> _Piece:
+    def _examine(self, at: int) -> Piece:
         """The record at an offset, or the piece that is none, judged by all that can be known of it."""
         head, length, used = self._look(at)
         end = at + length
         if used and used != length and self._is_good(at + used):
             why = f"LEN says {length} bytes, the record has {used}; the file is damaged, extract again"
-            return _Piece(at, used, why)
+            return Piece(at, used, why)
         fits = self.form.mark_size <= length <= self.end - at
         if fits and used == length:
             if not self._places.is_crossed(at, end) or self._leads_on(end):
-                return _Piece(at, length)
+                doubt = Doubt(self.headers, self._places).of(at, end)
+                return doubt if doubt is not None else Piece(at, length)
             size = self._places.next(at + 1, end) - at
             why = f"LEN says {length} bytes, but the next record begins after {size} and is whole:"
-            return _Piece(at, size, f"{why} bytes are missing here; extract again")
+            return Piece(at, size, f"{why} bytes are missing here; extract again")
         runs = head is not None and bool(head.odd[0]) and self._runs(head, end)
         size = self._places.next(at + 1, end if runs else self.end) - at
         if fits and (runs or self._is_good(end)) and not self._places.is_touched(at, end):
             greatest = self._greatest(at, head)
             if runs or length <= size or length <= greatest:
-                return _Piece(at, length)
+                return Piece(at, length)
         seen = f" (LEN would be {length})" if size >= self.form.mark_size else ""
         why = f"no record begins here nor in the {size} bytes from here{seen}"
         if at + size == self.end and length > size:
             why = f"LEN says {length} bytes, {size} are left; the file was cut or damaged"
-        return _Piece(at, size, f"{why}, extract again")
+        return Piece(at, size, f"{why}, extract again")
 
     def _look(self, at: int) -> tuple[Heads | None, int, int]:
         """The header at an offset, ``None`` of a good one; the length by LEN and by the items."""

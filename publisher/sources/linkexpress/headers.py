@@ -43,6 +43,8 @@ class Heads:
     """Number of the table, or one of ``UNKNOWN``, ``MARK``, ``NO_ROWS``."""
     good: Mask
     """Whether such a header may stand there."""
+    cut: Mask
+    """Whether it might if the file were longer."""
     odd: Mask
     """Whether it might if the settings described its table: the table is unknown, or has another number
     of items or another length."""
@@ -57,6 +59,7 @@ class Heads:
             self.code[chosen],
             self.table[chosen],
             self.good[chosen],
+            self.cut[chosen],
             self.odd[chosen],
         )
 
@@ -112,7 +115,7 @@ class Headers:
             nothing = np.zeros(len(at), np.int64)
             none = np.full(len(at), UNKNOWN, np.int64)
             no = inside & False
-            return Heads(nothing, nothing, nothing, nothing, nothing, none, no, no)
+            return Heads(nothing, nothing, nothing, nothing, nothing, none, no, no, no)
         zeros = np.zeros(len(at), np.int64)
         found = dict.fromkeys(("length", "count", "xid", "flag", "operation"), zeros)
         for word in ("length", "count"):
@@ -155,12 +158,13 @@ class Headers:
             empty = whole & False  # a file of its own, never a record among others
         legal = np.isin(code, list(self.form.codes)) & (found["flag"] == 0) & whole
         good = legal & np.where(is_mark, mark, np.where(no_rows, empty, data))
-        if self.form.has_length:
-            good &= at + length <= self.end
+        inside = (at + length <= self.end) if self.form.has_length else whole
+        cut = good & ~inside
+        good &= inside
         odd = legal & ~good & ~is_mark & ~no_rows & (code != COMMIT)
         odd &= self._is_plausible(at, found, table)
         table = np.where(is_mark, MARK, np.where(no_rows & empty, NO_ROWS, table))
-        return Heads(length, count, found["xid"], found["flag"], code, table, good, odd)
+        return Heads(length, count, found["xid"], found["flag"], code, table, good, cut, odd)
 
     def _is_plausible(self, at: Offsets, found: dict[str, Numbers], table: Numbers) -> Mask:
         """Whether headers may be those of records that the settings do not describe."""

@@ -127,6 +127,19 @@ class Places:
                 return True
         return False
 
+    def reaching(self, start: int, end: int) -> int | None:
+        """Offset of the first good header between two offsets whose record reaches beyond the second.
+
+        A header of zeros, as full extracts have it, is counted only with sound NULL areas behind it."""
+        form = self._headers.form
+        is_telling = form.extra > 0 or 0 not in form.codes
+        for stretch, chosen in self._inside(start, end):
+            ends = (stretch.offsets + stretch.lengths)[chosen]
+            hits = np.flatnonzero((ends > end) & (stretch.sound[chosen] | is_telling))
+            if len(hits):
+                return int(stretch.offsets[chosen][hits[0]])
+        return None
+
     def is_touched(self, start: int, end: int) -> bool:
         """Whether a good record begins between two offsets and ends at the second."""
         return any(
