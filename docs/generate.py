@@ -261,7 +261,9 @@ def _bounds(marks: tuple[Any, ...]) -> str:
     if above is not None:
         return f", above {above}" + (f", at most {most}" if most else "")
     length = next((m for m in marks if isinstance(m, Len)), None)
-    return " of one character" if length is not None and length.max_length == 1 else ""
+    if length is None or length.max_length is None:
+        return ""
+    return f", {length.min_length} to {length.max_length} characters"
 
 
 def _item_of(hint: Any) -> type | None:

@@ -19,7 +19,8 @@ class AcknowledgeOptions:
     """Delete the rows that would get S or W; rows with E and F stay."""
     reason_table: Annotated[str, Len(1)] | None = None
     """Table in the log's database for the reasons of W, E and F, as ``table`` or ``schema.table``;
-    created if it is missing."""
+    created if it is missing, with the columns ``source``, ``record_id``, ``status``, ``reason``,
+    ``detail``, ``run`` and ``time`` (UTC)."""
     post_polling_statements: tuple[Annotated[str, Len(1)], ...] = ()
     """SQL statements to run in the log's database after each poll that published something, each in
     its own transaction. After a crash they may run a second time."""

@@ -48,7 +48,8 @@ class KafkaOptions:
     """Compacted topic of the progress tokens; created if it is missing."""
     dead_letter_topic: Annotated[str, Len(1)] | None = None
     """Topic for rejected records: the raw record as value, ``event-id``, ``source``, ``position``,
-    ``reason`` and ``detail`` as headers. Each is sent once, as documents are."""
+    ``reason`` and ``detail`` as headers. Each is sent once, as documents are; of a record too large
+    for the topic only its length, as the header ``raw-bytes``."""
     partitioner: Partitioner = "murmur2_random"
     """Function from key to partition; the default is that of Java clients."""
     timeout: Annotated[int, Ge(1), Le(3_600)] = 60

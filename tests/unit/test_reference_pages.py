@@ -9,7 +9,10 @@ import pytest
 
 from docs.generate import DIRECTORY, PAGES
 from publisher.change import Outcome, Reason
+from publisher.dispatch import kafka_dead_letters as dead_letters
+from publisher.dispatch.kafka_records import HEADERS, RECOVERED
 from publisher.dispatch.refusals import TOO_LARGE, TOPIC_NAME
+from publisher.errors import PublisherError
 from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.documents import INDEX_SCHEMA
 from publisher.journal.lane import LOOKUP_SCHEMA
@@ -62,3 +65,17 @@ def test_every_metric_is_named() -> None:
         family.name.removeprefix("xds_publisher_") + suffixes.get(family.type, "")
         for family in families
     }
+
+
+def test_every_header_is_named() -> None:
+    headers = {*HEADERS, RECOVERED[0], *dead_letters.HEADERS, "raw-bytes"}
+    assert headers <= set(re.findall("`([^`\n]+)`", page("topics.md")))
+
+
+def test_every_exit_code_is_explained() -> None:
+    explained = re.findall(r"^\| (\d) \| \S", page("exit-codes.md"), re.MULTILINE)
+    assert {int(code) for code in explained} == {0, *exit_codes(PublisherError)}
+
+
+def exit_codes(kind: type[PublisherError]) -> set[int]:
+    return {kind.exit_code}.union(*map(exit_codes, kind.__subclasses__()))
