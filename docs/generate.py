@@ -58,7 +58,7 @@ _COMMANDS_INTRODUCTION = """\
 
 After `./run setup` the program is `.venv/bin/xds-publisher`. Data goes to standard output, messages go
 to standard error, and the [exit code](exit-codes.md) says how a command ended. Options of the command
-line override the [settings](settings.md) of the job file.
+line override the [settings](settings.md) of the job file. Every command has `-h` and `--help`.
 """
 _INTRODUCTIONS: Mapping[str, str] = {
     "job": "The job as a whole.",
@@ -313,15 +313,16 @@ def _command(context: click.Context) -> Iterator[str]:
     usage = " ".join(command.collect_usage_pieces(context))
     yield f"```\n{context.command_path} {usage}\n```\n"
     for parameter in command.get_params(context):
-        if isinstance(parameter, click.Option) and parameter.name != "help":
+        if isinstance(parameter, click.Option) and "--help" not in parameter.opts:
             yield _option(parameter, context)
 
 
 def _option(option: click.Option, context: click.Context) -> str:
     names, description = option.get_help_record(context) or ("", "")
     required = " · **required**" if option.required else ""
+    variable = f" Environment variable `{option.envvar}`." if option.envvar else ""
     text = re.sub(r"\s*\[required\]$", "", description)
-    return f"`{names}`{required}\n:   {text}\n"
+    return f"`{names}`{required}\n:   {text}{variable}\n"
 
 
 PAGES: Mapping[str, Callable[[], str]] = {"settings.md": settings_page, "cli.md": commands_page}
