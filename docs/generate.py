@@ -21,16 +21,16 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import click
 from annotated_types import Ge, Gt, Le, Len
 
-from publisher.catalogue import Table
-from publisher.cli import cli
-from publisher.dispatch.kafka_options import KafkaOptions
-from publisher.filters import SelectionOptions
-from publisher.job_file import SECTIONS
-from publisher.settings import SourceOptions
-from publisher.source_sections import source_parts
+from publisher.cli.main import cli
+from publisher.config.job_file import SECTIONS
+from publisher.config.settings import SourceOptions
+from publisher.config.source_sections import source_parts
+from publisher.dispatch.kafka.options import KafkaOptions
+from publisher.engine.spark.options import SparkOptions
+from publisher.model.catalogue import Table
+from publisher.planning.filters import SelectionOptions
+from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.registry import OPTIONS
-from publisher.sources.snapshot_options import SnapshotOptions
-from publisher.spark.options import SparkOptions
 from publisher.xds.document import EnvelopeOptions
 
 # ruff: noqa: E501 - paragraphs of Markdown

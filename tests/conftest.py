@@ -36,8 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One session of the program's own for all tests that need Spark: two cores, one JVM."""
-    from publisher.spark.options import SparkOptions  # keeps quick tests quick
-    from publisher.spark.session import spark_session
+    from publisher.engine.spark.options import SparkOptions  # keeps quick tests quick
+    from publisher.engine.spark.session import spark_session
 
     with spark_session(SparkOptions(master="local[2]")) as session:
         yield session

@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.acknowledge.reasons import written_id
-from publisher.change import Outcome, Reason
 from publisher.errors import FatalError
 from publisher.journal.durable import write_durably
-from publisher.journal.lane import LaneNames
+from publisher.journal.lane_writer import LaneNames
 from publisher.journal.manifest import Journal, Manifest
-from publisher.sources.identity import digest_of_text
+from publisher.model.change import Outcome, Reason
+from publisher.sources.files.digest import digest_of_text
 
 FORMAT = 1
 _FILE = "leftovers.json"

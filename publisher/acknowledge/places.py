@@ -9,7 +9,7 @@ from publisher.database import Database, DatabaseOptions
 from publisher.database.identity import Verdict, compare, identity_of
 from publisher.errors import FatalError
 from publisher.journal.manifest import Manifest, SourceEntry
-from publisher.sources.tables import LiveTable, relation_of
+from publisher.sources.live.table_reader import LiveTable, relation_of
 
 
 class WrongTableError(FatalError):

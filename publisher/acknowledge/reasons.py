@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from publisher.acknowledge.letters import (
+from publisher.acknowledge.status_letters import (
     LETTERS,
     NONE,
     E,
@@ -22,8 +22,8 @@ from publisher.acknowledge.letters import (
     marks,
     named,
 )
-from publisher.change import Reason
-from publisher.explain import MEANINGS
+from publisher.model.change import Reason
+from publisher.model.reason_texts import REASON_TEXTS
 
 
 class Told(NamedTuple):
@@ -120,7 +120,7 @@ def _cause(entry: dict[str, Any], refusal: tuple[str, str] | None) -> tuple[str,
     if refusal is not None:
         return refusal
     reason = Reason(entry["reason"])
-    return reason, entry["detail"] or MEANINGS.get(reason, "")
+    return reason, entry["detail"] or REASON_TEXTS.get(reason, "")
 
 
 def written_id(raw: str | None) -> int | None:

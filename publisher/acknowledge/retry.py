@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from publisher.acknowledge.letters import E, F, Ids, Refused, lanes_of, marks
 from publisher.acknowledge.reasons import Told, told
-from publisher.acknowledge.rows import log_table, nobody_else
+from publisher.acknowledge.status_letters import E, F, Ids, Refused, lanes_of, marks
+from publisher.acknowledge.write_status import log_table, nobody_else
 from publisher.database import Database, DatabaseOptions
 from publisher.database.statuses import StatusWriter
 from publisher.journal.manifest import Journal, Manifest
-from publisher.sources.event_log import Options
+from publisher.sources.event_log.source import Options
 
 FAILED = ("E", "F")
 """Statuses of rows that may be tried again."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from publisher.activity.options import ActivityOptions
-from publisher.sources.snapshots import Split
+from publisher.sources.files.file_splits import Split
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.table_queue.reading import sample_files, sample_splits
 

@@ -1,6 +1,6 @@
 """The user's database: connections, what its tables look like, rows by key.
 
-``lookup`` (rows by key) is imported by itself: it stands above ``publisher.query_back``.
+``lookup`` (rows by key) is imported by itself: it stands above ``publisher.planning.query_back``.
 """
 
 from publisher.database.catalogue import DatabaseCatalogue, Relation, catalogue_of

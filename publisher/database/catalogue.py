@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Inspector, inspect, text, types
 from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
-from publisher.catalogue import Kind, Table
 from publisher.database import failures
 from publisher.database.connection import Database, fatal
 from publisher.errors import TableRefusedError
+from publisher.model.catalogue import Kind, Table
 
 Type = types.TypeEngine[Any]
 

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, LostError
 from publisher.database.failures import is_lost
-from publisher.database.spans import Span, copied
+from publisher.database.ordered_ranges import Span, copied
 from publisher.errors import UnreachableError
 
 

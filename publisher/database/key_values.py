@@ -8,8 +8,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from publisher.catalogue import Kind
-from publisher.keys import decimal_text, integer_text
+from publisher.model.catalogue import Kind
+from publisher.model.keys import decimal_text, integer_text
 
 _TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
 _FALSE = frozenset({"false", "f", "no", "n", "off", "0"})

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from publisher import keys
-from publisher.change import Object, Reason
 from publisher.database import catalogue_of, failures, statements
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, fatal
 from publisher.database.statements import Query, Values
 from publisher.errors import TableRefusedError
-from publisher.query_back import Answer, Refused
+from publisher.model import keys
+from publisher.model.change import Object, Reason
+from publisher.planning.query_back import Answer, Refused
 
 TextOf = Callable[[Any], str | None]
 

@@ -37,12 +37,12 @@ from sqlalchemy import (
 from sqlalchemy import table as sql_table
 from sqlalchemy.dialects import mysql
 
-from publisher.catalogue import Kind
-from publisher.change import Reason
 from publisher.database import key_values
 from publisher.database.catalogue import Relation
 from publisher.database.key_values import KeyValueError, key_column
-from publisher.query_back import Answer, Refused, Row
+from publisher.model.catalogue import Kind
+from publisher.model.change import Reason
+from publisher.planning.query_back import Answer, Refused, Row
 
 __all__ = ["InListQuery", "JoinQuery", "KeyValueError", "Query", "Values", "query"]
 

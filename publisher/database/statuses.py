@@ -38,11 +38,11 @@ from sqlalchemy import (
 from sqlalchemy import table as sql_table
 from sqlalchemy.exc import DBAPIError
 
-from publisher.catalogue import Kind
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, fatal
 from publisher.database.row_check import Compared, RowCheck, RowReader
 from publisher.errors import InternalError
+from publisher.model.catalogue import Kind
 
 T = TypeVar("T")
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from publisher.config.job_file import load
+from publisher.config.settings import Settings
 from publisher.demo.acts import Act
 from publisher.demo.compare import lines
 from publisher.demo.comparison import JOB as COMPARISON
@@ -24,14 +26,12 @@ from publisher.demo.recordings import Operations, recordings
 from publisher.demo.show import differences, print_counts, print_documents, sample_documents
 from publisher.demo.side_by_side import print_change, print_lines, print_sources
 from publisher.demo.story import NOW, PROCESSED, Story, tell
+from publisher.engine.spark.engine import Engine
+from publisher.engine.spark.options import SparkOptions
 from publisher.errors import InternalError, PublisherError, UsageError
-from publisher.job_file import load
-from publisher.journal.report import RunReport
-from publisher.publishing import Publishing
+from publisher.journal.conservation import RunReport
 from publisher.resources import resource
-from publisher.settings import Settings
-from publisher.spark.engine import Engine
-from publisher.spark.options import SparkOptions
+from publisher.runs.publisher_instance import Publishing
 
 DATABASE = "company.sqlite"
 SNAPSHOT = "event-log.csv"

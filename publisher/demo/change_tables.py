@@ -10,15 +10,15 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from publisher.change import Outcome
 from publisher.demo.acts import COLUMNS, KEYS, Act, RowChange
 from publisher.demo.people import Row, log_text
 from publisher.demo.story import Counts
+from publisher.model.change import Outcome
+from publisher.sources.change_table.change_mask import mask_of
+from publisher.sources.change_table.change_seq import NUMBER_DIGITS
 from publisher.sources.change_table.layout import HEADERS
-from publisher.sources.change_table.mask import mask_of
 from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.seq import NUMBER_DIGITS
-from publisher.sources.other_formats import dfm_of
+from publisher.sources.files.recognise import dfm_of
 
 KEPT = HEADERS[:7]
 """Header columns: without partition_name, as tasks without partitions keep them."""

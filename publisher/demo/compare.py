@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from publisher.change import QUERY_BACK, Reason
 from publisher.demo.acts import COLUMNS, Act
 from publisher.demo.recordings import Attribute, Operation, Operations
+from publisher.model.change import QUERY_BACK, Reason
 
 
 class Kind(NamedTuple):

@@ -13,17 +13,17 @@ from lxml import etree
 from rich.console import Console
 from rich.table import Table
 
+from publisher.config.job_file import load
+from publisher.config.settings import Settings
 from publisher.demo.people import Company
+from publisher.engine.spark.engine import Engine
 from publisher.errors import InternalError
-from publisher.job_file import load
-from publisher.journal.report import RunReport
-from publisher.publishing import Publishing
+from publisher.journal.conservation import RunReport
 from publisher.resources import resource
-from publisher.settings import Settings
+from publisher.runs.publisher_instance import Publishing
 from publisher.sources.table_queue import Call
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import dirr_out
-from publisher.spark.engine import Engine
 
 JOB = "comparison.toml"
 SAMPLES = Path("recorded") / "dirr"

@@ -12,14 +12,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from publisher.change import Outcome, Reason
 from publisher.demo.acts import Act, RowChange
 from publisher.demo.people import Row, Value
 from publisher.demo.story import Counts, Story
-from publisher.sources.dispatch_queue import layout
-from publisher.sources.dispatch_queue.image import image_layout
+from publisher.model.change import Outcome, Reason
+from publisher.sources.dispatch_queue.images.column_types import (
+    FRACTION,
+    NATIONAL,
+    VARIABLE,
+    Column,
+)
+from publisher.sources.dispatch_queue.images.layout import image_layout
 from publisher.sources.dispatch_queue.options import Options
-from publisher.sources.dispatch_queue.types import FRACTION, NATIONAL, VARIABLE, Column
+from publisher.sources.dispatch_queue.rows import layout
 
 NUMBERS = {"usr": 1, "employee": 2, "membership": 3}
 """Numbers of the tables at the source."""

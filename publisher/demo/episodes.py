@@ -9,9 +9,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from publisher.change import Outcome, Reason
 from publisher.demo.log import DRIVER_USER, Event, Trigger
 from publisher.demo.people import employee
+from publisher.model.change import Outcome, Reason
 
 Episode: TypeAlias = Callable[[Trigger], list[Event]]
 

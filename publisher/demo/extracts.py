@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from publisher.change import Outcome, Reason
 from publisher.demo.acts import Act, RowChange
 from publisher.demo.people import Value
 from publisher.demo.story import Counts
+from publisher.model.change import Outcome, Reason
 from publisher.sources.linkexpress import layout
 from publisher.sources.linkexpress.layout import ItemLayout
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable, Options

@@ -7,8 +7,8 @@ from datetime import datetime
 from random import Random
 from typing import NamedTuple, TypeAlias
 
-from publisher.change import PER_FIELD_LOGGED, QUERY_BACK, Outcome, Reason
 from publisher.demo.people import Row, column_value, log_text
+from publisher.model.change import PER_FIELD_LOGGED, QUERY_BACK, Outcome, Reason
 
 DRIVER_USER = "idm"
 PERPETRATORS = ("hr_app", "portal", "anna", None)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from publisher.change import Outcome, Reason
 from publisher.demo.acts import USR_COLUMNS, Act, RowChange
 from publisher.demo.log import Event
 from publisher.demo.people import Row
+from publisher.model.change import Outcome, Reason
 
 USERS: dict[int, tuple[str, str, bytes | None]] = {
     1: ("John", "Doe", b"\xbb\xbb"),

@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from publisher.config.job_file import load
+from publisher.config.settings import Settings
 from publisher.demo.change_tables import write_change_tables
 from publisher.demo.dispatch_rows import ATTRIBUTES, write_queue
 from publisher.demo.extracts import write_extract
 from publisher.demo.story import Counts, Story
 from publisher.errors import InternalError
-from publisher.job_file import load
-from publisher.settings import Settings
 from publisher.sources.change_table.options import Options as ChangeTableOptions
 from publisher.sources.dispatch_queue.options import Options as QueueOptions
 from publisher.sources.linkexpress.options import Options as LinkexpressOptions

@@ -15,7 +15,7 @@ from lxml import etree
 from publisher.demo.acts import Act, RowChange
 from publisher.demo.people import employee_key, membership_key
 from publisher.errors import InternalError
-from publisher.journal.lane import LaneNames
+from publisher.journal.lane_writer import LaneNames
 
 
 class Attribute(NamedTuple):

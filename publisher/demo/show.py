@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from publisher.change import Outcome, Reason
 from publisher.demo.story import Counts
-from publisher.journal.report import RunReport
+from publisher.journal.conservation import RunReport
+from publisher.model.change import Outcome, Reason
 
 SAMPLES = {
     "add": "idu=1,table=usr",

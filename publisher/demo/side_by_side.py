@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from publisher.change import Outcome
 from publisher.demo.compare import Cell, Line
 from publisher.demo.recorded import Recorded
 from publisher.demo.recordings import Attribute, Operations
 from publisher.demo.show import flat_counts
+from publisher.model.change import Outcome
 
 _FORM = 24
 """Characters of the longest form."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
-from publisher.change import Outcome, Reason
 from publisher.demo.acts import Act, RowChange
 from publisher.demo.author import Author
 from publisher.demo.log import Event
 from publisher.demo.opening import SUPERSEDED_USER, user_acts, user_stories
 from publisher.demo.people import Company, company
+from publisher.model.change import Outcome, Reason
 
 SEED = 20260511
 PEOPLE = 10_000

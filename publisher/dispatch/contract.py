@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from publisher.dispatch.refusals import Refusal
+from publisher.journal.conservation import RunReport
 from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.report import RunReport
 
 
 class Dispatcher(Protocol):

@@ -16,16 +16,16 @@ from typing import Any
 
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UsageError
+from publisher.journal.conservation import RunReport
 from publisher.journal.durable import make_private, sync_folder, write_durably
-from publisher.journal.lane import LaneNames
+from publisher.journal.job_journals import RUN
+from publisher.journal.lane_writer import LaneNames
 from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import (
     DOCUMENT_STAGING,
     Journal,
     Manifest,
 )
-from publisher.journal.report import RunReport
-from publisher.journal.runs import RUN
 
 REJECTS = "rejects.jsonl"
 BEGUN = "begun.json"

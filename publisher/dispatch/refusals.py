@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from publisher.change import Outcome
 from publisher.errors import FatalError
+from publisher.journal.conservation import RunReport
 from publisher.journal.durable import write_durably
-from publisher.journal.report import RunReport
+from publisher.model.change import Outcome
 
 RECORD_FORMAT = 1
 TOO_LARGE = "too-large"

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher.change import RECORD_SCHEMA, Decision, Outcome, Position, Reason
-from publisher.documents import Documents
 from publisher.errors import InternalError
+from publisher.model.change import RECORD_SCHEMA, Decision, Outcome, Position, Reason
+from publisher.model.document_batches import Documents
 
 PositionText = Callable[[Position], str]
 

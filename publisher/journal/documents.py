@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher.documents import DOCUMENT_SCHEMA, Documents
+from publisher.model.document_batches import DOCUMENT_SCHEMA, Documents
 
 _OF_DOCUMENTS = [
     field for field in DOCUMENT_SCHEMA if field.name not in {"rank", "key", "text", "rows"}

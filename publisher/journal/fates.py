@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.change import Outcome, Reason
-from publisher.journal.lane import LaneNames, LaneResult
+from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.model.change import Outcome, Reason
 
 _COLUMNS = ["split", "outcome", "reason", "records"]
 _MARKERS = frozenset({Reason.COMMIT, Reason.ROLLBACK, Reason.NOTHING_TO_COMMIT})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from publisher.journal.identity import read_identity
-from publisher.journal.runs import Journals
+from publisher.journal.job_journals import Journals
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from publisher import __version__
 from publisher.errors import FatalError
 from publisher.journal.durable import sync_folder, write_durably
 from publisher.journal.file_entries import FileEntry
-from publisher.journal.lane import LaneNames, LaneResult
-from publisher.journal.state import STATE, folder_of, secure
+from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.source_state import STATE, folder_of, secure
 
 JOURNAL_FORMAT = 3
 MANIFEST = "manifest.json"

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.change import Object, Position
 from publisher.journal.decisions import PositionText
-from publisher.journal.lane import LaneNames
-from publisher.sorted_ids import IdGatherer, Ids, find_ids, open_ids
+from publisher.journal.lane_writer import LaneNames
+from publisher.model.change import Object, Position
+from publisher.model.sorted_ids import IdGatherer, Ids, find_ids, open_ids
 
 _COLUMNS = ["source", *Position._fields, *Object._fields, "document"]
 _ROWS = 20_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from publisher.errors import PublisherError
-from publisher.journal.report import RunReport
+from publisher.journal.conservation import RunReport
 
 
 @dataclass(frozen=True, slots=True)

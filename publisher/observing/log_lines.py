@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TextIO
 
+from publisher.console import printable
 from publisher.errors import PublisherError
 from publisher.observing.contract import Poll
-from publisher.output import printable
 
 _ALWAYS = "published"
 """The outcome that a line has even where it is 0."""

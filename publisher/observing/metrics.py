@@ -25,8 +25,8 @@ from prometheus_client import (
 )
 
 from publisher import __version__
-from publisher.change import Outcome
 from publisher.errors import FatalError, PublisherError
+from publisher.model.change import Outcome
 from publisher.observing.contract import Poll
 from publisher.observing.options import MetricsOptions
 

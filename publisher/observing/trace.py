@@ -28,8 +28,8 @@ from typing import Annotated, Self
 from annotated_types import Ge, Le
 
 from publisher.errors import PublisherError, of_system
+from publisher.journal.lane_reader import Decided, LaneReader, Published
 from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.reading import Decided, LaneReader, Published
 from publisher.observing.contract import Poll
 from publisher.redaction import redact_all
 

@@ -11,11 +11,11 @@ from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
-from publisher.catalogue import Catalogue, Table
-from publisher.change import Position
 from publisher.database import Database
-from publisher.sources.snapshots import Split
-from publisher.sources.tables import TableSplit
+from publisher.model.catalogue import Catalogue, Table
+from publisher.model.change import Position
+from publisher.sources.files.file_splits import Split
+from publisher.sources.live.table_reader import TableSplit
 
 Reader = TypeVar("Reader")
 

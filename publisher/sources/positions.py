@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from publisher.change import Position
 from publisher.errors import UsageError
+from publisher.model.change import Position
 
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Protocol
 
-from publisher.keys import IdentifierCase
-from publisher.sources import dispatch_queue, event_log, linkexpress
+from publisher.model.keys import IdentifierCase
+from publisher.sources import dispatch_queue, linkexpress
 from publisher.sources.change_table import options as change_table_options
 from publisher.sources.change_table import source as change_table
 from publisher.sources.contract import Source
-from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.sources.event_log import source
+from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.triggerless import options as triggerless_options
 from publisher.sources.triggerless import source as triggerless
 
@@ -28,7 +29,7 @@ class SourceFormatOptions(Protocol):
 
 
 SOURCES: Mapping[str, Callable[..., Source]] = {
-    "event-log": event_log.SOURCE,
+    "event-log": source.SOURCE,
     "change-table": change_table.SOURCE,
     "linkexpress": linkexpress.SOURCE,
     "dispatch-queue": dispatch_queue.SOURCE,
@@ -37,7 +38,7 @@ SOURCES: Mapping[str, Callable[..., Source]] = {
 """What makes a source, by the name of its format; called with the options of its module."""
 
 OPTIONS: Mapping[SourceFormat, type] = {
-    "event-log": event_log.Options,
+    "event-log": source.Options,
     "change-table": change_table_options.Options,
     "linkexpress": linkexpress.Options,
     "dispatch-queue": dispatch_queue.Options,
@@ -46,7 +47,7 @@ OPTIONS: Mapping[SourceFormat, type] = {
 """The options of a format, a frozen dataclass."""
 
 _OPTIONS: Mapping[str, Callable[..., object]] = {
-    "event-log": event_log.options_of,
+    "event-log": source.options_of,
     "change-table": change_table_options.options_of,
     "linkexpress": linkexpress.options_of,
     "dispatch-queue": dispatch_queue.options_of,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from publisher.change import Object
-from publisher.keys import format_key, parse, quote
+from publisher.model.change import Object
+from publisher.model.keys import format_key, parse, quote
 
 
 def association(obj: Object, key_order: tuple[str, ...] = ()) -> str:

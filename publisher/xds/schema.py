@@ -17,7 +17,7 @@ from typing import Any
 
 from lxml import etree
 
-from publisher.errors import FatalError
+from publisher.resources import resource
 from publisher.xds.findings import Profile
 
 Element = Any
@@ -25,14 +25,6 @@ Element = Any
 
 XS = "{http://www.w3.org/2001/XMLSchema}"
 _REGULAR_EXPRESSIONS = {"re": "http://exslt.org/regular-expressions"}
-_PACKAGE = Path(__file__).resolve().parents[1]
-# In a wheel the schemas are inside the package, in a checkout beside it.
-_SCHEMAS = next(
-    (found for found in (_PACKAGE / "schemas", _PACKAGE.parent / "schemas") if found.is_dir()),
-    _PACKAGE / "schemas",
-)
-
-
 FILES = {Profile.STRICT: "xds.xsd", Profile.LENIENT: "xds-lenient.xsd"}
 
 
@@ -74,11 +66,8 @@ class Schema:
 
 
 def path(profile: Profile) -> Path:
-    """The schema file of a profile; ``FatalError`` where the program came without it."""
-    found = _SCHEMAS / FILES[profile]
-    if not found.is_file():
-        raise FatalError(f"{found}: the XDS schema is missing; install the program again")
-    return found
+    """The schema file of a profile."""
+    return resource(f"schemas/{FILES[profile]}")
 
 
 @cache
@@ -110,7 +99,7 @@ def overridden(profile: Profile) -> Element:
     override = root.find(f"{XS}override")
     if override is None:
         return root
-    base = etree.parse(_SCHEMAS / str(override.get("schemaLocation"))).getroot()
+    base = etree.parse(resource(f"schemas/{override.get('schemaLocation')}")).getroot()
     replacements = {(child.tag, child.get("name")): child for child in override}
     for component in list(base):
         replacement = replacements.get((component.tag, component.get("name")))

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from publisher.change import Reason
-from publisher.keys import BLANKS
+from publisher.model.change import Reason
+from publisher.model.keys import BLANKS
 from publisher.xds.escape import ValueProblem
 
 TimeSyntax = Literal[1, 2, 3]

@@ -17,9 +17,9 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Literal
 
-from publisher.catalogue import Kind
-from publisher.change import Reason
-from publisher.keys import BLANKS, integer_text
+from publisher.model.catalogue import Kind
+from publisher.model.change import Reason
+from publisher.model.keys import BLANKS, integer_text
 from publisher.xds.escape import FORBIDDEN as _FORBIDDEN
 from publisher.xds.escape import (
     VERBATIM,

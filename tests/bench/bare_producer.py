@@ -11,9 +11,9 @@ from multiprocessing.synchronize import Barrier
 
 from confluent_kafka import KafkaError, Message
 
-from publisher.dispatch.kafka_client import KafkaClients
-from publisher.dispatch.kafka_options import KafkaOptions
-from publisher.dispatch.kafka_records import DeadLetter, LaneDocuments, Record
+from publisher.dispatch.kafka.client import KafkaClients
+from publisher.dispatch.kafka.options import KafkaOptions
+from publisher.dispatch.kafka.records import DeadLetter, LaneDocuments, Record
 
 BATCH = 1_000
 """Records between two looks at the answers."""

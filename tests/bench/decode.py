@@ -11,12 +11,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from publisher.catalogue import JobCatalogue
-from publisher.change import TALLY, Outcome
+from publisher.engine.spark.options import SparkOptions
+from publisher.engine.spark.session import spark_session
+from publisher.engine.survey import surveyed_source
+from publisher.model.catalogue import JobCatalogue
+from publisher.model.change import TALLY, Outcome
 from publisher.sources.contract import Context
-from publisher.spark.options import SparkOptions
-from publisher.spark.session import spark_session
-from publisher.surveys import surveyed_source
 from tests.bench.decode_data import inputs
 from tests.bench.report import Report
 

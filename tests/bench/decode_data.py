@@ -24,19 +24,19 @@ from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Source
 from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.sources.dispatch_queue import Options as QueueOptions
-from publisher.sources.dispatch_queue.image import image_layout
-from publisher.sources.dispatch_queue.layout import DATA_AT, ROW_BYTES, row_type
+from publisher.sources.dispatch_queue.images.layout import image_layout
 from publisher.sources.dispatch_queue.options import QueueTable
-from publisher.sources.event_log import EventLog
+from publisher.sources.dispatch_queue.rows.layout import DATA_AT, ROW_BYTES, row_type
+from publisher.sources.event_log.source import EventLog
+from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress import Linkexpress
 from publisher.sources.linkexpress import Options as LinkexpressOptions
 from publisher.sources.linkexpress.layout import form_of
 from publisher.sources.linkexpress.options import ExtractedTable
-from publisher.sources.snapshot_options import SnapshotOptions
 from tests.bench.data import FAMILY, GIVEN, Log, cache, event_log
-from tests.unit.change_table_files import HEADERS
-from tests.unit.dispatch_queue_files import Queue, Row, binary, image
-from tests.unit.linkexpress_files import NULL, record
+from tests.support.change_table_files import HEADERS
+from tests.support.dispatch_queue_files import Queue, Row, binary, image
+from tests.support.linkexpress_files import NULL, record
 
 BUILT = 400
 """Records that are built one by one."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from publisher.settings import Settings
-from publisher.spark.session import spark_session
+from publisher.config.settings import Settings
+from publisher.engine.spark.session import spark_session
 from tests.bench.data import Log, event_log
 from tests.bench.floor import write_floor
 from tests.bench.processes import Role, Watch

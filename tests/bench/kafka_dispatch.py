@@ -7,15 +7,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from publisher.dispatch.kafka import KafkaDispatcher
-from publisher.dispatch.kafka_options import KafkaOptions
-from publisher.dispatch.kafka_records import LaneDocuments
-from publisher.dispatch.kafka_topics import TopicTemplate
-from publisher.job import replay
+from publisher.config.settings import Settings
+from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+from publisher.dispatch.kafka.options import KafkaOptions
+from publisher.dispatch.kafka.records import LaneDocuments
+from publisher.dispatch.kafka.topic_template import TopicTemplate
+from publisher.engine.spark.engine import Engine
 from publisher.journal.manifest import Journal, Manifest
-from publisher.run import told
-from publisher.settings import Settings
-from publisher.spark.engine import Engine
+from publisher.runs.execute import told
+from publisher.runs.replay import replay
 from tests.bench import bare_producer
 from tests.bench.data import Log, event_log
 from tests.bench.program import job_file, settings_of, workspace

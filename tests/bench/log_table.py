@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from psycopg import sql
 from pyarrow import csv
 
-from publisher.database.triggers import TableRef
-from publisher.database.triggers.postgresql import log_statements
+from publisher.triggers import TableRef
+from publisher.triggers.postgresql import log_statements
 from tests.services.servers import Server
 
 TABLE = "event_log"

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from publisher.job import replay as run_replay
-from publisher.job_file import load
-from publisher.journal.report import RunReport
-from publisher.settings import Settings
+from publisher.config.job_file import load
+from publisher.config.settings import Settings
+from publisher.journal.conservation import RunReport
+from publisher.runs.replay import replay as run_replay
 from tests.bench.data import cache
 
 TABLE = """

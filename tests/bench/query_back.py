@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sqlalchemy import create_engine
 
-from publisher.settings import Settings
-from publisher.spark.session import spark_session
+from publisher.config.settings import Settings
+from publisher.engine.spark.session import spark_session
 from tests.bench.data import Log, event_log
 from tests.bench.program import job_file, replay, settings_of, workspace
 from tests.bench.report import Report

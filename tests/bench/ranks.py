@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from publisher.event_ranks import LaneRanks, with_ids
-from publisher.sorted_ids import Ids
-from publisher.sources.record_batches import Place, batch
+from publisher.engine.event_ranks import LaneRanks, with_ids
+from publisher.model.sorted_ids import Ids
+from publisher.sources.columns.record_batches import Place, batch
 
 SPLITS = LANES = 8
 BATCH = 1 << 15

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from publisher.journal.report import RunReport
-from publisher.publishing import publish
-from publisher.settings import Settings
-from publisher.spark.session import spark_session
+from publisher.config.settings import Settings
+from publisher.engine.spark.session import spark_session
+from publisher.journal.conservation import RunReport
+from publisher.runs.publisher_instance import publish
 from tests.bench.data import cache
 from tests.bench.processes import Role, Watch
 from tests.bench.program import BOTH_COMPILERS, settings_of, workspace

@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.rows import acknowledge
-from publisher.job_file import load
+from publisher.acknowledge.write_status import acknowledge
+from publisher.config.job_file import load
 from publisher.journal.manifest import Journal
-from publisher.publishing import publish
+from publisher.runs.publisher_instance import publish
 from tests.bench.data import Log, event_log
 from tests.bench.log_table import SOURCE, TABLE, fill_table, statuses
 from tests.bench.program import TABLE as KNOWN

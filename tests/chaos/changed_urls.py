@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psycopg
 
-from publisher.job_file import load
-from publisher.journal.runs import Journals
+from publisher.config.job_file import load
+from publisher.journal.job_journals import Journals
 from tests.chaos.kills import REFUSED, Killer
 from tests.chaos.known_log import KnownLog
 from tests.chaos.marks import PHASES

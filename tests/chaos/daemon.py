@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from publisher import tasks
-from publisher.dispatch import kafka_lane
-from publisher.spark import daemon
+from publisher.dispatch.kafka import lane_sender
+from publisher.engine import tasks
+from publisher.engine.spark import worker_daemon
 from tests.chaos.marks import TRANSACTION, during, mark, while_read
 
 NETWORK_SECONDS = 0.03
@@ -18,8 +18,8 @@ def main() -> None:
     """Marks, then serves as the program's own does."""
     tasks.read_split = while_read("read", tasks.read_split)
     tasks.plan_lane = during("plan", tasks.plan_lane)
-    sender: Any = kafka_lane._ExactlyOnce
-    produce, commit = sender._produce, kafka_lane.commit
+    sender: Any = lane_sender._ExactlyOnce
+    produce, commit = sender._produce, lane_sender.commit
 
     def produced(self: Any, producer: Any, batch: Any) -> None:
         produce(self, producer, batch)
@@ -31,8 +31,8 @@ def main() -> None:
         mark("-", TRANSACTION)
 
     sender._produce = produced
-    kafka_lane.commit = committed
-    daemon.main()
+    lane_sender.commit = committed
+    worker_daemon.main()
 
 
 if __name__ == "__main__":

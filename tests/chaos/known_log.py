@@ -11,8 +11,8 @@ from typing import Any
 
 import psycopg
 
-from publisher.database.triggers import TableRef
-from publisher.database.triggers.postgresql import log_statements
+from publisher.triggers import TableRef
+from publisher.triggers.postgresql import log_statements
 from tests.services.topics import Record
 
 OBJECTS = 400

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from publisher import cli, publishing
+from publisher.cli import main as cli
 from publisher.database import statuses
 from publisher.database.statuses import StatusWriter
 from publisher.dispatch.files import FileDispatcher
-from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.journal.manifest import Journal
+from publisher.runs import publisher_instance
 from tests.chaos.marks import WRITTEN, during, phase
 
 DISK_SECONDS = 0.005
@@ -55,7 +56,7 @@ def main() -> None:
         (Journal, "complete", "rename"),
         (FileDispatcher, "dispatch", "dispatch"),
         (KafkaDispatcher, "dispatch", "dispatch"),
-        (publishing.Publishing, "_acknowledged", "acknowledge"),
+        (publisher_instance.Publishing, "_acknowledged", "acknowledge"),
     ]
     for owner, function, name in named:
         setattr(owner, function, during(name, getattr(owner, function)))

@@ -11,7 +11,7 @@ from tests.chaos.kills import job_file
 from tests.chaos.known_log import random_events
 from tests.chaos.marks import PHASES
 from tests.chaos.scenarios import Say, Verdict, killer, lines, published, silent
-from tests.unit.event_log_files import csv_text, event
+from tests.support.event_log_files import csv_text, event
 
 EVENTS = 20_000
 IN_REPLAY = tuple(name for name in PHASES if name != "acknowledge")

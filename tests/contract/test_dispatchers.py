@@ -13,14 +13,14 @@ from confluent_kafka import KafkaException
 
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
-from publisher.dispatch.kafka import KafkaDispatcher
-from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.errors import FatalError, UsageError
-from publisher.journal.lane import LaneNames
+from publisher.journal.conservation import report_of
+from publisher.journal.lane_writer import LaneNames
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
-from publisher.journal.report import report_of
 from tests.services.topics import Topics
-from tests.unit.task_runs import plan_all, read_all, work_of
+from tests.support.task_runs import plan_all, read_all, work_of
 
 RUN = "job-000001"
 LANES = 3

@@ -11,39 +11,31 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from publisher.change import RECORD_SCHEMA, TALLY, Outcome, Position
+from publisher.engine.survey import surveyed_source
 from publisher.errors import PublisherError
+from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
 from publisher.sources.change_table.options import Options as ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context, KeepsState, Kept, Source
 from publisher.sources.dispatch_queue import DispatchQueue
-from publisher.sources.event_log import EventLog
+from publisher.sources.event_log.source import EventLog
+from publisher.sources.files.file_splits import Split
+from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress import Linkexpress
 from publisher.sources.linkexpress import Options as LinkexpressOptions
 from publisher.sources.registry import SOURCES
-from publisher.sources.snapshot_options import SnapshotOptions
-from publisher.sources.snapshots import Split
 from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
-from publisher.surveys import surveyed_source
-from tests.unit.change_table_files import HEADERS, csv_of
-from tests.unit.change_table_files import record as change
-from tests.unit.change_table_files import seq as change_seq
-from tests.unit.change_table_files import write as write_changes
-from tests.unit.dispatch_queue_files import BIG, Queue, binary, delimited, image
-from tests.unit.dispatch_queue_files import OPTIONS as QUEUE
-from tests.unit.dispatch_queue_files import jack as queue_image
-from tests.unit.event_log_files import Row, Tables, csv_text, event, write
-from tests.unit.linkexpress_files import (
-    GROUP,
-    JNL,
-    NULL,
-    OPEN,
-    jack,
-    little,
-    mark,
-)
-from tests.unit.linkexpress_files import record as extract_record
+from tests.support.change_table_files import HEADERS, csv_of
+from tests.support.change_table_files import record as change
+from tests.support.change_table_files import seq as change_seq
+from tests.support.change_table_files import write as write_changes
+from tests.support.dispatch_queue_files import BIG, Queue, binary, delimited, image
+from tests.support.dispatch_queue_files import OPTIONS as QUEUE
+from tests.support.dispatch_queue_files import jack as queue_image
+from tests.support.event_log_files import Row, Tables, csv_text, event, write
+from tests.support.linkexpress_files import GROUP, JNL, NULL, OPEN, jack, little, mark
+from tests.support.linkexpress_files import record as extract_record
 
 EVENTS = [
     event(1, perpetrator="app", event_type=1),

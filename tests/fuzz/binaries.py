@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from publisher.change import Outcome
+from publisher.model.change import Outcome
 from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.sources.dispatch_queue import Options as QueueOptions
-from publisher.sources.dispatch_queue import layout as row_layout
 from publisher.sources.dispatch_queue.options import QueueTable
+from publisher.sources.dispatch_queue.rows import layout as row_layout
 from publisher.sources.linkexpress import Linkexpress
 from publisher.sources.linkexpress import Options as LinkexpressOptions
 from publisher.sources.linkexpress.layout import form_of, word_offsets, word_type
 from publisher.sources.linkexpress.options import ExtractedTable
 from tests.fuzz.form import Claim, Content, Form, Framing, Made, Piece
 from tests.fuzz.reading import reader_of
-from tests.unit.dispatch_queue_files import BIG, Queue, Row, binary, delimited, image
-from tests.unit.dispatch_queue_files import OPTIONS as QUEUE
-from tests.unit.dispatch_queue_files import jack as queue_image
-from tests.unit.linkexpress_files import GROUP, JNL, NULL, OPEN, little, mark, record
+from tests.support.dispatch_queue_files import BIG, Queue, Row, binary, delimited, image
+from tests.support.dispatch_queue_files import OPTIONS as QUEUE
+from tests.support.dispatch_queue_files import jack as queue_image
+from tests.support.linkexpress_files import GROUP, JNL, NULL, OPEN, little, mark, record
 
 _EVERY_ITEM = ExtractedTable(
     name="usr",

@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from publisher.catalogue import Catalogue, JobCatalogue
-from publisher.change import RECORD_SCHEMA, TALLY, Outcome, Reason
+from publisher.engine.survey import surveyed_source
 from publisher.errors import PublisherError
+from publisher.model.catalogue import Catalogue, JobCatalogue
+from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Reason
 from publisher.sources.contract import Context, Source
-from publisher.surveys import surveyed_source
 from tests.fuzz.form import Content, Form, Read, Reader
 
 LANES = 7

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from publisher.change import Outcome
-from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.model.change import Outcome
+from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.table_queue.bulk_calls import HEADER_BYTES, BulkHeader
 from publisher.sources.table_queue.calls import SAMPLE_SCHEMA, Call
 from publisher.sources.table_queue.json_calls import json_line
@@ -17,7 +17,7 @@ from publisher.sources.table_queue.layout import BULK_CALL
 from publisher.sources.table_queue.reading import read_samples, sample_files, sample_splits
 from tests.fuzz.form import Content, Form, Framing, Made, Piece, Read, Reader
 from tests.fuzz.reading import ADVICE, PromiseError, measured
-from tests.unit.table_queue_files import OPTIONS, call, element
+from tests.support.table_queue_files import OPTIONS, call, element
 
 _NAMES = ("PERSON", "DEPT", "СОТРУДНИКИ", "A" * 66, "$$$SYSRL")
 _READING = SnapshotOptions(block_size=4096, max_record=100_000)

@@ -13,19 +13,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.sources.change_table.mask import mask_of
+from publisher.sources.change_table.change_mask import mask_of
 from publisher.sources.change_table.options import Options as ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.event_log import LAYOUT, EventLog
-from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.sources.event_log.source import LAYOUT, EventLog
+from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.fuzz.form import Claim, Content, Form, Framing, Made, Piece
 from tests.fuzz.reading import reader_of
-from tests.unit.change_table_files import HEADERS
-from tests.unit.change_table_files import record as change
-from tests.unit.change_table_files import seq as change_seq
-from tests.unit.event_log_files import Row, Tables, event
+from tests.support.change_table_files import HEADERS
+from tests.support.change_table_files import record as change
+from tests.support.change_table_files import seq as change_seq
+from tests.support.event_log_files import Row, Tables, event
 
 NAMES = (
     "Ann",

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from lxml import etree
 
-from publisher.change import Outcome
 from publisher.database import DatabaseOptions
-from publisher.filters import FilterOptions
-from publisher.journal.lane import LaneResult
-from publisher.keys import IdentifierCase
+from publisher.engine.tasks import Rules, SourceWork, Work
+from publisher.journal.lane_writer import LaneResult
+from publisher.model.change import Outcome
+from publisher.model.keys import IdentifierCase
+from publisher.planning.filters import FilterOptions
 from publisher.sources.contract import Source
-from publisher.tasks import Rules, SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
-from tests.unit.task_runs import plan_all, read_all
+from tests.support.task_runs import plan_all, read_all
 
 
 def typed_lines(path: Path) -> list[str]:

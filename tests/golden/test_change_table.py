@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from publisher.change import TALLY, Decision, Document, Reason
-from publisher.filters import Filter, FilterOptions
-from publisher.plan import Planner
-from publisher.records import changes_of
-from publisher.renderer import Naming, Renderer
+from publisher.model.change import TALLY, Decision, Document, Reason
+from publisher.model.change_batches import changes_of
+from publisher.planning.filters import Filter, FilterOptions
+from publisher.planning.planner import Planner
+from publisher.planning.renderer import Naming, Renderer
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
 from tests.golden.stories import operations, operations_in
-from tests.unit.event_log_files import OPEN
+from tests.support.event_log_files import OPEN
 
 HERE = Path(__file__).parent / "change_table"
 SOURCE = ChangeTable()

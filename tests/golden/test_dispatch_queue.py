@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from publisher.change import Outcome
+from publisher.engine.survey import survey_splits, surveyed
+from publisher.model.change import Outcome
 from publisher.sources.dispatch_queue import DispatchQueue, Options
 from publisher.sources.dispatch_queue.options import QueueTable
-from publisher.surveys import survey_splits, surveyed
 from tests.golden.stories import counted, operations_in, planned, typed_lines, work_of
 
 HERE = Path(__file__).parent / "dispatch-queue"

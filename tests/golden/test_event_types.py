@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 from lxml import etree
 
-from publisher.catalogue import Kind
-from publisher.change import Object
+from publisher.model.catalogue import Kind
+from publisher.model.change import Object
 from publisher.xds.association import association
 from publisher.xds.document import operation
 from publisher.xds.escape import escape_attribute

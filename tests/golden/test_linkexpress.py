@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.change import Outcome
+from publisher.model.change import Outcome
 from publisher.sources.linkexpress import Linkexpress, Options
 from publisher.sources.linkexpress.options import ExtractedTable
 from tests.golden.stories import counted, operations_in, planned, typed_bytes, work_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden.stories import typed_bytes
-from tests.unit.table_queue_files import OPTIONS, line, read, text_file
+from tests.support.table_queue_files import OPTIONS, line, read, text_file
 
 HERE = Path(__file__).parent / "table_queue"
 QUEUE = [

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from publisher import publishing
-from publisher.job_file import load
-from tests.unit.local_engine import LocalEngine
-from tests.unit.test_triggerless import documents
+from publisher.config.job_file import load
+from publisher.runs import publisher_instance
+from tests.support.local_engine import LocalEngine
+from tests.unit.sources.triggerless.test_runs import documents
 
 HERE = Path(__file__).parent / "triggerless"
 JOB = """
@@ -64,9 +64,9 @@ WITH_VALUES = {
 def test_the_differences_of_two_exports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, changed: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
     (tmp_path / "job.toml").write_text(JOB.format(here=HERE, state=state))
-    report = publishing.publish(load(tmp_path / "job.toml"))
+    report = publisher_instance.publish(load(tmp_path / "job.toml"))
     got = sorted(
         etree.tostring(op, encoding="unicode", with_tail=False)
         for op in documents(report, tmp_path)

@@ -13,10 +13,10 @@ import pytest
 from sqlalchemy import types
 from sqlalchemy.dialects import mysql
 
-from publisher.catalogue import Kind, Table
 from publisher.database.catalogue import Relation
-from publisher.database.triggers import Style, TableRef, mariadb, postgresql, sqlite
-from publisher.database.triggers.model import LoggedTable, written_name
+from publisher.model.catalogue import Kind, Table
+from publisher.triggers import Style, TableRef, mariadb, postgresql, sqlite
+from publisher.triggers.model import LoggedTable, written_name
 
 EXPECTED = Path(__file__).parent / "triggers"
 DIALECTS = {"postgresql": postgresql, "mariadb": mariadb, "sqlite": sqlite}

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from publisher.change import Outcome
 from publisher.errors import FatalError
-from publisher.sources import snapshots
-from publisher.sources.parquet_frames import TOO_MUCH
-from publisher.sources.snapshot_options import Columns, SnapshotOptions
-from tests.unit.event_log_files import NAMES, csv_text, event, read
+from publisher.model.change import Outcome
+from publisher.sources.files import file_splits
+from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.parquet import TOO_MUCH
+from tests.support.event_log_files import NAMES, csv_text, event, read
 
 MIB = 1 << 20
 HEAD = csv_text([]).encode()
@@ -182,8 +182,8 @@ def test_long_entries_of_a_dictionary_are_read_in_batches_of_bounded_size(tmp_pa
     pq.write_table(pa.table({"a": values}), path, dictionary_pagesize_limit=1 << 30)
     options, columns = SnapshotOptions(), Columns(("a",))
     found: list[str] = []
-    for split in snapshots.splits([path], options, columns, 1):
-        for frame in snapshots.frames(split, options, columns):
+    for split in file_splits.splits([path], options, columns, 1):
+        for frame in file_splits.frames(split, options, columns):
             assert frame.batch.nbytes < 17 * MIB
             assert not frame.broken
             found += frame.batch.column(0).to_pylist()
@@ -194,8 +194,8 @@ def test_a_row_longer_than_max_record_is_rejected_by_itself(tmp_path: Path) -> N
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": ["x", "y" * 5_000, None, "z"]}), path)
     options, columns = SnapshotOptions(max_record=4_000), Columns(("a",))
-    (split,) = snapshots.splits([path], options, columns, 1)
-    (frame,) = snapshots.frames(split, options, columns)
+    (split,) = file_splits.splits([path], options, columns, 1)
+    (frame,) = file_splits.frames(split, options, columns)
     assert frame.batch.column(0).to_pylist() == ["x", None, "z"]
     assert frame.rows.tolist() == [1, 3, 4]
     assert [broken.row for broken in frame.broken] == [2]
@@ -213,4 +213,4 @@ def test_column_chunks_that_share_their_bytes_are_refused(tmp_path: Path) -> Non
     cut = tmp_path / "b.parquet"  # the first row group's bytes and a footer that tells of all
     cut.write_bytes(data[:600] + data[-8 - footer :])
     with pytest.raises(FatalError, match="damaged"):
-        snapshots.splits([cut], SnapshotOptions(), Columns(("a",)), 1)
+        file_splits.splits([cut], SnapshotOptions(), Columns(("a",)), 1)

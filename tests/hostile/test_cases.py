@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from publisher.change import Outcome
 from publisher.errors import FatalError
-from publisher.sources.snapshot_options import SnapshotOptions
-from tests.unit.event_log_files import read
+from publisher.model.change import Outcome
+from publisher.sources.files.options import SnapshotOptions
+from tests.support.event_log_files import read
 
 HERE = Path(__file__).parent
 CASES = tomllib.loads((HERE / "cases.toml").read_text())["case"]

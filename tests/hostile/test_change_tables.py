@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
-from publisher.change import Outcome
 from publisher.errors import FatalError
-from publisher.sources.snapshot_options import SnapshotOptions
-from tests.unit.change_table_files import csv_of, options, read, record, seq
-from tests.unit.event_log_files import Row
+from publisher.model.change import Outcome
+from publisher.sources.files.options import SnapshotOptions
+from tests.support.change_table_files import csv_of, options, read, record, seq
+from tests.support.event_log_files import Row
 
 ALL = range(10)
 GOOD: list[Row] = [

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from publisher.errors import FatalError
 from publisher.sources.dispatch_queue import DispatchQueue
-from publisher.sources.snapshot_options import SnapshotOptions
-from tests.unit.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
-from tests.unit.dispatch_queue_files import (
+from publisher.sources.files.options import SnapshotOptions
+from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
+from tests.support.dispatch_queue_files import (
     BIG,
     OPTIONS,
     Queue,

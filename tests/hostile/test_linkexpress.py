@@ -12,7 +12,7 @@ import pytest
 from publisher.errors import FatalError
 from publisher.sources.linkexpress import Options
 from publisher.sources.linkexpress.options import ByteOrder
-from tests.unit.linkexpress_files import (
+from tests.support.linkexpress_files import (
     GROUP,
     JNL,
     NULL,

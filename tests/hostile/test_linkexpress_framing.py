@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from publisher.sources.linkexpress import Options
-from publisher.sources.linkexpress.file_form import FileForm, framer
+from publisher.sources.linkexpress.file_probe import FileForm, framer
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
-from tests.unit.linkexpress_files import (
+from tests.support.linkexpress_files import (
     GROUP,
     JNL,
     OPEN,

@@ -15,7 +15,17 @@ from typing import Any, NamedTuple
 
 from publisher.sources.linkexpress import Options
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
-from tests.unit.linkexpress_files import GROUP, JNL, NULL, OPEN, little, mark, read, record, short
+from tests.support.linkexpress_files import (
+    GROUP,
+    JNL,
+    NULL,
+    OPEN,
+    little,
+    mark,
+    read,
+    record,
+    short,
+)
 
 FORMS = {
     "little": little(OPEN),

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from publisher.change import Outcome, Reason
-from publisher.sources.event_log_names import LONGEST_NAME, split_name
+from publisher.model.change import Outcome, Reason
+from publisher.sources.columns.object_names import LONGEST_NAME, split_name
 from publisher.xds.validate import Profile, validate_files
-from tests.unit.event_log_files import event, read, write
-from tests.unit.timing import assert_linear
+from tests.support.event_log_files import event, read, write
+from tests.support.timing import assert_linear
 
 NAMES = {
     "blanks inside": "a{}!.",

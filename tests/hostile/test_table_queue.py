@@ -10,7 +10,7 @@ import pytest
 
 from publisher.sources.table_queue.bulk_calls import HEADER_BYTES, BulkHeader
 from publisher.sources.table_queue.json_calls import json_line
-from tests.unit.table_queue_files import call, element, read
+from tests.support.table_queue_files import call, element, read
 
 HEADER = BulkHeader(72, "HR", "CP866")
 CALLS = [

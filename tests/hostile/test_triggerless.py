@@ -9,17 +9,17 @@ from typing import NamedTuple
 
 import pytest
 
-from publisher import publishing
-from publisher.change import TALLY, Outcome
+from publisher.config.job_file import load
 from publisher.errors import PublisherError
-from publisher.job_file import load
+from publisher.model.change import TALLY, Outcome
+from publisher.runs import publisher_instance
 from publisher.sources.contract import Context
+from publisher.sources.triggerless.comparison import BucketResult, Comparison
 from publisher.sources.triggerless.options import Options
 from publisher.sources.triggerless.source import Triggerless
-from publisher.sources.triggerless.work import BucketResult, Comparison
-from tests.unit.event_log_files import USR, Tables
-from tests.unit.local_engine import LocalEngine
-from tests.unit.test_triggerless import job, publish, row, told, write
+from tests.support.event_log_files import USR, Tables
+from tests.support.local_engine import LocalEngine
+from tests.unit.sources.triggerless.test_runs import job, publish, row, told, write
 
 HEAD = "idu,fname,lname,photo\n"
 BEFORE = HEAD + "".join(f'{n},Ann,Lee,"AA=="\n' for n in range(1, 6))
@@ -105,7 +105,7 @@ def test_what_comes_of_it(case: Case, tmp_path: Path) -> None:
 
 @pytest.fixture
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
 
 
 def test_a_table_that_is_all_but_empty_is_refused(local_engine: None, tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_a_file_that_changes_while_it_is_compared_is_refused(
             write(tmp_path, [row(1)])
             return super().compare(comparison)
 
-    monkeypatch.setattr(publishing, "Engine", lambda _: Meddling())
+    monkeypatch.setattr(publisher_instance, "Engine", lambda _: Meddling())
     with pytest.raises(PublisherError, match="has changed since the run began"):
-        publishing.publish(settings)
-    monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
+        publisher_instance.publish(settings)
+    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
     assert told(publish(tmp_path), tmp_path) == [("add", "1")]
 
 
@@ -153,6 +153,6 @@ def test_names_and_values_of_any_kind(local_engine: None, tmp_path: Path) -> Non
         path.read_text().partition("columns =")[0].replace('key = ["idu"]', f"key = ['{odd}']")
         + '[dispatch]\npath = "out"\n'
     )
-    assert publishing.publish(load(path)).operations == {"add": 3}
+    assert publisher_instance.publish(load(path)).operations == {"add": 3}
     (tmp_path / "in" / "usr.jsonl").write_text(text.replace("202e", "202d"))
-    assert publishing.publish(load(path)).operations == {"modify": 3}
+    assert publisher_instance.publish(load(path)).operations == {"modify": 3}

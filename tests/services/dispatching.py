@@ -6,13 +6,13 @@ import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from publisher.dispatch.kafka import KafkaDispatcher
-from publisher.dispatch.kafka_lane import LaneSending, LaneSent
-from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.errors import FatalError
 from publisher.journal.manifest import Journal, Manifest
 from tests.services.topics import Record, Topics
-from tests.unit.made_journals import Made, report
+from tests.support.journals import Made, report
 
 
 def pickled(lanes: Sequence[LaneSending]) -> list[LaneSent]:

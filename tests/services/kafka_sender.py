@@ -13,12 +13,12 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from publisher.dispatch import kafka_lane
-from publisher.dispatch.kafka import KafkaDispatcher
-from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.kafka import lane_sender
+from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.errors import PublisherError
 from publisher.journal.manifest import Journal
-from tests.unit.made_journals import report
+from tests.support.journals import report
 
 
 def options(bootstrap: str, topic: str) -> KafkaOptions:
@@ -34,7 +34,7 @@ def options(bootstrap: str, topic: str) -> KafkaOptions:
 
 def halting(halt: int) -> None:
     """From now on the commit of a transaction waits for a line, when its documents are out."""
-    commit = kafka_lane.commit
+    commit = lane_sender.commit
     number = 0
 
     def halted(producer: Producer, timeout: float) -> None:
@@ -46,7 +46,7 @@ def halting(halt: int) -> None:
             sys.stdin.readline()
         commit(producer, timeout)
 
-    kafka_lane.commit = halted
+    lane_sender.commit = halted
 
 
 def main() -> None:

@@ -14,14 +14,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from publisher.dispatch.kafka import KafkaDispatcher
-from publisher.dispatch.kafka_dead_letters import DeadLetters
-from publisher.dispatch.kafka_lane import LaneSending, LaneSent
-from publisher.dispatch.kafka_options import KafkaOptions
-from publisher.dispatch.kafka_records import Batch, LaneDocuments
-from publisher.spark.engine import Engine
-from publisher.spark.options import SparkOptions
-from tests.unit.made_journals import committed, documents, report
+from publisher.dispatch.kafka.dead_letters import DeadLetters
+from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+from publisher.dispatch.kafka.options import KafkaOptions
+from publisher.dispatch.kafka.records import Batch, LaneDocuments
+from publisher.engine.spark.engine import Engine
+from publisher.engine.spark.options import SparkOptions
+from tests.support.journals import committed, documents, report
 
 LANES = 3
 COUNT = 5_500

@@ -7,19 +7,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from publisher.acknowledge.places import FoundLog, LogPlace
-from publisher.catalogue import Kind, Table
 from publisher.database import DatabaseOptions
 from publisher.database.identity import Verdict
-from publisher.filters import FilterOptions
+from publisher.engine.tasks import Rules, SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest
-from publisher.polls import PollOptions
-from publisher.sources.event_log import Options
-from publisher.sources.event_log_table import EventLogTable
-from publisher.tasks import Rules, SourceWork, Work
+from publisher.model.catalogue import Kind, Table
+from publisher.planning.filters import FilterOptions
+from publisher.planning.polls import PollOptions
+from publisher.sources.event_log.live_table import EventLogTable
+from publisher.sources.event_log.source import Options
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
-from tests.unit.journals import committed, manifest_of
+from tests.support.planned_journals import committed, manifest_of
 
 USR = Table(
     None,

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from publisher import publishing, recovering
+from publisher.config.job_file import load
 from publisher.errors import FatalError
-from publisher.follow import Follower
-from publisher.job_file import load
-from publisher.journal.report import RunReport
+from publisher.journal.conservation import RunReport
 from publisher.observing.contract import Observers
+from publisher.runs import publisher_instance
+from publisher.runs import recover as recovering
+from publisher.runs.follow import Follower
 from tests.chaos.known_log import Found, KnownLog, judged
 from tests.services.topics import Record, Topics
-from tests.unit.local_engine import LocalEngine
+from tests.support.local_engine import LocalEngine
 
 KAFKA = """
 [dispatch]
@@ -49,7 +50,7 @@ class LoggedJob:
         self.log.add(self.rng, count)
 
     def publish(self) -> RunReport:
-        return publishing.publish(load(self.path))
+        return publisher_instance.publish(load(self.path))
 
     def follow(self) -> None:
         Follower(load(self.path), LocalEngine(), Observers(()), threading.Event()).run()

@@ -13,17 +13,17 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from publisher.catalogue import Kind
-from publisher.change import TALLY, Change, Object
 from publisher.database import Database, catalogue_of
 from publisher.database.lookup import DatabaseLookup
-from publisher.database.triggers import Refs, Style, TableRef, install, plan
-from publisher.keys import format_key
-from publisher.query_back import Row
-from publisher.records import changes_of
+from publisher.model.catalogue import Kind
+from publisher.model.change import TALLY, Change, Object
+from publisher.model.change_batches import changes_of
+from publisher.model.keys import format_key
+from publisher.planning.query_back import Row
 from publisher.sources.contract import Context
-from publisher.sources.event_log import Options
-from publisher.sources.event_log_table import EventLogTable
+from publisher.sources.event_log.live_table import EventLogTable
+from publisher.sources.event_log.source import Options
+from publisher.triggers import Refs, Style, TableRef, install, plan
 from publisher.xds.values import ValueOptions, Values, text_of
 from tests.services.databases import Place
 

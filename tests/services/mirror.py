@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from lxml import etree
 
-from publisher.keys import parse
+from publisher.model.keys import parse
 from tests.services.databases import Place
 from tests.services.topics import Record
 

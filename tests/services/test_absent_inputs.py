@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.chaos.process import Started
-from tests.unit.test_follow import documents, write_file
+from tests.unit.runs.test_follow import documents, write_file
 
 AWAY = 4.0
 """Seconds; long enough for two tries without it."""

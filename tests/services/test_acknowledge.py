@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from publisher.acknowledge.letters import Refused
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.rows import Acknowledged, acknowledge
+from publisher.acknowledge.status_letters import Refused
+from publisher.acknowledge.write_status import Acknowledged, acknowledge
 from publisher.database import statuses
 from publisher.errors import FatalError, UnreachableError
-from publisher.explain import explain
 from publisher.journal.manifest import Journal, Manifest
-from publisher.sources.event_log import Options
+from publisher.reports.explain import explain
+from publisher.sources.event_log.source import Options
 from tests.services.databases import Place
 from tests.services.live_journals import LANES, planned, read_from
 from tests.services.test_publish_live import make_tables

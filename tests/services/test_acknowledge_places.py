@@ -11,18 +11,18 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from publisher import publishing
 from publisher.acknowledge.places import WrongTableError
-from publisher.acknowledging import WrongTable
-from publisher.cli import cli
+from publisher.cli.main import cli
+from publisher.config.job_file import load
 from publisher.database.identity import Verdict, compare, identity_of
 from publisher.errors import FatalError, PublisherError, UsageError
-from publisher.job_file import load
-from publisher.journal.report import RunReport
-from publisher.sources.tables import LiveTable, relation_of
+from publisher.journal.conservation import RunReport
+from publisher.runs import publisher_instance
+from publisher.runs.acknowledge import WrongTable
+from publisher.sources.live.table_reader import LiveTable, relation_of
 from tests.services.databases import Place, sqlite_place
 from tests.services.servers import postgresql
-from tests.unit.local_engine import LocalEngine
+from tests.support.local_engine import LocalEngine
 
 JOB = """
 [[sources]]
@@ -41,7 +41,7 @@ path = "out"
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publishing, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ class Job:
         return path
 
     def publish(self) -> RunReport:
-        return publishing.publish(load(self.file()))
+        return publisher_instance.publish(load(self.file()))
 
     def acknowledge(self, *words: str) -> str:
         path = str(self.file())
@@ -262,7 +262,7 @@ def test_only_a_sent_run_that_waits_can_be_abandoned(place: Place, tmp_path: Pat
     job.publish()
     settings = load(job.file())
     with (
-        publishing.Publishing(settings, LocalEngine()) as work,
+        publisher_instance.Publishing(settings, LocalEngine()) as work,
         pytest.raises(UsageError, match="there are: none"),
     ):
         work.acknowledge("job-000001", WrongTable.ABANDON)

@@ -7,19 +7,19 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from publisher.change import TALLY
 from publisher.database.identity import identity_of
 from publisher.errors import FatalError
-from publisher.sources.change_table.marks import Mark, Origin, read_marks, write_marks
+from publisher.model.change import TALLY
+from publisher.sources.change_table.backlog import WaitingChanges
+from publisher.sources.change_table.carry_over import Mark, Origin, read_marks, write_marks
+from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.table import LiveChangeTable
-from publisher.sources.change_table.waiting import WaitingChanges
 from publisher.sources.contract import Context, Kept
-from publisher.sources.tables import LiveTable, relation_of
+from publisher.sources.live.table_reader import LiveTable, relation_of
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
-from tests.unit.change_table_files import seq, told
-from tests.unit.event_log_files import OPEN
+from tests.support.change_table_files import seq, told
+from tests.support.event_log_files import OPEN
 
 KEYED = Options(key=("idu",), pair_wait=0)
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from publisher import migrating, publishing
-from publisher.checks import check
+from publisher.config.job_file import load
 from publisher.errors import FatalError
-from publisher.job_file import load
-from publisher.journal.report import RunReport
-from publisher.sources.triggerless.planning import Migration
+from publisher.journal.conservation import RunReport
+from publisher.reports.check import check
+from publisher.runs import migrate, publisher_instance
+from publisher.sources.triggerless.plan_comparison import Migration
 from tests.services.databases import BINARY, Place, sqlite_place
-from tests.unit.local_engine import LocalEngine
-from tests.unit.test_triggerless import documents, told
+from tests.support.local_engine import LocalEngine
+from tests.unit.sources.triggerless.test_runs import documents, told
 
 JOB = """
 [[sources]]
@@ -37,13 +37,13 @@ path = "out"
 
 @pytest.fixture
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (publishing, migrating):
+    for module in (publisher_instance, migrate):
         monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
 
 
 def publish(base: Path, place: Place, *, by_rows: bool = False) -> RunReport:
     (base / "job.toml").write_text(JOB.format(url=place.url))
-    return publishing.publish(load(base / "job.toml"), by_rows=by_rows)
+    return publisher_instance.publish(load(base / "job.toml"), by_rows=by_rows)
 
 
 def values(report: RunReport, base: Path, key: str) -> dict[str, str | None]:
@@ -87,7 +87,7 @@ def test_differences_of_tables(local_engine: None, place: Place, tmp_path: Path)
     ]
     assert second.outcomes["ignored"] == 29
     settings = load(tmp_path / "job.toml")
-    report = migrating.migrate(settings, Migration(("usr",), (("idu", "7"),)))
+    report = migrate.migrate(settings, Migration(("usr",), (("idu", "7"),)))
     assert told(report, tmp_path) == [("add", "7")]
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from publisher.dispatch import kafka_dead_letters
-from publisher.dispatch.kafka import KafkaDispatcher
-from publisher.dispatch.kafka_dead_letters import DeadLetters
-from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.kafka import dead_letters
+from publisher.dispatch.kafka.dead_letters import DeadLetters
+from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+from publisher.dispatch.kafka.options import KafkaOptions
+from publisher.journal.conservation import report_of
 from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.report import report_of
 from tests.contract.test_dispatchers import planned
 from tests.services.topics import Record, Topics
 
@@ -80,4 +80,4 @@ def test_a_record_that_is_too_large_says_so_and_goes_without_its_text(tmp_path: 
     (_, value, found) = first.records[0]
     assert value == b""
     assert ("raw-bytes", b"5000") in found
-    assert tuple(name for name, _ in found)[:5] == kafka_dead_letters.HEADERS
+    assert tuple(name for name, _ in found)[:5] == dead_letters.HEADERS

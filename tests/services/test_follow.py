@@ -13,7 +13,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from publisher.database.triggers import Style
+from publisher.triggers import Style
 from tests.services.databases import Place
 from tests.services.logged_tables import LOG, Logged
 from tests.services.mirror import Mirror

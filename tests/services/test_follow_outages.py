@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from publisher.database.triggers import Style
+from publisher.triggers import Style
 from tests.chaos.process import Started
 from tests.services import servers
 from tests.services.databases import Place

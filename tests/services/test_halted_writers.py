@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import Connection
 
-from publisher.acknowledge.rows import log_table
+from publisher.acknowledge.write_status import log_table
 from publisher.database import Database, statuses
 from publisher.errors import FatalError
-from publisher.sources.event_log import Options
-from publisher.sources.event_log_fingerprints import fingerprints_of
+from publisher.sources.event_log.fingerprints import fingerprints_of
+from publisher.sources.event_log.source import Options
 from tests.services.databases import Place
 
 IDS = np.arange(1, 4)

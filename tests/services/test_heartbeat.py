@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from publisher.dispatch.kafka_heartbeat import heartbeat
-from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.dispatch.kafka.heartbeat import heartbeat
+from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.xds.document import Envelope, EnvelopeOptions
 from tests.services.topics import Topics
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from publisher.change import Object
 from publisher.database import Database, DatabaseOptions
 from publisher.database.catalogue import catalogue_of
 from publisher.database.lookup import DatabaseLookup
-from publisher.database.spans import Span, as_text, condition, copied
+from publisher.database.ordered_ranges import Span, as_text, condition, copied
 from publisher.database.statements import sql_table_of
-from publisher.query_back import Refused, Row
-from publisher.sources.event_log import Options
-from publisher.sources.waiting import waiting
+from publisher.model.change import Object
+from publisher.planning.query_back import Refused, Row
+from publisher.sources.event_log.backlog import waiting
+from publisher.sources.event_log.source import Options
 from publisher.xds.values import text_of
 from tests.services.databases import Place
 

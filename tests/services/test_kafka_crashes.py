@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from publisher.dispatch import kafka_lane
-from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.dispatch.kafka import lane_sender
+from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.errors import UnreachableError
 from publisher.journal.manifest import Journal, Manifest
 from tests.services.kafka import KafkaCluster
 from tests.services.kafka_sender import options
 from tests.services.topics import Topics
-from tests.unit.made_journals import Made, committed, documents, report
+from tests.support.journals import Made, committed, documents, report
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,7 +96,7 @@ def test_a_commit_of_unknown_result_is_settled_by_the_token(
     made = documents(3_500)
     journal, manifest = committed(tmp_path / "journal", [made])
     topic = kafka.make()
-    commit, calls = kafka_lane.commit, []
+    commit, calls = lane_sender.commit, []
 
     def unknown(producer: Producer, timeout: float) -> None:
         calls.append(producer)
@@ -109,7 +109,7 @@ def test_a_commit_of_unknown_result_is_settled_by_the_token(
             producer.flush(timeout)
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
-    monkeypatch.setattr(kafka_lane, "commit", unknown)
+    monkeypatch.setattr(lane_sender, "commit", unknown)
     send(kafka.bootstrap, topic, journal, manifest)
     assert len(calls) == (4 if committed_first else 5)
     assert values(kafka, topic) == texts(made)

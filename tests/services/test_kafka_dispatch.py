@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from publisher.checks import CheckFinding, check
-from publisher.dispatch.kafka import KafkaDispatcher
-from publisher.dispatch.kafka_lane import LaneSending, LaneSent
-from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.config.job_file import load
+from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import records
 from publisher.errors import FatalError, UnreachableError
-from publisher.job_file import load
+from publisher.reports.check import CheckFinding, check
 from tests.services.dispatching import Stop, by_key, dispatcher, expected, sent, texts
 from tests.services.topics import Topics
-from tests.unit.made_journals import Made, committed, documents, report
+from tests.support.journals import Made, committed, documents, report
 
 
 @pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])

@@ -16,15 +16,15 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from publisher import run
-from publisher.dispatch.kafka_records import SIZE_COLUMNS, LaneDocuments, sizes
-from publisher.dispatch.kafka_topics import TopicTemplate
+from publisher.dispatch.kafka.records import SIZE_COLUMNS, LaneDocuments, sizes
+from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import records
 from publisher.errors import FatalError
 from publisher.journal.manifest import Journal
+from publisher.runs import execute
 from tests.services.dispatching import Stop, by_key, dispatcher, expected, sent, texts
 from tests.services.topics import Topics
-from tests.unit.made_journals import Made, committed, documents
+from tests.support.journals import Made, committed, documents
 
 
 def test_documents_that_are_too_large_are_refused_and_the_rest_is_sent(
@@ -115,8 +115,8 @@ def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_pa
     journal, manifest = committed(tmp_path / "journal", [with_one_of(20_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        run.sent(journal, manifest, replace(sink, still_mine=Stop(2)))
-    told = run.sent(journal, manifest, sink)
+        execute.sent(journal, manifest, replace(sink, still_mine=Stop(2)))
+    told = execute.sent(journal, manifest, sink)
     kept = json.loads((journal.root / "run.json").read_text())
     assert told.outcomes["rejected"] == 1
     assert kept["outcomes"] == told.outcomes

@@ -6,9 +6,9 @@ import uuid
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from publisher.dispatch.kafka_client import KafkaClients
-from publisher.dispatch.kafka_options import KafkaOptions
-from publisher.dispatch.kafka_tokens import TokenPlace, read_tokens
+from publisher.dispatch.kafka.client import KafkaClients
+from publisher.dispatch.kafka.options import KafkaOptions
+from publisher.dispatch.kafka.progress_tokens import TokenPlace, read_tokens
 from tests.services.topics import Topics
 
 

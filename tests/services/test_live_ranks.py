@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from publisher.database import DatabaseOptions
-from publisher.filters import FilterOptions
-from publisher.keys import IdentifierCase
-from publisher.polls import PollOptions
-from publisher.sources.event_log import Options
-from publisher.sources.event_log_table import EventLogTable
-from publisher.tasks import Rules, SourceWork, Work
+from publisher.engine.tasks import Rules, SourceWork, Work
+from publisher.model.keys import IdentifierCase
+from publisher.planning.filters import FilterOptions
+from publisher.planning.polls import PollOptions
+from publisher.sources.event_log.live_table import EventLogTable
+from publisher.sources.event_log.source import Options
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
-from tests.unit.task_runs import lines, plan_all, read_all
+from tests.support.task_runs import lines, plan_all, read_all
 
 EVENTS = [
     (900_000, "N", 3, 1),

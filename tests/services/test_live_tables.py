@@ -11,7 +11,14 @@ import sqlalchemy as sa
 
 from publisher.database import Database
 from publisher.errors import FatalError, UnreachableError
-from publisher.sources.tables import LiveTable, TableSplit, describe, moment, ranges, read
+from publisher.sources.live.table_reader import (
+    LiveTable,
+    TableSplit,
+    describe,
+    moment,
+    ranges,
+    read,
+)
 from publisher.xds.values import text_of
 from tests.services.databases import Place
 

@@ -8,14 +8,14 @@ from functools import partial
 import pytest
 import sqlalchemy as sa
 
-from publisher.catalogue import Kind
-from publisher.change import Object, Reason
 from publisher.database import Database, catalogue_of
 from publisher.database.lookup import DatabaseLookup
 from publisher.database.statements import InListQuery, JoinQuery
-from publisher.keys import IdentifierCase, quote
-from publisher.query_back import Answer, Refused, Row
-from publisher.sources.event_log_names import Fault, Names
+from publisher.model.catalogue import Kind
+from publisher.model.change import Object, Reason
+from publisher.model.keys import IdentifierCase, quote
+from publisher.planning.query_back import Answer, Refused, Row
+from publisher.sources.columns.object_names import Fault, Names
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
 

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from publisher import publishing, recovering
-from publisher.dispatch.kafka_client import KafkaClients, Message
-from publisher.job_file import load
+from publisher.config.job_file import load
+from publisher.dispatch.kafka.client import KafkaClients, Message
+from publisher.runs import publisher_instance, recover
 from tests.chaos.known_log import KnownLog
 from tests.services.databases import Place
 from tests.services.logged_job import MODES, LoggedJob
 from tests.services.topics import Topics
-from tests.unit.local_engine import LocalEngine
+from tests.support.local_engine import LocalEngine
 
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (publishing, recovering):
+    for module in (publisher_instance, recover):
         monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
 
 

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
-from publisher.cli import cli
+from publisher.cli.main import cli
 from tests.services.databases import Place, sqlite_place
 from tests.services.test_follow import ROOT, wait_until_read, write_job
 from tests.services.topics import Topics

@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager
 import pytest
 import sqlalchemy as sa
 
-from publisher.change import Object
 from publisher.database import Database, DatabaseOptions
 from publisher.database.copy import shared_snapshot
 from publisher.database.lookup import DatabaseLookup
 from publisher.errors import FatalError, UnreachableError
-from publisher.query_back import Row
-from publisher.sources.tables import LiveTable, moment
+from publisher.model.change import Object
+from publisher.planning.query_back import Row
+from publisher.sources.live.table_reader import LiveTable, moment
 from publisher.xds.values import text_of
 from tests.services import servers
 from tests.services.databases import Place

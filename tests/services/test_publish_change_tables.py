@@ -13,18 +13,18 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from publisher import job as job_runs
-from publisher import publishing
-from publisher.checks import check
-from publisher.cli import cli
+from publisher.cli.main import cli
+from publisher.config.job_file import load
 from publisher.errors import FatalError, PublisherError
-from publisher.explain import explain
-from publisher.job_file import load
-from publisher.publishing import Publishing
+from publisher.reports.check import check
+from publisher.reports.explain import explain
+from publisher.runs import publisher_instance as publishing
+from publisher.runs import replay as job_runs
+from publisher.runs.publisher_instance import Publishing
 from tests.services.databases import Place
-from tests.unit.change_table_files import seq
-from tests.unit.local_engine import LocalEngine
-from tests.unit.test_follow import followed
+from tests.support.change_table_files import seq
+from tests.support.local_engine import LocalEngine
+from tests.unit.runs.test_follow import followed
 
 JOB = """
 [[sources]]
@@ -117,7 +117,7 @@ def test_a_change_table_is_followed(
     make(place)
     add(place, (1, "I", "38", 1, "Ann"))
     made = load(write_job(tmp_path, place, "[journal]\nretention_runs = 1\n"))
-    monkeypatch.setattr("publisher.follow._SECONDS_BETWEEN_EXPIRIES", 0.0)
+    monkeypatch.setattr("publisher.runs.follow._SECONDS_BETWEEN_EXPIRIES", 0.0)
     watcher = followed(
         made,
         LocalEngine(),

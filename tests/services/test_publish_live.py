@@ -12,13 +12,13 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from publisher.cli import cli
+from publisher.cli.main import cli
 from publisher.dispatch.files import FileDispatcher
-from publisher.explain import explain
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
+from publisher.reports.explain import explain
 from tests.services.databases import BINARY, Place, sqlite_place
 from tests.spark import whole_log as log
-from tests.unit.event_log_files import Row, csv_text
+from tests.support.event_log_files import Row, csv_text
 
 pytestmark = pytest.mark.usefixtures("spark")
 """The session is there, so the program works in it."""

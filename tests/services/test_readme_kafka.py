@@ -15,9 +15,9 @@ from threading import Thread
 import pytest
 from click.testing import CliRunner
 
-from publisher.cli import cli
-from publisher.dispatch.kafka_client import KafkaClients
-from publisher.job_file import load
+from publisher.cli.main import cli
+from publisher.config.job_file import load
+from publisher.dispatch.kafka.client import KafkaClients
 from tests.services.topics import Topics
 
 ROOT = Path(__file__).parents[2]

@@ -9,22 +9,22 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from publisher import publishing, recovering
-from publisher.dispatch import kafka_recovery
-from publisher.dispatch.kafka import KafkaDispatcher
+from publisher.config.job_file import load
+from publisher.dispatch.kafka import recovery
+from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.errors import FatalError, UsageError
-from publisher.job_file import load
 from publisher.journal.manifest import Journal
+from publisher.runs import publisher_instance, recover
 from tests.chaos.known_log import KnownLog
 from tests.services.databases import Place
 from tests.services.logged_job import MODES, RECOVERED, LoggedJob, judge
 from tests.services.topics import Record, Topics
-from tests.unit.local_engine import LocalEngine
+from tests.support.local_engine import LocalEngine
 
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (publishing, recovering):
+    for module in (publisher_instance, recover):
         monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
 
 
@@ -145,7 +145,7 @@ def test_an_older_copy_goes_on_after_a_recovery(lost: Lost, tmp_path: Path) -> N
         (KafkaDispatcher, "_send"),
         (KafkaDispatcher, "claim_tokens"),
         (KafkaDispatcher, "_survey"),
-        (kafka_recovery, "find_records"),
+        (recovery, "find_records"),
         (Journal, "complete"),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)).rpartition(".")[2],
@@ -234,4 +234,4 @@ def test_a_directory_cannot_be_asked(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     job.write_text('[[sources]]\nsnapshots = ["in"]\n[dispatch]\npath = "out"\n')
     with pytest.raises(UsageError, match="set another path in"):
-        recovering.recover(load(job))
+        recover.recover(load(job))

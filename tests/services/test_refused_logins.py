@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from publisher.cli import cli
+from publisher.cli.main import cli
 from publisher.database import Database, DatabaseOptions
 from tests.services import servers
 from tests.services.databases import Place

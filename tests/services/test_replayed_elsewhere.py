@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from publisher import job, publishing
+from publisher.config.job_file import Overrides, load
 from publisher.errors import FatalError
-from publisher.job_file import Overrides, load
-from publisher.journal.report import RunReport
+from publisher.journal.conservation import RunReport
+from publisher.runs import publisher_instance
+from publisher.runs import replay as job
 from tests.services.topics import Topics
-from tests.unit.local_engine import LocalEngine
-from tests.unit.test_follow import FILES, SINK, write_file
+from tests.support.local_engine import LocalEngine
+from tests.unit.runs.test_follow import FILES, SINK, write_file
 
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (job, publishing):
+    for module in (job, publisher_instance):
         monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
 
 
@@ -58,7 +59,7 @@ def test_runs_of_two_jobs_with_one_name_are_dispatched_each_once(
         base.mkdir()
         write_file(base, "1.csv", *range(1, 6))
         settings = load(job_file(base))
-        report = publishing.publish(settings)
+        report = publisher_instance.publish(settings)
         assert report.run == "job-000001"
         for state in ("published", "already published"):
             target = f"kafka://{kafka.bootstrap}/{topic}"

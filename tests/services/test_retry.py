@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.rows import acknowledge
-from publisher.commands.retry import retry
+from publisher.acknowledge.write_status import acknowledge
+from publisher.cli.retry import retry
 from publisher.dispatch.refusals import DispatchRecord, Refusal
 from publisher.errors import UsageError
 from tests.services.databases import Place

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from publisher.dispatch.kafka_lane import LaneSending, LaneSent
+from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+from publisher.engine.spark.engine import Engine
+from publisher.engine.spark.options import SparkOptions
 from publisher.errors import FatalError
-from publisher.spark.engine import Engine
-from publisher.spark.options import SparkOptions
 from tests.services.dispatching import dispatcher, texts
 from tests.services.killed_tasks import COUNT, LANES
 from tests.services.topics import Topics
-from tests.unit.made_journals import committed, documents, report
+from tests.support.journals import committed, documents, report
 
 ROOT = Path(__file__).parents[2]
 

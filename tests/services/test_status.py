@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from publisher.checks import check
-from publisher.cli import cli
-from publisher.dispatch.kafka import KafkaDispatcher
-from publisher.dispatch.kafka_options import KafkaOptions
+from publisher.cli.main import cli
+from publisher.config.job_file import load
+from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import DispatchRecord, Refusal
-from publisher.job_file import load
 from publisher.journal.epoch import next_epoch
-from publisher.status import DISCARD, SEND
+from publisher.reports.check import check
+from publisher.reports.status import DISCARD, SEND
 from tests.services.databases import Place, sqlite_place
 from tests.services.test_waiting import MOMENTS, ago, make_log
 from tests.services.topics import Topics
-from tests.unit.made_journals import committed, documents, report, write_identity
+from tests.support.journals import committed, documents, report, write_identity
 
 LIVE = """
 [[sources]]

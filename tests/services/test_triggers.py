@@ -15,11 +15,11 @@ import pytest
 import sqlalchemy as sa
 
 from publisher.database import catalogue_of
-from publisher.database.triggers import Plan, Refs, Statement, Style, TableRef, install, plan
-from publisher.database.triggers.examining import unsafe_functions
 from publisher.errors import FatalError, UsageError
-from publisher.keys import quote
-from publisher.sources.tables import LiveTable, moment, read
+from publisher.model.keys import quote
+from publisher.sources.live.table_reader import LiveTable, moment, read
+from publisher.triggers import Plan, Refs, Statement, Style, TableRef, install, plan
+from publisher.triggers.examine import unsafe_functions
 from publisher.xds.values import text_of
 from tests.services import servers
 from tests.services.databases import BINARY, Place

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from publisher.errors import FatalError
-from publisher.sources.event_log import Options
-from publisher.sources.waiting import Waiting, WaitingRows, waiting
+from publisher.sources.event_log.backlog import Waiting, WaitingRows, waiting
+from publisher.sources.event_log.source import Options
 from tests.services.databases import Place, sqlite_place
 
 MOMENTS = {"sqlite": "TIMESTAMP", "postgresql": "TIMESTAMP", "mariadb": "DATETIME(6)"}

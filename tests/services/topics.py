@@ -19,7 +19,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from publisher.dispatch.kafka_client import LEADERLESS
+from publisher.dispatch.kafka.client import LEADERLESS
 from tests.services.jars import java
 
 Isolation = Literal["read_committed", "read_uncommitted"]

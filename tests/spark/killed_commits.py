@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from publisher import job, run
-from publisher.job_file import load
+from publisher.config.job_file import load
 from publisher.journal.manifest import DOCUMENT_STAGING, Manifest
-from publisher.opening import Order
+from publisher.runs import execute, replay
+from publisher.runs.prepare import Order
 
 STEPS = frozenset({"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir"})
 
@@ -35,9 +35,9 @@ def main(arguments: Sequence[str]) -> None:
         if not child:
             death = Death(step, directory)
             planned = Manifest.from_json(manifest.read_text(), manifest)
-            run.plan = lambda order, *_: death.plan(order, planned, staged)  # noqa: B023
+            execute.plan = lambda order, *_: death.plan(order, planned, staged)  # noqa: B023
             sys.addaudithook(death.hook)
-            job.replay(load(job_file), [snapshot], str(directory), again=bool(finished))
+            replay.replay(load(job_file), [snapshot], str(directory), again=bool(finished))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if status == 0:

@@ -18,13 +18,13 @@ from pyspark.sql import SparkSession
 from publisher.activity.counts import Activity, Counts
 from publisher.activity.options import ActivityOptions
 from publisher.activity.work import Samples
-from publisher.cli import cli
+from publisher.cli.main import cli
+from publisher.engine.spark.activity_job import count_activity
 from publisher.sources.table_queue import Call, TableQueueOptions
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.reading import sample_files, sample_splits
-from publisher.spark.activity import count_activity
 from tests.spark.activity_oracle import Told, counts
-from tests.unit.table_queue_files import OPTIONS, START, element, text_file
+from tests.support.table_queue_files import OPTIONS, START, element, text_file
 
 Recorded = tuple[Call, str | None, int]
 MINUTES = ActivityOptions(interval_seconds=60)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.job import replay
+from publisher.runs.replay import replay
 from tests.spark import whole_log as log
 
 ROOT = Path(__file__).parents[2]

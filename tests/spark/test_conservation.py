@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from publisher.config.settings import Settings
+from publisher.engine.spark import plan_job
 from publisher.errors import InternalError
-from publisher.job import replay
-from publisher.journal.runs import JOURNAL
-from publisher.settings import Settings
-from publisher.spark import lanes
+from publisher.journal.job_journals import JOURNAL
+from publisher.runs.replay import replay
 from tests.spark import whole_log as log
-from tests.unit.event_log_files import event, write
+from tests.support.event_log_files import event, write
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -58,8 +58,8 @@ def losing_plan(plan_lane: Tasks) -> Tasks:
     def planned(*arguments: object, **named: object) -> object:
         import pyarrow.compute as pc
 
-        from publisher.documents import Documents
-        from publisher.plan import Planner  # in the task
+        from publisher.model.document_batches import Documents
+        from publisher.planning.planner import Planner  # in the task
 
         close, take = Planner._close, Planner.take
 
@@ -115,7 +115,7 @@ def test_a_record_that_is_lost_or_doubled_fails_the_run_and_nothing_is_published
 ) -> None:
     target = tmp_path / "out"
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(lanes, name, lose(getattr(lanes, name)))
+        monkeypatch.setattr(plan_job, name, lose(getattr(plan_job, name)))
         with pytest.raises(InternalError, match=message):
             replay(settings, [snapshot], str(target))
     assert not list(target.glob("part-*"))

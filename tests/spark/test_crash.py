@@ -18,14 +18,14 @@ from typing import Self
 import pytest
 from click.testing import CliRunner
 
-from publisher.cli import cli
-from publisher.job import replay
-from publisher.job_file import load
+from publisher.cli.main import cli
+from publisher.config.job_file import load
 from publisher.journal.lock import locked
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
+from publisher.runs.replay import replay
 from tests.services.servers import unproved
 from tests.spark import whole_log as log
-from tests.unit.event_log_files import csv_text, event
+from tests.support.event_log_files import csv_text, event
 
 EVENTS = 20_000
 ROOT = Path(__file__).parents[2]

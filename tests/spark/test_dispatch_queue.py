@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from publisher.explain import explain
-from publisher.job import replay
-from publisher.job_file import load
-from publisher.journal.report import RunReport
-from publisher.settings import Settings
-from tests.unit.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
-from tests.unit.dispatch_queue_files import Queue, Row, binary, delimited, jack
-from tests.unit.test_dispatch_queue_runs import JOB
-from tests.unit.test_torn_transactions import keys, queued, rejects, transactions
+from publisher.config.job_file import load
+from publisher.config.settings import Settings
+from publisher.journal.conservation import RunReport
+from publisher.reports.explain import explain
+from publisher.runs.replay import replay
+from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
+from tests.support.dispatch_queue_files import Queue, Row, binary, delimited, jack
+from tests.unit.runs.test_find_torn_transactions import keys, queued, rejects, transactions
+from tests.unit.sources.dispatch_queue.test_runs import JOB
 
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from publisher.job_file import load
-from publisher.publishing import publish
-from tests.unit.linkexpress_files import GROUP, jack, mark, record
-from tests.unit.test_linkexpress_held import JOB, published, rows
+from publisher.config.job_file import load
+from publisher.runs.publisher_instance import publish
+from tests.support.linkexpress_files import GROUP, jack, mark, record
+from tests.unit.sources.linkexpress.test_carry_over import JOB, published, rows
 
 pytestmark = pytest.mark.usefixtures("spark")
 

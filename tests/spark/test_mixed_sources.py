@@ -16,19 +16,19 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from publisher.cli import cli
-from publisher.dispatch.kafka_records import LaneDocuments
-from publisher.dispatch.kafka_topics import TopicTemplate
-from publisher.explain import explain
-from publisher.journal.lane import LaneNames
+from publisher.cli.main import cli
+from publisher.dispatch.kafka.records import LaneDocuments
+from publisher.dispatch.kafka.topic_template import TopicTemplate
+from publisher.journal.lane_writer import LaneNames
+from publisher.reports.explain import explain
 from publisher.sources.dispatch_queue.options import Options as QueueOptions
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.linkexpress import Options as LinkexpressOptions
 from publisher.sources.linkexpress.options import ExtractedTable
-from tests.unit import change_table_files as tables
-from tests.unit import dispatch_queue_files as queues
-from tests.unit import linkexpress_files as extracts
-from tests.unit.event_log_files import csv_text, event
+from tests.support import change_table_files as tables
+from tests.support import dispatch_queue_files as queues
+from tests.support import linkexpress_files as extracts
+from tests.support.event_log_files import csv_text, event
 
 pytestmark = pytest.mark.usefixtures("spark")
 

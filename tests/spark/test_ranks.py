@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from publisher.spark.ranks import _counted, _numbered
+from publisher.engine.spark.event_time_ranks import _counted, _numbered
 
 EVENTS = [(5, 1), (5, 1), (5, 2), (7, 1), (7, 1), (7, 1), (8, 3)]
 """Event time and record id."""

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from publisher.cli import cli
+from publisher.cli.main import cli
+from publisher.config.job_file import defaults
+from publisher.engine.spark.event_time_ranks import ranked
 from publisher.errors import InternalError, PublisherError, UsageError
-from publisher.explain import explain
-from publisher.job import dispatch, replay
-from publisher.job_file import defaults
-from publisher.journal.report import RunReport
-from publisher.spark.ranks import ranked
+from publisher.journal.conservation import RunReport
+from publisher.reports.explain import explain
+from publisher.runs.replay import dispatch, replay
 from tests.spark import whole_log as log
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -307,7 +307,7 @@ def test_record_lost_on_the_way_fails_the_run(
     csv_run: Run, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "publisher.spark.lanes.ranked",
+        "publisher.engine.spark.plan_job.ranked",
         lambda records, sources, pieces: ranked(records, sources, pieces).where("high <> 40"),
     )
     options = log.settings(tmp_path / "job.toml", "future_events = true")

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from publisher.engine.spark import jvm
+from publisher.engine.spark.options import DEFAULTS, SparkOptions, conf_of
+from publisher.engine.spark.session import _checked, spark_session
 from publisher.errors import SettingsError
-from publisher.spark import jvm
-from publisher.spark.options import DEFAULTS, SparkOptions, conf_of
-from publisher.spark.session import _checked, spark_session
 
 PROGRAM = """
 import sys, time

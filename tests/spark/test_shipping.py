@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from publisher.spark.options import is_local
-from publisher.spark.shipping import package_zip
+from publisher.engine.spark.options import is_local
+from publisher.engine.spark.package_shipping import package_zip
 
 PROGRAM = """
 import os, sys
@@ -42,8 +42,8 @@ def test_the_zip_is_the_same_bytes_each_time_and_holds_the_package() -> None:
     content = package_zip()
     assert content == package_zip()
     names = zipfile.ZipFile(io.BytesIO(content)).namelist()
-    assert "publisher/change.py" in names
-    assert "publisher/spark/shipping.py" in names
+    assert "publisher/model/change.py" in names
+    assert "publisher/engine/spark/package_shipping.py" in names
     assert not [name for name in names if "__pycache__" in name]
 
 

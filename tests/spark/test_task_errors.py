@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from publisher.engine.spark.task_errors import EngineError, decode, decoded, encode, encoded
 from publisher.errors import (
     FatalError,
     InternalError,
@@ -18,7 +19,6 @@ from publisher.errors import (
     SettingsError,
     UnreachableError,
 )
-from publisher.spark.task_errors import EngineError, decode, decoded, encode, encoded
 
 KINDS = [FatalError, InternalError, UnreachableError]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from publisher import publishing
-from publisher.job_file import load
-from publisher.journal.report import RunReport
-from tests.unit.local_engine import LocalEngine
-from tests.unit.test_triggerless import TABLE, row, write
+from publisher.config.job_file import load
+from publisher.journal.conservation import RunReport
+from publisher.runs import publisher_instance
+from tests.support.local_engine import LocalEngine
+from tests.unit.sources.triggerless.test_runs import TABLE, row, write
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -31,7 +31,7 @@ LATER = [
 
 def publish(base: Path, more: str) -> RunReport:
     (base / "job.toml").write_text(SOURCE.format(more) + TABLE.replace("lanes = 1", "lanes = 3"))
-    return publishing.publish(load(base / "job.toml"))
+    return publisher_instance.publish(load(base / "job.toml"))
 
 
 def both(base: Path, first: str, second: str) -> RunReport:
@@ -58,7 +58,7 @@ def test_any_number_of_parts_gives_the_same_bytes(
     (tmp_path / "here").mkdir()
     report = both(tmp_path / "spark", "buckets = 4", "buckets = 8")
     with monkeypatch.context() as patched:
-        patched.setattr(publishing, "Engine", lambda _: LocalEngine())
+        patched.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
         both(tmp_path / "here", "buckets = 2", "buckets = 1")
     assert parts(tmp_path / "spark") == parts(tmp_path / "here")
     assert report.operations == {"add": 30, "delete": 30, "modify": 59}

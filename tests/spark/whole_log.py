@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.change import Outcome
-from publisher.job_file import Overrides, load
+from publisher.config.job_file import Overrides, load
+from publisher.config.settings import Settings
+from publisher.journal.job_journals import found_journal
 from publisher.journal.manifest import Manifest
-from publisher.journal.runs import found_journal
-from publisher.settings import Settings
-from tests.unit.event_log_files import NAMES, Row, csv_text, event
+from publisher.model.change import Outcome
+from tests.support.event_log_files import NAMES, Row, csv_text, event
 
 JOB = """
 [[sources]]

@@ -10,46 +10,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MODULES = sorted((ROOT / "publisher").rglob("*.py"))
+SCRIPT = ROOT / "publisher" / "cli.py"
+"""Only spark-submit runs it; imports find the package of that name."""
+MODULES = sorted({*(ROOT / "publisher").rglob("*.py")} - {SCRIPT})
 
-FOUNDATION = frozenset(
-    {
-        *("change", "errors", "catalogue", "keys", "lanes", "redaction", "resources", "documents"),
-        "sorted_ids",
-    }
+PACKAGES = (
+    *("cli", "demo", "reports", "runs", "config", "engine", "activity", "acknowledge"),
+    *("sources", "triggers", "database", "planning", "dispatch", "observing", "journal"),
+    *("xds", "model", "console", "resources", "redaction", "errors"),
 )
-"""Known to all; they know only each other."""
+"""From the command line down to the errors: each imports only from those after it."""
 
-KNOWS: dict[str, frozenset[str]] = {
-    **{part: frozenset() for part in FOUNDATION},
-    **{part: frozenset() for part in ("filters", "packing", "polls", "precedence", "query_back")},
-    **{part: frozenset() for part in ("held_back", "journal", "records", "xds")},
-    "database": frozenset({"query_back"}),
-    "sources": frozenset({"database"}),
-    "renderer": frozenset({"filters", "polls", "query_back", "xds"}),
-    "plan": frozenset(
-        {"filters", "held_back", "polls", "precedence", "query_back", "renderer", "xds"}
-    ),
-    "bulk": frozenset({"filters", "polls", "query_back", "records", "renderer", "xds"}),
-    "dispatch": frozenset({"journal"}),
-    "activity": frozenset({"sources"}),
-    "acknowledge": frozenset({"database", "dispatch", "explain", "journal", "sources", "xds"}),
-}
-"""What each part may import besides the foundation."""
-
-COMMANDS = frozenset({"cli", "commands", "demo", "output"})
-
-NOT_KNOWN = {
-    "tasks": COMMANDS | {"spark", "job", "settings", "job_file"},
-    "spark": COMMANDS | {"job", "settings", "job_file"},
-    "settings": COMMANDS | {"job"},
-    "cli": frozenset({"demo"}),
-    "commands": frozenset({"cli", "demo"}),
-    "demo": frozenset(),
-    "observing": frozenset({"cli", "commands", "demo", "follow", "polled", "publishing"}),
-    "output": frozenset({"cli", "demo"}),
-}
-"""Parts that join the others may import all but these; those not named, all but the commands."""
+WORKERS = frozenset(PACKAGES[PACKAGES.index("engine") :])
+"""Packages that tasks on other machines load."""
 
 LONG_MODULES: dict[str, str] = {}
 """Modules beyond 400 lines, and the reason."""
@@ -78,23 +51,48 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def imported_parts(path: Path) -> set[str]:
-    found = {part_of(name) for name in imported(path) if name.split(".")[0] == "publisher"}
-    return found - {part_of(name_of(path)), "", "__version__"}
+    """Packages of the program that a module imports, but for its own."""
+    parts = {part_of(name) for name in imported(path) if name.split(".")[0] == "publisher"}
+    own = part_of(name_of(path)) if path.is_relative_to(ROOT) else ""
+    return parts - {own, "", "__version__"}
+
+
+def upward_imports(path: Path, package: str) -> set[str]:
+    """Packages that a module of ``package`` imports although they stand before it."""
+    allowed = PACKAGES[PACKAGES.index(package) + 1 :]
+    return imported_parts(path) - set(allowed)
+
+
+def test_every_package_has_its_place() -> None:
+    packages = {part_of(name_of(path)) for path in MODULES} - {""}
+    assert packages == set(PACKAGES)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_imports_go_one_way(path: Path) -> None:
-    part = part_of(name_of(path))
-    if part in KNOWS:
-        assert imported_parts(path) <= KNOWS[part] | FOUNDATION
-    else:
-        assert not imported_parts(path) & NOT_KNOWN.get(part, COMMANDS)
+def test_imports_go_downwards(path: Path) -> None:
+    package = part_of(name_of(path))
+    assert not package or not upward_imports(path, package)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from publisher.runs.execute import anything",
+        "import publisher.cli.main",
+        "def late() -> None:\n    from publisher import reports",
+    ],
+)
+def test_an_upward_import_is_seen(tmp_path: Path, line: str) -> None:
+    path = ROOT / "publisher" / "planning" / "planted.py"
+    planted = tmp_path / "planted.py"
+    planted.write_text(line)
+    assert upward_imports(planted, part_of(name_of(path)))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_pyspark_is_imported_only_by_the_spark_package(path: Path) -> None:
+def test_pyspark_is_imported_only_by_the_spark_engine(path: Path) -> None:
     foreign = {name.split(".")[0] for name in imported(path)} & {"pyspark", "py4j"}
-    assert not foreign or part_of(name_of(path)) == "spark"
+    assert not foreign or name_of(path).startswith("publisher.engine.spark.")
 
 
 def test_workers_need_no_pydantic() -> None:
@@ -103,9 +101,7 @@ def test_workers_need_no_pydantic() -> None:
         for path in MODULES
         if any(name.split(".")[0] == "pydantic" for name in imported(path))
     }
-    assert not {
-        user for user in users if part_of(user) in KNOWS or part_of(user) in {"tasks", "spark"}
-    }
+    assert not {user for user in users if part_of(user) in WORKERS}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

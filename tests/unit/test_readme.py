@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from publisher.change import Outcome
-from publisher.cli import cli
-from publisher.job_file import SECTIONS, load
+from publisher.cli.main import cli
+from publisher.config.job_file import SECTIONS, load
+from publisher.config.validation import option_defaults, option_names
 from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.documents import INDEX_SCHEMA
-from publisher.journal.lane import LOOKUP_SCHEMA
-from publisher.sources.snapshots import SUFFIXES
-from publisher.validation import option_defaults, option_names
-from tests.unit.event_log_files import csv_text, event, read
+from publisher.journal.lane_writer import LOOKUP_SCHEMA
+from publisher.model.change import Outcome
+from publisher.sources.files.file_splits import SUFFIXES
+from tests.support.event_log_files import csv_text, event, read
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text("utf-8")

@@ -10,14 +10,14 @@ from pathlib import Path
 import click
 import pytest
 
-from publisher.change import Reason
-from publisher.cli import cli
-from publisher.dispatch import kafka_dead_letters as dead_letters
-from publisher.dispatch.kafka_records import HEADERS, RECOVERED
+from publisher.cli.main import cli
+from publisher.config.source_sections import source_parts
+from publisher.dispatch.kafka import dead_letters
+from publisher.dispatch.kafka.records import HEADERS, RECOVERED
 from publisher.dispatch.refusals import TOO_LARGE, TOPIC_NAME
 from publisher.errors import PublisherError
+from publisher.model.change import Reason
 from publisher.observing.metrics import Series
-from publisher.source_sections import source_parts
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.linkexpress.options import ExtractedTable
 from publisher.sources.registry import OPTIONS, SourceFormat

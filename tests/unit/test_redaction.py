@@ -7,7 +7,7 @@ from sqlalchemy.exc import OperationalError
 
 from publisher.database import Database, DatabaseOptions
 from publisher.redaction import redact
-from tests.unit.timing import assert_linear
+from tests.support.timing import assert_linear
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 
 from docs.generate import DIRECTORY, PAGES
-from publisher.change import Outcome, Reason
-from publisher.dispatch import kafka_dead_letters as dead_letters
-from publisher.dispatch.kafka_records import HEADERS, RECOVERED
+from publisher.dispatch.kafka import dead_letters
+from publisher.dispatch.kafka.records import HEADERS, RECOVERED
 from publisher.dispatch.refusals import TOO_LARGE, TOPIC_NAME
 from publisher.errors import PublisherError
 from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.documents import INDEX_SCHEMA
-from publisher.journal.lane import LOOKUP_SCHEMA
+from publisher.journal.lane_writer import LOOKUP_SCHEMA
+from publisher.model.change import Outcome, Reason
 from publisher.observing.metrics import Metrics
 from publisher.observing.options import MetricsOptions
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from publisher.sources.change_table import seq
+from publisher.sources.change_table import change_seq
+from publisher.sources.change_table.change_seq import Flags
 from publisher.sources.change_table.rows import Rows
-from publisher.sources.change_table.seq import Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class Chooser:
     """Finds the rows to read among those that come, in the order of change_seq."""
 
     def __init__(self, chosen: Chosen) -> None:
-        self._after = None if chosen.after is None else seq.parts_of(chosen.after)
-        self._upto = seq.parts_of(chosen.upto) if chosen.upto else (-1, 0)
+        self._after = None if chosen.after is None else change_seq.parts_of(chosen.after)
+        self._upto = change_seq.parts_of(chosen.upto) if chosen.upto else (-1, 0)
         self._listed = {
-            (*seq.parts_of(text), operation): range(skip, skip + take)
+            (*change_seq.parts_of(text), operation): range(skip, skip + take)
             for text, operation, skip, take in chosen.listed
         }
         self._passed: Counter[tuple[int, int, int]] = Counter()

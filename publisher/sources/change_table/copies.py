@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from publisher.sources.change_table.change_seq import Flags, Integers
 from publisher.sources.change_table.rows import Operation, Rows, joined
-from publisher.sources.change_table.seq import Flags, Integers
-from publisher.sources.record_batches import as_json
+from publisher.sources.columns.record_batches import as_json
 
 
 def surplus(before: Sequence[bool], contents: Sequence[str]) -> list[int]:

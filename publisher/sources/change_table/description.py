@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from publisher.errors import FatalError
-from publisher.sources.other_formats import dfm_of
-from publisher.sources.snapshot_options import SnapshotOptions
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.files.recognise import dfm_of
 
 _HEX = re.compile(r"0[xX]((?:[0-9A-Fa-f]{2})+)").fullmatch
 _ESCAPES = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\r\n": "\r\n", "\\\\": "\\"}

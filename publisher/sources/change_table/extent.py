@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from publisher.database.spans import Seen
+from publisher.database.ordered_ranges import Seen
+from publisher.sources.change_table.carry_over import Mark, ReadRows
 from publisher.sources.change_table.chosen import Chosen
-from publisher.sources.change_table.marks import Mark, ReadRows
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.pair_wait import Wait, decided_upto, next_wait
 from publisher.sources.change_table.rows import Operation, operations_of

@@ -19,18 +19,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
-from publisher.sources import snapshots
-from publisher.sources.change_table import seq
-from publisher.sources.change_table.calibration import Reading
+from publisher.sources.change_table import change_seq
+from publisher.sources.change_table.change_seq import Flags
 from publisher.sources.change_table.layout import Layout
+from publisher.sources.change_table.mask_calibration import Reading
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.pair_wait import Wait, decided_upto, next_wait
 from publisher.sources.change_table.pairs import Pairs
 from publisher.sources.change_table.rows import FAULTY, Rows, rows_of
-from publisher.sources.change_table.seq import Flags
-from publisher.sources.event_log_names import split_name
-from publisher.sources.other_formats import dfm_of
-from publisher.sources.snapshots import Split
+from publisher.sources.columns.object_names import split_name
+from publisher.sources.files import file_splits
+from publisher.sources.files.file_splits import Split
+from publisher.sources.files.recognise import dfm_of
 
 _INDEX = "held.json"
 VERSION = 1
@@ -63,7 +63,7 @@ class Holding:
         wait, self._wait = self._wait, None
         if not pairs.youngest or not self._seconds:
             return None
-        greatest = seq.text_of(*max(pairs.youngest.values()))
+        greatest = change_seq.text_of(*max(pairs.youngest.values()))
         decided = decided_upto(wait, greatest, self._seconds, self._clock)
         self._cut = pairs.least_lone(decided)
         if self._cut is not None:
@@ -82,7 +82,7 @@ class Holding:
         (folder / _INDEX).write_text(json.dumps(index) + "\n", "utf-8")
         if self._cut is None or self._pairs is None:
             return
-        bound = seq.parts_of(self._cut)
+        bound = change_seq.parts_of(self._cut)
         for number, (split, layout) in enumerate(zip(splits, layouts, strict=True)):
             if self._pairs.youngest.get(number, (-1, 0)) >= bound:
                 path = folder / f"held-{number:06d}.parquet"
@@ -100,14 +100,14 @@ def is_over(before: Path | None, options: Options, clock: int) -> bool:
 
 def held_rows(rows: Rows, cut: str) -> Flags:
     """Which rows are held, by their header columns alone."""
-    high, low = seq.parts_of(cut)
+    high, low = change_seq.parts_of(cut)
     behind = (rows.high > high) | ((rows.high == high) & (rows.low >= low))
     found: Flags = rows.placed & (rows.operations != FAULTY) & behind
     return found
 
 
 def _held_batches(split: Split, layout: Layout, cut: str) -> Iterator[pa.RecordBatch]:
-    for frame in snapshots.frames(split, layout.reading, layout.columns()):
+    for frame in file_splits.frames(split, layout.reading, layout.columns()):
         flags = held_rows(rows_of(frame, layout), cut)
         if flags.any():
             yield frame.batch.take(pa.array(np.flatnonzero(flags)))

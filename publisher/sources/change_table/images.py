@@ -7,11 +7,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.change import Reason
-from publisher.sources.change_table.calibration import Reading, columns_of
-from publisher.sources.change_table.mask import MaskProblem
-from publisher.sources.change_table.seq import Flags
-from publisher.sources.event_log_names import Fault
+from publisher.model.change import Reason
+from publisher.sources.change_table.change_mask import MaskProblem
+from publisher.sources.change_table.change_seq import Flags
+from publisher.sources.change_table.mask_calibration import Reading, columns_of
+from publisher.sources.columns.object_names import Fault
 
 Matrix = npt.NDArray[np.bool_]
 """By row and data column."""

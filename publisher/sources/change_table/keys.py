@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.change import Reason
-from publisher.keys import quote
+from publisher.model.change import Reason
+from publisher.model.keys import quote
+from publisher.sources.change_table.change_seq import Flags, Integers
 from publisher.sources.change_table.rows import Rows
-from publisher.sources.change_table.seq import Flags, Integers
 from publisher.sources.change_table.values import Columns
-from publisher.sources.event_log_names import Fault, Names
-from publisher.sources.key_lanes import key_lanes
+from publisher.sources.columns.key_lanes import key_lanes
+from publisher.sources.columns.object_names import Fault, Names
 
 _QUOTED = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
 _PLAIN_INTEGER = r"\A(?:-?[1-9][0-9]*|0)\z"

@@ -12,12 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from publisher.errors import FatalError
-from publisher.sources import json_frames, snapshots
 from publisher.sources.change_table.description import Description, described_by_dfm, with_reading
 from publisher.sources.change_table.options import Options
-from publisher.sources.event_log_names import split_name
-from publisher.sources.other_formats import hint
-from publisher.sources.snapshot_options import Columns, SnapshotOptions
+from publisher.sources.columns.object_names import split_name
+from publisher.sources.files import file_splits, json_lines
+from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.recognise import hint
 
 HEADERS = (
     "change_seq",
@@ -117,7 +117,7 @@ def named(path: Path, options: Options) -> str:
     """The table that the name of a folder or file speaks of: ``schema.table__ct``."""
     stem = path.name
     for suffix in reversed(path.suffixes):
-        if suffix.lower() in (*snapshots.SUFFIXES, ".gz"):
+        if suffix.lower() in (*file_splits.SUFFIXES, ".gz"):
             stem = stem.removesuffix(suffix)
     for name in (path.parent.name, path.parent.parent.name, stem):
         if options.suffix and name.endswith(options.suffix) and split_name(name) is not None:
@@ -132,13 +132,13 @@ def _columns(
     path: Path, described: Description | None, options: Options, reading: SnapshotOptions
 ) -> tuple[tuple[str, ...], SnapshotOptions]:
     """Column names of a file, and how it is to be read then."""
-    kind = snapshots.kind_of(path)
+    kind = file_splits.kind_of(path)
     told = options.columns or (described.names if described else ())
     if described is not None and kind == "csv":
         reading = _as_described(path, described, reading)
     if kind == "jsonl":
         return told or _keys_of(path, reading), reading
-    names = snapshots.column_names(str(path), reading)
+    names = file_splits.column_names(str(path), reading)
     if kind == "csv" and not _has_header(names, options, told, reading):
         if not told:
             raise FatalError(
@@ -187,9 +187,9 @@ def _as_described(path: Path, described: Description, reading: SnapshotOptions) 
 
 def _keys_of(path: Path, reading: SnapshotOptions) -> tuple[str, ...]:
     """The keys that are columns by the first objects of a file."""
-    return json_frames.column_keys(_start(path, reading))
+    return json_lines.column_keys(_start(path, reading))
 
 
 def _start(path: Path, reading: SnapshotOptions) -> bytes:
     """The first bytes of a text file, the same whatever the settings of speed."""
-    return snapshots.beginning(path, replace(reading, block_size=LOOKED_AT))
+    return file_splits.beginning(path, replace(reading, block_size=LOOKED_AT))

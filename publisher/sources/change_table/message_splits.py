@@ -10,27 +10,27 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from publisher.change import Outcome, Reason
 from publisher.errors import FatalError
-from publisher.sources import snapshots
+from publisher.model.change import Outcome, Reason
 from publisher.sources.change_table import messages
-from publisher.sources.change_table.calibration import Reading
+from publisher.sources.change_table.change_seq import Ranking
 from publisher.sources.change_table.layout import named
-from publisher.sources.change_table.meaning import Meaning
+from publisher.sources.change_table.mask_calibration import Reading
 from publisher.sources.change_table.messages import Message, Shape
 from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.seq import Ranking
 from publisher.sources.change_table.survey import Found
+from publisher.sources.change_table.to_changes import Meaning
 from publisher.sources.change_table.values import Columns, key_of
+from publisher.sources.columns.object_names import Fault, Names
+from publisher.sources.columns.record_batches import Place, as_json, broken, nameless, tally
 from publisher.sources.contract import Context
-from publisher.sources.event_log_names import Fault, Names
-from publisher.sources.frames import Broken, Frame
-from publisher.sources.json_frames import LineProblem, lines
-from publisher.sources.record_batches import Place, as_json, broken, nameless, tally
-from publisher.sources.snapshot_options import Columns as Wanted
-from publisher.sources.snapshot_options import SnapshotOptions
-from publisher.sources.snapshots import Split
-from publisher.sources.text_blocks import readable
+from publisher.sources.files import file_splits
+from publisher.sources.files.file_splits import Split
+from publisher.sources.files.frame import Broken, Frame
+from publisher.sources.files.json_lines import LineProblem, lines
+from publisher.sources.files.options import Columns as Wanted
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.files.text_blocks import readable
 
 AT_ONCE = 4_096
 WITNESSES = 10_000
@@ -45,12 +45,12 @@ def splits(
     found: list[Split] = []
     size = max(1, sum(path.stat().st_size for path in paths))
     for path in paths:
-        if snapshots.kind_of(path) != "jsonl":
+        if file_splits.kind_of(path) != "jsonl":
             raise FatalError(
                 f'{path}: messages are JSON lines; name it .jsonl, or set layout = "rows" for tables'
             )
         share = max(1, wanted * path.stat().st_size // size)
-        found += snapshots.splits([path], snapshot, Wanted(()), share)
+        found += file_splits.splits([path], snapshot, Wanted(()), share)
 
     def witnesses() -> Iterator[Message]:
         for split in found:
@@ -84,7 +84,7 @@ def read(
 
 def raw(split: Split, row: int, snapshot: SnapshotOptions) -> str | None:
     """One message as it is, a line that is none as JSON text."""
-    for number, item, text in _read(snapshots.narrowed(split, row, snapshot), snapshot):
+    for number, item, text in _read(file_splits.narrowed(split, row, snapshot), snapshot):
         if number == row:
             return item.raw if isinstance(item, Message) else as_json(text)
     return None
@@ -94,7 +94,7 @@ def _read(split: Split, snapshot: SnapshotOptions) -> Iterator[tuple[int, Messag
     """Number, message or what is wrong, and text of each line that is not blank."""
     if Path(split.path).stat().st_size != split.length:
         raise FatalError(f"{split.path} has changed since the run began; start again")
-    blocks = snapshots.blocks(split, snapshot)
+    blocks = file_splits.blocks(split, snapshot)
     for number, line, why in lines(blocks, split.first, snapshot.max_record):
         if why is None and not line.strip():
             continue

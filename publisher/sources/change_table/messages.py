@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from publisher.change import Reason
 from publisher.errors import FatalError
-from publisher.sources.change_table import seq
-from publisher.sources.change_table.calibration import (
+from publisher.model.change import Reason
+from publisher.sources.change_table import change_seq as seq
+from publisher.sources.change_table.before_images import Joined
+from publisher.sources.change_table.layout import Layout
+from publisher.sources.change_table.mask_calibration import (
     Evidence,
     Reading,
     alike,
@@ -26,12 +28,10 @@ from publisher.sources.change_table.calibration import (
     readings,
     refuse,
 )
-from publisher.sources.change_table.joining import Joined
-from publisher.sources.change_table.layout import Layout
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.rows import FAULTY, RAW, Operation, Rows
-from publisher.sources.event_log_names import Fault
-from publisher.sources.json_frames import LineProblem, parse_object
+from publisher.sources.columns.object_names import Fault
+from publisher.sources.files.json_lines import LineProblem, parse_object
 
 OPERATIONS = {"INSERT": 1, "UPDATE": 2, "DELETE": 3}
 _HEADERS = ("change_seq", "change_mask", "column_mask", "transaction_id", "timestamp")

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from annotated_types import Ge, Le, Len
 
-from publisher.keys import IdentifierCase
+from publisher.model.keys import IdentifierCase
 
 Name = Annotated[str, Len(1)]
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from publisher.database.identity import Verdict, compare, difference
-from publisher.database.spans import Span
+from publisher.database.ordered_ranges import Span
 from publisher.errors import FatalError
-from publisher.sources.change_table.marks import FORM, KnownRow, Mark, Origin
-from publisher.sources.change_table.seq import NUMBER_DIGITS, TIME_DIGITS
+from publisher.sources.change_table.carry_over import FORM, KnownRow, Mark, Origin
+from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
 
 MOST = 8
 """Rows that a mark remembers."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from publisher.errors import FatalError
+from publisher.sources.change_table.before_images import partners
+from publisher.sources.change_table.change_seq import Flags, Integers, Ranking, parts_of, text_of
 from publisher.sources.change_table.copies import content_of, surplus
-from publisher.sources.change_table.joining import partners
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.rows import Operation, Rows
-from publisher.sources.change_table.seq import Flags, Integers, Ranking, parts_of, text_of
-from publisher.sources.columns import LARGEST
+from publisher.sources.columns.columns import LARGEST
 
 HeaderRows = Callable[[int], Iterable[Rows]]
 """The header columns of a split, by its number."""

@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from publisher.change import Outcome, Reason
-from publisher.sources.change_table.joining import Joined
+from publisher.model.change import Outcome, Reason
+from publisher.sources.change_table.before_images import Joined
+from publisher.sources.change_table.change_seq import Integers, Ranking
 from publisher.sources.change_table.rows import RAW, Rows
-from publisher.sources.change_table.seq import Integers, Ranking
-from publisher.sources.event_log_names import Target
-from publisher.sources.record_batches import Place, as_json, nameless
+from publisher.sources.columns.object_names import Target
+from publisher.sources.columns.record_batches import Place, as_json, nameless
 
 
 class Rejects:

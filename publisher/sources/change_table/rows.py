@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.change import Reason
-from publisher.sources.change_table import seq
+from publisher.model.change import Reason
+from publisher.sources.change_table import change_seq
+from publisher.sources.change_table.change_seq import Flags, Integers
 from publisher.sources.change_table.layout import Layout
-from publisher.sources.change_table.seq import Flags, Integers
-from publisher.sources.columns import plain, texts
-from publisher.sources.event_log_names import Fault
-from publisher.sources.frames import Frame
+from publisher.sources.columns.columns import plain, texts
+from publisher.sources.columns.object_names import Fault
+from publisher.sources.files.frame import Frame
 
 
 class Operation(IntEnum):
@@ -121,7 +121,7 @@ def rows_of(frame: Frame, layout: Layout, form: TextForm | None = None) -> Rows:
         if not right.all():
             unreadable.append((name, right))
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
-    high, low, placed = seq.sequence(batch.column(layout.headers["change_seq"]))
+    high, low, placed = change_seq.sequence(batch.column(layout.headers["change_seq"]))
     rows = Rows(batch, frame.rows, operations_of(batch, layout.headers), high, low, placed)
     for name, right in unreadable:
         rows.fault(
@@ -177,7 +177,8 @@ def _check(rows: Rows, layout: Layout) -> None:
         ~rows.placed,
         lambda row: Fault(
             Reason.CHANGE_SEQ,
-            f"{_short(rows.value(str(shown['change_seq']), row))} is none: {seq.WHAT}; export it as text",
+            f"{_short(rows.value(str(shown['change_seq']), row))} is none: {change_seq.WHAT};"
+            " export it as text",
         ),
     )
     rows.fault(

@@ -16,28 +16,28 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from publisher.catalogue import Catalogue
-from publisher.change import Position
 from publisher.errors import FatalError
-from publisher.sources import snapshots
-from publisher.sources.change_table import message_splits, seq, survey
+from publisher.model.catalogue import Catalogue
+from publisher.model.change import Position
+from publisher.sources.change_table import change_seq, message_splits, survey
+from publisher.sources.change_table.before_images import Joined, Joiner, Strays
+from publisher.sources.change_table.change_seq import Flags
 from publisher.sources.change_table.chosen import Chooser
 from publisher.sources.change_table.copies import CopyFinder, numbered_copies
 from publisher.sources.change_table.holding import Holding, held_rows
-from publisher.sources.change_table.joining import Joined, Joiner, Strays
 from publisher.sources.change_table.layout import Layout, layout_of
-from publisher.sources.change_table.meaning import Meaning
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.rows import Rows, rows_of
-from publisher.sources.change_table.seq import Flags
 from publisher.sources.change_table.survey import Found
+from publisher.sources.change_table.to_changes import Meaning
 from publisher.sources.change_table.values import Columns, key_of
+from publisher.sources.columns.object_names import Names
+from publisher.sources.columns.record_batches import Place, as_json, broken, tally
 from publisher.sources.contract import Context, Kept
-from publisher.sources.event_log_names import Names
-from publisher.sources.frames import Frame
-from publisher.sources.record_batches import Place, as_json, broken, tally
-from publisher.sources.snapshot_options import SnapshotOptions
-from publisher.sources.snapshots import Split
+from publisher.sources.files import file_splits
+from publisher.sources.files.file_splits import Split
+from publisher.sources.files.frame import Frame
+from publisher.sources.files.options import SnapshotOptions
 
 _HEADERS_SURVEYED = ("change_seq", "change_oper", "operation", "change_mask")
 
@@ -65,7 +65,7 @@ class ChangeTable:
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
         """The data files, of the kinds that are known by their names."""
-        return snapshots.files(paths, may_be_none=may_be_none)
+        return file_splits.files(paths, may_be_none=may_be_none)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
         """The parts that tasks read, with what was found out about all of them."""
@@ -94,7 +94,7 @@ class ChangeTable:
         for path in paths:
             layout = layout_of(path, self.options, self.snapshot)
             share = max(1, wanted * path.stat().st_size // size)
-            cut = snapshots.splits([path], layout.reading, layout.columns(), share)
+            cut = file_splits.splits([path], layout.reading, layout.columns(), share)
             splits += cut
             layouts += [layout] * len(cut)
         return splits, layouts
@@ -105,12 +105,12 @@ class ChangeTable:
         def headers_of(number: int) -> Iterator[Rows]:
             layout = layouts[number]
             names = [layout.headers[n] for n in _HEADERS_SURVEYED if n in layout.headers]
-            for frame in snapshots.frames(splits[number], layout.reading, layout.columns(names)):
+            for frame in file_splits.frames(splits[number], layout.reading, layout.columns(names)):
                 yield rows_of(frame, layout)
 
         def all_of(number: int) -> Iterator[Rows]:
             layout = layouts[number]
-            for frame in snapshots.frames(splits[number], layout.reading, layout.columns()):
+            for frame in file_splits.frames(splits[number], layout.reading, layout.columns()):
                 yield rows_of(frame, layout)
 
         return survey.surveyed(
@@ -126,16 +126,16 @@ class ChangeTable:
         found = Found.of(split.found)
         reader = Reader(place, layout, found, ctx, self.options)
         strays = self._strays(found, reader)
-        frames = snapshots.frames(split, layout.reading, layout.columns())
+        frames = file_splits.frames(split, layout.reading, layout.columns())
         return reader.batches(frames, strays)
 
     def position_text(self, position: Position) -> str:
         """The change_seq."""
-        return seq.position_text(position)
+        return change_seq.position_text(position)
 
     def parse_position(self, text: str) -> Position:
         """The position that a user wrote."""
-        return seq.position_of(text)
+        return change_seq.position_of(text)
 
     def raw(self, split: Split, row: int) -> str | None:
         """One record as JSON text, read again."""
@@ -158,8 +158,8 @@ class ChangeTable:
         return layout_of(Path(split.path), self.options, self.snapshot)
 
     def _from(self, split: Split, row: int, layout: Layout) -> Iterator[Frame]:
-        rest = snapshots.narrowed(split, row, layout.reading)
-        return snapshots.frames(rest, layout.reading, layout.columns())
+        rest = file_splits.narrowed(split, row, layout.reading)
+        return file_splits.frames(rest, layout.reading, layout.columns())
 
     def _strays(self, found: Found, reader: Reader) -> Strays | None:
         if not found.given and not found.taking:

@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
 
 from publisher.database import Database, Relation
-from publisher.database.spans import fits, value_of
+from publisher.database.ordered_ranges import fits, value_of
 from publisher.database.statements import sql_table_of
-from publisher.sources.change_table.marks import FORM
+from publisher.sources.change_table.carry_over import FORM
 from publisher.sources.change_table.options import Options
-from publisher.sources.tables import LiveTable, relation_of, sorting
+from publisher.sources.live.table_reader import LiveTable, relation_of, sorting
 
 Question = Select[*tuple[Any, ...]]
 """A statement that asks for any columns."""

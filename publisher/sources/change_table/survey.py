@@ -15,8 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.catalogue import Catalogue
-from publisher.sources.change_table.calibration import (
+from publisher.model.catalogue import Catalogue
+from publisher.sources.change_table.before_images import partners
+from publisher.sources.change_table.change_mask import MaskProblem
+from publisher.sources.change_table.change_seq import Ranking
+from publisher.sources.change_table.chosen import Chosen
+from publisher.sources.change_table.holding import Holding
+from publisher.sources.change_table.layout import Layout
+from publisher.sources.change_table.mask_calibration import (
     Evidence,
     Reading,
     columns_of,
@@ -25,17 +31,11 @@ from publisher.sources.change_table.calibration import (
     readings,
     refuse,
 )
-from publisher.sources.change_table.chosen import Chosen
-from publisher.sources.change_table.holding import Holding
-from publisher.sources.change_table.joining import partners
-from publisher.sources.change_table.layout import Layout
-from publisher.sources.change_table.mask import MaskProblem
 from publisher.sources.change_table.options import Options
 from publisher.sources.change_table.pairs import FullRows, HeaderRows, Pairs
 from publisher.sources.change_table.rows import Operation, Rows
-from publisher.sources.change_table.seq import Ranking
 from publisher.sources.change_table.values import known_key
-from publisher.sources.snapshots import Split
+from publisher.sources.files.file_splits import Split
 
 PAIRS_COMPARED = 2_000
 ROWS_COMPARED = 100_000

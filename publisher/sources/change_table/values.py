@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from publisher.catalogue import Catalogue
 from publisher.errors import FatalError
-from publisher.sources.binary_text import column_texts
+from publisher.model.catalogue import Catalogue
+from publisher.sources.change_table.change_seq import Flags
 from publisher.sources.change_table.layout import Layout
 from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.seq import Flags
-from publisher.sources.event_log_names import Column, Fault, Names, Target
+from publisher.sources.columns.base64_columns import column_texts
+from publisher.sources.columns.object_names import Column, Fault, Names, Target
 
 
 class Columns:

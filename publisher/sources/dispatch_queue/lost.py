@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from publisher.sources.dispatch_queue.fates import Fates
 from publisher.sources.dispatch_queue.operations import OPERATION
-from publisher.sources.dispatch_queue.rows import LostRow
-from publisher.sources.dispatch_queue.transactions import Seen, facts_of, other_facts
+from publisher.sources.dispatch_queue.rows.rows import LostRow
+from publisher.sources.dispatch_queue.transactions.facts import Seen, facts_of, other_facts
+from publisher.sources.dispatch_queue.transactions.fates import Fates
 
 LOST = "lost.arrow"
 _LAST = (1 << 64) - 1

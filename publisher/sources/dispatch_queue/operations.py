@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from publisher.change import Reason
-from publisher.sources.areas import Mask
-from publisher.sources.dispatch_queue import layout
-from publisher.sources.dispatch_queue.layout import DATA_BYTES
-from publisher.sources.dispatch_queue.rows import Addresses, Codes, Rows
+from publisher.model.change import Reason
+from publisher.sources.columns.byte_areas import Mask
+from publisher.sources.dispatch_queue.rows import layout
+from publisher.sources.dispatch_queue.rows.layout import DATA_BYTES
+from publisher.sources.dispatch_queue.rows.rows import Addresses, Codes, Rows
 
 PartsReading = Literal["totals", "per-part", "unknown"]
 

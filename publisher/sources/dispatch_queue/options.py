@@ -14,12 +14,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from annotated_types import Ge, Le, Len
 
-from publisher.catalogue import Kind
-from publisher.keys import IdentifierCase
-from publisher.sources.charsets import find_codec
-from publisher.sources.dispatch_queue.layout import ByteOrder
-from publisher.sources.dispatch_queue.types import NATIONAL, TEXT, VARIABLE, Column, column_of
-from publisher.sources.each_text import parse_each
+from publisher.model.catalogue import Kind
+from publisher.model.keys import IdentifierCase
+from publisher.sources.columns.charsets import find_codec
+from publisher.sources.columns.each_text import parse_each
+from publisher.sources.dispatch_queue.images.column_types import (
+    NATIONAL,
+    TEXT,
+    VARIABLE,
+    Column,
+    column_of,
+)
+from publisher.sources.dispatch_queue.rows.layout import ByteOrder
 
 Name = Annotated[str, Len(1)]
 NullMode = Literal["none", "byte_before", "byte_after", "bitmap_prefix", "bitmap_suffix"]

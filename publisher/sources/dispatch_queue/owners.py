@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
-from publisher.sources.dispatch_queue.decoding import tables_of
-from publisher.sources.dispatch_queue.names import AllNames
+from publisher.sources.dispatch_queue.images.by_table import tables_of
+from publisher.sources.dispatch_queue.object_names import AllNames
 from publisher.sources.dispatch_queue.operations import ALONE, OPERATION, Operations
-from publisher.sources.dispatch_queue.transactions import NAMED, SEEN, of_kind, other_facts
+from publisher.sources.dispatch_queue.transactions.facts import NAMED, SEEN, of_kind, other_facts
 
 _SEPARATOR = "\x1f"
 

@@ -10,31 +10,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from publisher.catalogue import Table
-from publisher.change import Position
 from publisher.errors import InternalError, UsageError
-from publisher.sources import snapshots
+from publisher.model.catalogue import Table
+from publisher.model.change import Position
+from publisher.sources.columns.record_batches import Place
 from publisher.sources.contract import Context, Kept
-from publisher.sources.dispatch_queue import kept as kept_rows
-from publisher.sources.dispatch_queue import text
-from publisher.sources.dispatch_queue.copies import collapse, leave_out
-from publisher.sources.dispatch_queue.doubts import doubted, doubts
-from publisher.sources.dispatch_queue.fates import Fates
-from publisher.sources.dispatch_queue.file_form import (
-    LIST_A_ONLY,
-    FileForm,
-    cut_rows,
-    file_form,
-    found_stride,
-    index_of,
-    joined_index,
-    parts_reading,
-)
-from publisher.sources.dispatch_queue.joining import operations_of
-from publisher.sources.dispatch_queue.layout import COMMIT
+from publisher.sources.dispatch_queue.as_json import raw_of
 from publisher.sources.dispatch_queue.lost import keep_lost, lost_as_facts, open_rows
-from publisher.sources.dispatch_queue.meaning import NO_ROW, Meaning, faults_of
-from publisher.sources.dispatch_queue.names import AllNames, described
+from publisher.sources.dispatch_queue.object_names import AllNames, described
 from publisher.sources.dispatch_queue.operations import (
     ALONE,
     EXCLUDED,
@@ -51,8 +34,19 @@ from publisher.sources.dispatch_queue.owners import (
     tables_as_facts,
     tables_of_facts,
 )
-from publisher.sources.dispatch_queue.resolving import fates_of
-from publisher.sources.dispatch_queue.rows import (
+from publisher.sources.dispatch_queue.rows import delimited_text as text
+from publisher.sources.dispatch_queue.rows.file_probe import (
+    LIST_A_ONLY,
+    FileForm,
+    cut_rows,
+    file_form,
+    found_stride,
+    index_of,
+    joined_index,
+    parts_reading,
+)
+from publisher.sources.dispatch_queue.rows.layout import COMMIT
+from publisher.sources.dispatch_queue.rows.rows import (
     Codes,
     Destination,
     LostRow,
@@ -60,8 +54,10 @@ from publisher.sources.dispatch_queue.rows import (
     binary_rows,
     whole_rows,
 )
-from publisher.sources.dispatch_queue.showing import raw_of
-from publisher.sources.dispatch_queue.transactions import (
+from publisher.sources.dispatch_queue.to_records import NO_ROW, Meaning, faults_of
+from publisher.sources.dispatch_queue.transactions import carry_over as kept_rows
+from publisher.sources.dispatch_queue.transactions.destinations import collapse, leave_out
+from publisher.sources.dispatch_queue.transactions.facts import (
     COMMIT_OF_A,
     LIST_A,
     LIST_B,
@@ -72,10 +68,14 @@ from publisher.sources.dispatch_queue.transactions import (
     of_transactions,
     to_stored,
 )
-from publisher.sources.mapped_file import mapped
-from publisher.sources.record_batches import Place
-from publisher.sources.snapshot_options import SnapshotOptions
-from publisher.sources.snapshots import Split
+from publisher.sources.dispatch_queue.transactions.fates import Fates
+from publisher.sources.dispatch_queue.transactions.joining import operations_of
+from publisher.sources.dispatch_queue.transactions.resolve import fates_of
+from publisher.sources.dispatch_queue.transactions.warnings import doubted, doubts
+from publisher.sources.files import file_splits
+from publisher.sources.files.file_splits import Split
+from publisher.sources.files.mapped_file import mapped
+from publisher.sources.files.options import SnapshotOptions
 
 _PART_BYTES = 64 << 20
 """Bytes of a part, at most, unless a line or an operation alone is longer: a task holds a part whole."""
@@ -127,7 +127,7 @@ class DispatchQueue:
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
         """The files that paths name, whatever their names; no two of one name."""
-        return snapshots.every_file(paths, may_be_none=may_be_none)
+        return file_splits.every_file(paths, may_be_none=may_be_none)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
         """The parts that tasks read, none of which cuts an operation.
@@ -146,7 +146,7 @@ class DispatchQueue:
 
     def _is_text(self, path: Path) -> bool:
         if self.options.layout == "auto":
-            return snapshots.kind_of(path) == "csv"
+            return file_splits.kind_of(path) == "csv"
         return self.options.layout == "text"
 
     def _cut(self, path: str, size: int, target: int) -> Iterator[Split]:

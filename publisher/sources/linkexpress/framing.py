@@ -24,10 +24,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from publisher.sources.areas import Bytes, Mask, Offsets
-from publisher.sources.linkexpress.cells import TableLayout
+from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets
 from publisher.sources.linkexpress.doubts import Doubt, Piece
 from publisher.sources.linkexpress.headers import Headers, Heads, Numbers
+from publisher.sources.linkexpress.item_offsets import TableLayout
 from publisher.sources.linkexpress.layout import Form
 from publisher.sources.linkexpress.places import Places
 

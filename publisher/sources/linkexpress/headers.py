@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from publisher.sources.areas import Bytes, Mask, Offsets, numbers_at
-from publisher.sources.linkexpress.cells import TableLayout
+from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, numbers_at
+from publisher.sources.linkexpress.item_offsets import TableLayout
 from publisher.sources.linkexpress.layout import (
     COMMIT,
     EMPTY,

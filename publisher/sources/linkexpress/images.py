@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from publisher.sources.area_texts import Column
-from publisher.sources.areas import Offsets
+from publisher.sources.columns.byte_areas import Offsets
+from publisher.sources.columns.byte_texts import Column
 from publisher.sources.linkexpress.layout import DELETE
-from publisher.sources.linkexpress.names import TableNames
+from publisher.sources.linkexpress.object_names import TableNames
 
 
 def images(

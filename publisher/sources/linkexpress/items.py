@@ -15,9 +15,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.sources.area_texts import Column, blanked, decoded, decoded_areas, plain_in, strings
-from publisher.sources.areas import Bytes, Mask, Offsets, areas_at, numbers_at
-from publisher.sources.linkexpress.cells import Cells
+from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, areas_at, numbers_at
+from publisher.sources.columns.byte_texts import (
+    Column,
+    blanked,
+    decoded,
+    decoded_areas,
+    plain_in,
+    strings,
+)
+from publisher.sources.linkexpress.item_offsets import Cells
 from publisher.sources.linkexpress.layout import ItemLayout, numpy_type
 from publisher.sources.linkexpress.options import Options
 from publisher.sources.linkexpress.types import NATIONAL, VARIABLE, Item

@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le, Len
 
-from publisher.catalogue import Table
-from publisher.keys import IdentifierCase
-from publisher.sources.charsets import find_codec
-from publisher.sources.each_text import parse_each
+from publisher.model.catalogue import Table
+from publisher.model.keys import IdentifierCase
+from publisher.sources.columns.charsets import find_codec
+from publisher.sources.columns.each_text import parse_each
 from publisher.sources.linkexpress.types import NATIONAL, TEXT, VARIABLE, Item, item_of
 
 GREATEST_XID = 32767

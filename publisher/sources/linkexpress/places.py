@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from publisher.sources.areas import Mask, Offsets, numbers_at
+from publisher.sources.columns.byte_areas import Mask, Offsets, numbers_at
 from publisher.sources.linkexpress.headers import Headers, Numbers
 
 _STRETCH = 1 << 14

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from publisher.catalogue import JobCatalogue, Table
-from publisher.change import Outcome, Position
 from publisher.errors import FatalError, UsageError
-from publisher.sources import snapshots
-from publisher.sources.areas import Bytes
+from publisher.model.catalogue import JobCatalogue, Table
+from publisher.model.change import Outcome, Position
+from publisher.sources.columns.byte_areas import Bytes
+from publisher.sources.columns.record_batches import Place
 from publisher.sources.contract import Context, Kept
-from publisher.sources.linkexpress.explaining import raw_text
-from publisher.sources.linkexpress.file_form import FileForm, file_form, framer, recognised
-from publisher.sources.linkexpress.headers import MARK
-from publisher.sources.linkexpress.held import (
+from publisher.sources.files import file_splits
+from publisher.sources.files.file_splits import Split
+from publisher.sources.files.mapped_file import mapped
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.linkexpress.carry_over import (
     Found,
     HeldTail,
     Piece,
@@ -29,15 +30,14 @@ from publisher.sources.linkexpress.held import (
     keep,
     kept_pieces,
 )
+from publisher.sources.linkexpress.empty_extract import no_rows, no_rows_raw
+from publisher.sources.linkexpress.file_probe import FileForm, file_form, framer, recognised
+from publisher.sources.linkexpress.headers import MARK
 from publisher.sources.linkexpress.layout import form_of
-from publisher.sources.linkexpress.meaning import Meaning
-from publisher.sources.linkexpress.names import names_of
-from publisher.sources.linkexpress.no_rows import no_rows, no_rows_raw
+from publisher.sources.linkexpress.object_names import names_of
 from publisher.sources.linkexpress.options import Options
-from publisher.sources.mapped_file import mapped
-from publisher.sources.record_batches import Place
-from publisher.sources.snapshot_options import SnapshotOptions
-from publisher.sources.snapshots import Split
+from publisher.sources.linkexpress.reject_messages import raw_text
+from publisher.sources.linkexpress.to_changes import Meaning
 
 
 class _Part(NamedTuple):
@@ -74,7 +74,7 @@ class Linkexpress:
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
         """The files that paths name, whatever their names; no two of one name."""
-        return snapshots.every_file(paths, may_be_none=may_be_none)
+        return file_splits.every_file(paths, may_be_none=may_be_none)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
         """The parts that tasks read.  Raises ``FatalError`` where a file as a whole does not fit."""

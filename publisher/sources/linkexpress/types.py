@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from publisher.catalogue import Kind
+from publisher.model.catalogue import Kind
 
 KINDS = {
     "SMALLINT": Kind.INT,

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from publisher.sources.json_frames import LineProblem, lines, parse_object
+from publisher.sources.files.json_lines import LineProblem, lines, parse_object
+from publisher.sources.files.text_blocks import Tail, readable
 from publisher.sources.table_queue.calls import (
     LAST_ORDINAL,
     NO_RECORD,
@@ -20,7 +21,6 @@ from publisher.sources.table_queue.calls import (
     Unusable,
     micros,
 )
-from publisher.sources.text_blocks import Tail, readable
 
 _LINES = 16_384
 _BYTES = 8 << 20

@@ -10,10 +10,10 @@ from typing import Literal
 import pyarrow as pa
 
 from publisher.errors import FatalError, UsageError
-from publisher.sources import snapshots
-from publisher.sources.file_names import refuse_undecodable
-from publisher.sources.snapshot_options import Columns, SnapshotOptions
-from publisher.sources.snapshots import Split
+from publisher.sources.files import file_splits
+from publisher.sources.files.file_names import refuse_undecodable
+from publisher.sources.files.file_splits import Split
+from publisher.sources.files.options import Columns, SnapshotOptions
 from publisher.sources.table_queue.bulk_calls import (
     HEADER_BYTES,
     bulk_blocks,
@@ -100,7 +100,7 @@ def _cut(
     length, form = path.stat().st_size, form_of(path)
     assert form is not None
     if form == "jsonl":
-        yield from snapshots.splits([path], reading, _NO_COLUMNS, max(1, length // target))
+        yield from file_splits.splits([path], reading, _NO_COLUMNS, max(1, length // target))
         return
     if not length:
         return
@@ -134,5 +134,5 @@ def _blocks(split: Split, record_bytes: int, reading: SnapshotOptions) -> Iterat
         return bulk_blocks(path, split.start, split.stop, read_header(path))
     if split.kind == "raw":
         return raw_blocks(path, split.start, split.stop, record_bytes)
-    texts = snapshots.blocks(split, reading)
+    texts = file_splits.blocks(split, reading)
     return json_blocks(texts, split.first, reading.max_record, record_bytes)

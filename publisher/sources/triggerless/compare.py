@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import InternalError
-from publisher.sources.triggerless.found import Found, Mask, Places, Rows
+from publisher.sources.triggerless.differences import Found, Mask, Places, Rows
 from publisher.sources.triggerless.hashing import Hashes, joined_hashes, text_hashes
 from publisher.sources.triggerless.options import Keeps
 

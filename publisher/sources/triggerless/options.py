@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le, Len
 
-from publisher.keys import IdentifierCase
+from publisher.model.keys import IdentifierCase
 
 Name = Annotated[str, Len(1)]
 Keeps = Literal["columns", "row", "values"]

@@ -15,29 +15,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.catalogue import Catalogue, JobCatalogue
-from publisher.change import Outcome, Position, Reason
 from publisher.database import DatabaseOptions
 from publisher.errors import FatalError, UsageError
-from publisher.lanes import table_hash
-from publisher.sources import snapshots
+from publisher.model.catalogue import Catalogue, JobCatalogue
+from publisher.model.change import Outcome, Position, Reason
+from publisher.model.lanes import table_hash
+from publisher.sources.columns.key_lanes import key_lanes
+from publisher.sources.columns.record_batches import Place, as_json, batch, record_lanes, tally
 from publisher.sources.contract import Context
-from publisher.sources.key_lanes import key_lanes
-from publisher.sources.record_batches import Place, as_json, batch, record_lanes, tally
-from publisher.sources.snapshot_options import SnapshotOptions
-from publisher.sources.snapshots import Split
-from publisher.sources.triggerless import inputs
-from publisher.sources.triggerless.live import live_inputs
+from publisher.sources.files import file_splits
+from publisher.sources.files.file_splits import Split
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.triggerless import input_files
+from publisher.sources.triggerless.carry_over import present
+from publisher.sources.triggerless.comparison import BucketResult, Comparison
+from publisher.sources.triggerless.live_tables import live_inputs
 from publisher.sources.triggerless.options import Options
-from publisher.sources.triggerless.planning import (
+from publisher.sources.triggerless.plan_comparison import (
     Given,
     comparison_of,
     file_inputs,
     finished,
 )
-from publisher.sources.triggerless.stages import compare_here
-from publisher.sources.triggerless.state import present
-from publisher.sources.triggerless.work import BucketResult, Comparison
+from publisher.sources.triggerless.tasks import compare_here
 
 Run = Callable[[Comparison], list[BucketResult]]
 _ROWS = 8192
@@ -60,12 +60,12 @@ class Triggerless:
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
         """The files of the tables, of the kinds that are known by their names."""
-        return snapshots.files(paths, may_be_none=may_be_none)
+        return file_splits.files(paths, may_be_none=may_be_none)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:  # noqa: ARG002
         """One for each table."""
         made = []
-        for name, files in inputs.by_table(self.files(paths), self.options).items():
+        for name, files in input_files.by_table(self.files(paths), self.options).items():
             sizes = [path.stat().st_size for path in files]
             found = {"table": name, "files": [str(path) for path in files], "sizes": sizes}
             size, text = sum(sizes), json.dumps(found, ensure_ascii=False)
@@ -87,7 +87,7 @@ class Triggerless:
         """
         with ExitStack() as stack:
             if paths:
-                by_table = inputs.files_by_table(paths, self.options)
+                by_table = input_files.files_by_table(paths, self.options)
                 tables = file_inputs(by_table, self.options, self.snapshot, given)
             else:
                 assert database is not None  # settings have seen to it

@@ -1,0 +1,207 @@
+"""``xds-publisher activity``: statistics of samples of the table queue."""
+
+# ruff: noqa: PLC0415 - --help answers at once
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import echo
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from publisher.activity.counts import Activity, NodeCounts
+    from publisher.activity.report import Report, TableReport
+    from publisher.config.settings import Settings
+
+Form = Literal["table", "json", "csv", "html"]
+_WIDTH = 132
+"""Characters of a line where there is no terminal to ask."""
+
+
+@click.command()
+@click.argument("samples", nargs=-1, required=True, type=parameters.PATH, metavar="SAMPLES...")
+@parameters.config
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["table", "json", "csv", "html"]),
+    default="table",
+    show_default=True,
+    help="A table for people, all numbers as JSON, the tables as CSV, a page with plots.",
+)
+@click.option(
+    "--to",
+    "target",
+    metavar="FILE",
+    type=parameters.PATH,
+    help="File to write to, instead of standard output.",
+)
+def activity(
+    samples: tuple[Path, ...], config: Path | None, form: Form, target: Path | None
+) -> None:
+    """How often the tables of LINTER's table queue are used, and how long the queue should be.
+
+    SAMPLES are files and directories of what DIRR said, in any number of sweeps.  A job file is asked
+    for [table_queue], [activity] and [spark].
+    """
+    from publisher.activity.report import Report
+    from publisher.config.job_file import defaults, load
+
+    settings = load(config) if config else defaults()
+    report = Report(_counted(settings, samples), settings.table_queue.owners)
+    if target is not None:
+        with target.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in _lines(report, settings, form))
+    else:
+        for line in _lines(report, settings, form):
+            click.echo(line)
+    echo((f"note: {note}" for note in activity_notes(report, form)), err=True)
+
+
+def _counted(settings: Settings, samples: tuple[Path, ...]) -> Activity:
+    from publisher.activity.work import samples_of
+    from publisher.engine.spark.engine import Engine
+
+    work = samples_of(samples, settings.table_queue, settings.activity)
+    with Engine(settings.spark) as engine:
+        return engine.count_activity(work)
+
+
+def _lines(report: Report, settings: Settings, form: Form) -> Iterator[str]:
+    if form == "json":
+        yield json.dumps(report.content(), indent=2)
+    elif form == "csv":
+        yield from report.csv_lines()
+    elif form == "html":
+        from publisher.activity.page import page
+
+        yield page(report)
+    else:
+        yield from activity_text(report, settings.activity.tables)
+
+
+def activity_notes(report: Report, form: Form) -> Iterator[str]:
+    """What must be known beside the numbers."""
+    from publisher.activity.measures import UPDATE_RATE_BIASES
+    from publisher.console import printable
+
+    found = report.activity
+    if form == "csv":
+        yield f"updates_per_hour is {'; '.join(UPDATE_RATE_BIASES)}"
+    for problem in found.problems:
+        place = f"{problem.file}:{problem.row}"
+        yield printable(
+            f"calls that cannot be used ({problem.problem}): {problem.calls:,}, the first at {place}:"
+            f" {problem.detail}; inspect --format table-queue shows each"
+        )
+    yield from report.notes()
+    if not any(node.sweeps for node in found.nodes):
+        yield "no sweep counts: see what was left out, and [table_queue] recorded"
+
+
+def activity_text(report: Report, most: int) -> Iterator[str]:
+    """The report for people, in lines."""
+    from rich.console import Console
+
+    from publisher.activity.measures import UPDATE_RATE_BIASES
+    from publisher.console import printable
+
+    found, tables = report.activity, report.tables()
+    for node in found.nodes:
+        yield from map(printable, _node_text(node))
+        own = [table for table in tables if table.node == node.node]
+        if not own:
+            continue
+        console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+        with console.capture() as captured:
+            console.print(_table(own[:most]))
+        yield captured.get().rstrip("\n")
+        if len(own) > most:
+            yield f"and {len(own) - most:,} tables more: see --as csv"
+    if tables:
+        yield "updates/h: the sum of UpdFlag over observed time, which is"
+        yield from (f"  {bias}" for bias in UPDATE_RATE_BIASES)
+        yield "evicted, included again: a table is missing from a sweep, or there again (presence view)"
+        yield "replaced: another table at the same ordinal (slot view); never add the two views up"
+
+
+def _node_text(node: NodeCounts) -> Iterator[str]:
+    from publisher.activity.report import moment
+
+    times = f" from {moment(node.first)} to {moment(node.last)}" if node.first is not None else ""
+    yield f"node {node.node or '(not recorded)'}: {node.sweeps:,} sweeps{times}"
+    hours = node.observed_us / 3.6e9
+    yield f"  observed     {hours:,.2f} h; elements {_range(node.shortest, node.longest)}"
+    limit = (
+        ""
+        if node.gap_limit_us is None
+        else f", sweeps more than {node.gap_limit_us / 1e6:,.1f} s apart"
+    )
+    yield f"  gaps         {node.gaps:,} ({node.gap_us / 1e6:,.1f} s in all{limit})"
+    yield (
+        f"  left out     {node.incomplete:,} sweeps with a call missing, {node.failed:,} with a call that"
+        f" failed, {node.implausible:,} with EORR before the system's tables, {node.conflicting:,} with"
+        " calls that differ"
+    )
+    yield f"  missing      {node.missing:,} numbers of sweeps; recorded twice: {node.duplicates:,} calls"
+    if node.untimed:
+        yield f"  without time {node.untimed:,} sweeps, which have no neighbours"
+
+
+def _range(least: int | None, most: int | None) -> str:
+    return "none" if least is None else f"{least:,} to {most:,}"
+
+
+def _table(tables: list[TableReport]) -> Table:
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    from publisher.console import printable
+
+    shown = Table(Column("table", overflow="fold"))
+    for name in ("present", "mean ordinal", "dirty", "updates/h"):
+        shown.add_column(name, justify="right")
+    for name in ("evicted", "included again", "after s", "replaced"):
+        shown.add_column(name, justify="right")
+    odd = [(name, read) for name, read in _ODD if any(map(read, tables))]
+    for name, _ in odd:
+        shown.add_column(name, justify="right")
+    for table in tables:
+        name = f"{table.schema if table.schema is not None else table.owner}.{table.table}"
+        shown.add_row(
+            Text(printable(name)),  # no markup in names
+            _share(table.access_frequency),
+            _number(table.access_intensity),
+            _share(table.dirty_share),
+            _number(table.updates_per_hour),
+            f"{table.presence.evictions:,}",
+            f"{table.presence.reinclusions:,}",
+            _number(table.presence.absence_seconds),
+            f"{table.slots.replacements:,}",
+            *(f"{read(table):,}" for _, read in odd),
+        )
+    return shown
+
+
+_ODD: tuple[tuple[str, Callable[[TableReport], int]], ...] = (
+    ("doubled", lambda table: table.doubled),
+    ("odd flags", lambda table: table.odd_flags),
+)
+"""Columns that are shown where there is anything in them."""
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.1f}"

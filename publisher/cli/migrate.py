@@ -1,0 +1,71 @@
+"""``xds-publisher migrate``: rows of compared tables are published as new."""
+
+# ruff: noqa: PLC0415 - --help answers at once
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import show
+
+
+@click.command()
+@parameters.config_required
+@click.option("--source", "name", metavar="NAME", help="Tables of this source only.")
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="[SCHEMA.]NAME",
+    help="This table; may be given again.  By default all.",
+)
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    help="The row with this key, as idu=4711; may be given again.",
+)
+@click.option(
+    "--where",
+    "conditions",
+    multiple=True,
+    metavar="COLUMN=VALUE",
+    help="Rows with this text in this column; may be given again, then all must hold.",
+)
+@click.option("--now", type=parameters.Moment(), help="Sets the clock.")
+@parameters.journal_of_job
+@parameters.report_as_json
+def migrate(
+    config: Path,
+    name: str | None,
+    tables: tuple[str, ...],
+    keys: tuple[str, ...],
+    conditions: tuple[str, ...],
+    now: datetime | None,
+    journal: Path | None,
+    json_: bool,
+) -> None:
+    """Publish rows of compared tables as new, whatever is known of them.
+
+    Each is an <add>, and is known from then on.  Rows that are not migrated stay as they were.  Cut short,
+    the same migration goes on.
+    """
+    from publisher import console
+    from publisher.config.job_file import Overrides, load_to_publish
+    from publisher.runs.migrate import migrate as migrated
+    from publisher.sources.triggerless.plan_comparison import Migration
+
+    pairs = [condition.partition("=")[::2] for condition in conditions]
+    if not all(column for column, _ in pairs) or not all("=" in text for text in conditions):
+        raise click.UsageError("--where: write COLUMN=VALUE")
+    settings = load_to_publish(config, Overrides(journal=journal))
+    with console.progress() as progress:
+        report = migrated(
+            settings, Migration(tables, tuple(pairs), keys), name, now=now, progress=progress
+        )
+    show(report, json_, settings.allowed_rejects(0))

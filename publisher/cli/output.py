@@ -1,0 +1,126 @@
+"""What the commands print: reports for people, and the same as JSON for machines.
+
+Imports no part of the program at run time, so that the command line starts fast.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from publisher.console import printable
+
+if TYPE_CHECKING:
+    from publisher.journal.conservation import RunReport
+    from publisher.reports.check import CheckFinding
+    from publisher.reports.explain import Story
+
+
+def as_json(found: Any) -> str:
+    """A report, or several, as one JSON text.  ASCII: safe for any terminal and encoding."""
+    content = [asdict(item) for item in found] if isinstance(found, list) else asdict(found)
+    return json.dumps(_with_names(content), indent=2, default=str)
+
+
+def _with_names(value: Any) -> Any:
+    """Named tuples as objects, where JSON would make them arrays."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: _with_names(item) for name, item in value.items()}
+    return [_with_names(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def checks_text(findings: Iterable[CheckFinding]) -> Iterator[str]:
+    """What was checked, a line each."""
+    for finding in findings:
+        yield printable(f"{'ok' if finding.ok else 'FAILED':<7} {finding.what}: {finding.detail}")
+
+
+def run_text(report: RunReport) -> Iterator[str]:
+    """A run in a few lines: the counts add up to the records read."""
+    yield f"run {report.run}: {report.state}"
+    sums = " + ".join(
+        f"{count:,} {_outcome(name, report)}" for name, count in report.outcomes.items()
+    )
+    yield f"  records    {report.read:,} read = {sums}"
+    for outcome, reasons in report.reasons.items():
+        yield f"  {outcome:<10} {_counts(reasons)}"
+    if len(report.sources) > 1:
+        for source in report.sources:
+            outcomes = {_outcome(name, report): n for name, n in source.outcomes.items()}
+            yield f"  source     {source.name}: {source.read:,} read, {_counts(outcomes)}"
+    operations = f" ({_counts(report.operations)})" if report.operations else ""
+    yield f"  documents  {report.documents:,}{operations}, {report.bytes:,} bytes"
+    if report.statuses:
+        yield f"  statuses   {', '.join(f'{name} {n:,}' for name, n in report.statuses.items())}"
+    if report.target:
+        yield f"  written to {report.target}"
+    if report.journal:
+        yield f"  journal    {report.journal}"
+    if report.seconds:
+        parts = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in report.seconds.items())
+        yield f"  seconds    {sum(report.seconds.values()):.1f} ({parts})"
+    yield from (printable(sample) for sample in report.samples)
+
+
+def _outcome(name: str, report: RunReport) -> str:
+    """The name of an outcome; nothing of a rehearsal is published."""
+    from publisher.journal.conservation import PLANNED  # noqa: PLC0415 - loaded, as there is a report
+
+    return "to publish" if name == "published" and report.state == PLANNED else name
+
+
+def stories_text(stories: Sequence[Story]) -> Iterator[str]:
+    """The stories of changes, each as a block of lines."""
+    for number, story in enumerate(stories):
+        if number:
+            yield ""
+        for name, value in _story_lines(story):
+            yield printable(f"{name:<11} {value}")
+
+
+def _story_lines(story: Story) -> Iterator[tuple[str, str]]:
+    yield "position", f"{story.position} of {story.source} ({story.place})"
+    yield "record", story.raw or f"not shown: it cannot be read again from {story.place}"
+    if story.object is not None:
+        schema = f"{story.object.schema}." if story.object.schema else ""
+        yield "object", f"{story.object.key} of {schema}{story.object.table}"
+    if story.event is not None:
+        columns = f": {', '.join(story.columns)}" if story.columns else ""
+        yield "change", story.event + columns
+    if story.event_time is not None or story.perpetrator:
+        who = f" by {story.perpetrator}" if story.perpetrator else ""
+        yield "made", (story.event_time or "at an unknown time") + who
+    reason = f" ({story.reason})" if story.reason else ""
+    yield "outcome", f"{story.outcome}{reason}, status {story.status}"
+    if story.late is not None:
+        yield "late", story.late
+    if story.meaning:
+        yield "because", story.meaning
+    if story.by is not None:
+        yield "see", story.by
+    for lookup in story.lookups:
+        answer = (
+            json.dumps(lookup.row, ensure_ascii=False) if lookup.row is not None else lookup.answer
+        )
+        yield (
+            "looked up",
+            f"poll {lookup.poll}: {answer}" + (f": {lookup.detail}" if lookup.detail else ""),
+        )
+    if story.document is not None:
+        document = story.document
+        yield (
+            "document",
+            f"{document.operation} of records {document.records}, event id {document.event_id}",
+        )
+        yield "went to", f"{story.target}/{document.part}, byte {document.offset}"
+        for sink in story.sent_to if story.status != "F" else ():
+            yield "and to", sink
+        yield "", document.text
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())

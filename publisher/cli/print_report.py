@@ -1,0 +1,48 @@
+"""What commands print of a run."""
+
+# ruff: noqa: PLC0415 - --help answers at once
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from publisher.errors import BudgetError
+
+if TYPE_CHECKING:
+    from publisher.journal.conservation import RunReport
+
+
+def echo(lines: Iterable[str], *, err: bool = False) -> None:
+    """Prints lines with characters that could drive a terminal as escapes."""
+    from publisher.console import printable
+
+    for line in lines:
+        click.echo(printable(line), err=err)
+
+
+def echo_json(lines: Iterable[str]) -> None:
+    """Prints JSON texts, with such characters as escapes of JSON."""
+    from publisher.console import printable_json
+
+    for line in lines:
+        click.echo(printable_json(line))
+
+
+def show(report: RunReport, json_: bool, allowed: int | None) -> None:
+    """Prints a report.  Raises ``BudgetError`` where more was rejected than ``allowed``."""
+    from publisher.cli import output
+
+    if json_:
+        echo_json([output.as_json(report)])
+    else:
+        echo(output.run_text(report))
+    echo((f"note: {note}" for note in report.notes), err=True)
+    if allowed is not None and report.rejected > allowed:
+        where = "rejects.jsonl" if report.target else "what inspect prints"
+        raise BudgetError(
+            f"records rejected: {report.rejected:,}, allowed: {allowed:,}; see {where}, mend the "
+            "source, or raise [job] reject_budget"
+        )

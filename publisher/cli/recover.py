@@ -1,0 +1,34 @@
+"""``xds-publisher recover``: a job goes on whose journal was lost."""
+
+# ruff: noqa: PLC0415 - --help answers at once
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import show
+
+
+@click.command()
+@parameters.config_required
+@click.option("--now", type=parameters.Moment(), help="Sets the clock.")
+@parameters.journal_of_job
+@parameters.report_as_json
+def recover(config: Path, now: datetime | None, journal: Path | None, json_: bool) -> None:
+    """Go on with a job whose journal was lost, or is an older copy.
+
+    Publishes all that waits.  Objects of which the topic has a waiting record are sent again, with the
+    header recovered; all others exactly once.  An interrupted recovery goes on.
+    """
+    from publisher import console
+    from publisher.config.job_file import Overrides, load_to_publish
+    from publisher.runs.recover import recover as recovered
+
+    settings = load_to_publish(config, Overrides(journal=journal))
+    with console.progress() as progress:
+        report = recovered(settings, now=now, progress=progress)
+    show(report, json_, settings.allowed_rejects(0))

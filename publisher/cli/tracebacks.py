@@ -1,0 +1,50 @@
+"""Tracebacks and log records of libraries on standard error, without secrets."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import traceback
+from types import TracebackType
+
+from publisher.cli.print_report import echo
+from publisher.redaction import redact_all
+
+
+def show_traceback() -> None:
+    """Prints the traceback of the exception that is being handled."""
+    _show(traceback.format_exc())
+
+
+def redact_uncaught() -> None:
+    """Redacts also what Python prints of exceptions that nothing catches, in any thread."""
+    sys.excepthook = _show_uncaught
+    threading.excepthook = lambda args: _show_uncaught(
+        args.exc_type, args.exc_value, args.exc_traceback
+    )
+
+
+def library_log() -> logging.Handler:
+    """Makes the handler for warnings and errors of libraries."""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(_RedactedFormatter())
+    return handler
+
+
+class _RedactedFormatter(logging.Formatter):
+    """Formats records, with their tracebacks."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact_all(super().format(record))
+
+
+def _show_uncaught(
+    kind: type[BaseException], error: BaseException | None, where: TracebackType | None
+) -> None:
+    _show("".join(traceback.format_exception(kind, error, where)))
+
+
+def _show(text: str) -> None:
+    echo(redact_all(text).splitlines(), err=True)

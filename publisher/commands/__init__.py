@@ -1,1 +1,0 @@
-"""Commands of the program that have modules of their own."""

@@ -1,0 +1,307 @@
+"""Reads a job file (TOML) into ``Settings``; all its problems are reported at once."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from publisher.acknowledge.options import AcknowledgeOptions
+from publisher.activity.options import ActivityOptions
+from publisher.config.client_options import given_settings
+from publisher.config.publish_problems import Place, publish_problems
+from publisher.config.schedule import FollowOptions
+from publisher.config.settings import (
+    JobOptions,
+    JournalOptions,
+    RunOptions,
+    Settings,
+    SinkOptions,
+    SourceOptions,
+)
+from publisher.config.source_sections import Overrides, SourceSections, path_in, with_url
+from publisher.config.toml_sections import Problems, Section, flat, unknown
+from publisher.config.validation import Key, option_names, required_names
+from publisher.database import DatabaseOptions
+from publisher.dispatch.kafka.options import KafkaOptions, option_conflicts, secrets
+from publisher.engine.spark.options import SparkOptions, secrets_of
+from publisher.errors import SettingsError, UsageError
+from publisher.model.catalogue import Table
+from publisher.observing.options import MetricsOptions
+from publisher.planning.filters import FilterOptions
+from publisher.planning.polls import PollOptions
+from publisher.redaction import remember
+from publisher.sources.event_log.source import Options as EventLogOptions
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.registry import (
+    OPTIONS,
+)
+from publisher.sources.table_queue.options import TableQueueOptions
+from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
+from publisher.xds.values import ValueOptions, ValueProblem
+
+__all__ = ["SECTIONS", "Overrides", "defaults", "load", "load_to_publish"]
+
+T = TypeVar("T")
+
+SECTIONS: Mapping[str, tuple[type, ...]] = {
+    "job": (JobOptions,),
+    "sources": (SourceOptions, EventLogOptions, SnapshotOptions, FilterOptions, PollOptions),
+    "database": (DatabaseOptions,),
+    "tables": (Table,),
+    "documents": (DocumentOptions, EnvelopeOptions, ValueOptions),
+    "dispatch": (SinkOptions, KafkaOptions),
+    "journal": (JournalOptions,),
+    "acknowledge": (AcknowledgeOptions,),
+    "follow": (FollowOptions,),
+    "metrics": (MetricsOptions,),
+    "table_queue": (TableQueueOptions,),
+    "activity": (ActivityOptions,),
+    "run": (RunOptions,),
+    "spark": (SparkOptions,),
+}
+"""The tables of a job file, and the options that each is made of; ``sources`` as those of an event
+log."""
+
+
+def load(path: Path, overrides: Overrides | None = None) -> Settings:
+    """The settings of a job file.
+
+    Raises ``SettingsError`` with all problems of the file, ``UsageError`` where it cannot be read.
+    """
+    return _reader(path, overrides).settings(path.absolute().stem)
+
+
+def load_to_publish(
+    path: Path, overrides: Overrides | None = None, *, follows: bool = False
+) -> Settings:
+    """The settings of a job file that has all that ``publish`` needs, with ``--follow`` or without.
+
+    Raises as ``load``.  What publishing lacks is among the problems, and where there are any also what
+    a start would meet next: missing inputs, settings that librdkafka refuses.
+    """
+    return _reader(path, overrides).settings_to_publish(path.absolute().stem, follows=follows)
+
+
+def _reader(path: Path, overrides: Overrides | None) -> _Reader:
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; name a job file with -c") from None
+    except UnicodeDecodeError:
+        raise SettingsError([f"{path}: is not UTF-8; save it as UTF-8"]) from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError([f"{path}: {error}"]) from None
+    return _Reader(data, Problems(text), path.absolute().parent, overrides)
+
+
+def defaults(overrides: Overrides | None = None) -> Settings:
+    """The settings without a job file: one source with its defaults.
+
+    Raises ``UsageError`` where the format has settings that must be given.
+    """
+    for format_, kind in OPTIONS.items():
+        required = ", ".join(required_names(kind))
+        if overrides and overrides.format == format_ and required:
+            raise UsageError(
+                f"{format_} needs a job file that describes the source: write {required} into its "
+                "[source], and name the file with -c (conf/ has examples)"
+            )
+    problems = Problems()
+    problems.rename(("source", "format"), "--format")
+    source = {"format": overrides.format} if overrides and overrides.format else {}
+    return _Reader({"source": source}, problems, Path.cwd(), overrides).settings("replay")
+
+
+class _Reader:
+    """Makes settings of the data of a job file."""
+
+    def __init__(
+        self,
+        data: dict[str, object],
+        problems: Problems,
+        directory: Path,
+        overrides: Overrides | None,
+    ) -> None:
+        self._data = data
+        self._problems = problems
+        self._directory = directory
+        self._overrides = overrides or Overrides()
+
+    def settings(self, name: str) -> Settings:
+        """Raises ``SettingsError``."""
+        settings = self._read(name)
+        if self._problems:
+            raise SettingsError(self._problems.lines)
+        return settings
+
+    def settings_to_publish(self, name: str, *, follows: bool) -> Settings:
+        """Raises ``SettingsError``."""
+        settings = self._read(name)
+        for problem in publish_problems(settings, follows=follows):
+            if not any(self._problems.concern(self._place(cause)) for cause in problem.causes):
+                self._problems.add(self._place(problem.place), problem.text)
+        if self._problems:
+            self._look_ahead(settings)
+            raise SettingsError(self._problems.lines)
+        return settings
+
+    def _place(self, place: Place) -> Key:
+        """Where the file has a setting, as ``[source]`` or ``[[sources]]``."""
+        if place[0] != "sources" or len(place) == 1:
+            return place
+        return (*self._sources.places[int(place[1])], *place[2:])
+
+    def _look_ahead(self, settings: Settings) -> None:
+        """Adds what a start with these settings would be refused for."""
+        for number, source in enumerate(settings.sources):
+            section = self._sources.places[number]
+            for path in source.snapshots:
+                if not path.exists():
+                    self._problems.add(
+                        (*section, "snapshots"),
+                        f"{path} does not exist; mount or make it, or fix the path",
+                    )
+        if settings.sink.to == "kafka" and settings.kafka.brokers:
+            # the client is loaded only where it is needed
+            from publisher.dispatch.kafka.client import KafkaClients  # noqa: PLC0415
+
+            for name, problem in KafkaClients(settings.kafka).refused_settings():
+                self._problems.add(("dispatch", "kafka", *([name] if name else [])), problem)
+
+    def _read(self, name: str) -> Settings:
+        for key in self._data:
+            if key not in SECTIONS and key != "source":
+                unknown((key,), SECTIONS, self._problems)
+        job = self._whole("job", JobOptions)
+        database = self._database()
+        self._sources = SourceSections(
+            self._data, self._problems, self._directory, self._overrides, database
+        )
+        documents = self._section("documents")
+        dispatch = self._section("dispatch")
+        journal = self._whole("journal", JournalOptions)
+        settings = Settings(
+            name=job.name or name,
+            directory=self._directory,
+            reject_budget=job.reject_budget,
+            sources=self._sources.sources(),
+            database=database,
+            tables=self._tables(),
+            values=documents.options(ValueOptions),
+            envelope=self._envelope(documents),
+            documents=documents.options(DocumentOptions),
+            sink=self._sink(dispatch),
+            kafka=self._kafka(dispatch),
+            journal=self._journal(journal),
+            retention=journal,
+            acknowledge=self._whole("acknowledge", AcknowledgeOptions),
+            follow=self._whole("follow", FollowOptions),
+            metrics=self._metrics(),
+            table_queue=self._whole("table_queue", TableQueueOptions),
+            activity=self._whole("activity", ActivityOptions),
+            run=self._whole("run", RunOptions, lanes=self._overrides.lanes),
+            spark=self._spark(),
+        )
+        documents.finish()
+        dispatch.finish()
+        return settings
+
+    def _section(self, name: str) -> Section:
+        return Section((name,), self._data.get(name, {}), self._problems)
+
+    def _whole(self, name: str, kind: type[T], **spoken: object) -> T:
+        """The options of a table that has only one part."""
+        section = self._section(name)
+        section.override(**spoken)
+        options = section.options(kind)
+        section.finish()
+        return options
+
+    def _path(self, path: str | Path) -> Path:
+        return path_in(self._directory, path)
+
+    def _sink(self, section: Section) -> SinkOptions:
+        options = section.options(SinkOptions)
+        return replace(options, path=self._path(options.path)) if options.path else options
+
+    def _kafka(self, section: Section) -> KafkaOptions:
+        """With all values in full: tasks may run where a variable or a file is not there."""
+        place = (*section.place, "kafka")
+        own = Section(place, section.data.get("kafka", {}), self._problems)
+        section.data["kafka"] = settings = given_settings(own, self._directory)
+        remember(secrets(settings))
+        options = section.options(KafkaOptions)
+        for name, problem in option_conflicts(replace(options, kafka=settings)):
+            own.problem(name, problem)
+        return options
+
+    def _journal(self, options: JournalOptions) -> Path:
+        if self._overrides.journal is not None:
+            return self._overrides.journal.absolute()
+        return self._path(options.path)
+
+    def _metrics(self) -> MetricsOptions:
+        options = self._whole("metrics", MetricsOptions)
+        if options.textfile is None:
+            return options
+        return replace(options, textfile=self._path(options.textfile))
+
+    def _envelope(self, section: Section) -> EnvelopeOptions:
+        options = section.options(EnvelopeOptions)
+        for name in option_names(EnvelopeOptions):
+            try:
+                Envelope(replace(EnvelopeOptions(), **{name: getattr(options, name)}))
+            except ValueProblem:
+                section.problem(name, "has a character that XML 1.0 forbids; leave it out")
+        return options
+
+    def _database(self) -> DatabaseOptions | None:
+        spoken = self._overrides.database
+        if "database" not in self._data and spoken is None:
+            return None
+        section = self._section("database")
+        section.override(url=spoken, schema=self._overrides.schema)
+        options = section.entry(DatabaseOptions)
+        section.finish()
+        if options is None:
+            return None
+        directory = self._directory if spoken is None else Path.cwd()
+        return with_url(section, options, directory)
+
+    def _tables(self) -> tuple[Table, ...]:
+        found: dict[tuple[str | None, str], Table] = {}
+        for name, entry in self._section("tables").data.items():
+            section = Section(("tables", name), entry, self._problems)
+            section.data = {"name": name, "schema": None, **section.data}
+            table = section.entry(Table)
+            section.finish()
+            if table is None:
+                continue
+            if (table.schema, table.name) in found:
+                section.problem("name", f"{table.name} is described twice; keep one")
+            found[table.schema, table.name] = table
+        return tuple(found.values())
+
+    def _spark(self) -> SparkOptions:
+        section = self._section("spark")
+        conf: dict[str, object] = {}
+        for key in [key for key in section.data if key == "spark" or key.startswith("spark.")]:
+            conf |= flat(key, section.data.pop(key))
+        if "conf" in section.data:
+            section.problem(
+                "conf", 'write Spark\'s settings by their own names: "spark.driver.memory" = "4g"'
+            )
+        if str(conf.get("spark.speculation")).lower() == "true":
+            section.problem(
+                "spark.speculation", "two copies of a task would do its work twice; leave it out"
+            )
+        section.data["conf"] = conf
+        options = section.options(SparkOptions)
+        remember(secrets_of(options))
+        section.finish()
+        return options

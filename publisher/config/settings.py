@@ -1,0 +1,326 @@
+"""All settings of a run as typed, frozen objects: the job file, over it the command line.
+
+The options themselves are declared by the parts of the program; here they are put together.  Paths
+in a job file are relative to the directory of the file, paths of the command line to the working
+directory; both are absolute afterwards, since executors work elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le, Len
+
+from publisher.acknowledge.options import AcknowledgeOptions
+from publisher.activity.options import ActivityOptions
+from publisher.config.publish_problems import publish_problems
+from publisher.config.schedule import FollowOptions
+from publisher.database import DatabaseOptions, urls
+from publisher.dispatch.kafka.options import KafkaOptions
+from publisher.engine.spark.options import SparkOptions
+from publisher.engine.tasks import Rules
+from publisher.errors import InternalError, SettingsError, UsageError
+from publisher.model.catalogue import JobCatalogue, Table
+from publisher.model.change import Position
+from publisher.observing.options import MetricsOptions
+from publisher.planning.filters import FilterOptions
+from publisher.planning.polls import PollOptions
+from publisher.sources.contract import LiveSource, Source
+from publisher.sources.event_log.source import Options as EventLogOptions
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.live.registry import WITH_STATUS, live_source
+from publisher.sources.registry import SourceFormat, SourceFormatOptions, reader_of
+from publisher.sources.table_queue.options import TableQueueOptions
+from publisher.sources.triggerless.options import Options as TriggerlessOptions
+from publisher.xds.document import DocumentOptions, EnvelopeOptions
+from publisher.xds.values import ValueOptions, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """``[job]``."""
+
+    name: Annotated[str, Len(1)] | None = None
+    """Name of the job, which names its runs and journals; by default the name of the job file
+    without its ending."""
+    reject_budget: Annotated[int, Ge(0)] | Literal["unlimited"] | None = None
+    """Number of records that may be rejected before a run ends with exit code 4; the run is
+    complete all the same. By default 0 for ``publish`` and ``"unlimited"`` for ``replay``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """``[[sources]]``: what every format has."""
+
+    name: Annotated[str, Len(1)] | None = None
+    """Name of the source in documents and decisions; by default the name of its format. A source
+    that is renamed starts again without its remembered state."""
+    format: SourceFormat = "event-log"
+    """Format of the source's records."""
+    snapshots: tuple[Annotated[str, Len(1)], ...] = ()
+    """Files and directories to read."""
+    copies: Literal["refuse", "publish"] = "refuse"
+    """Handling of a file whose content was already published under another name: refuse it, or
+    publish it again because equal files are separate changes (differences A, B, A)."""
+    table: Annotated[str, Len(1)] | None = None
+    """Table of a database to read instead of files, as ``table`` or ``schema.table``."""
+    url: str | None = field(default=None, repr=False)
+    """SQLAlchemy URL of the database that holds ``table``; by default the URL of ``[database]``.
+    The URL is never printed."""
+    url_env: str | None = None
+    """Name of an environment variable that holds this URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """``[dispatch]``."""
+
+    to: Literal["files", "kafka"] = "files"
+    """Kind of the sink."""
+    path: Path | None = None
+    """Directory of the documents; ``publish`` writes each run into a directory below ``runs/``."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalOptions:
+    """``[journal]``."""
+
+    path: Path = Path(".xds-publisher")
+    """Directory of the journals."""
+    retention_days: Annotated[float, Ge(0)] = 7.0
+    """Days for which journals of finished runs are kept."""
+    retention_runs: Annotated[int, Ge(1)] = 1_000
+    """Maximum number of finished runs whose journals are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """``[run]``."""
+
+    lanes: Annotated[int, Ge(1), Le(10_000)] = 8
+    """Number of lanes, the units of order and parallelism; each writes one part file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """One source: what it is and how it is read."""
+
+    name: str
+    format: SourceFormat
+    snapshots: tuple[Path, ...]
+    table: str | None
+    database: DatabaseOptions | None
+    """Where ``table`` is read: the source's own database, else that of the job."""
+    options: SourceFormatOptions
+    reading: SnapshotOptions
+    filters: FilterOptions
+    polls: PollOptions | None
+    """``None`` for formats whose records carry whole rows: each is an operation by itself."""
+    copies: Literal["refuse", "publish"] = "refuse"
+    """See ``SourceOptions``."""
+    hinted: int | None = None
+    """Time of the last sample that was asked for hints, in microseconds since 1970 UTC."""
+    resumes: bool = False
+    """Whether records that an earlier run has held are to be read again, with or without new files."""
+
+    @property
+    def compared(self) -> TriggerlessOptions | None:
+        """The options of a source that compares tables; ``None`` for others."""
+        return self.options if isinstance(self.options, TriggerlessOptions) else None
+
+    @property
+    def compares_database(self) -> bool:
+        """Whether tables of a database are compared."""
+        return self.compared is not None and not self.snapshots
+
+    @property
+    def reads(self) -> bool:
+        """Whether there is anything to read."""
+        named = self.compared is not None and bool(self.compared.tables)
+        return bool(self.snapshots) or self.table is not None or named or self.resumes
+
+    @property
+    def reader(self) -> Source:
+        """What reads its files."""
+        return reader_of(self.format, self.options, self.reading)
+
+    @property
+    def live(self) -> LiveSource:
+        """What reads its table."""
+        if self.table is None or self.database is None:
+            raise InternalError(f"source {self.name} is no table of a database: report this")
+        return live_source(self.format, self.options, self.database, self.table, text_of)
+
+    @property
+    def record_id(self) -> Callable[[Position], str] | None:
+        """Writes a record's position as its id; ``None`` where ids differ from run to run."""
+        if self.compared is not None:
+            return None
+        return (self.reader if self.table is None else self.live).position_text
+
+    @property
+    def has_status(self) -> bool:
+        """Whether it is a table whose rows are told what became of them."""
+        return self.table is not None and self.format in WITH_STATUS
+
+    @property
+    def event_log(self) -> EventLogOptions:
+        """The options of a source that is known to be an event log."""
+        if not isinstance(self.options, EventLogOptions):
+            raise InternalError(f"source {self.name} is no event log: report this")
+        return self.options
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that a run is told, complete and checked."""
+
+    name: str
+    directory: Path
+    """Where the job file is; without one the working directory."""
+    reject_budget: int | Literal["unlimited"] | None
+    sources: tuple[SourceSettings, ...]
+    database: DatabaseOptions | None
+    """Where rows are looked up; ``None``: query-backs are rejected."""
+    tables: tuple[Table, ...]
+    values: ValueOptions
+    envelope: EnvelopeOptions
+    documents: DocumentOptions
+    sink: SinkOptions
+    """Where ``publish`` writes to."""
+    kafka: KafkaOptions
+    """How documents go to Kafka, wherever they do."""
+    journal: Path
+    """Directory of the journals of all jobs."""
+    retention: JournalOptions
+    """How long they are kept."""
+    acknowledge: AcknowledgeOptions
+    follow: FollowOptions
+    metrics: MetricsOptions
+    table_queue: TableQueueOptions
+    """How samples of the table queue are read, wherever they are."""
+    activity: ActivityOptions
+    run: RunOptions
+    spark: SparkOptions
+
+    @property
+    def journals(self) -> Path:
+        """Where the runs of ``publish`` keep theirs."""
+        return (self.journal / self.name).absolute()
+
+    @property
+    def rules(self) -> Rules:
+        """What tasks make of changes."""
+        return Rules(self.documents, self.envelope, self.values, self.tables, self.database)
+
+    def allowed_rejects(self, default: int | None) -> int | None:
+        """Records that may be rejected, ``None`` for any number; ``default`` where not set."""
+        if self.reject_budget is None:
+            return default
+        return None if self.reject_budget == "unlimited" else self.reject_budget
+
+    def catalogue(self) -> JobCatalogue:
+        """What the job file says of tables."""
+        return JobCatalogue(self.tables)
+
+    def for_replay(self, format_: str | None = None) -> Settings:
+        """The same with one source, that of ``format_`` or the only one.
+
+        Raises ``UsageError`` where the choice is not clear.
+        """
+        fitting = [source for source in self.sources if format_ in (None, source.format)]
+        if len(fitting) == 1:
+            return replace(self, sources=tuple(fitting))
+        if not fitting:
+            wanted = f" of format {format_}" if format_ else ""
+            raise UsageError(f"the job file has no source{wanted}; add one, or leave -c out")
+        names = ", ".join(f"{source.name} ({source.format})" for source in fitting)
+        raise UsageError(
+            f"the job file has several sources: {names}. One is read here: choose with --format, or "
+            "give a job file that has only this one"
+        )
+
+    def for_publish(self, *, follows: bool = False) -> Settings:
+        """The same.  Raises ``SettingsError``, see ``publish_problems``."""
+        several = len(self.sources) > 1
+        found = publish_problems(self, follows=follows)
+        problems = [problem.described(several) for problem in found]
+        if problems:
+            raise SettingsError(problems)
+        return self
+
+    def digest_of(self, source: SourceSettings) -> str:
+        """Digest of all settings that decide what becomes of the records of a source."""
+        meaning = replace(self, sources=(source,)).meaning()
+        return hashlib.sha256(meaning.encode()).hexdigest()
+
+    def meaning(self) -> str:
+        """All settings that change documents or decisions, as canonical JSON.
+
+        Without lanes, paths, Spark, budget, secrets, and what only changes speed.
+        """
+        sources = [
+            {"name": source.name, "format": source.format}
+            | _meaning_of(source.options, source.reading, source.filters)
+            | (_meaning_of(source.polls) if source.polls is not None else {})
+            for source in self.sources
+        ]
+        content = {
+            "sources": sources,
+            "database": database_identity(self.database),
+            "tables": [asdict(table) for table in self.tables],
+            "documents": _meaning_of(self.values, self.envelope, self.documents),
+        }
+        return json.dumps(
+            content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_json
+        )
+
+
+def database_identity(options: DatabaseOptions | None) -> dict[str, str | None] | None:
+    """Which database it is, without user and password; and the schema that it looks into first."""
+    if options is None:
+        return None
+    url = urls.complete(options.url, options.url_env)
+    return {"database": urls.described(url), "schema": options.schema}
+
+
+_SPEED_ONLY = frozenset({"block_size", "before", "buckets", "samples"})
+"""What changes no document; of ``before`` the content does, which is part of the input."""
+
+
+def _meaning_of(*parts: object) -> dict[str, object]:
+    """The settings that differ from their defaults, so that a new setting renames no run."""
+    found: dict[str, object] = {}
+    for part in parts:
+        for option in fields(part):  # type: ignore[arg-type]
+            value = getattr(part, option.name)
+            if option.name not in _SPEED_ONLY and value != _default_of(option):
+                found[option.name] = _without_defaults(value)
+    return found
+
+
+def _without_defaults(value: object) -> object:
+    """A value of a setting; of tables in it, too, only what differs from the defaults."""
+    if is_dataclass(value):
+        return _meaning_of(value)
+    if isinstance(value, dict):
+        return {name: _without_defaults(item) for name, item in value.items()}
+    return [_without_defaults(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _default_of(option: Field[object]) -> object:
+    if option.default_factory is not MISSING:
+        return option.default_factory()
+    return option.default  # MISSING, which equals no value, where the option has none
+
+
+def _json(value: object) -> object:
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    return value.value if isinstance(value, Enum) else str(value)

@@ -1,0 +1,220 @@
+"""The sources of a job file: each made of the options of its format."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from publisher.config.settings import SourceOptions, SourceSettings
+from publisher.config.toml_sections import Problems, Section
+from publisher.config.validation import Key, option_names
+from publisher.database import DatabaseOptions, urls
+from publisher.errors import SettingsError, UsageError
+from publisher.planning.filters import FilterOptions, SelectionOptions
+from publisher.planning.polls import PollOptions
+from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.dispatch_queue.dispatch_attrs import with_attributes
+from publisher.sources.dispatch_queue.options import Options as QueueOptions
+from publisher.sources.event_log.source import Options as EventLogOptions
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.live.registry import FROM_TABLES
+from publisher.sources.registry import (
+    IN_POLLS,
+    NAME_USERS,
+    OPTIONS,
+    READ_AS_SNAPSHOTS,
+    SourceFormat,
+    SourceFormatOptions,
+)
+from publisher.sources.triggerless.options import Options as TriggerlessOptions
+from publisher.xds.times import time_zone
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the command line says; ``None`` where it says nothing.  It wins over the job file."""
+
+    database: str | None = None
+    schema: str | None = None
+    format: str | None = None
+    status: str | None = None
+    lanes: int | None = None
+    journal: Path | None = None
+
+
+def source_parts(format_: SourceFormat) -> tuple[type, ...]:
+    """The options that a source of a format is made of."""
+    own: list[type] = [SourceOptions, OPTIONS[format_]]
+    if format_ in READ_AS_SNAPSHOTS:
+        own.append(SnapshotOptions)
+    own.append(FilterOptions if format_ in NAME_USERS else SelectionOptions)
+    return (*own, PollOptions) if format_ in IN_POLLS else tuple(own)
+
+
+def _filters(section: Section, format_: SourceFormat) -> FilterOptions:
+    """The filters of a source; formats whose records name no user refuse what asks for one."""
+    if format_ in NAME_USERS:
+        return section.options(FilterOptions)
+    for name in ("driver_user", "allow_loopback"):
+        section.refuse(
+            name,
+            f"records of the format {format_} name no user, so loopback cannot be recognized; leave it"
+            " out",
+        )
+    return FilterOptions(**asdict(section.options(SelectionOptions)))
+
+
+def path_in(directory: Path, path: str | Path) -> Path:
+    """A path of a job file in ``directory``."""
+    return directory / Path(path).expanduser()
+
+
+def with_url(section: Section, options: DatabaseOptions, directory: Path) -> DatabaseOptions | None:
+    """With the URL in full: tasks may run where the variable is not set, in another directory."""
+    if section.concerns("url", "url_env"):
+        return None
+    key = "url_env" if options.url is None and options.url_env is not None else "url"
+    try:
+        url = urls.complete(urls.anchored(options.url, directory), options.url_env)
+    except SettingsError as error:
+        section.problem(key, error.problems[0].partition(": ")[2])
+        return None
+    return replace(options, url=url.render_as_string(hide_password=False), url_env=None)
+
+
+class SourceSections:
+    """Makes the settings of sources of the data of a job file."""
+
+    def __init__(
+        self,
+        data: dict[str, object],
+        problems: Problems,
+        directory: Path,
+        overrides: Overrides,
+        database: DatabaseOptions | None,
+    ) -> None:
+        self._data = data
+        self._problems = problems
+        self._directory = directory
+        self._overrides = overrides
+        self._database = database
+        self.places: list[Key] = []
+        """Where each source stands in the file, in their order."""
+
+    def sources(self) -> tuple[SourceSettings, ...]:
+        """All sources; their problems are noted."""
+        if "source" in self._data and "sources" in self._data:
+            self._problems.add(("source",), "is there beside [[sources]]; keep one of the two")
+        if isinstance(self._data.get("source"), list):
+            self._problems.add(("source",), "is written [[source]]; write [[sources]], or [source]")
+            return ()
+        if "sources" not in self._data:
+            section = Section(("source",), self._data.get("source", {}), self._problems)
+            self.places.append(section.place)
+            return (self._source(section),)
+        listed = self._data["sources"]
+        if not isinstance(listed, list):
+            self._problems.add(("sources",), "is one table; write [[sources]], or [source]")
+            return ()
+        sections = [Section(("sources", i), e, self._problems) for i, e in enumerate(listed)]
+        self.places += [section.place for section in sections]
+        sources = [self._source(section) for section in sections]
+        names = [source.name for source in sources]
+        for section, name in zip(sections, names, strict=True):
+            if names.count(name) > 1:
+                section.problem("name", f"{name} is the name of several sources; give each its own")
+        return tuple(sources)
+
+    def _source(self, section: Section) -> SourceSettings:
+        said = self._overrides
+        section.override(schema=said.schema, status=said.status)
+        given = section.options(SourceOptions)
+        if section.concerns("format"):
+            return self._of_unknown_format(section, given)
+        parts = source_parts(given.format)
+        options: SourceFormatOptions | None = section.entry(OPTIONS[given.format])
+        source = SourceSettings(
+            name=given.name or given.format,
+            format=given.format,
+            snapshots=tuple(path_in(self._directory, path) for path in given.snapshots),
+            table=given.table,
+            copies=given.copies,
+            database=self._own_database(section, given),
+            options=self._anchored_options(options or EventLogOptions()),  # a problem is noted
+            reading=section.options(SnapshotOptions)
+            if SnapshotOptions in parts
+            else SnapshotOptions(),
+            filters=_filters(section, given.format),
+            polls=section.options(PollOptions) if PollOptions in parts else None,
+        )
+        source = self._with_attributes(section, source)
+        section.finish()
+        self._check(section, source)
+        return source
+
+    def _of_unknown_format(self, section: Section, given: SourceOptions) -> SourceSettings:
+        """A source of which only what all formats have can be judged."""
+        for format_ in OPTIONS:
+            for part in source_parts(format_):
+                section.know(option_names(part))
+        section.finish()
+        return SourceSettings(
+            name=given.name or given.format,
+            format=given.format,
+            snapshots=tuple(path_in(self._directory, path) for path in given.snapshots),
+            table=given.table,
+            database=self._own_database(section, given),
+            options=EventLogOptions(),
+            reading=SnapshotOptions(),
+            filters=FilterOptions(),
+            polls=None,
+        )
+
+    def _with_attributes(self, section: Section, source: SourceSettings) -> SourceSettings:
+        """With what the file says that a queue's settings name."""
+        if not isinstance(source.options, QueueOptions):
+            return source
+        try:
+            options = with_attributes(source.options, self._directory, source.reading)
+        except ValueError as error:
+            name, _, problem = str(error).partition(": ")
+            section.problem(name, problem)
+            return source
+        return replace(source, options=options)
+
+    def _anchored_options(self, options: SourceFormatOptions) -> SourceFormatOptions:
+        """With paths that are relative to the file."""
+        if isinstance(options, TriggerlessOptions):
+            before, samples = (
+                tuple(str(path_in(self._directory, path)) for path in paths)
+                for paths in (options.before, options.samples)
+            )
+            return replace(options, before=before, samples=samples)
+        return options
+
+    def _own_database(self, section: Section, given: SourceOptions) -> DatabaseOptions | None:
+        if given.url is None and given.url_env is None:
+            return self._database
+        options = replace(self._database or DatabaseOptions(), url=given.url, url_env=given.url_env)
+        return with_url(section, options, self._directory)
+
+    def _check(self, section: Section, source: SourceSettings) -> None:
+        if source.table is not None and source.snapshots:
+            section.problem("table", "is there beside snapshots; a source is one of the two")
+        if source.table is not None and source.compared is not None:
+            section.problem("table", 'several may be compared; write tables = ["NAME"]')
+        elif source.table is not None and source.format not in FROM_TABLES:
+            section.problem("table", f"{source.format} is read from files; set snapshots")
+        options, is_table = source.options, source.table is not None
+        if isinstance(options, ChangeTableOptions) and is_table and options.layout != "rows":
+            section.problem("layout", "messages are read from files; set snapshots, or rows")
+        if not isinstance(source.options, EventLogOptions):
+            return
+        try:
+            source.options.wanted()
+        except UsageError as error:
+            section.problem("columns", error.message.removeprefix("columns: "))
+        try:
+            time_zone(source.options.time_zone)
+        except ValueError as error:
+            section.problem("time_zone", str(error))

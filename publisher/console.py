@@ -1,0 +1,56 @@
+"""Text for terminals: control characters as escapes, and a progress bar.
+
+Imports no part of the program, so that the command line starts fast.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Progress = Callable[[str, float], None]
+"""Receives the phase of a run and the share of it that is done, 0 to 1."""
+
+
+def printable(text: str) -> str:
+    """With control characters as escapes, so that no value can drive a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+def printable_json(text: str) -> str:
+    """The same for a JSON text, which means the same afterwards; its line ends stay."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else json.dumps(c).removeprefix('"').removesuffix('"')
+        for c in text
+    )
+
+
+@contextmanager
+def progress() -> Iterator[Progress | None]:
+    """A progress bar on standard error where that is a terminal, else ``None``."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 - only where there is a terminal
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.progress import Progress as Bar  # noqa: PLC0415
+
+    columns = (
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+
+        def told(phase: str, done: float) -> None:
+            bar.update(task, description=phase, completed=done)
+
+        yield told

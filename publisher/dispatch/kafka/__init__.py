@@ -1,0 +1,1 @@
+"""Publishes a journal to Kafka topics, exactly once where the sink is transactional."""

@@ -1,0 +1,57 @@
+"""Compares the progress tokens of a job with its journal, before anything is fenced or planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from publisher.dispatch.kafka.client import KafkaClients
+from publisher.dispatch.kafka.options import KafkaOptions
+from publisher.dispatch.kafka.progress_tokens import Token, TokenPlace, read_tokens
+from publisher.dispatch.kafka.topic_admin import KafkaTopics
+from publisher.errors import FatalError
+from publisher.journal.lineage import Lineage
+
+
+def refuse_foreign_tokens(
+    options: KafkaOptions, job: str, lineage: Lineage, *, wait: bool = False
+) -> None:
+    """Refuses a topic whose tokens of any lane the job's journal cannot have written.
+
+    Without ``wait`` tokens behind an open transaction are not seen: compare again after fencing.
+
+    Raises:
+        FatalError: Tokens are of another journal, of a newer run, of another planning, or of another
+            version of the program.
+        UnreachableError: The brokers do not answer.
+    """
+    problem = find_problem(read_all_tokens(options, job, wait=wait).values(), lineage)
+    if problem is not None:
+        raise FatalError(
+            f"topic {options.topic} has progress of job {job} in {options.tokens_of(job)} that does not "
+            f"fit the journal: {problem}; nothing was sent, as documents could be lost or doubled. "
+            "Restore the journal directory as it was last; or, if two jobs share the name, set another "
+            "name in [job]; or, if the journal is lost, run `xds-publisher recover -c JOB.toml`"
+        )
+
+
+def read_all_tokens(options: KafkaOptions, job: str, *, wait: bool) -> dict[bytes, Token]:
+    """Reads the tokens of all lanes that a job ever had in a topic.
+
+    Raises:
+        UnreachableError: The brokers do not answer.
+    """
+    clients = KafkaClients(options)
+    place = TokenPlace(options.tokens_of(job), job, options.topic)
+    partitions = range(KafkaTopics.of(clients).partitions.get(place.topic, 0))
+    return read_tokens(clients, place, partitions, wait=wait) if partitions else {}
+
+
+def find_problem(tokens: Iterable[Token], lineage: Lineage) -> str | None:
+    """Says what is wrong with the first token that the journal cannot have written."""
+    for token in tokens:
+        problem = token.find_version_problem()
+        if problem is None:
+            problem = lineage.find_problem(token.identity, token.run, token.plan)
+        if problem is not None:
+            return problem
+    return None

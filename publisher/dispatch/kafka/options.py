@@ -1,0 +1,146 @@
+"""How documents go to Kafka.  Imports no client: job files are read without one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le, Len
+
+from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget, filled, template_problem
+from publisher.redaction import redact
+
+EXACTLY_ONCE = "exactly-once"
+BOOTSTRAP = "bootstrap.servers"
+
+Mode = Literal["exactly-once", "at-least-once"]
+Partitioner = Literal[
+    "murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaOptions:
+    """The Kafka sink: topics, promise, and librdkafka's own settings."""
+
+    bootstrap: Annotated[str, Len(1)] | None = None
+    """Brokers to connect to first, as ``HOST:PORT[,HOST:PORT]``."""
+    topic: str = "xds"
+    """Topic of a document; may contain ``{schema}``, ``{table}`` and ``{source}``. Characters that
+    a topic's name must not contain become ``_``."""
+    mode: Mode = "exactly-once"
+    """Delivery guarantee: documents and progress in one transaction (``exactly-once``), or repeats
+    after a crash that keep their event ids (``at-least-once``)."""
+    transaction_size: Annotated[int, Ge(1_000), Le(10_000)] = 10_000
+    """Maximum number of documents in one transaction."""
+    transaction_ms: Annotated[int, Ge(10), Le(10_000)] = 250
+    """Milliseconds after which a transaction is committed with the documents that it has."""
+    create_topics: bool = False
+    """Create missing topics; otherwise a missing topic is an error before anything is sent."""
+    partitions: Annotated[int, Ge(1), Le(100_000)] | None = None
+    """Number of partitions of created topics; by default the brokers' choice."""
+    replication: Annotated[int, Ge(1), Le(1_000)] | None = None
+    """Number of copies of created topics, the topic of tokens included; by default the brokers'
+    choice."""
+    token_topic: str = "xds-publisher.{job}"  # noqa: S105 - no secret
+    """Compacted topic of the progress tokens; created if it is missing."""
+    dead_letter_topic: Annotated[str, Len(1)] | None = None
+    """Topic for rejected records: the raw record as value, ``event-id``, ``source``, ``position``,
+    ``reason`` and ``detail`` as headers. Each is sent once, as documents are; of a record too large
+    for the topic only its length, as the header ``raw-bytes``."""
+    partitioner: Partitioner = "murmur2_random"
+    """Function from key to partition; the default is that of Java clients."""
+    timeout: Annotated[int, Ge(1), Le(3_600)] = 60
+    """Seconds that the brokers may take to answer."""
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The table ``[dispatch.kafka]``: settings of librdkafka by their own names. A value may be ``{
+    env = "NAME" }`` or ``{ file = "PATH" }``; none is ever printed."""
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` where a template is wrong."""
+        problems = {
+            "topic": template_problem(self.topic),
+            "token_topic": template_problem(self.token_topic, frozenset({"job"})),
+            "dead_letter_topic": template_problem(self.dead_letter_topic or "x", frozenset()),
+        }
+        wrong = [f"{name}: {problem}" for name, problem in problems.items() if problem is not None]
+        if wrong:
+            raise ValueError("\n".join(wrong))
+
+    @property
+    def brokers(self) -> str:
+        """The brokers to begin with; none is the empty text."""
+        return self.bootstrap or self.kafka.get(BOOTSTRAP, "")
+
+    @property
+    def target(self) -> str:
+        """Brokers and topic, as a command line names them."""
+        return f"{SCHEME}{self.brokers}/{self.topic}"
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether documents and progress go in one transaction."""
+        return self.mode == EXACTLY_ONCE
+
+    def tokens_of(self, job: str) -> str:
+        """The topic of a job's tokens."""
+        return filled(self.token_topic, job=job)
+
+    def to(self, target: KafkaTarget) -> KafkaOptions:
+        """The same for a target of the command line."""
+        others = {name: value for name, value in self.kafka.items() if name != BOOTSTRAP}
+        return replace(self, bootstrap=target.bootstrap, topic=target.topic, kafka=others)
+
+    def scrubbed(self, text: str) -> str:
+        """A text without the secrets among the settings."""
+        return redact(text, secrets(self.kafka))
+
+
+_OWN = {
+    "transactional.id": "the program names its transactions by job, topic and lane",
+    "partitioner": "set partitioner in [dispatch]",
+    "delivery.report.only.error": "the program sets it",
+    "isolation.level": "progress must be read from committed transactions only",
+    "group.id": "the program reads its progress without a consumer group",
+    "group.instance.id": "the program reads its progress without a consumer group",
+    "auto.offset.reset": "the program reads its progress from the beginning",
+    "enable.auto.commit": "the program reads its progress without a consumer group",
+    "enable.auto.offset.store": "the program reads its progress without a consumer group",
+    "enable.partition.eof": "the program sets it",
+}
+_NEEDED = {
+    "enable.idempotence": ({"true"}, "without it a retry doubles or reorders documents"),
+    "acks": ({"all", "-1"}, "documents could be lost with a broker"),
+    "request.required.acks": ({"all", "-1"}, "documents could be lost with a broker"),
+    "queuing.strategy": ({"fifo"}, "documents of an object must stay in order"),
+}
+_SECRET = re.compile(
+    r"passw|secret|token|jaas|\.pem$|\.username$|oauthbearer\.config|assertion", re.IGNORECASE
+)
+
+
+def conflicts(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Settings of librdkafka that would break what the program promises, each with the reason."""
+    for name, value in settings.items():
+        if name in _OWN:
+            yield name, f"cannot be set here: {_OWN[name]}"
+        elif name in _NEEDED:
+            allowed, reason = _NEEDED[name]
+            if value.lower() not in allowed:
+                yield name, f"must be {min(allowed, key=len)}: {reason}"
+
+
+def option_conflicts(options: KafkaOptions) -> Iterator[tuple[str, str]]:
+    """The same of all options together."""
+    yield from conflicts(options.kafka)
+    if options.bootstrap is not None and BOOTSTRAP in options.kafka:
+        yield BOOTSTRAP, "is there beside bootstrap in [dispatch]; keep one of the two"
+
+
+def secrets(settings: Mapping[str, str]) -> list[str]:
+    """The values that must not be shown, longest first."""
+    found = {value for name, value in settings.items() if value and _SECRET.search(name)}
+    lines = {line for value in found for line in value.splitlines() if len(line) > 3}
+    return sorted(found | lines, key=len, reverse=True)

@@ -1,0 +1,264 @@
+"""The documents of a lane as Kafka records: read in bounded memory, many at a time.
+
+Key is the association, value the document; the headers are in ``HEADERS``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, repeat
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.dispatch.kafka.topic_template import TopicTemplate
+from publisher.errors import FatalError
+from publisher.journal.lane_writer import LaneNames
+
+HEADERS = ("event-id", "source", "position", "operation", "class-name", "record-ids")
+"""Headers of a record, all UTF-8: where it comes from, what it is, and what went into it."""
+
+RECOVERED = ("recovered", b"at-least-once")
+"""A further header where the topic may have the document already: its journal was lost."""
+RECOVERED_BYTES = 2 + sum(map(len, RECOVERED))
+
+Header = tuple[str, str | bytes | None]
+"""Always bytes; the type is the client's."""
+Record = tuple[bytes, bytes, list[Header]]
+"""Key, value, headers."""
+DeadLetter = tuple[None, bytes, list[Header]]
+"""The same of a rejected record, which has no key."""
+
+_READ_AT_ONCE = 4 << 20
+_COLUMNS = [
+    *("source", "offset", "length", "ordinal", "operation", "schema", "table"),
+    *("association", "event_id", "records"),
+]
+_BATCH_OVERHEAD = 61
+"""Bytes of a record batch before its records (Kafka protocol, RecordBatch, magic 2)."""
+
+
+class DocumentTable(NamedTuple):
+    """The table that a document speaks of, and the name of its source: they choose its topic."""
+
+    source: str
+    schema: str | None
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive documents of a lane; ``end`` is the number behind the last one."""
+
+    end: int
+    topics: Sequence[str]
+    """One for all documents, or one for each."""
+    records: Sequence[Record | DeadLetter]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneDocuments:
+    """The documents of one lane.  ``root`` and ``documents`` are the folders of the journal's own
+    files and of the part files, ``sources`` the names of the sources."""
+
+    lane: int
+    root: Path
+    documents: Path
+    sources: tuple[str, ...]
+    template: TopicTemplate
+    recovered: frozenset[int] = frozenset()
+    """Documents that the topic may have already; they get a header that says so."""
+
+    def batches(self, start: int, most: int, left_out: Collection[int] = ()) -> Iterator[Batch]:
+        """The documents from number ``start`` on, at most ``most`` in a batch, without those that
+        are left out; the last batch ends behind the last document.
+
+        Raises:
+            FatalError: The journal's files are missing or damaged.
+        """
+        path = self.documents / LaneNames(self.lane).part
+        try:
+            with path.open("rb") as part:
+                for first, rows in self.rows(_COLUMNS, start):
+                    for low, high in _cut(rows.column("length").to_numpy(), most):
+                        piece = rows.slice(low, high - low)
+                        yield self._batch(part.fileno(), first + low, piece, left_out)
+        except OSError as error:
+            raise FatalError(f"{path}: {error.strerror}: restore it, or publish again") from error
+
+    def rows(self, columns: list[str], start: int = 0) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The index from row ``start`` on, each piece with the number of its first row."""
+        path = self.root / LaneNames(self.lane).index
+        try:
+            with pq.ParquetFile(path) as file:
+                yield from _rows(file, columns, start)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise FatalError(f"{path} cannot be read ({error}): publish again") from error
+
+    def _batch(
+        self, part: int, first: int, rows: pa.RecordBatch, left_out: Collection[int]
+    ) -> Batch:
+        end = first + rows.num_rows
+        kept = [n - first for n in range(first, end) if n not in left_out] if left_out else None
+        if kept is not None and len(kept) < rows.num_rows:
+            values = [_lines(part, rows.slice(place, 1))[0] for place in kept]
+            rows = rows.take(pa.array(kept, pa.int64()))
+        else:
+            values = _lines(part, rows)
+        keys, headers = _bytes(rows, "association"), list(self._headers(rows))
+        if self.recovered:
+            numbers = range(len(headers)) if kept is None else kept
+            for place, header in zip(numbers, headers, strict=True):
+                if first + place in self.recovered:
+                    header.append(RECOVERED)
+        return Batch(end, self.topics(rows), list(zip(keys, values, headers, strict=True)))
+
+    def topics(self, rows: pa.RecordBatch) -> Sequence[str]:
+        """The topics of documents: one where it is the same for all, or one for each."""
+        if not self.template.fields:
+            return (self.template.text,)
+        listed = self.tables(rows)
+        made = {table: self.template.topic(*table) for table in set(listed)}
+        return tuple(made.values()) if len(made) == 1 else [made[table] for table in listed]
+
+    def tables(self, rows: pa.RecordBatch) -> list[DocumentTable]:
+        """List the table of each document."""
+        columns = [rows.column(name).to_pylist() for name in ("source", "schema", "table")]
+        return [
+            DocumentTable(self.sources[source], schema, table)
+            for source, schema, table in zip(*columns, strict=True)
+        ]
+
+    def positions(self, rows: pa.RecordBatch) -> list[bytes]:
+        """The positions of documents as users write them: an event id is source, colon, position,
+        and behind a dot the ordinal where there is one."""
+        skipped = [len(name.encode()) + 1 for name in self.sources]
+        numbers = rows.column("source").to_pylist()
+        texts = [e[skipped[n] :] for e, n in zip(_bytes(rows, "event_id"), numbers, strict=True)]
+        ordinals = rows.column("ordinal")
+        if not pc.any(pc.greater(ordinals, 0)).as_py():
+            return texts
+        return [
+            text.removesuffix(b".%d" % ordinal) if ordinal else text
+            for text, ordinal in zip(texts, ordinals.to_pylist(), strict=True)
+        ]
+
+    def _headers(self, rows: pa.RecordBatch) -> Iterator[list[Header]]:
+        names = [("source", name.encode()) for name in self.sources]
+        columns = (
+            zip(repeat("event-id"), _bytes(rows, "event_id")),
+            [names[number] for number in rows.column("source").to_pylist()],
+            zip(repeat("position"), self.positions(rows)),
+            _repeating("operation", rows.column("operation")),
+            _repeating("class-name", rows.column("table")),
+            zip(repeat("record-ids"), _bytes(rows, "records")),
+        )
+        return map(list, zip(*columns, strict=True))
+
+
+def _repeating(name: str, column: pa.Array) -> list[Header]:
+    """The header of each row of a column with few values; equal ones are one object."""
+    encoded = column.dictionary_encode()
+    headers: list[Header] = [
+        (name, value) for value in encoded.dictionary.cast(pa.binary()).to_pylist()
+    ]
+    return [headers[number] for number in encoded.indices.to_pylist()]
+
+
+def _rows(
+    file: pq.ParquetFile, columns: list[str], start: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+    ends = list(accumulate(groups))
+    wanted = [number for number, end in enumerate(ends) if end > start]
+    if not wanted:
+        return
+    first = ends[wanted[0]] - groups[wanted[0]]
+    for rows in file.iter_batches(row_groups=wanted, columns=columns):
+        skipped = min(max(start - first, 0), rows.num_rows)
+        if skipped < rows.num_rows:
+            yield first + skipped, rows.slice(skipped)
+        first += rows.num_rows
+
+
+def _cut(lengths: npt.NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
+    """Cuts rows by number and by bytes; a document alone may be longer."""
+    behind = np.cumsum(lengths)
+    low = 0
+    while low < len(lengths):
+        taken = behind[low] - lengths[low]
+        high = int(np.searchsorted(behind, taken + _READ_AT_ONCE, "right"))
+        high = min(max(high, low + 1), low + most)
+        yield low, min(high, len(lengths))
+        low = high
+
+
+def _lines(part: int, rows: pa.RecordBatch) -> list[bytes]:
+    """The documents of consecutive rows, by one read."""
+    offsets, lengths = rows.column("offset"), rows.column("length")
+    first = offsets[0].as_py()
+    size = offsets[len(offsets) - 1].as_py() + lengths[len(lengths) - 1].as_py() - first
+    data = os.pread(part, size, first)
+    lines = data.split(b"\n")
+    if len(data) != size or len(lines) != rows.num_rows:
+        raise FatalError(
+            f"a part file of the journal does not fit its index at byte {first}: restore it, or "
+            "publish again"
+        )
+    return lines
+
+
+def _bytes(rows: pa.RecordBatch, name: str) -> list[bytes]:
+    found: list[bytes] = rows.column(name).cast(pa.binary()).to_pylist()
+    return found
+
+
+SIZE_COLUMNS = [name for name in _COLUMNS if name != "offset"]
+"""What ``sizes`` needs of the index, and who says what it found."""
+
+
+def sizes(rows: pa.RecordBatch, sources: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Bytes that each document takes as a record batch of its own, uncompressed: what brokers
+    compare with ``max.message.bytes``.  A position counts as long as its event id.
+
+    Format: Kafka protocol guide, "Record Batch" and "Record" (magic 2, lengths as zigzag varints).
+    """
+    names = np.array([len(name.encode()) for name in sources], np.int64)
+    source = names[rows.column("source").to_numpy()]
+    event = _length(rows, "event_id")
+    headers = (
+        event,
+        source,
+        event - source - 1,
+        _length(rows, "operation"),
+        _length(rows, "table"),
+        _length(rows, "records"),
+    )
+    body = 3 + _varint(len(HEADERS))  # attributes, differences of time and offset
+    total = _field(_length(rows, "association")) + _field(rows.column("length").to_numpy()) + body
+    for name, length in zip(HEADERS, headers, strict=True):
+        total = total + _field(len(name)) + _field(length)
+    return np.asarray(_BATCH_OVERHEAD + _varint(total) + total, np.int64)
+
+
+def _length(rows: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
+    lengths = pc.binary_length(rows.column(name))
+    return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _field(length: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
+    return np.asarray(_varint(length) + length, np.int64)
+
+
+def _varint(number: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
+    """Bytes of a number of at least 0 as zigzag varint: seven bits each, one of them the sign."""
+    value = np.asarray(number, np.int64)
+    limits = (1 << 6, 1 << 13, 1 << 20, 1 << 27)
+    return np.asarray(1 + sum((value >= limit).astype(np.int64) for limit in limits), np.int64)

@@ -1,0 +1,158 @@
+"""Recovery of a job whose journal was lost: asks the topics what they have, and frees the tokens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from publisher.dispatch.kafka.topic_admin import KafkaTopics
+from publisher.errors import FatalError, UnreachableError
+from publisher.journal.decisions import PositionText
+from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.recovery import read_recovered, recovered_documents
+from publisher.journal.waiting_records import WaitingIds, last_segment
+
+_AT_ONCE = 10_000
+_RECORD_IDS = "record-ids"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What a recovery needs to know of a job: how its sources, by their names, write positions as
+    record ids; ``None`` where these differ from run to run."""
+
+    texts: Mapping[str, PositionText | None]
+
+    def mark(
+        self, topics: KafkaTopics, names: Collection[str], journal: Journal, manifest: Manifest
+    ) -> None:
+        """Finds the documents whose objects the topics may have, and keeps that in the journal; what
+        an earlier start has found counts.
+
+        Raises:
+            FatalError: A topic has lost records.
+            UnreachableError: The brokers do not answer.
+        """
+        if read_recovered(journal.root, manifest) is not None:
+            return
+        texts = [self.texts[source.name] for source in manifest.sources]
+        with TemporaryDirectory(prefix="recovery-", dir=journal.root) as name:
+            folder = Path(name)
+            waiting = WaitingIds.gather(journal.root, manifest.lanes, texts, folder)
+            find_records(topics, names, waiting)
+            found = recovered_documents(journal.root, manifest, texts, waiting, folder)
+        found.write(journal.root)
+
+
+def refuse_incomplete(topics: KafkaTopics, names: Collection[str]) -> None:
+    """Refuses topics that do not have all records any more that were ever written to them.
+
+    Raises:
+        FatalError: Records have expired, or the topic is compacted.
+    """
+    there = sorted(set(names) & topics.partitions.keys())
+    for name, config in topics.configs(there).items():
+        if "compact" in config.get("cleanup.policy", ""):
+            raise FatalError(
+                f"topic {name} is compacted, so it does not tell which records were published: {_WAY}"
+            )
+    consumer = topics.clients.consumer()
+    try:
+        for name in there:
+            for number in range(topics.partitions[name]):
+                low, _ = _watermarks(topics, consumer, TopicPartition(name, number))
+                if low > 0:
+                    raise FatalError(
+                        f"topic {name} has lost its records below offset {low} of partition {number}, "
+                        f"so it does not tell which records were published: {_WAY}"
+                    )
+    finally:
+        consumer.close()
+
+
+_WAY = (
+    "restore the journal directory; or set another name in [job], which sends all that waits: documents "
+    "that the topic has already are there twice then"
+)
+
+
+def find_records(topics: KafkaTopics, names: Collection[str], waiting: WaitingIds) -> None:
+    """Notes which waiting ids the ``record-ids`` of committed records have, of any source.
+
+    Raises:
+        FatalError: A topic has lost records.
+        UnreachableError: The brokers do not answer, or a transaction stays open.
+    """
+    refuse_incomplete(topics, names)
+    there = sorted(set(names) & topics.partitions.keys())
+    places = [TopicPartition(t, n, 0) for t in there for n in range(topics.partitions[t])]
+    consumer = topics.clients.consumer()
+    try:
+        ends = {(p.topic, p.partition): _watermarks(topics, consumer, p)[1] for p in places}
+        todo = {place: end for place, end in ends.items() if end}
+        consumer.assign([TopicPartition(topic, number, 0) for topic, number in todo])
+        with topics.clients.errors("reading what the topic has"):
+            _read(topics, consumer, todo, waiting)
+    finally:
+        consumer.close()
+
+
+def _read(
+    topics: KafkaTopics,
+    consumer: Consumer,
+    todo: dict[tuple[str, int], int],
+    waiting: WaitingIds,
+) -> None:
+    patience = topics.clients.options.timeout
+    deadline = time.monotonic() + patience
+    while todo:
+        found: list[str] = []
+        for message in consumer.consume(_AT_ONCE, 0.2):
+            place, offset = _place(message)
+            if message.error() is None:
+                deadline = time.monotonic() + patience
+                offset += 1
+                found += _ids(message)
+            if place in todo and offset >= todo[place]:
+                del todo[place]
+        waiting.note(found)
+        if todo and time.monotonic() > deadline:
+            raise UnreachableError(
+                f"{topics.clients.name}: {min(todo)[0]} cannot be read to its end within "
+                f"{patience} s: a transaction of another program is open: try again later"
+            )
+
+
+def _place(message: Message) -> tuple[tuple[str, int], int]:
+    """Topic and partition, and the offset of a record or of the partition's end.  Raises other
+    errors."""
+    error = message.error()
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(error)
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    return (topic, partition), offset
+
+
+def _ids(message: Message) -> list[str]:
+    headers = cast("Sequence[tuple[str, bytes | None]]", message.headers() or ())
+    return [
+        last_segment(part)
+        for name, value in headers
+        if name == _RECORD_IDS
+        for part in (value or b"").decode("utf-8", "replace").split(",")
+    ]
+
+
+def _watermarks(topics: KafkaTopics, consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    with topics.clients.errors(f"asking for the ends of {place.topic}"):
+        low, high = consumer.get_watermark_offsets(place, timeout=topics.clients.options.timeout)
+    return low, high

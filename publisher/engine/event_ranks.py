@@ -1,0 +1,183 @@
+"""Ranks of the events of an event log: places among the distinct usable record ids of a source.
+
+A task that reads a split leaves the sorted ids of that split in a file and notes the file to every lane.
+A lane turns ids into ranks when it plans.  A rank is the place of the id in the file of its split, plus
+the ids of all splits before; files whose ranges of ids overlap are merged first.  So the input is read
+once, and ranks do not depend on how it is split.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.errors import InternalError
+from publisher.model.change import IDS, RECORD_SCHEMA, TALLY, Reason
+from publisher.model.sorted_ids import IdFile, IdGatherer, Ids, merge, open_ids, sort_distinct
+from publisher.planning.polls import PollOptions
+from publisher.sources.columns.record_batches import Place, batch
+
+_RANK = RECORD_SCHEMA.get_field_index("rank")
+
+
+def ranks_by_id(polls: PollOptions | None) -> bool:
+    """Whether events are ranked by their record ids; with future events the engine ranks them."""
+    return polls is not None and not polls.future_events
+
+
+def with_ids(
+    records: Iterable[pa.RecordBatch], place: Place, folder: Path
+) -> Iterator[pa.RecordBatch]:
+    """The records of a split, and after them the note to each lane of the file that has their ids."""
+    ids = IdGatherer(folder, f"{place.split:05d}-{secrets.token_hex(8)}")
+    for records_batch in records:
+        ids.add(usable_ids(records_batch))
+        yield records_batch
+    yield _notes(place, ids.close())
+
+
+def usable_ids(records: pa.RecordBatch) -> Ids:
+    """The record ids of the wanted status: of changes, and of rejected and excluded records."""
+    if records.column("outcome").null_count < records.num_rows:
+        other_status = pc.equal(records.column("reason"), str(Reason.STATUS))
+        unwanted = pc.or_kleene(pc.equal(records.column("outcome"), TALLY), other_status)
+        has_id = pc.equal(records.column("part"), "")
+        records = records.filter(pc.and_not(has_id, pc.fill_null(unwanted, False)))
+    ids: Ids = records.column("high").to_numpy()
+    return ids
+
+
+def _notes(place: Place, file: IdFile | None) -> pa.RecordBatch:
+    """One row for each lane.  Rank 0 sorts it before all changes of the source."""
+    name, size, first, last = file or IdFile("", 0, 0, 0)
+    return batch(
+        place.lanes,
+        source=place.source,
+        lane=np.arange(place.lanes, dtype=np.int32),
+        part="",
+        rank=0,
+        high=first,
+        low=last,
+        ordinal=0,
+        split=place.split,
+        row=size,
+        records=0,
+        outcome=IDS,
+        raw=name,
+    )
+
+
+class _Range(NamedTuple):
+    """Ids of splits that overlap, with the number of ids before them."""
+
+    first: int
+    last: int
+    size: int
+    before: int
+    path: Path
+
+    def ranks(self, ids: Ids) -> Ids:
+        """The ranks of ids that lie in the range.  Raises ``InternalError`` for an unknown id."""
+        if self.last - self.first + 1 == self.size:  # without gaps
+            places = ids - self.first
+            wrong = ids[ids > self.last]
+        else:
+            known = open_ids(self.path)
+            places = np.searchsorted(known, ids)
+            wrong = ids[known[np.minimum(places, self.size - 1)] != ids]
+        if len(wrong):
+            raise _not_gathered(wrong[0])
+        return places + (self.before + 1)
+
+
+class LaneRanks:
+    """Ranks the changes of one source in one lane."""
+
+    def __init__(self, folder: Path, splits: Iterable[int]) -> None:
+        """``splits`` are the numbers of all splits of the source."""
+        self._folder = folder
+        self._missing = set(splits)
+        self._files: list[IdFile] = []
+        self._ranges: list[_Range] = []
+
+    def note(self, notes: pa.RecordBatch) -> None:
+        """Takes the notes of splits.  Raises ``InternalError`` for a second one of a split."""
+        columns = ("split", "raw", "row", "high", "low")
+        for split, *file in zip(*(notes.column(name).to_pylist() for name in columns), strict=True):
+            if split not in self._missing:
+                raise InternalError(f"the record ids of split {split} were counted twice")
+            self._missing.remove(split)
+            known = IdFile(*file)
+            if known.size:
+                self._files.append(known)
+
+    def rank(self, changes: pa.RecordBatch) -> pa.RecordBatch:
+        """The changes with their ranks; they are in the order of their ids."""
+        ids: Ids = changes.column("high").to_numpy()
+        ranges = self._all_ranges()
+        firsts = np.array([one.first for one in ranges], np.int64)
+        at = np.searchsorted(firsts, ids, "right") - 1
+        if len(ids) and at.min() < 0:
+            raise _not_gathered(ids.min())
+        ranks = np.empty(len(ids), np.int64)
+        for place in sort_distinct(at).tolist():
+            here = at == place
+            ranks[here] = ranges[place].ranks(ids[here])
+        return changes.set_column(_RANK, RECORD_SCHEMA.field(_RANK), pa.array(ranks))
+
+    def check(self) -> None:
+        """Raises ``InternalError`` where the note of a split did not come."""
+        if self._missing:
+            splits = ", ".join(map(str, sorted(self._missing)))
+            raise InternalError(f"the record ids of split {splits} were not counted")
+
+    def _all_ranges(self) -> list[_Range]:
+        if not self._ranges:
+            self.check()
+            before = 0
+            for files in _overlapping(self._files):
+                self._ranges.append(self._range(files, before))
+                before += self._ranges[-1].size
+        return self._ranges
+
+    def _range(self, files: list[IdFile], before: int) -> _Range:
+        if len(files) == 1:
+            (file,) = files
+            return _Range(file.first, file.last, file.size, before, self._folder / file.name)
+        path = self._merged([file.name for file in files])
+        size = path.stat().st_size // np.dtype(np.int64).itemsize
+        return _Range(files[0].first, max(file.last for file in files), size, before, path)
+
+    def _merged(self, names: list[str]) -> Path:
+        """All ids of some files in one.  The first lane that needs it makes it, or several at once, all
+        of the same content."""
+        digest = hashlib.sha256("\n".join(names).encode()).hexdigest()
+        path = self._folder / f"merged-{digest[:32]}"
+        if not path.exists():
+            merge([self._folder / name for name in names], path)
+        return path
+
+
+def _not_gathered(record_id: int) -> InternalError:
+    return InternalError(f"record_id {record_id} was not gathered when its split was read")
+
+
+def _overlapping(files: Iterable[IdFile]) -> Iterator[list[IdFile]]:
+    """The files in groups, by ascending ids; ranges of ids overlap only within a group."""
+    group: list[IdFile] = []
+    last = 0
+    for file in sorted(files, key=lambda file: (file.first, file.last, file.name)):
+        if group and file.first > last:
+            yield group
+            group = []
+        group.append(file)
+        last = max(last, file.last)
+    if group:
+        yield group

@@ -1,0 +1,208 @@
+"""Counts sweeps of the table queue in Spark: any number of them, results by table and by interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from publisher.activity.counts import (
+    Activity,
+    CellCounts,
+    Counts,
+    Gap,
+    IntervalCounts,
+    NodeCounts,
+    Problem,
+    TableCounts,
+    interval_width,
+)
+from publisher.activity.options import ActivityOptions
+from publisher.activity.work import Samples
+from publisher.engine.spark.activity_sweeps import (
+    COUNTS,
+    TABLE,
+    checked_sweeps,
+    events_of,
+    start_of,
+    unique_calls,
+)
+from publisher.engine.spark.task_errors import decoded, encoded
+from publisher.sources.table_queue.calls import SAMPLE_SCHEMA
+from publisher.sources.table_queue.reading import read_samples
+
+_GAPS_SHOWN = 50
+_BYTES_OF_A_TASK = 16 << 20
+_SPREAD = 4
+
+
+def count_activity(spark: SparkSession, samples: Samples) -> Activity:
+    """Counts what the samples hold.  Collects rows by node, table and interval, and no others.
+
+    Raises:
+        PublisherError: What a task raised.
+    """
+    with decoded(), _partitions(spark, samples), ExitStack() as cached:
+
+        def kept(found: DataFrame) -> DataFrame:
+            cached.callback(found.persist().unpersist)
+            return found
+
+        read = kept(_read(spark, samples))
+        calls = kept(unique_calls(read))
+        sweeps = kept(checked_sweeps(calls, samples.reading, samples.counting.gap_seconds))
+        number, problems, warnings = _quality(read)
+        nodes = _nodes(sweeps)
+        if not nodes:
+            return Activity(number, problems=problems, warnings=warnings)
+        width = _width(nodes, samples.counting)
+        events = kept(events_of(calls, sweeps, width))
+        tables = _tables(events)
+        return Activity(
+            calls=number,
+            nodes=nodes,
+            tables=tables,
+            interval_us=width,
+            intervals=_intervals(sweeps, events, width),
+            cells=_cells(spark, events, tables[: samples.counting.tables]),
+            gaps=_gaps(sweeps) if any(node.gaps for node in nodes) else (),
+            problems=problems,
+            warnings=warnings,
+        )
+
+
+@contextmanager
+def _partitions(spark: SparkSession, samples: Samples) -> Iterator[None]:
+    """Shuffles of this job in parts by the size of the input: each part costs, empty ones too."""
+    name = "spark.sql.shuffle.partitions"
+    before = str(spark.conf.get(name))
+    wanted = max(spark.sparkContext.defaultParallelism, -(-samples.size // _BYTES_OF_A_TASK))
+    spark.conf.set(name, str(wanted))
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
+
+
+def _read(spark: SparkSession, samples: Samples) -> DataFrame:
+    splits, options = samples.splits, samples.reading
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with encoded():
+            for batch in batches:
+                for number in batch.column("id").to_pylist():
+                    yield from read_samples(splits[number], options)
+
+    count = len(splits)
+    # many small files share a task
+    tasks = max(_SPREAD * spark.sparkContext.defaultParallelism, samples.size // _BYTES_OF_A_TASK)
+    parts = max(1, min(count, tasks))
+    return spark.range(0, count, 1, parts).mapInArrow(read, from_arrow_schema(SAMPLE_SCHEMA))
+
+
+def _quality(read: DataFrame) -> tuple[int, tuple[Problem, ...], dict[str, int]]:
+    """Calls, what cannot be used, what is odd."""
+    first = F.min(F.struct("file", "row", "detail"))
+    sums = F.count("*").alias("calls"), first.alias("first")
+    rows = read.groupBy("problem", "warning").agg(*sums).orderBy("problem", "warning").collect()
+    problems = (Problem(row.problem, row.calls, *row.first) for row in rows if row.problem)
+    warnings = {row.warning: row.calls for row in rows if row.warning}
+    return sum(row.calls for row in rows), tuple(problems), warnings
+
+
+def _nodes(sweeps: DataFrame) -> tuple[NodeCounts, ...]:
+    state, good = F.col("state"), F.col("state") == "counts"
+    gap = F.col("starts") & F.col("previous").isNotNull()
+    sums = {
+        "sweeps": F.count_if(good),
+        "untimed": F.count_if(good & F.col("time").isNull()),
+        "first": F.min(F.when(good, F.col("time"))),
+        "last": F.max(F.when(good, F.col("time"))),
+        "observed_us": F.sum("observed"),
+        "gaps": F.count_if(gap),
+        "gap_us": F.coalesce(F.sum(F.when(gap, F.col("interval"))), F.lit(0)),
+        "gap_limit_us": F.max("limit"),
+        "shortest": F.min(F.when(good, F.col("elements"))),
+        "longest": F.max(F.when(good, F.col("elements"))),
+        "missing": F.sum("missing"),
+        **{
+            name: F.count_if(state == name)
+            for name in ("incomplete", "failed", "implausible", "conflicting")
+        },
+        "duplicates": F.sum("duplicates"),
+    }
+    named = [column.alias(name) for name, column in sums.items()]
+    rows = sweeps.groupBy("node").agg(*named).orderBy("node").collect()
+    return tuple(NodeCounts(**row.asDict()) for row in rows)
+
+
+def _width(nodes: Sequence[NodeCounts], options: ActivityOptions) -> int:
+    """Microseconds of an interval."""
+    if options.interval_seconds is not None:
+        return options.interval_seconds * 1_000_000
+    firsts = [node.first for node in nodes if node.first is not None]
+    lasts = [node.last for node in nodes if node.last is not None]
+    return interval_width(min(firsts, default=0), max(lasts, default=0))
+
+
+def _tables(events: DataFrame) -> tuple[TableCounts, ...]:
+    rows = events.groupBy(*TABLE).agg(*_sums()).collect()
+    found = [TableCounts(row.node, row.owner, row.table, _counts(row)) for row in rows]
+    return tuple(sorted(found, key=lambda t: (-t.counts.present, t.node, t.owner, t.name)))
+
+
+def _intervals(sweeps: DataFrame, events: DataFrame, width: int) -> tuple[IntervalCounts, ...]:
+    by_start = ("node", "start")
+    own = (
+        sweeps.where(F.col("number").isNotNull())
+        .groupBy("node", start_of("time", width))
+        .agg(F.count("*").alias("sweeps"), F.sum("observed").alias("observed_us"))
+    )
+    happened = events.where(F.col("start").isNotNull()).groupBy(*by_start).agg(*_sums())
+    rows = own.join(happened, list(by_start), "left").orderBy("start", "node").collect()
+    return tuple(
+        IntervalCounts(row.node, row.start, row.sweeps, row.observed_us, _counts(row))
+        for row in rows
+    )
+
+
+def _cells(
+    spark: SparkSession, events: DataFrame, tables: Sequence[TableCounts]
+) -> tuple[CellCounts, ...]:
+    """What happened to some tables, by interval."""
+    if not tables:
+        return ()
+    keys = [(table.node, table.owner, table.name) for table in tables]
+    columns = [pa.array(column) for column in zip(*keys, strict=True)]
+    wanted = spark.createDataFrame(pa.table(columns, names=list(TABLE)))
+    rows = (
+        events.where(F.col("start").isNotNull())
+        .join(F.broadcast(wanted), list(TABLE))
+        .groupBy(*TABLE, "start")
+        .agg(*_sums())
+        .collect()
+    )
+    found = [CellCounts(row.node, row.owner, row.table, row.start, _counts(row)) for row in rows]
+    return tuple(sorted(found, key=lambda cell: (cell.start, cell.node, cell.owner, cell.name)))
+
+
+def _gaps(sweeps: DataFrame) -> tuple[Gap, ...]:
+    rows = (
+        sweeps.where(F.col("starts") & F.col("previous").isNotNull())
+        .orderBy("previous", "node")
+        .limit(_GAPS_SHOWN)
+        .collect()
+    )
+    return tuple(Gap(row.node, row.previous, row.time) for row in rows)
+
+
+def _sums() -> list[Column]:
+    return [F.sum(name).alias(name) for name in COUNTS]
+
+
+def _counts(row: Row) -> Counts:
+    return Counts(**{name: row[name] or 0 for name in COUNTS})

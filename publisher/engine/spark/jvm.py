@@ -1,0 +1,282 @@
+"""Starts the JVM that Spark runs in, without the scripts and the second JVM of ``spark-submit``.
+
+Imports no pyspark, so that the JVM can start while Python is still busy with something else.
+
+The archive of classes (class-data sharing) saves seconds of every start.  Its name is tied to the
+Java runtime, to Spark and to the JVM's flags; without it the JVM starts all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import string
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from publisher.engine.spark.options import SparkOptions, conf_of
+from publisher.errors import FatalError
+
+LOGGING = Path(__file__).with_name("log4j2.properties")
+"""Errors only, to stderr."""
+
+_START_SECONDS = 120
+_STOP_SECONDS = 120
+"""Writing an archive of classes takes a JVM a while; otherwise it ends within a second."""
+_MAIN = "org.apache.spark.deploy.SparkSubmit"
+
+# What Spark's own launcher passes (a test compares).  Left out is the incubator module of vectors:
+# only Spark's machine learning uses it, and the JVM would print a warning.
+_OPENED = (
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.io",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+)
+FLAGS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "--sun-misc-unsafe-memory-access=allow",
+    "--enable-native-access=ALL-UNNAMED",
+    "-Dderby.connection.requireAuthentication=false",
+)
+_OWN_FLAGS = (
+    # The first compiler alone: a short run ends long before the second pays, a long one is no slower.
+    "-XX:TieredStopAtLevel=1",
+    # The JVM's own remarks go to stdout otherwise, where only data belongs.
+    "-Xlog:disable",
+    "-Xlog:all=error:stderr",
+    f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
+)
+
+# Where one of these is set, someone has arranged for Spark's own scripts, which then start it.
+_FOREIGN = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_DIST_CLASSPATH")
+
+
+@dataclass(slots=True)
+class Jvm:
+    """A started JVM and, once it answers, where its gateway listens."""
+
+    process: subprocess.Popen[bytes]
+    answer: Path
+    conf: Mapping[str, str]
+    archive: Path | None
+    gateway: tuple[int, str] | None = field(default=None)
+
+    def wait(self) -> tuple[int, str]:
+        """Port and secret of the gateway.
+
+        Raises:
+            FatalError: It ended or did not answer, also without the archive.
+        """
+        if self.gateway is None:
+            try:
+                self.gateway = _read_answer(self.process, self.answer)
+            except FatalError:
+                if self.archive is None:
+                    raise
+                again = launch(self.conf, archive=None)
+                self.process, self.gateway, self.archive = again.process, again.wait(), None
+            finally:
+                shutil.rmtree(self.answer.parent, ignore_errors=True)
+        return self.gateway
+
+    def stop(self) -> None:
+        """Ends the JVM, which removes its temporary files; does nothing where it has ended."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        if self.gateway is None:
+            # nobody spoke with it yet: it has nothing to put away, and while it starts it does not hear
+            self.process.kill()
+        try:
+            self.process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.answer.parent, ignore_errors=True)
+
+
+def start_jvm(options: SparkOptions) -> Jvm | None:
+    """Starts the JVM of a session to come and returns at once: it takes a second on a core of its own.
+
+    ``None`` where it is not ours to start: under ``spark-submit``, beside a session that is there, or
+    where another Spark was arranged for.
+    """
+    sql = sys.modules.get("pyspark.sql")
+    there = sql is not None and sql.SparkSession._instantiatedSession is not None
+    if there or "PYSPARK_GATEWAY_PORT" in os.environ or any(map(os.environ.get, _FOREIGN)):
+        return None
+    return launch(conf_of(options), archive=found_archive())
+
+
+def launch(conf: Mapping[str, str], *, archive: Path | None, flags: tuple[str, ...] = ()) -> Jvm:
+    """Starts the JVM and returns at once.
+
+    It ends when this process ends, however that happens: it reads its standard input, whose other
+    end only this process holds.  It is not in the terminal's process group, so that Ctrl-C reaches
+    this process alone, which then stops it in good order.
+    """
+    home = spark_home()
+    answer = Path(tempfile.mkdtemp(prefix="xds-publisher-")) / "gateway"
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_SCALA_VERSION": "2.13",
+        "SPARK_CONNECT_MODE": "0",
+        "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
+    }
+    settings = answer.with_name("spark.properties")
+    _write_private(settings, "".join(_property(name, value) for name, value in conf.items()))
+    command = [*_java_command(conf, archive, answer.with_name("options")), *flags, _MAIN]
+    command += ["--properties-file", str(settings), "pyspark-shell"]
+    process = subprocess.Popen(  # noqa: S603 - Java, by its own path
+        command,
+        stdin=subprocess.PIPE,
+        stdout=2,
+        env=environment,
+        process_group=0,
+        umask=0o077,  # what Spark shuffles is personal data, and lies in /tmp
+    )
+    return Jvm(process, answer, conf, archive)
+
+
+def _java_command(conf: Mapping[str, str], archive: Path | None, options: Path) -> list[str]:
+    """The command up to the main class; options of the job file go into the file ``options``."""
+    class_path = [str(spark_home() / "jars" / "*")]
+    class_path += [
+        os.environ[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if name in os.environ
+    ]
+    if "spark.driver.extraClassPath" in conf:
+        class_path.append(conf["spark.driver.extraClassPath"])
+    command = [str(java()), "-cp", os.pathsep.join(class_path), *FLAGS, *_OWN_FLAGS]
+    if archive is not None:
+        command.append(f"-XX:SharedArchiveFile={archive}")
+    command.append(f"-Xmx{conf.get('spark.driver.memory', '1g')}")
+    words = shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
+    if words:
+        _write_private(options, "".join(f"{_argument(word)}\n" for word in words))
+        command.append(f"@{options}")
+    return command
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Writes a file for the JVM alone: settings hold secrets, and arguments of a process are public."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _property(name: str, value: str) -> str:
+    """A line of a Java properties file."""
+    return f"{_escape(name)}={_escape(value)}\n"
+
+
+def _escape(text: str) -> str:
+    units = text.encode("utf-16-be", "surrogatepass")
+    codes = [units[at] << 8 | units[at + 1] for at in range(0, len(units), 2)]
+    plain = frozenset(map(ord, string.ascii_letters + string.digits + "._-"))
+    return "".join(chr(code) if code in plain else f"\\u{code:04x}" for code in codes)
+
+
+def _argument(word: str) -> str:
+    """A word of a file of Java options."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'
+
+
+def _read_answer(process: subprocess.Popen[bytes], answer: Path) -> tuple[int, str]:
+    end = time.monotonic() + _START_SECONDS
+    while not answer.exists():
+        if process.poll() is not None:
+            raise FatalError(
+                f"the Java runtime {java()} ended with code {process.returncode} while Spark started:"
+                " see its messages above, mend [spark.conf] or the runtime, and start again"
+            )
+        if time.monotonic() > end:
+            process.kill()
+            process.wait()
+            raise FatalError(
+                f"Spark did not start within {_START_SECONDS} s: free the machine and start again"
+            )
+        time.sleep(0.005)
+    content = answer.read_bytes()
+    port, length = struct.unpack_from(">ii", content)
+    return port, content[8 : 8 + length].decode()
+
+
+def spark_home() -> Path:
+    """Directory of the installed PySpark, which has Spark's jars in it.
+
+    Raises:
+        FatalError: PySpark is not installed.
+    """
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise FatalError("PySpark is not installed: ./run setup installs it")
+    return Path(spec.origin).parent
+
+
+def java() -> Path:
+    """The Java runtime: of JAVA_HOME, else the one that set-up found, else the one on the PATH.
+
+    Raises:
+        FatalError: There is none.
+    """
+    noted = Path(sys.prefix, "java-home")
+    homes = [os.environ.get("JAVA_HOME", ""), noted.read_text().strip() if noted.exists() else ""]
+    for home in filter(None, homes):
+        found = Path(home, "bin", "java")
+        if found.exists():
+            return found
+    on_path = shutil.which("java")
+    if on_path is None:
+        raise FatalError(
+            "no Java runtime found: install Java 17 or newer (openjdk-17-jre-headless), or set"
+            " JAVA_HOME, and start again"
+        )
+    return Path(on_path).resolve()
+
+
+def archive_path() -> Path:
+    """Where the archive of classes of this Java, this Spark and these flags belongs."""
+    home = java().resolve().parent.parent
+    library = home / "lib" / "server" / "libjvm.so"
+    stat = library.stat() if library.exists() else java().stat()
+    identity = (str(home), stat.st_size, stat.st_mtime_ns, str(spark_home()), FLAGS, _OWN_FLAGS[:1])
+    digest = hashlib.sha256(repr(identity).encode()).hexdigest()[:12]
+    return Path(sys.prefix, "class-data", f"spark-{version('pyspark')}-{digest}.jsa")
+
+
+def found_archive() -> Path | None:
+    """The archive of classes where it is there and whole."""
+    path = archive_path()
+    try:
+        whole = path.stat().st_size == int(path.with_suffix(".size").read_text())
+    except (OSError, ValueError):
+        return None
+    return path if whole else None

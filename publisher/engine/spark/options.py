@@ -1,0 +1,68 @@
+"""What a job file says of Spark.  Imports no pyspark: commands without Spark read job files too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+LOCAL = "local[*]"
+
+DEFAULTS: Mapping[str, str] = {
+    "spark.app.name": "xds-publisher",
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Two copies of a task would both stage files and both ask the database.
+    "spark.speculation": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.session.timeZone": "UTC",
+    # The job has one shuffle with a number of partitions that must not change.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # Values may be long: what a worker holds goes by bytes.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
+}
+"""The program's own settings of Spark; the job file overrides each."""
+
+ON_THIS_MACHINE: Mapping[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.daemon.module": "publisher.engine.spark.worker_daemon",
+}
+"""Settings where driver and executors are on one machine and share its Python packages."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """The ``[spark]`` table of a job file."""
+
+    master: str | None = None
+    """Spark master, as for ``spark-submit --master``; by default the one that ``spark-submit``
+    sets, or else ``local[*]``."""
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Any setting of Spark by its own name, as text: ``"spark.driver.memory" = "4g"``. It overrides
+    the program's own choice."""
+
+
+_SECRET = re.compile(
+    r"passw|secret|token|credential|(access|account|encryption)[.-]?key", re.IGNORECASE
+)
+
+
+def secrets_of(options: SparkOptions) -> list[str]:
+    """The values of settings whose names speak of secrets."""
+    return [value for name, value in options.conf.items() if _SECRET.search(name)]
+
+
+def is_local(master: str) -> bool:
+    """Whether driver and executors are one process."""
+    return master == "local" or master.startswith("local[")
+
+
+def conf_of(options: SparkOptions) -> dict[str, str]:
+    """All settings of a session that the program starts itself, the job file's over its own."""
+    master = options.master or options.conf.get("spark.master") or LOCAL
+    near = dict(ON_THIS_MACHINE) if is_local(master) else {}
+    return {"spark.master": master, **DEFAULTS, **near, **options.conf}

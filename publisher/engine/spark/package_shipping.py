@@ -1,0 +1,133 @@
+"""Gets the package to executors on other machines, and proves that it arrived.
+
+Nothing is installed by hand on the nodes: the driver sends its own package as a zip.  The journal is
+written by the executors, so its directory must be the same files on all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import publisher
+from publisher.engine.spark.options import is_local
+from publisher.engine.spark.task_errors import decoded, encoded
+from publisher.errors import FatalError
+
+_PACKAGE = Path(publisher.__file__).parent
+_SUFFIXES = frozenset({".py", ".properties"})
+_SPREAD_SECONDS = 0.3
+"""A probing task stays this long, so that the others go to other executors."""
+
+
+def ship(spark: SparkSession) -> str | None:
+    """Sends the package to the executors; gives the digest of what was sent, ``None`` if they share ours."""
+    if is_local(str(spark.sparkContext.master)):
+        return None
+    content = package_zip()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    path = Path(tempfile.mkdtemp(prefix="xds-publisher-"), f"publisher-{digest}.zip")
+    path.write_bytes(content)
+    spark.sparkContext.addPyFile(str(path))
+    return digest
+
+
+def package_zip() -> bytes:
+    """The package as a zip, the same bytes for the same files; the zip it runs from where it does."""
+    if not _PACKAGE.is_dir():
+        return _PACKAGE.parent.read_bytes()
+    with tempfile.TemporaryFile() as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(_PACKAGE.rglob("*")):
+                if path.suffix in _SUFFIXES:
+                    name = path.relative_to(_PACKAGE.parent).as_posix()
+                    archive.writestr(zipfile.ZipInfo(name), path.read_bytes())
+        file.seek(0)
+        return file.read()
+
+
+def probe(spark: SparkSession, digest: str | None, *, journal: Path) -> int:
+    """Proves on the executors that they run the shipped package and see the journal's directory.
+
+    ``digest`` is what :func:`ship` gave.  Gives the number of executors that answered; the files that
+    prove it are gone afterwards.
+
+    Raises:
+        FatalError: An executor has another package, lacks a library, or sees another directory.
+    """
+    tasks = 2 * spark.sparkContext.defaultParallelism
+    with _probe_file(journal) as (file, secret):
+        prober = _prober(digest, file, secret)
+        answers = spark.range(0, tasks, 1, tasks).mapInArrow(
+            prober, "executor string, token string"
+        )
+        with decoded():
+            rows = answers.collect()
+        unseen = sorted({row[0] for row in rows if not _answer(file, row[1]).exists()})
+    if unseen:
+        raise FatalError(_not_shared(journal, f"does not show here what {', '.join(unseen)} wrote"))
+    return len({row[0] for row in rows})
+
+
+def _prober(
+    digest: str | None, file: Path, secret: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        executor, token = f"{socket.gethostname()}/{os.getppid()}", uuid4().hex
+        with encoded():
+            for _ in batches:
+                _check_package(digest, executor)
+                _check_directory(file, secret, executor)
+            _answer(file, token).write_text(secret)
+        time.sleep(_SPREAD_SECONDS)
+        yield pa.RecordBatch.from_pydict({"executor": [executor], "token": [token]})
+
+    return answer
+
+
+def _check_package(digest: str | None, executor: str) -> None:
+    if digest is not None and digest not in publisher.__file__:
+        raise FatalError(
+            f"executor {executor} runs the package {publisher.__file__}, not the one that was sent:"
+            " take it out of the nodes' Python path and start again"
+        )
+
+
+def _check_directory(file: Path, secret: str, executor: str) -> None:
+    if not file.exists() or file.read_text() != secret:
+        raise FatalError(_not_shared(file.parent, f"is not the driver's on executor {executor}"))
+
+
+def _not_shared(journal: Path, what: str) -> str:
+    return (
+        f"the journal directory {journal} {what}: name one that driver and executors share, such as"
+        " a network file system"
+    )
+
+
+def _answer(file: Path, token: str) -> Path:
+    return file.with_name(f"{file.name}.{token}")
+
+
+@contextmanager
+def _probe_file(journal: Path) -> Iterator[tuple[Path, str]]:
+    journal.mkdir(parents=True, exist_ok=True)
+    secret = uuid4().hex
+    file = journal.resolve() / f".probe-{secret[:8]}"
+    file.write_text(secret)
+    try:
+        yield file, secret
+    finally:
+        for path in (file, *file.parent.glob(f"{file.name}.*")):
+            path.unlink(missing_ok=True)

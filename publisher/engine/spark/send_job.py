@@ -1,0 +1,37 @@
+"""The Spark job that sends lanes to a sink: one task, one producer for each lane."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+from publisher.engine.spark.task_errors import decoded, encoded
+from publisher.engine.tasks import collect_rarely
+
+
+def send_lanes(spark: SparkSession, lanes: Sequence[LaneSending]) -> list[LaneSent]:
+    """Sends each lane in a task of its own; a task that Spark repeats goes on from the token.
+
+    Raises:
+        PublisherError: What a task raised.
+    """
+    sendings = tuple(lanes)
+
+    def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        collect_rarely()
+        with encoded():
+            for batch in batches:
+                sent = [sendings[number].send() for number in batch.column("id").to_pylist()]
+                yield pa.RecordBatch.from_pydict(
+                    {"sent": [json.dumps(asdict(one)) for one in sent]}
+                )
+
+    count = len(sendings)
+    with decoded():
+        rows = spark.range(0, count, 1, count).mapInArrow(send, "sent string").collect()
+    return [LaneSent(**json.loads(row[0])) for row in rows]

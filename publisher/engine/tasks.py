@@ -1,0 +1,340 @@
+"""What the tasks of a run do, without the engine that runs them: read a split, plan a lane."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Self, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.database import Database, DatabaseOptions, catalogue_of
+from publisher.database.lookup import DatabaseLookup
+from publisher.engine.event_ranks import LaneRanks, ranks_by_id, with_ids
+from publisher.journal.lane_writer import LaneFiles, LaneResult
+from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
+from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
+from publisher.model.change_batches import changes_of, plain_values
+from publisher.model.keys import IdentifierCase
+from publisher.planning.columnar import Bulk
+from publisher.planning.columnar.rows import Numbers
+from publisher.planning.filters import Filter, FilterOptions, Window
+from publisher.planning.planner import Planned, Planner
+from publisher.planning.polls import PollOptions
+from publisher.planning.query_back import NO_DATABASE, Lookup, Refused, Row
+from publisher.planning.renderer import Naming, Renderer
+from publisher.planning.torn_transactions import RejectedTransactions
+from publisher.sources.columns.record_batches import Place
+from publisher.sources.contract import Context, DescribesTables, LiveSource, Source
+from publisher.sources.files.file_splits import Split
+from publisher.sources.live.table_reader import TableSplit
+from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
+from publisher.xds.values import ValueOptions, Values, text_of
+
+_JSON = json.JSONEncoder(ensure_ascii=False).encode
+_OBJECTS_BEFORE_COLLECTION = 500_000
+
+AnySplit = Split | TableSplit
+AnySource = Source | LiveSource
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWork:
+    """One source of a run, and how its changes are planned."""
+
+    name: str
+    source: AnySource
+    splits: tuple[AnySplit, ...]
+    filters: FilterOptions
+    polls: PollOptions | None
+    """``None`` for formats whose changes are operations by themselves."""
+    identifier_case: IdentifierCase
+    window: Window | None = None
+    rejected: RejectedTransactions | None = None
+    """Transactions that are rejected as a whole; ``None`` as long as none is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a run makes of its changes, the same for all sources."""
+
+    documents: DocumentOptions
+    envelope: EnvelopeOptions
+    values: ValueOptions
+    tables: tuple[Table, ...]
+    database: DatabaseOptions | None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All that the tasks of a run need to know.  Shipped to them; holds no connection."""
+
+    sources: tuple[SourceWork, ...]
+    rules: Rules
+    lanes: int
+    clock: int
+    """The run's now, in microseconds since 1970-01-01 UTC."""
+    ids: Path
+    """Folder that all tasks see, for the record ids of splits; needed until all lanes are planned."""
+
+    def splits(self) -> list[tuple[int, AnySplit]]:
+        """The splits of all sources, each with the number of its source."""
+        return [
+            (number, split) for number, work in enumerate(self.sources) for split in work.splits
+        ]
+
+
+class Resources:
+    """What a process needs beside the work itself, made on first use; a context manager, at whose end
+    the connections are closed."""
+
+    def __init__(self, rules: Rules) -> None:
+        job = JobCatalogue(rules.tables)
+        self._database = Database(rules.database) if rules.database is not None else None
+        self.catalogue: Catalogue = job
+        self.lookup: Lookup = NO_DATABASE
+        if self._database is not None:
+            self.catalogue = LayeredCatalogue(job, catalogue_of(self._database))
+            self.lookup = DatabaseLookup(self._database, text_of)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._database is not None:
+            self._database.close()
+
+
+def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
+    """The records of split ``number``, as batches of ``RECORD_SCHEMA``."""
+    source, split = work.splits()[number]
+    collect_rarely()
+    with Resources(work.rules) as resources:
+        context = context_of(work, source, resources.catalogue)
+        records = _read(work.sources[source].source, split, number, context)
+        if ranks_by_id(work.sources[source].polls):
+            records = with_ids(records, Place(source, number, "", work.lanes), work.ids)
+        yield from records
+
+
+def context_of(work: Work, source: int, catalogue: Catalogue) -> Context:
+    """Build the context in which the splits of a source are read."""
+    excludes = Filter(work.sources[source].filters).excludes
+    return Context(source=source, lanes=work.lanes, catalogue=catalogue, excludes=excludes)
+
+
+def _read(
+    source: AnySource, split: AnySplit, number: int, context: Context
+) -> Iterator[pa.RecordBatch]:
+    if isinstance(split, TableSplit):
+        return cast("LiveSource", source).read(split, number, context)
+    return cast("Source", source).read(split, number, context)
+
+
+def plan_lane(
+    work: Work,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    lane: int,
+    staging: Path,
+    documents: Path,
+    attempt: str,
+) -> LaneResult:
+    """Plans one lane from its records in order, and stages its files."""
+    collect_rarely()
+    with Resources(work.rules) as resources:
+        texts = [source.source.position_text for source in work.sources]
+        files = LaneFiles(lane, staging, documents, attempt, texts)
+        try:
+            lane_plan = _LanePlan(work, resources, files)
+            for batch in batches:
+                lane_plan.add(batch)
+            return lane_plan.close()
+        except BaseException:
+            files.abandon()
+            raise
+
+
+class _LanePlan:
+    """Feeds the planner of each source, one after the other, and writes what they give."""
+
+    def __init__(self, work: Work, resources: Resources, files: LaneFiles) -> None:
+        self._work = work
+        self._resources = resources
+        self._files = files
+        self._source = -1
+        self._planner: Planner | None = None
+        self._bulk: Bulk | None = None
+        self._ranks: LaneRanks | None = None
+        self._held: tuple[Numbers, pa.RecordBatch] | None = None
+        """Rows and changes of the last poll, which may go on."""
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        sources = batch.column("source").to_numpy()
+        starts = [0, *(np.flatnonzero(np.diff(sources)) + 1).tolist(), len(sources)]
+        for start, end in pairwise(starts):
+            if end > start:
+                self._switch(int(sources[start]))
+                self._add_of_source(batch.slice(start, end - start))
+        self._files.advance()
+
+    def close(self) -> LaneResult:
+        self._finish()
+        return self._files.close()
+
+    def _switch(self, source: int) -> None:
+        if source != self._source:
+            self._finish()
+            self._source = source
+            self._planner, self._bulk = planners_of(self._work, source, self._resources)
+            self._ranks = _ranks_of(self._work, source)
+
+    def _finish(self) -> None:
+        if self._planner is not None:
+            if self._held is not None:
+                rows, batch = self._held
+                self._held = None
+                self._plan_in_bulk(rows, batch, None)
+            self._write(self._planner.finish())
+            self._planner = None
+            if self._ranks is not None:
+                self._ranks.check()
+
+    def _add_of_source(self, batch: pa.RecordBatch) -> None:
+        assert self._planner is not None
+        outcomes = batch.column("outcome")
+        if outcomes.null_count < batch.num_rows:
+            batch = self._take_notes(self._take_tallies(batch))
+            outcomes = batch.column("outcome")
+        first = self._files.arrived(batch)
+        rows = np.arange(first, first + batch.num_rows)
+        if outcomes.null_count < batch.num_rows:
+            rows, batch = self._take_presets(rows, batch)
+        if batch.num_rows:
+            self._plan(rows, batch if self._ranks is None else self._ranks.rank(batch))
+
+    def _plan(self, rows: Numbers, batch: pa.RecordBatch) -> None:
+        """Plans changes; those of a poll that may go on in the next batch wait for it."""
+        if self._bulk is None:
+            self._plan_singly(rows, batch)
+            return
+        if self._held is not None:
+            rows = np.concatenate([self._held[0], rows])
+            batch = pa.concat_batches([self._held[1], batch])
+        ready = self._bulk.complete(batch)
+        if ready:
+            after = (batch["rank"][ready].as_py(), batch["high"][ready].as_py())
+            self._plan_in_bulk(rows[:ready], batch.slice(0, ready), after)
+        self._held = (rows[ready:], batch.slice(ready))
+
+    def _plan_in_bulk(
+        self, rows: Numbers, batch: pa.RecordBatch, after: tuple[int, int] | None
+    ) -> None:
+        assert self._planner is not None
+        assert self._bulk is not None
+        going_on = self._planner.advance(batch["rank"][0].as_py())
+        plain = self._bulk.plan(batch, rows, after=after, going_on=going_on)
+        self._planner.take(plain.documents, plain.read.singles)
+        self._write(Planned(decisions=plain.read.decisions, lookups=plain.read.lookups))
+        left = batch.filter(pa.array(plain.left))
+        self._plan_singly(rows[plain.left], left)
+
+    def _plan_singly(self, rows: Numbers, batch: pa.RecordBatch) -> None:
+        assert self._planner is not None
+        self._write(self._planner.add(changes_of(batch, rows.tolist())))
+
+    def _take_tallies(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        is_tally = pc.fill_null(pc.equal(batch.column("outcome"), TALLY), False)
+        tallies = batch.filter(is_tally)
+        for tally in tallies.select(["split", "row"]).to_pylist():
+            self._files.tally(tally["split"], tally["row"])
+        return batch.filter(pc.invert(is_tally))
+
+    def _take_notes(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._ranks is None:
+            return batch
+        is_note = pc.fill_null(pc.equal(batch.column("outcome"), IDS), False)
+        self._ranks.note(batch.filter(is_note))
+        return batch.filter(pc.invert(is_note))
+
+    def _take_presets(self, rows: Numbers, batch: pa.RecordBatch) -> tuple[Numbers, pa.RecordBatch]:
+        """Notes the records that gave no change; gives the others and their rows."""
+        is_change = batch.column("outcome").is_null()
+        chosen = is_change.to_numpy(zero_copy_only=False)
+        presets = batch.filter(pc.invert(is_change))
+        decisions = [
+            Decision(row, Outcome(outcome), Reason(reason), detail=detail, raw=raw)
+            for row, outcome, reason, detail, raw in zip(
+                rows[~chosen].tolist(),
+                *(plain_values(presets.column(c)) for c in ("outcome", "reason", "detail", "raw")),
+                strict=True,
+            )
+        ]
+        self._write(Planned(decisions=decisions))
+        return rows[chosen], batch.filter(is_change)
+
+    def _write(self, planned: Planned) -> None:
+        for obj, poll, answer in planned.lookups:
+            kind, text = _answer_text(answer)
+            self._files.looked_up(self._source, obj, poll, kind, text)
+        self._files.planned(self._source, planned.documents, planned.decisions)
+
+
+def collect_rarely() -> None:
+    """Lets Python look for cycles less often.
+
+    Changes, documents and records are tuples without cycles: looking for cycles among them took a
+    third of a worker's time (measured).  They are freed as ever when nothing refers to them.
+    """
+    gc.set_threshold(_OBJECTS_BEFORE_COLLECTION, 50, 1000)
+
+
+def planners_of(work: Work, number: int, resources: Resources) -> tuple[Planner, Bulk | None]:
+    """The planner of one source of the work, and what plans the plain part where that may be done."""
+    source = work.sources[number]
+    held_after = work.clock if source.polls is not None and source.polls.future_events else None
+    filter_ = Filter(source.filters, held_after=held_after)
+    catalogue = resources.catalogue
+    if isinstance(source.source, DescribesTables):
+        catalogue = LayeredCatalogue(catalogue, JobCatalogue(source.source.tables()))
+    renderer = Renderer(
+        Naming(source.name, source.source.position_text, source.identifier_case),
+        work.rules.documents,
+        Envelope(work.rules.envelope),
+        Values(work.rules.values),
+        filter_,
+        catalogue,
+    )
+    planner = Planner(
+        renderer,
+        filter_,
+        polls=source.polls,
+        lookup=resources.lookup,
+        window=source.window,
+        rejected=source.rejected,
+    )
+    if source.polls is None or source.window is not None or not renderer.makes_plain_documents:
+        return planner, None
+    return planner, Bulk(renderer, filter_, source.polls, resources.lookup)
+
+
+def _ranks_of(work: Work, number: int) -> LaneRanks | None:
+    """Ranks the changes of one source of the work, where that is not done before."""
+    if not ranks_by_id(work.sources[number].polls):
+        return None
+    splits = (split for split, (source, _) in enumerate(work.splits()) if source == number)
+    return LaneRanks(work.ids, splits)
+
+
+def _answer_text(answer: Row | Refused | None) -> tuple[str, str | None]:
+    if answer is None:
+        return "gone", None
+    if isinstance(answer, Refused):
+        return "refused", answer.detail
+    return "row", _JSON(dict(zip(*answer, strict=True)))

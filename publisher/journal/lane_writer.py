@@ -1,0 +1,228 @@
+"""The files that planning one lane leaves, staged under the name of the attempt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from publisher.journal.decisions import DecisionLog, PositionText
+from publisher.journal.documents import DocumentLog
+from publisher.journal.durable import make_private, sync_folder
+from publisher.model.change import Decision, Object, Outcome
+from publisher.model.document_batches import Documents
+
+LOOKUP_SCHEMA = pa.schema(
+    [
+        ("source", pa.int32()),
+        ("schema", pa.string()),
+        ("table", pa.string()),
+        ("key", pa.string()),
+        ("poll", pa.int64()),
+        # "row", "gone" or "refused"; the row as a JSON object, or what was wrong
+        ("answer", pa.string()),
+        ("text", pa.string()),
+    ]
+)
+"""One row for each object that was looked up, in the order of asking."""
+
+_LOOKUPS_TO_WRITE = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Records of one source with one outcome and reason."""
+
+    source: int
+    outcome: Outcome
+    reason: str | None
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneResult:
+    """What planning a lane reports to the driver: counts and the names of the staged files.
+
+    ``tallies`` are pairs of split number and records read, as the reading tasks counted them;
+    ``digest`` is the SHA-256 of the part file.
+    """
+
+    lane: int
+    staged: str
+    documents: int
+    bytes: int
+    operations: tuple[tuple[str, int], ...]
+    counts: tuple[Count, ...]
+    tallies: tuple[tuple[int, int], ...]
+    digest: str
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> LaneResult:
+        """The inverse of ``to_json``."""
+        loaded = json.loads(text)
+        return cls(
+            lane=loaded["lane"],
+            staged=loaded["staged"],
+            documents=loaded["documents"],
+            bytes=loaded["bytes"],
+            operations=tuple((name, count) for name, count in loaded["operations"]),
+            counts=tuple(
+                Count(c["source"], Outcome(c["outcome"]), c["reason"], c["records"])
+                for c in loaded["counts"]
+            ),
+            tallies=tuple((split, records) for split, records in loaded["tallies"]),
+            digest=loaded["digest"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LaneNames:
+    """Names of the files of one lane inside a directory."""
+
+    lane: int
+
+    @property
+    def part(self) -> str:
+        """Documents, one on a line."""
+        return f"part-{self.lane:05d}.xds"
+
+    @property
+    def index(self) -> str:
+        """Index of the documents (``INDEX_SCHEMA``)."""
+        return f"lane-{self.lane:05d}.documents.parquet"
+
+    @property
+    def decisions(self) -> str:
+        """Decisions (``DECISION_SCHEMA``)."""
+        return f"lane-{self.lane:05d}.decisions.parquet"
+
+    @property
+    def lookups(self) -> str:
+        """Answers of look-ups (``LOOKUP_SCHEMA``)."""
+        return f"lane-{self.lane:05d}.lookups.parquet"
+
+    @property
+    def rejects(self) -> str:
+        """Rejected records, one JSON object on a line."""
+        return f"lane-{self.lane:05d}.rejects.jsonl"
+
+    def journal_files(self) -> tuple[str, ...]:
+        """The files that stay in the journal, all but the part file."""
+        return (self.index, self.decisions, self.lookups, self.rejects)
+
+
+class LaneFiles:
+    """Writes what is planned for one lane.  Files are private (0600): they hold personal data."""
+
+    def __init__(
+        self,
+        lane: int,
+        staging: Path,
+        documents: Path,
+        attempt: str,
+        position_texts: Sequence[PositionText],
+    ) -> None:
+        """``staging`` and ``documents`` are the directories of the journal's and the sink's files;
+        ``attempt`` sets apart the tries of one task; ``position_texts`` are those of the sources."""
+        self._lane = lane
+        self._names = LaneNames(lane)
+        self._staged = f"{attempt}-{lane:05d}"
+        self._folder = staging / self._staged
+        self._documents_folder = documents / self._staged
+        for folder in (self._folder, self._documents_folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        names, folder = self._names, self._folder
+        self._documents = DocumentLog(self._documents_folder / names.part, folder / names.index)
+        self._decisions = DecisionLog(
+            folder / names.decisions, folder / names.rejects, position_texts
+        )
+        self._lookup_writer = pq.ParquetWriter(folder / names.lookups, LOOKUP_SCHEMA)
+        self._lookups: list[tuple[object, ...]] = []
+        self._tallies: list[tuple[int, int]] = []
+
+    def arrived(self, batch: pa.RecordBatch) -> int:
+        """Takes the next arrivals; returns the row number of the first of them."""
+        return self._decisions.arrived(batch)
+
+    def tally(self, split: int, records: int) -> None:
+        """Notes how many records a split read."""
+        self._tallies.append((split, records))
+
+    def looked_up(self, source: int, obj: Object, poll: int, answer: str, text: str | None) -> None:
+        """Notes the answer to a look-up."""
+        self._lookups.append((source, *obj, poll, answer, text))
+        if len(self._lookups) >= _LOOKUPS_TO_WRITE:
+            self._write_lookups()
+
+    def planned(
+        self, source: int, documents: Sequence[Documents], decisions: Sequence[Decision]
+    ) -> None:
+        """Takes documents in their order, and decisions."""
+        for batch in documents:
+            self._decisions.publish(batch, self._documents.write(source, batch))
+        for decision in decisions:
+            self._decisions.decide(decision)
+
+    def advance(self) -> None:
+        """Writes what is complete; called once for each batch of arrivals."""
+        self._decisions.advance()
+
+    def close(self) -> LaneResult:
+        """Completes and syncs the files.
+
+        Raises:
+            InternalError: A change was given no decision.
+        """
+        self._decisions.close()
+        self._documents.close()
+        self._write_lookups()
+        self._lookup_writer.close()
+        for name in self._names.journal_files():
+            make_private(self._folder / name)
+        make_private(self._documents_folder / self._names.part)
+        for folder in (self._folder, self._documents_folder):
+            sync_folder(folder)
+            sync_folder(folder.parent)
+        return LaneResult(
+            lane=self._lane,
+            staged=self._staged,
+            documents=self._documents.count,
+            bytes=self._documents.bytes,
+            operations=tuple(sorted(self._documents.operations.items())),
+            counts=tuple(
+                Count(source, Outcome(outcome), reason, records)
+                for (source, outcome, reason), records in self._decisions.counts.items()
+            ),
+            tallies=tuple(self._tallies),
+            digest=self._documents.digest,
+        )
+
+    def abandon(self) -> None:
+        """Closes the files of an attempt that failed; they stay staged until a run begins anew."""
+        for close in (
+            self._decisions.abandon,
+            self._documents.abandon,
+            self._lookup_writer.close,
+        ):
+            with suppress(OSError):  # a full disk, say; what is reported is why the attempt failed
+                close()
+
+    def _write_lookups(self) -> None:
+        if self._lookups:
+            columns = [list(values) for values in zip(*self._lookups, strict=True)]
+            self._lookup_writer.write_table(
+                pa.Table.from_arrays(
+                    [pa.array(v, f.type) for v, f in zip(columns, LOOKUP_SCHEMA, strict=True)],
+                    schema=LOOKUP_SCHEMA,
+                )
+            )
+            self._lookups.clear()

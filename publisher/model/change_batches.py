@@ -1,0 +1,73 @@
+"""Batches of ``RECORD_SCHEMA`` back to changes, in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.model.change import Change, Object, Position
+
+Image = tuple[str | None, ...]
+T = TypeVar("T", bound=tuple[object, ...])
+
+
+def changes_of(batch: pa.RecordBatch, rows: Sequence[int]) -> list[Change]:
+    """The changes of a batch that has nothing but changes in it; ``rows`` are their row numbers."""
+    fields = (
+        rows,
+        tuples(Object, batch, Object._fields),
+        tuples(Position, batch, Position._fields),
+        _plain(batch, "rank"),
+        _plain(batch, "event_type"),
+        _images(batch.column("columns"), absent=()),
+        _images(batch.column("old"), absent=None),
+        _images(batch.column("new"), absent=None),
+        _plain(batch, "event_time"),
+        _plain(batch, "perpetrator"),
+        _plain(batch, "transaction"),
+    )
+    return list(map(partial(tuple.__new__, Change), zip(*fields, strict=True)))
+
+
+def tuples(kind: type[T], batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[T]:
+    """Named tuples of some columns; straight from C, a third of the time that ``_make`` takes."""
+    return map(partial(tuple.__new__, kind), zip(*(_plain(batch, n) for n in names), strict=True))
+
+
+def _plain(batch: pa.RecordBatch, name: str) -> Sequence[object]:
+    return plain_values(batch.column(name))
+
+
+def plain_values(array: pa.Array) -> Sequence[object]:
+    """The values of a flat column as Python objects, null as ``None``.
+
+    Through NumPy where that loses nothing: several times faster than ``to_pylist``.
+    """
+    if array.null_count == len(array):
+        return (None,) * len(array)
+    if array.null_count and not pa.types.is_string(array.type):
+        return array.to_pylist()  # type: ignore[no-any-return]
+    return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+
+
+def _images(array: pa.ListArray, absent: Image | None) -> Sequence[Image | None]:
+    """The lists of a column as tuples; a null list is ``absent``."""
+    if array.null_count == len(array):
+        return (absent,) * len(array)
+    values = plain_values(array.flatten())
+    lengths = pc.list_value_length(array)
+    if not array.null_count and pc.all(pc.equal(lengths, 1)).as_py():
+        return list(zip(values, strict=True))  # type: ignore[arg-type]
+    images: list[Image | None] = []
+    start = 0
+    for length in lengths.to_pylist():
+        if length is None:
+            images.append(absent)
+        else:
+            images.append(tuple(values[start : start + length]))  # type: ignore[arg-type]
+            start += length
+    return images

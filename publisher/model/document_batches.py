@@ -1,0 +1,186 @@
+"""Documents by the column, as they go from planning to the journal, and their order."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.model.change import Document, Object, Position
+
+DOCUMENT_SCHEMA = pa.schema(
+    [
+        # rank and position of the first change
+        ("rank", pa.int64()),
+        ("part", pa.string()),
+        ("high", pa.int64()),
+        ("low", pa.int64()),
+        ("ordinal", pa.int32()),
+        ("poll", pa.int64()),
+        ("operation", pa.string()),
+        ("schema", pa.string()),
+        ("table", pa.string()),
+        ("key", pa.string()),
+        ("association", pa.string()),
+        ("event_id", pa.string()),
+        ("records", pa.string()),
+        # one line without its line end
+        ("text", pa.large_string()),
+        # the changes in it, as row numbers of the lane
+        ("rows", pa.list_(pa.int64())),
+    ]
+)
+"""One row for each document; see ``Document``."""
+
+
+_PLAIN_FIELDS = [name for name in Document._fields if name not in {"object", "position", "rows"}]
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Documents of one source in the order of publishing, as a batch of ``DOCUMENT_SCHEMA``."""
+
+    batch: pa.RecordBatch
+
+    @classmethod
+    def of(cls, documents: Sequence[tuple[int, Document]]) -> Documents:
+        """From single documents, each with the rank of its first change."""
+        columns = zip(*(_columns_of(rank, document) for rank, document in documents), strict=True)
+        arrays = [
+            pa.array(values, field.type)
+            for values, field in zip(columns, DOCUMENT_SCHEMA, strict=True)
+        ]
+        return cls(pa.RecordBatch.from_arrays(arrays, schema=DOCUMENT_SCHEMA))
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    def __iter__(self) -> Iterator[Document]:
+        for row in self.batch.to_pylist():
+            yield Document(
+                object=Object(row["schema"], row["table"], row["key"]),
+                position=Position(row["part"], row["high"], row["low"], row["ordinal"]),
+                rows=tuple(row["rows"]),
+                **{name: row[name] for name in _PLAIN_FIELDS},
+            )
+
+    @property
+    def ranks(self) -> np.ndarray:
+        """Rank of the first change of each document."""
+        ranks: np.ndarray = self.batch.column("rank").to_numpy()
+        return ranks
+
+    @property
+    def bytes(self) -> int:
+        """Size of the texts."""
+        return text_bytes(self.batch.column("text"))
+
+    def slice(self, start: int, stop: int) -> Documents:
+        """Some of the documents."""
+        return Documents(self.batch.slice(start, stop - start))
+
+
+class Outbox:
+    """Documents that wait until none can come any more that belongs before them.
+
+    Most come in batches; others, one by one, are put between them by their place: rank and position of
+    the first change, association (one record id may stand there for two objects).
+    """
+
+    def __init__(self) -> None:
+        self._batches: deque[Documents] = deque()
+        self._singles: list[tuple[int, Position, str, Document]] = []
+        self.count = 0
+        """Documents that wait."""
+        self.bytes = 0
+        """Size of their texts; of single ones in characters."""
+
+    def add(self, rank: int, document: Document) -> None:
+        """Takes one document; ``rank`` is that of its first change."""
+        self._singles.append((rank, document.position, document.association, document))
+        self.count += 1
+        self.bytes += len(document.text)
+
+    def add_batch(self, documents: Documents) -> None:
+        """Takes documents in rank order, all behind those of the last batch, no rank with another one's."""
+        if len(documents):
+            self._batches.append(documents)
+            self.count += len(documents)
+            self.bytes += documents.bytes
+
+    def take(self, before: tuple[int, Position] | None = None) -> list[Documents]:
+        """Gives the documents before a place, or all, in order; they wait no longer."""
+        if not self.count:
+            return []
+        self._singles.sort(key=_PLACE)
+        ready = len(self._singles)
+        if before is not None:
+            ready = bisect_left(self._singles, before, key=_PLACE)
+        singles = self._singles[:ready]
+        del self._singles[:ready]
+        taken = list(_merged(self._batches_before(before), singles))
+        self.count -= sum(map(len, taken))
+        self.bytes -= sum([len(single[-1].text) for single in singles])
+        return taken
+
+    def _batches_before(self, before: tuple[int, Position] | None) -> Iterator[Documents]:
+        while self._batches:
+            batch = self._batches.popleft()
+            stop = len(batch)
+            if before is not None:
+                stop = int(np.searchsorted(batch.ranks, before[0]))
+            if stop < len(batch):
+                self._batches.appendleft(batch.slice(stop, len(batch)))
+            if stop:
+                first = batch.slice(0, stop)
+                self.bytes -= first.bytes
+                yield first
+            if stop < len(batch):
+                return
+
+
+_PLACE = itemgetter(0, 1, 2)
+
+
+def _merged(
+    batches: Iterator[Documents], singles: list[tuple[int, Position, str, Document]]
+) -> Iterator[Documents]:
+    start = 0
+    for batch in batches:
+        last = (int(batch.ranks[-1]), Position("", -1, -1, -1))
+        stop = bisect_left(singles, last, start, key=_PLACE)
+        if start < stop:
+            yield joined([batch, _documents_of(singles[start:stop])])
+            start = stop
+        else:
+            yield batch
+    if start < len(singles):
+        yield _documents_of(singles[start:])
+
+
+def _documents_of(singles: list[tuple[int, Position, str, Document]]) -> Documents:
+    return Documents.of([(rank, document) for rank, _, _, document in singles])
+
+
+def joined(batches: Sequence[Documents]) -> Documents:
+    """All documents by rank; those with equal ranks in the order given."""
+    one = pa.concat_batches([batch.batch for batch in batches])
+    order = np.argsort(one.column("rank").to_numpy(), kind="stable")
+    return Documents(one.take(pa.array(order)))
+
+
+def text_bytes(texts: pa.LargeStringArray) -> int:
+    """Bytes of all texts of a column without nulls."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int64)
+    first = texts.offset
+    return int(offsets[first + len(texts)] - offsets[first]) if len(texts) else 0
+
+
+def _columns_of(rank: int, document: Document) -> tuple[object, ...]:
+    obj, position, poll, operation, association, event_id, text, rows, records = document
+    return (rank, *position, poll, operation, *obj, association, event_id, records, text, rows)

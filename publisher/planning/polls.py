@@ -1,0 +1,124 @@
+"""Polls: the unit of meaning of an event log, as one polling cycle is in the driver.
+
+Precedence and grouping never cross a poll.  Polls are counted in events: the rank of an event is its
+place among the distinct usable record ids of the wanted status (``event_ranks``), or by event time.
+The rest of the rule can be followed by a lane alone: ranks are cut in blocks of ``poll_size``; an event
+within ``poll_slack`` ranks of the event before it of the same object stays in that one's poll; a poll
+holds at most ``poll_size`` events of one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from annotated_types import Ge
+
+from publisher.model.change import Change, Object
+
+
+@dataclass(frozen=True, slots=True)
+class PollOptions:
+    """How an event log is cut into polls."""
+
+    poll_size: Annotated[int, Ge(1)] = 10_000
+    """Number of events in one poll; the driver's query limit has the same default."""
+    poll_slack: Annotated[int, Ge(0)] = 100
+    """Maximum distance in events at which an event stays in the poll of the previous event of its
+    object."""
+    future_events: bool = False
+    """Order events by time, and hold events that lie in the future."""
+
+
+@dataclass(slots=True)
+class ObjectPoll:
+    """The changes of one object in one poll, in position order."""
+
+    number: int
+    object: Object
+    changes: list[Change] = field(default_factory=list)
+    repeats: int = 0
+    """How many of the changes are the same record again; they take no place in the poll."""
+
+    @property
+    def first(self) -> Change:
+        """The change that opened the poll of this object."""
+        return self.changes[0]
+
+
+_NONE: tuple[ObjectPoll, ...] = ()
+
+
+class Polls:
+    """Cuts the changes of one lane, given in rank order, into polls of objects.
+
+    Holds the changes of one poll of the lane at most, and of those objects whose poll goes on.
+    """
+
+    def __init__(self, options: PollOptions) -> None:
+        self._size = options.poll_size
+        self._slack = options.poll_slack
+        self._open: dict[Object, ObjectPoll] = {}
+        self._due = 0
+
+    def add(self, change: Change) -> Sequence[ObjectPoll]:
+        """Takes one change, gives the polls of objects that can get no further change."""
+        rank = change.rank
+        closed = self.expired(rank)
+        number = (rank - 1) // self._size
+        poll = self._open.get(change.object)
+        if poll is not None and not self._belongs(change, number, poll):
+            closed = [*closed, self._open.pop(change.object)]
+            poll = None
+        if poll is None:
+            poll = self._open[change.object] = ObjectPoll(number, change.object)
+            if len(self._open) == 1:
+                self._due = self._end(poll, rank)
+        poll.changes.append(change)
+        return closed
+
+    def expired(self, rank: int) -> Sequence[ObjectPoll]:
+        """The polls of objects that can get no change of this rank or a later one."""
+        return self._expired(rank) if rank >= self._due and self._open else _NONE
+
+    def open_objects(self) -> Collection[Object]:
+        """The objects whose polls may get further changes."""
+        return self._open.keys()
+
+    def rest(self) -> Iterator[ObjectPoll]:
+        """The polls that are still open when the lane ends."""
+        yield from self._open.values()
+        self._open.clear()
+
+    def oldest(self) -> Change | None:
+        """The first change of the poll that has been open longest."""
+        for poll in self._open.values():
+            return poll.first
+        return None
+
+    def _belongs(self, change: Change, number: int, poll: ObjectPoll) -> bool:
+        last = poll.changes[-1]
+        if change.position == last.position:  # the same record again: never a poll of its own
+            poll.repeats += 1
+            return True
+        if len(poll.changes) - poll.repeats >= self._size:
+            return False
+        return number == poll.number or change.rank - last.rank <= self._slack
+
+    def _end(self, poll: ObjectPoll, last_rank: int) -> int:
+        """The first rank at which the poll can get no further change of its object."""
+        return max((poll.number + 1) * self._size + 1, last_rank + self._slack + 1)
+
+    def _expired(self, rank: int) -> list[ObjectPoll]:
+        # Oldest first, and no further than the first that goes on: documents leave in the order of
+        # positions, so what is behind it would have to wait for it anyway.
+        closed: list[ObjectPoll] = []
+        for poll in self._open.values():
+            self._due = self._end(poll, poll.changes[-1].rank)
+            if rank < self._due:
+                break
+            closed.append(poll)
+        for poll in closed:
+            del self._open[poll.object]
+        return closed

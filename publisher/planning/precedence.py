@@ -1,0 +1,104 @@
+"""Which of the logged events of one object in one poll are published (event log page, "event types").
+
+In this order:
+
+1. A delete (4) is a barrier: the rules below work inside the segments between deletes.
+2. A row query-back (5, 6) supersedes the other row query-backs of its segment, 5 goes before 6, and
+   the per-field events whose columns it publishes: not those of key columns and of child tables.
+   Among the other events a field query-back (7, 8) supersedes 1, 2, 3 of the same column; 7 goes
+   before 8.  Of several equal ones the first stays.
+3. Query-backs in a segment that a delete ends are ignored: the row they refer to is gone.
+
+Precedence goes by what is logged: whatever a look-up says later, nothing is revived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from publisher.model.change import (
+    QUERY_BACK,
+    ROW_QUERY_BACK,
+    Change,
+    Decision,
+    EventType,
+    Outcome,
+    Reason,
+)
+
+
+class Settled(NamedTuple):
+    """What remains to be published, in position order, and a decision for each of the others."""
+
+    kept: list[Change]
+    decisions: list[Decision]
+
+
+InRow = Callable[[Change], bool]
+"""Tells of a per-field event whether a query-back of the row publishes its columns."""
+
+
+def settle(changes: Sequence[Change], in_row: InRow) -> Settled:
+    """Applies precedence to the changes of one object in one poll, given in position order."""
+    if len(changes) < 2 or QUERY_BACK.isdisjoint([change.event_type for change in changes]):
+        return Settled(list(changes), [])
+    settled = Settled([], [])
+    segment: list[Change] = []
+    for change in changes:
+        if change.event_type == EventType.DELETE_ROW:
+            _settle_segment(segment, in_row, settled, ended_by=change)
+            settled.kept.append(change)
+            segment = []
+        else:
+            segment.append(change)
+    _settle_segment(segment, in_row, settled, ended_by=None)
+    return settled
+
+
+def _settle_segment(
+    segment: list[Change], in_row: InRow, settled: Settled, ended_by: Change | None
+) -> None:
+    row = _row_winner(segment)
+    fields = [change for change in segment if row is None or not _is_of_row(change, in_row)]
+    by_column = _field_winners(fields)
+    winner: Change | None
+    for change in segment:
+        if row is not None and _is_of_row(change, in_row):
+            winner, reason = row, Reason.ROW_QUERY_BACK
+        else:
+            winner, reason = by_column.get(change.columns[0]), Reason.FIELD_QUERY_BACK
+        if winner is not None and change is not winner:
+            decision = Decision(change.row, Outcome.SUPERSEDED, reason, by=winner.row)
+        elif winner is not None and ended_by is not None:
+            decision = Decision(
+                change.row, Outcome.IGNORED, Reason.ENDED_BY_DELETE, by=ended_by.row
+            )
+        else:
+            settled.kept.append(change)
+            continue
+        settled.decisions.append(decision)
+
+
+def _is_of_row(change: Change, in_row: InRow) -> bool:
+    return change.event_type in ROW_QUERY_BACK or in_row(change)
+
+
+def _row_winner(segment: list[Change]) -> Change | None:
+    rows = [change for change in segment if change.event_type in ROW_QUERY_BACK]
+    # min keeps the first of equals; 5 < 6 and 7 < 8 are the rule itself
+    return min(rows, key=_event_type, default=None)
+
+
+def _field_winners(fields: list[Change]) -> dict[str, Change]:
+    """The field query-back that wins in each column."""
+    winners: dict[str, Change] = {}
+    for change in fields:
+        if change.event_type in QUERY_BACK:
+            column = change.columns[0]
+            winners[column] = min(winners.get(column, change), change, key=_event_type)
+    return winners
+
+
+def _event_type(change: Change) -> int:
+    return change.event_type

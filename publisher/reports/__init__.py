@@ -1,0 +1,1 @@
+"""Answers for people, read from journals and sources: explain, status, check, inspect."""

@@ -1,0 +1,119 @@
+"""Normalised changes for people and scripts: what a source says before anything is made of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.config.settings import Settings
+from publisher.engine.survey import surveyed_source
+from publisher.engine.tasks import Resources
+from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
+from publisher.sources.contract import Context, Source, informed
+from publisher.sources.registry import IN_COMMITS
+
+
+def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
+    """The records of files as JSON lines, in the order of the files.  Starts no Spark.
+
+    Raises:
+        UsageError: There is nothing to read.
+        FatalError: A file cannot be what its format asks for.
+    """
+    source = settings.for_replay().sources[0]
+    reader = source.reader
+    with Resources(settings.rules) as resources:
+        context = Context(source=0, lanes=settings.run.lanes, catalogue=resources.catalogue)
+        splits = informed(reader, resources.catalogue).splits(snapshots, _wanted(reader, snapshots))
+        reader = surveyed_source(reader, splits, context)
+        for number, split in enumerate(splits):
+            for record in in_order(reader.read(split, number, context), source.format):
+                shown = {"file": split.path} | _shown(record, reader.position_text)
+                yield json.dumps(shown, ensure_ascii=False)
+
+
+def _wanted(reader: Source, snapshots: Sequence[Path]) -> int:
+    """Parts that are sorted one by one; commits order the changes of a file as a whole."""
+    if reader.format in IN_COMMITS:
+        return 1
+    return 1 + sum(path.stat().st_size for path in reader.files(snapshots)) // _SORTED
+
+
+def in_order(batches: Iterator[pa.RecordBatch], format_: str) -> Iterator[dict[str, Any]]:
+    """Yields the records of a split in the order of its file; where commits order changes, in their order."""
+    tables = map(_without_tally, batches)
+    ordered = _by_commit(tables) if format_ in IN_COMMITS else _by_row(tables)
+    for table in ordered:
+        for batch in table.to_batches(max_chunksize=1024):
+            yield from batch.to_pylist()
+
+
+def _without_tally(batch: pa.RecordBatch) -> pa.Table:
+    table = pa.Table.from_batches([batch])
+    return table.filter(pc.fill_null(pc.not_equal(table["outcome"], TALLY), fill_value=True))
+
+
+def _by_commit(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Yields the published changes of a whole file, then its other records."""
+    every = pa.concat_tables([RECORD_SCHEMA.empty_table(), *tables])
+    yield every.filter(pc.is_null(every["outcome"])).sort_by(_BY_RANK)
+    yield every.filter(pc.is_valid(every["outcome"])).sort_by(_BY_ROW)
+
+
+def _by_row(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Sorts records by their place in the file.
+
+    Readers give rejects apart from changes, so records come out of order within some thousands: the
+    window holds more than that, and not a whole file.
+    """
+    waiting = RECORD_SCHEMA.empty_table()
+    for table in tables:
+        waiting = pa.concat_tables([waiting, table])
+        if waiting.num_rows > _WINDOW_ROWS or waiting.nbytes > _WINDOW_BYTES:
+            waiting = waiting.sort_by(_BY_ROW)
+            half = waiting.num_rows // 2
+            yield waiting.slice(0, half)
+            waiting = waiting.slice(half)
+    yield waiting.sort_by(_BY_ROW)
+
+
+def _shown(record: dict[str, Any], position_text: Any) -> dict[str, Any]:
+    position = Position(*(record[name] for name in Position._fields))
+    shown: dict[str, Any] = {
+        "record": record["row"],
+        "position": position_text(position),
+        "lane": record["lane"],
+    }
+    if record["outcome"] is not None:
+        outcome = Outcome(record["outcome"]).name.lower()
+        said = {name: record[name] for name in ("reason", "detail", "raw")}
+        shown |= {"outcome": outcome} | said
+        if record["columns"] is None:
+            return shown
+    said = {name: record[name] for name in _SAID}
+    return shown | said | {"columns": _columns(record)}
+
+
+def _columns(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Columns with the images that the change carries; an absent image has no entry."""
+    columns = []
+    for place, name in enumerate(record["columns"]):
+        images = {
+            image: record[image][place] for image in ("old", "new") if record[image] is not None
+        }
+        columns.append({"name": name} | images)
+    return columns
+
+
+_SORTED = 64 << 20
+"""Bytes of a file whose records are sorted at once."""
+_BY_RANK = [("part", "ascending"), ("rank", "ascending"), ("ordinal", "ascending")]
+_BY_ROW = [("row", "ascending"), ("ordinal", "ascending")]
+_WINDOW_ROWS = 1 << 16
+_WINDOW_BYTES = 64 << 20
+_SAID = ("schema", "table", "key", "event_type", "event_time", "perpetrator", "transaction")

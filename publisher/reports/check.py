@@ -1,0 +1,221 @@
+"""Whether a job can run: files, databases, places to write to.  Writes nothing."""
+
+# ruff: noqa: PLC0415 - only a check of executors needs Spark, of Kafka its client
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from publisher.config.settings import Settings, SourceSettings
+from publisher.database import Database, DatabaseOptions
+from publisher.dispatch.files import refuse_foreign_runs
+from publisher.engine.spark.options import conf_of, is_local
+from publisher.engine.tasks import Resources
+from publisher.errors import FatalError, PublisherError, of_system
+from publisher.journal.job_journals import RUNS, Journals
+from publisher.journal.lineage import Lineage
+from publisher.runs.pending_sources import new_files
+from publisher.runs.pending_tables import examined
+from publisher.runs.sample import sample_of, sample_text, tables_to_sample
+from publisher.sources.contract import informed
+from publisher.sources.live.registry import TableBacklog
+from publisher.triggers.examine import unsafe_functions
+from publisher.xds.document import Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """One thing that was checked; ``detail`` says what was seen, or what is wrong and what to do."""
+
+    what: str
+    ok: bool
+    detail: str
+
+
+def check(settings: Settings) -> Iterator[CheckFinding]:
+    """Checks one thing after the other; a failure does not keep the rest from being checked."""
+    yield CheckFinding("settings", True, f"job {settings.name}, {len(settings.sources)} source(s)")
+    yield _tried("envelope", partial(_envelope, settings))
+    away: dict[DatabaseOptions, str] = {}
+    if settings.database is not None:
+        finding = _tried("database", partial(_database, settings.database))
+        yield finding
+        if not finding.ok:
+            away[settings.database] = finding.what
+        elif settings.tables:
+            yield _tried("tables", partial(_tables, settings))
+    for source in settings.sources:
+        what = f"source {source.name}"
+        asked = source.table is not None or source.compares_database
+        if asked and source.database in away:
+            yield CheckFinding(what, False, f"not checked: see {away[source.database]}")
+            continue
+        found = _tried(what, partial(_source, settings, source))
+        yield found
+        if found.ok:
+            for part in tables_to_sample(source):
+                yield _tried(_sample_name(part), partial(_sample, settings, part))
+    if settings.sink.to == "kafka":
+        yield _tried("sink", partial(_kafka, settings))
+    elif settings.sink.path is not None:
+        yield _tried("sink", partial(_files, settings, settings.sink.path))
+    yield _tried("journal", partial(_journal, settings))
+    master = conf_of(settings.spark)["spark.master"]
+    if not is_local(master):
+        yield _tried(f"executors of {master}", partial(_executors, settings))
+
+
+def _tried(what: str, work: Callable[[], str]) -> CheckFinding:
+    try:
+        return CheckFinding(what, True, work())
+    except PublisherError as error:
+        return CheckFinding(what, False, str(error))
+    except OSError as error:
+        return CheckFinding(what, False, of_system(error).message)
+
+
+def _envelope(settings: Settings) -> str:
+    Envelope(settings.envelope)
+    return f"dtdversion {settings.envelope.dtdversion}"
+
+
+def _source(settings: Settings, source: SourceSettings) -> str:
+    if source.table is not None:
+        assert source.database is not None
+        with Database(source.database) as database:
+            source.live.fits(database)
+            _refuse_other_table(settings, source)
+            return f"table {source.table} of {database.name} has the columns"
+    if source.compared is not None:
+        return _compared(settings, source)
+    # as publish does: a published file must be as it was
+    new_files(settings, source, Journals(settings.journals, settings.name).published_files())
+    with Resources(settings.rules) as resources:
+        splits = informed(source.reader, resources.catalogue).splits(source.snapshots, 1)
+    size = sum(split.size for split in splits)
+    return f"{len({split.path for split in splits})} file(s), {size:,} bytes"
+
+
+def _refuse_other_table(settings: Settings, source: SourceSettings) -> None:
+    """Refuses a change table that is not the one of its mark, as publish does."""
+    assert source.database is not None
+    assert source.table is not None
+    state = Journals(settings.journals, settings.name).state_of(source.name)
+    if not source.has_status and state is not None:
+        with TableBacklog(source.database, source.table, source.options) as backlog:
+            backlog.now(state)
+
+
+def _sample_name(source: SourceSettings) -> str:
+    """The name of a sample, of compared tables of a database with the table."""
+    tables = source.compared.tables if source.compared and source.compares_database else ()
+    return ", ".join([f"sample of {source.name}", *(f"table {name}" for name in tables)])
+
+
+def _sample(settings: Settings, source: SourceSettings) -> str:
+    """Reads a sample of the files that are to be published, else of all, or of the table."""
+    if source.table is None and not source.compares_database:
+        paths = source.reader.files(source.snapshots)
+        if source.compared is None:
+            known = Journals(settings.journals, settings.name).published_files()
+            paths = new_files(settings, source, known) or paths
+        source = replace(source, snapshots=tuple(paths))
+    sample = sample_of(settings, source)
+    if sample.records and sample.rejected == sample.records:
+        raise FatalError(
+            f"all of the first {sample.records:,} record(s) are rejected, the first at "
+            f"{sample.first_reject}: see that format and settings of the source fit its content"
+        )
+    return sample_text(sample)
+
+
+def _triggers(options: DatabaseOptions) -> str:
+    """Examines whether triggers of ``ddl`` have no more rights than they need."""
+    with Database(options) as database:
+        unsafe = unsafe_functions(database)
+    if unsafe:
+        raise FatalError(f"{'; '.join(unsafe)}: run xds-publisher ddl for these tables again")
+    return "no function or trigger that the user sees can be misused"
+
+
+def _compared(settings: Settings, source: SourceSettings) -> str:
+    with Resources(settings.rules) as resources:
+        known = Journals(settings.journals, settings.name).state_of(source.name)
+        return examined(source, resources.catalogue, known)
+
+
+def _database(options: DatabaseOptions) -> str:
+    with Database(options) as database:
+        database.reachable()
+        return f"{database.name} answers"
+
+
+def _tables(settings: Settings) -> str:
+    """The tables of the job file exist, with the columns that it names."""
+    missing = []
+    with Resources(replace(settings.rules, tables=())) as resources:
+        for table in settings.tables:
+            found = resources.catalogue.table(table.schema, table.name)
+            if found is None:
+                missing.append(f"there is no table {table.name}")
+                continue
+            named = {*table.columns, *table.key, *table.padded}
+            unknown = sorted(name for name in named if found.column(name) is None)
+            missing += [f"table {table.name} has no column {name}" for name in unknown]
+    if missing:
+        raise FatalError(f"{'; '.join(missing)}: mend [tables] of the job file")
+    return f"{len(settings.tables)} of the job file are there"
+
+
+def _writable(path: Path) -> str:
+    """The nearest directory that exists must let us write; nothing is made."""
+    place = path.absolute()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise FatalError(f"{place} is no directory: name another path")
+    if not os.statvfs(place).f_blocks:
+        raise FatalError(f"{place} is a file system of the kernel: name another path")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise FatalError(f"{place} is not writable: give the right to write there, or another path")
+    return f"{path} can be written"
+
+
+def _kafka(settings: Settings) -> str:
+    """Settings as librdkafka sees them, brokers, topics."""
+    from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
+    from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+
+    job = settings.name
+    dispatcher = KafkaDispatcher(settings.kafka, job, owner=job, lanes=settings.run.lanes)
+    seen = dispatcher.examine()
+    refuse_foreign_tokens(settings.kafka, job, _lineage(settings))
+    return seen
+
+
+def _files(settings: Settings, path: Path) -> str:
+    refuse_foreign_runs(path.absolute() / RUNS, _lineage(settings))
+    return _writable(path)
+
+
+def _journal(settings: Settings) -> str:
+    _lineage(settings)
+    return _writable(settings.journal)
+
+
+def _lineage(settings: Settings) -> Lineage:
+    return Lineage.read(Journals(settings.journals, settings.name))
+
+
+def _executors(settings: Settings) -> str:
+    """Executors run the program's package and see the journal; the files that prove it are removed."""
+    from publisher.engine.spark.package_shipping import probe, ship
+    from publisher.engine.spark.session import spark_session
+
+    with spark_session(settings.spark) as spark:
+        count = probe(spark, ship(spark), journal=settings.journal)
+    return f"{count} executor(s) run this package and see {settings.journal}"

@@ -1,0 +1,307 @@
+"""How a job stands: what waits, what was done, what the next start will do.  Writes nothing."""
+
+# ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from publisher.config.settings import Settings, SourceSettings
+from publisher.dispatch.files import refuse_foreign_runs
+from publisher.dispatch.refusals import joined, records
+from publisher.errors import PublisherError, of_system
+from publisher.journal.conservation import RunReport, report_of
+from publisher.journal.epoch import last_epoch
+from publisher.journal.job_journals import RUNS, Journals
+from publisher.journal.lineage import Lineage
+from publisher.journal.manifest import Journal, Manifest
+from publisher.model.clock import microseconds
+from publisher.runs.pending_sources import new_files
+from publisher.runs.pending_tables import due, tables_of
+from publisher.sources.live.registry import TableBacklog
+from publisher.sources.triggerless.carry_over import State
+
+T = TypeVar("T")
+
+SEND = "planned: the next start sends what the sink does not have of it, and acknowledges it"
+DISCARD = "not planned wholly: the next start throws it away, nothing was sent of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What could not be found out, and the exit code of the error."""
+
+    where: str
+    message: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatus:
+    """An event log or a change table in a database; ``None`` and empty where it could not be asked."""
+
+    source: str
+    table: str
+    waiting: int | None = None
+    """Rows that the next poll would read."""
+    oldest: float | None = None
+    """Age in seconds of the oldest of them."""
+    statuses: dict[str, int] = field(default_factory=dict)
+    """All rows of an event log by status."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesStatus:
+    """A source of files."""
+
+    source: str
+    published: int
+    """Files that were published, also those that are no longer there."""
+    new: int | None
+    """Files that the next start would read."""
+    refused: int = 0
+    """Files of which all records were rejected; they are read again when the settings have changed."""
+    compared: bool = False
+    """Whether these are no files but tables: those that have a state, those that are due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A run that is not done, unless an instance is at work on it right now."""
+
+    run: str
+    planned: bool
+    documents: int | None
+    next: str
+    """What the next start will do with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last run that was planned.  Times as ISO 8601; ``done`` is when it was acknowledged."""
+
+    run: str
+    begun: str
+    done: str | None
+    read: int
+    outcomes: dict[str, int]
+    reasons: dict[str, dict[str, int]]
+    documents: int
+    operations: dict[str, int]
+    bytes: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LaneToken:
+    """A lane of the sink has so many documents of a run."""
+
+    lane: int
+    run: str
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class RejectsToken:
+    """The topic of rejected records has so many records of a run."""
+
+    run: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class SinkStatus:
+    """Where the sink stands.  ``whole`` is the last run that it has wholly, as its tokens say."""
+
+    target: str
+    whole: str | None = None
+    tokens: tuple[LaneToken, ...] = ()
+    rejects: RejectsToken | None = None
+    runs: int | None = None
+    """Runs in the directory of a sink of files."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """How a job stands."""
+
+    job: str
+    journals: str
+    epoch: int
+    """Of the newest instance; 0 where none ever began."""
+    logs: tuple[LogStatus, ...]
+    files: tuple[FilesStatus, ...]
+    last: LastRun | None
+    unfinished: tuple[Unfinished, ...]
+    sink: SinkStatus
+    problems: tuple[Problem, ...]
+
+
+class _Tries:
+    """Does what may fail, and notes what did."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def tried(self, where: str, work: Callable[[], T], otherwise: T) -> T:
+        try:
+            return work()
+        except PublisherError as error:
+            self.problems.append(Problem(where, error.message, error.exit_code))
+        except OSError as error:
+            self.problems.append(Problem(where, of_system(error).message, 1))
+        return otherwise
+
+
+def status(settings: Settings) -> JobStatus:
+    """How the job stands now.  Databases and brokers that do not answer are among the problems.
+
+    Raises:
+        SettingsError: The job file lacks something that publishing needs.
+        FatalError: A journal is damaged.
+    """
+    settings = settings.for_publish()
+    journals = Journals(settings.journals, settings.name)
+    lineage = Lineage.read(journals)
+    planned = list(journals.planned())
+    tries = _Tries()
+    logs = [
+        _log(source, journals, tries) for source in settings.sources if source.table is not None
+    ]
+    files = [
+        _files(settings, source, journals, tries)
+        for source in settings.sources
+        if source.table is None
+    ]
+    return JobStatus(
+        job=settings.name,
+        journals=str(journals.root),
+        epoch=last_epoch(journals.root),
+        logs=tuple(logs),
+        files=tuple(files),
+        last=_last(*planned[-1]) if planned else None,
+        unfinished=tuple(_unfinished(journals, planned)),
+        sink=_sink(settings, lineage, tries),
+        problems=tuple(tries.problems),
+    )
+
+
+def _log(source: SourceSettings, journals: Journals, tries: _Tries) -> LogStatus:
+    assert source.table is not None
+    assert source.database is not None  # for_publish has seen to it
+    empty = LogStatus(source.name, source.table)
+    database = replace(source.database, retries=0)
+
+    def asked() -> LogStatus:
+        with TableBacklog(database, empty.table, source.options) as rows:
+            now = rows.now(journals.state_of(source.name))
+            return replace(empty, waiting=now.rows, oldest=now.oldest, statuses=rows.by_status())
+
+    return tries.tried(f"source {source.name}", asked, empty)
+
+
+def _files(
+    settings: Settings, source: SourceSettings, journals: Journals, tries: _Tries
+) -> FilesStatus:
+    if source.compared is not None:
+        return _tables(settings, source, journals, tries)
+    known = journals.published_files()
+    entries = known.of(source.name)
+    refused = sum(entry.refused is not None for entry in entries)
+
+    def asked() -> int | None:
+        return len(new_files(settings, source, known))
+
+    new = tries.tried(f"source {source.name}", asked, None)
+    return FilesStatus(source.name, len(entries) - refused, new, refused)
+
+
+def _tables(
+    settings: Settings, source: SourceSettings, journals: Journals, tries: _Tries
+) -> FilesStatus:
+    folder = journals.state_of(source.name)
+    empty = FilesStatus(source.name, 0, None, compared=True)
+
+    def asked() -> FilesStatus:
+        known = len(State.read(folder).tables) if folder is not None else 0
+        clock = microseconds()
+        next_ = due(source, folder, settings.table_queue, clock)
+        return replace(empty, published=known, new=len(tables_of(next_)))
+
+    return tries.tried(f"source {source.name}", asked, empty)
+
+
+def _last(journal: Journal, manifest: Manifest) -> LastRun:
+    report = _report(journal, manifest)
+    done, end = None, journal.acknowledgement
+    with suppress(FileNotFoundError):
+        done = datetime.fromtimestamp(journal.sent_at, UTC).isoformat(timespec="seconds")
+    return LastRun(
+        run=report.run,
+        begun=manifest.clock,
+        done=done,
+        read=report.read,
+        outcomes=report.outcomes,
+        reasons=report.reasons,
+        documents=report.documents,
+        operations=report.operations,
+        bytes=report.bytes,
+        notes=tuple(dict.fromkeys((*report.notes, *(end.notes if end is not None else ())))),
+    )
+
+
+def _report(journal: Journal, manifest: Manifest) -> RunReport:
+    report = report_of(manifest, state="", journal=str(journal.root), target="", seconds={})
+    refused = {
+        (refusal.lane, refusal.document): refusal
+        for record in records(journal.root)
+        for refusal in record.refusals
+    }
+    return joined(report, list(refused.values()))
+
+
+def _unfinished(
+    journals: Journals, planned: list[tuple[Journal, Manifest]]
+) -> Iterator[Unfinished]:
+    for journal, manifest in planned:
+        if not journal.is_sent:
+            documents = sum(result.documents for result in manifest.results)
+            yield Unfinished(manifest.run, True, documents, SEND)
+    for run in journals.unplanned():
+        yield Unfinished(run, False, None, DISCARD)
+
+
+def _sink(settings: Settings, lineage: Lineage, tries: _Tries) -> SinkStatus:
+    if settings.sink.to == "files":
+        assert settings.sink.path is not None  # for_publish has seen to it
+        runs = settings.sink.path / RUNS
+        tries.tried("sink", partial(refuse_foreign_runs, runs, lineage), None)
+        return SinkStatus(str(settings.sink.path), runs=_runs(runs))
+    from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
+    from publisher.dispatch.kafka.progress_view import progress
+
+    empty = SinkStatus(settings.kafka.target)
+
+    def asked() -> SinkStatus:
+        found = progress(settings.kafka, settings.name)
+        tokens = [LaneToken(lane, token.run, token.sent) for lane, token in found.lanes.items()]
+        whole = None if found.whole is None else found.whole.run
+        last = found.rejects
+        rejects = None if last is None else RejectsToken(last.run, last.sent)
+        return replace(empty, whole=whole, tokens=tuple(tokens), rejects=rejects)
+
+    found = tries.tried("sink", asked, empty)
+    if found is not empty:
+        compare = partial(refuse_foreign_tokens, settings.kafka, settings.name, lineage)
+        tries.tried("sink", compare, None)
+    return found
+
+
+def _runs(directory: Path) -> int:
+    return sum(path.is_dir() for path in directory.iterdir()) if directory.is_dir() else 0

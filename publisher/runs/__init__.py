@@ -1,0 +1,1 @@
+"""One run from request to acknowledgement: replay, publish, follow, migrate, recover."""

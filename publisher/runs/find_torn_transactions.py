@@ -1,0 +1,120 @@
+"""Finds transactions of which a planned run would publish only a part.
+
+A transaction spans objects and so lanes: a record that one lane rejects, for a character that XML
+forbids say, cannot reach the documents that other lanes have planned.  So the decisions that the lanes
+have staged are compared before the journal is committed, and a run that would tear a transaction is
+planned again with that transaction rejected.  A run without rejects reads nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.engine.tasks import SourceWork, Work
+from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.model.change import Outcome, Position, Reason
+from publisher.planning.torn_transactions import (
+    TRANSACTION,
+    Cause,
+    RejectedTransactions,
+    TransactionKey,
+)
+from publisher.sources.contract import HasTransactions
+
+_PUBLISHED = [int(Outcome.PUBLISHED), int(Outcome.SUPERSEDED)]
+_ORDER = [*Position._fields, "reason", "detail"]
+"""Which of several rejected records is the cause: the same however lanes and parts were cut."""
+
+
+def reject_torn(work: Work, results: Sequence[LaneResult], staging: Path) -> Work | None:
+    """The work with the transactions rejected that its results would tear; ``None`` where none is.
+
+    ``results`` are of all lanes, their files lie in ``staging``."""
+    torn = {
+        number: causes
+        for number, source in enumerate(work.sources)
+        if (columns := _columns(source)) and _rejects(number, results)
+        if (causes := _torn(number, columns, results, staging))
+    }
+    if not torn:
+        return None
+    sources = [
+        _rejecting(source, torn[number]) if number in torn else source
+        for number, source in enumerate(work.sources)
+    ]
+    return replace(work, sources=tuple(sources))
+
+
+def _columns(source: SourceWork) -> tuple[str, ...]:
+    reader = source.source
+    return reader.transaction_columns if isinstance(reader, HasTransactions) else ()
+
+
+def _rejects(number: int, results: Sequence[LaneResult]) -> bool:
+    return any(
+        count.source == number and count.outcome is Outcome.REJECTED
+        for result in results
+        for count in result.counts
+    )
+
+
+def _rejecting(source: SourceWork, causes: Mapping[TransactionKey, Cause]) -> SourceWork:
+    known = {} if source.rejected is None else source.rejected.causes
+    return replace(source, rejected=RejectedTransactions(_columns(source), {**causes, **known}))
+
+
+def _torn(
+    number: int, columns: tuple[str, ...], results: Sequence[LaneResult], staging: Path
+) -> dict[TransactionKey, Cause]:
+    """The transactions of a source that have a published record and a rejected one."""
+
+    def read(outcomes: list[int], *more: str, chosen: pc.Expression) -> Iterator[pa.Table]:
+        for result in results:
+            path = staging / result.staged / LaneNames(result.lane).decisions
+            yield pq.read_table(
+                path,
+                columns=[*dict.fromkeys([*columns, *more])],
+                filters=(pc.field("source") == number)
+                & pc.field("outcome").isin(outcomes)
+                & chosen,
+            )
+
+    has_transactions = TRANSACTION in columns
+    # without transactions, changes count, and not records that gave none
+    named = pc.field(TRANSACTION if has_transactions else "event_type").is_valid()
+    rejected = [int(Outcome.REJECTED)]
+    found = _distinct(columns, read(rejected, chosen=named))
+    published = read(_PUBLISHED, chosen=named)
+    torn = _distinct(columns, (_among(table, found, columns) for table in published))
+    if not has_transactions:
+        several = read([*rejected, *_PUBLISHED], chosen=named & (pc.field("ordinal") > 0))
+        torn = _among(torn, _distinct(columns, several), columns)
+    if not torn.num_rows:
+        return {}
+    causes: dict[TransactionKey, Cause] = {}
+    details = [_among(table, torn, columns) for table in read(rejected, *_ORDER, chosen=named)]
+    ordered = pa.concat_tables(details).sort_by([(name, "ascending") for name in _ORDER])
+    firsts = ordered.group_by(list(columns), use_threads=False)
+    for row in firsts.aggregate([(name, "first") for name in _ORDER]).to_pylist():
+        position = Position(*(row[f"{name}_first"] for name in Position._fields))
+        reason = Reason(row["reason_first"])
+        key = tuple(row[name] for name in columns)
+        causes[key] = Cause(position, reason, row["detail_first"] or "")
+    return causes
+
+
+def _distinct(columns: tuple[str, ...], tables: Iterator[pa.Table]) -> pa.Table:
+    """The transactions that rows of tables belong to, each once."""
+    keys = [table.group_by(list(columns)).aggregate([]) for table in tables]
+    return pa.concat_tables(keys).group_by(list(columns)).aggregate([])
+
+
+def _among(table: pa.Table, transactions: pa.Table, columns: tuple[str, ...]) -> pa.Table:
+    """The rows of a table that belong to some transactions."""
+    return table.join(transactions, list(columns), join_type="left semi")

@@ -1,0 +1,119 @@
+"""The sink of a job: its dispatcher for each run, compared with the journal before anything else."""
+
+# ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from publisher.config.settings import Settings
+from publisher.dispatch.contract import Dispatcher
+from publisher.dispatch.files import FileDispatcher, refuse_foreign_runs
+from publisher.engine.spark.engine import Engine
+from publisher.journal.epoch import Epoch
+from publisher.journal.job_journals import DOCUMENTS, RUNS
+from publisher.journal.lineage import Lineage
+from publisher.journal.recovery import refuse_interrupted_recovery
+from publisher.xds.document import Envelope
+
+if TYPE_CHECKING:
+    from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+
+
+def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> None:
+    """Refuses a sink whose progress does not fit the journal.  Writes nothing.
+
+    It is compared before older instances are stopped: one of them may be the right one.
+
+    Raises:
+        FatalError: The sink has progress of another journal or of newer runs, or a recovery was
+            interrupted.
+        UnreachableError: The sink does not answer.
+    """
+    refuse_interrupted_recovery(lineage.journals.root)
+    if settings.sink.to == "files":
+        assert settings.sink.path is not None  # for_publish has seen to it
+        refuse_foreign_runs(settings.sink.path.absolute() / RUNS, lineage)
+        return
+    from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
+
+    refuse_foreign_tokens(settings.kafka, settings.name, lineage)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSink:
+    """The sink of one instance of a job.  ``lanes`` is the greatest number of lanes that the job ever
+    used; with ``recovers`` runs take the place of those of a lost journal, see ``recovering``."""
+
+    settings: Settings
+    lineage: Lineage
+    engine: Engine
+    epoch: Epoch
+    lanes: int
+    recovers: bool = False
+
+    @property
+    def is_files(self) -> bool:
+        """Whether it is a directory."""
+        return self.settings.sink.to == "files"
+
+    @property
+    def target(self) -> str:
+        """The sink, as users name it."""
+        return str(self.settings.sink.path) if self.is_files else self.kafka().target
+
+    def directory(self, run: str) -> Path:
+        """The folder of the documents of a run."""
+        if not self.is_files:
+            return self.lineage.journals.journal(run).root / DOCUMENTS
+        assert self.settings.sink.path is not None
+        return self.settings.sink.path.absolute() / RUNS / run
+
+    def dispatcher(self, run: str) -> Dispatcher:
+        """The sink, ready for a run; topics and lanes were made ready at the start."""
+        if not self.is_files:
+            return self.kafka()
+        dispatcher = FileDispatcher(self.directory(run), self.lineage)
+        dispatcher.prepare(run)
+        return dispatcher
+
+    def discard(self, run: str) -> None:
+        """Removes what a run has staged in the sink that was never planned wholly."""
+        if self.is_files:
+            FileDispatcher(self.directory(run)).discard()
+
+    def heartbeat(self) -> None:
+        """Sends a document without operations, where the sink is a topic."""
+        if not self.is_files:
+            from publisher.dispatch.kafka.heartbeat import heartbeat
+
+            self.epoch()
+            document = Envelope(self.settings.envelope).document(())
+            heartbeat(self.settings.kafka, self.settings.name, document)
+
+    def claim_tokens(self) -> None:
+        """Makes the tokens of a topic those of this journal, where there is no run to send."""
+        from publisher.dispatch.kafka.progress_tokens import Token
+
+        last = self.lineage.journals.last_run()
+        self.kafka().claim_tokens(Token(self.lineage.identity, last, "", 0))
+
+    def kafka(self) -> KafkaDispatcher:
+        """The dispatcher of a topic."""
+        from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+        from publisher.dispatch.kafka.recovery import Recovery
+
+        name = self.settings.name
+        texts = {source.name: source.record_id for source in self.settings.sources}
+        return KafkaDispatcher(
+            self.settings.kafka,
+            job=name,
+            owner=name,
+            lanes=self.lanes,
+            run_lanes=self.engine.send,
+            still_mine=self.epoch,
+            lineage=self.lineage,
+            recovery=Recovery(texts) if self.recovers else None,
+        )

@@ -1,0 +1,33 @@
+"""Notes on runs, beside their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from publisher.acknowledge.status_letters import Passed
+from publisher.journal.conservation import RunReport
+from publisher.journal.manifest import Manifest
+
+STATUS_NOTE = (
+    "statuses are not written back: rows of the event log stay N, the next publish sends them again"
+)
+
+
+def late_notes(source: str, manifest: Manifest, passed: Passed) -> Iterator[str]:
+    """Says which records of a live source came late."""
+    if passed.late:
+        yield (
+            f"late: {passed.late:,} published record(s) of {source} have a record_id below "
+            f"{manifest.behind[source]}, which an earlier run had read: committed late, held or retried"
+        )
+
+
+def notes_of(reports: Iterable[RunReport]) -> list[str]:
+    """All that there is to say about some runs."""
+    return [note for report in reports for note in report.notes]
+
+
+def with_notes(report: RunReport, notes: Iterable[str]) -> RunReport:
+    """A report with more to say, nothing twice."""
+    return replace(report, notes=tuple(dict.fromkeys((*report.notes, *notes))))

@@ -1,0 +1,100 @@
+"""Recovery: a job goes on whose journal was lost, or is an older copy than its progress in Kafka."""
+
+# ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from publisher.config.settings import Settings
+from publisher.engine.spark.engine import Engine, Progress
+from publisher.errors import UsageError
+from publisher.journal.conservation import RunReport, nothing_read
+from publisher.journal.job_journals import Journals
+from publisher.journal.lineage import Lineage
+from publisher.journal.recovery import (
+    RECOVERY,
+    begin_recovery,
+    end_recovery,
+    is_recovering,
+    read_recovered,
+)
+from publisher.runs.notes import notes_of, with_notes
+from publisher.runs.publisher_instance import Publishing
+
+
+def recover(
+    settings: Settings, *, now: datetime | None = None, progress: Progress | None = None
+) -> RunReport:
+    """Publishes what waits, beside a topic that may have some of it.
+
+    Runs that the journal has planned are planned again.  An object of which the topic has a waiting
+    record is sent again with the header ``recovered``, all others exactly once.  An interrupted
+    recovery is finished.
+
+    Raises:
+        UsageError: The sink is no Kafka topic, or its progress fits the journal.
+        FatalError: The topic has lost records, so it does not tell what was published.
+        PublisherError: See ``errors``.
+    """
+    settings = settings.for_publish()
+    if settings.sink.to != "kafka":
+        raise UsageError(
+            '[dispatch] to = "files": recover reads what a Kafka topic has; restore the journal '
+            "directory, or set another path in [dispatch]"
+        )
+    journals = Journals(settings.journals, settings.name)
+    last = _last_number(settings, journals)
+    with Engine(settings.spark) as engine:
+        engine.warm_up()
+        with Publishing(settings, engine, progress, recovers=True) as job:
+            begin_recovery(journals.root)
+            journals.skip_to(last)
+            _forget_plans(journals)
+            done = job.finish()
+            report = done[-1] if done else job.once(now)
+            if report is None or not report.is_kept:
+                job.sink.claim_tokens()
+            end_recovery(journals.root)
+            job.expire()
+    report = report or nothing_read(settings.name)
+    return with_notes(report, [*notes_of(done), *_notes(journals, report.run)])
+
+
+def _last_number(settings: Settings, journals: Journals) -> int:
+    """The greatest number of a run that the sink knows.
+
+    Raises:
+        UsageError: Its progress fits the journal, and no recovery was interrupted.
+    """
+    from publisher.dispatch.kafka.compare_tokens import find_problem, read_all_tokens
+
+    lineage = Lineage.read(journals)
+    tokens = read_all_tokens(settings.kafka, settings.name, wait=False).values()
+    if find_problem(tokens, lineage) is None and not is_recovering(journals.root):
+        raise UsageError(
+            f"the progress of job {settings.name} in {settings.kafka.target} fits the journal in "
+            f"{journals.root}: there is nothing to recover; run `xds-publisher publish`"
+        )
+    return max((journals.number_of(token.run) or 0 for token in tokens), default=0)
+
+
+def _forget_plans(journals: Journals) -> None:
+    """Takes runs back that were planned but not sent completely, unless a recovery has planned them: the
+    topic may have any part of them."""
+    for journal, _ in journals.unsent():
+        if not (journal.root / RECOVERY).exists():
+            journal.forget()
+
+
+def _notes(journals: Journals, run: str) -> list[str]:
+    journal = journals.journal(run)
+    manifest = journal.manifest()
+    recovered = None if manifest is None else read_recovered(journal.root, manifest)
+    if recovered is None:
+        return []
+    text = (
+        f"recovered: {recovered.count():,} document(s) of objects that the topic may have already were "
+        "sent with the header recovered, the others exactly once"
+    )
+    return [text]

@@ -1,0 +1,236 @@
+"""What can be done with a job once: replay, dispatch, rehearse.  ``publishing`` does it for good."""
+
+# ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from publisher.config.settings import Settings, SourceSettings
+from publisher.dispatch.contract import Dispatcher
+from publisher.dispatch.files import FileDispatcher
+from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
+from publisher.engine.spark.engine import Engine, Progress
+from publisher.errors import UsageError
+from publisher.journal.conservation import PLANNED, RunReport, nothing_read
+from publisher.journal.identity import read_identity
+from publisher.journal.job_journals import (
+    DOCUMENTS,
+    JOURNAL,
+    Journals,
+    first_documents,
+    found_journal,
+)
+from publisher.journal.lock import locked
+from publisher.journal.manifest import Journal, Manifest
+from publisher.model.clock import microseconds
+from publisher.planning.filters import Window
+from publisher.runs.execute import planned_and_sent, sent, told
+from publisher.runs.pending_sources import due_sources
+from publisher.runs.prepare import Order
+from publisher.sources.files.digest import digest_of_files
+from publisher.sources.positions import parse_position
+
+SAMPLES = 3
+"""Documents that a rehearsal shows."""
+REHEARSAL_NOTE = (
+    "nothing was sent; not proved: that the sink takes the documents, and that rows looked up "
+    "now are the same later"
+)
+_REPLAYS = "replays"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOwner:
+    """A run whose documents have a sink, or progress in a sink, of their own."""
+
+    job: str
+    name: str
+    """Under which its progress is kept: runs of two jobs with one name must not share any."""
+    identity: str
+    """See ``Manifest``."""
+    lanes: int
+
+    @classmethod
+    def of_replay(cls, settings: Settings, run: str) -> SinkOwner:
+        """The owner for a replay."""
+        return cls(settings.name, run, run, settings.run.lanes)
+
+    @classmethod
+    def of_journal(cls, manifest: Manifest) -> SinkOwner:
+        """The owner for a planned run that goes to a further sink."""
+        identity, run = manifest.identity, manifest.run
+        name = run if identity == run else f"{identity}/{run}"
+        return cls(manifest.job, name, identity, manifest.lanes)
+
+
+def replay(
+    settings: Settings,
+    snapshots: Sequence[Path],
+    target: str,
+    *,
+    window_from: str | None = None,
+    window_until: str | None = None,
+    now: datetime | None = None,
+    again: bool = False,
+    progress: Progress | None = None,
+) -> RunReport:
+    """Publishes snapshots to a directory or to Kafka, once.
+
+    Started again with the same input and settings it goes on where it was cut short, and sends
+    nothing when it was finished (``again`` does it anew).
+
+    Raises:
+        UsageError: The snapshots or the target cannot be used.
+        PublisherError: See ``errors``.
+    """
+    settings = settings.for_replay()
+    source = settings.sources[0]
+    reader = source.reader
+    paths = tuple(path.absolute() for path in reader.files(snapshots))  # executors work elsewhere
+    source = replace(source, snapshots=paths, table=None)
+    settings = replace(settings, sources=(source,))
+    marks = (window_from, window_until, now, *_earlier(source))
+    run = _run_id(settings, paths, *marks)
+    if target.startswith(SCHEME):
+        journal = Journal(settings.journal.absolute() / _REPLAYS / run)
+        directory = journal.root / DOCUMENTS
+    else:
+        directory = Path(target).absolute()
+        _refuse_inside(directory, snapshots)
+        journal = Journal(directory / JOURNAL)
+    window = _window(source, window_from, window_until)
+    order = Order(run, settings, microseconds(now), journal, directory, window)
+    with Engine(settings.spark) as engine:
+        dispatcher = _dispatcher(target, settings, SinkOwner.of_replay(settings, run), engine)
+        return _replayed(order, dispatcher, engine, again=again, progress=progress)
+
+
+def _replayed(
+    order: Order, dispatcher: Dispatcher, engine: Engine, *, again: bool, progress: Progress | None
+) -> RunReport:
+    """Does a replay unless its sink has it wholly."""
+    dispatcher.check(order.run)  # before the lock writes into somebody else's directory
+    with locked(order.journal.root):
+        dispatcher.prepare(order.run)
+        if again:
+            order.journal.forget()
+            dispatcher.forget()
+        manifest = order.journal.manifest()
+        if manifest is not None and manifest.run != order.run:
+            raise UsageError(
+                f"{order.directory} has run {manifest.run} planned, and this is run {order.run} "
+                "(other input or settings): start the other again, or name a new directory"
+            )
+        if manifest is not None and dispatcher.dispatched(manifest):
+            return told(manifest, order.journal, "already published", dispatcher)
+        return planned_and_sent(order, dispatcher, engine, progress)
+
+
+def rehearse(
+    settings: Settings,
+    *,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+    by_rows: bool = False,
+) -> RunReport:
+    """Plans what ``publish`` would send, with look-ups, in a directory that is removed afterwards.
+
+    Files that were published are not read again.  The report has the first documents in ``samples``.
+    For ``by_rows`` see ``Publishing.once``.
+    """
+    settings = settings.for_publish()
+    journals = Journals(settings.journals, settings.name)
+    read_identity(journals.root)  # refuses journals of another version
+    sources = tuple(due_sources(settings, journals.published_files, journals.state_of))
+    if not any(source.reads for source in sources):
+        return replace(nothing_read(settings.name), notes=(REHEARSAL_NOTE,))
+    settings = replace(settings, sources=sources)
+    with TemporaryDirectory(prefix="xds-publisher-") as name, Engine(settings.spark) as engine:
+        directory = Path(name)
+        journal = Journal(directory / JOURNAL)
+        journal.root.mkdir()
+        run = f"{settings.name}-rehearsal"
+        dispatcher = FileDispatcher(directory)
+        dispatcher.prepare(run)
+        state = journals.states_of(source.name for source in sources)
+        clock = microseconds(now)
+        order = Order(run, settings, clock, journal, directory, state=state, by_rows=by_rows)
+        report = planned_and_sent(order, dispatcher, engine, progress)
+        samples = tuple(first_documents(directory, SAMPLES))
+    notes = (*report.notes, REHEARSAL_NOTE)
+    return replace(report, state=PLANNED, journal="", target="", samples=samples, notes=notes)
+
+
+def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = False) -> RunReport:
+    """Sends what a run planned to a further sink.  Starts no Spark for a directory.
+
+    ``settings`` say how documents go to Kafka.
+
+    Raises:
+        UsageError: There is no complete run, or the target holds something else.
+    """
+    journal = Journal(found_journal(directory).root.absolute())
+    with locked(journal.root), Engine(settings.spark) as engine:
+        manifest = journal.manifest()
+        if manifest is None:
+            raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
+        dispatcher = _dispatcher(target, settings, SinkOwner.of_journal(manifest), engine)
+        dispatcher.prepare(manifest.run)
+        if again:
+            dispatcher.forget()
+        elif dispatcher.dispatched(manifest):
+            return told(manifest, journal, "already published", dispatcher)
+        return sent(journal, manifest, dispatcher)
+
+
+def _dispatcher(target: str, settings: Settings, owner: SinkOwner, engine: Engine) -> Dispatcher:
+    """The sink that a command line names, for one run."""
+    if not target.startswith(SCHEME):
+        return FileDispatcher(Path(target).absolute(), identity=owner.identity)
+    from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+
+    options = settings.kafka.to(KafkaTarget.parse(target))
+    return KafkaDispatcher(
+        options, owner.job, owner=owner.name, lanes=owner.lanes, run_lanes=engine.send
+    )
+
+
+def _window(source: SourceSettings, first: str | None, last: str | None) -> Window | None:
+    if first is None and last is None:
+        return None
+    reader = source.reader
+    window = Window(
+        None if first is None else parse_position(first, reader.parse_position),
+        None if last is None else parse_position(last, reader.parse_position),
+    )
+    if window.first is not None and window.last is not None and window.last < window.first:
+        raise UsageError(f"--from {first} lies after --until {last}: exchange them")
+    return window
+
+
+def _refuse_inside(directory: Path, snapshots: Sequence[Path]) -> None:
+    for snapshot in snapshots:
+        if snapshot.is_dir() and directory.resolve().is_relative_to(snapshot.resolve()):
+            raise UsageError(f"{directory} lies in the snapshot {snapshot}: name one outside of it")
+
+
+def _earlier(source: SourceSettings) -> list[str]:
+    """Digest of the snapshot that is compared with, where there is one."""
+    if source.compared is None or not source.compared.before:
+        return []
+    return [digest_of_files(source.reader.files(source.compared.before))]
+
+
+def _run_id(settings: Settings, paths: Sequence[Path], *marks: object) -> str:
+    """Digest of the input's identity and of all that changes meaning."""
+    meaning = json.dumps(
+        [digest_of_files(paths), settings.meaning(), [str(mark) for mark in marks]]
+    )
+    return hashlib.sha256(meaning.encode()).hexdigest()[:16]

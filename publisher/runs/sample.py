@@ -1,0 +1,205 @@
+"""Samples of sources: what their readers make of the first records, without an engine."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.config.settings import Settings, SourceSettings
+from publisher.engine.survey import surveyed_source
+from publisher.engine.tasks import Resources
+from publisher.errors import PublisherError
+from publisher.model.change import RECORD_SCHEMA, TALLY, EventType, Outcome, Position
+from publisher.sources.contract import Context, informed
+from publisher.sources.triggerless.plan_comparison import Given
+from publisher.sources.triggerless.source import Triggerless
+from publisher.sources.triggerless.tasks import compare_here
+from publisher.xds.values import text_of
+
+RECORDS = 100
+"""Records of a sample."""
+_SURVEYED_WHOLE = 64 << 20
+"""Bytes of files of which all splits are surveyed; of larger ones the first split is."""
+_BARE = 1 << 20
+"""Bytes of a file that may hold no record; larger ones are not looked into."""
+_BATCHES_BEHIND = 3
+_SPLITS = 64
+_SHOWN = 200
+"""Characters of a value or of a detail that are shown."""
+
+Batches = tuple[Iterator[pa.RecordBatch], Callable[[Position], str]]
+
+
+@dataclass(slots=True)
+class Sample:
+    """The first records of a source, counted by what was made of them."""
+
+    changes: int = 0
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Records that gave no change, by outcome and reason."""
+    first: str | None = None
+    """The first change in words."""
+    first_reject: str | None = None
+
+    @property
+    def records(self) -> int:
+        """Records of the sample."""
+        return self.changes + self.outcomes.total()
+
+    @property
+    def rejected(self) -> int:
+        """Those that were rejected."""
+        return sum(n for (outcome, _), n in self.outcomes.items() if outcome == "rejected")
+
+
+def sample_of(settings: Settings, source: SourceSettings, most: int = RECORDS) -> Sample:
+    """Reads the first records of a source through its reader; of files those of ``snapshots``.
+
+    Of tables that are compared it shows the rows as the first comparison of ``startup_option = "all"``
+    does; of several tables of a database the first ones, see ``tables_to_sample``.
+
+    Raises:
+        PublisherError: The source cannot be read.
+    """
+    sample = Sample()
+    with Resources(settings.rules) as resources:
+        context = Context(source=0, lanes=1, catalogue=resources.catalogue)
+        opened = _compared if source.compares_database else _files
+        if source.table is not None:
+            opened = _table
+        with opened(source, context) as (batches, position_text):
+            for record in _first(batches, most):
+                _add(sample, record, position_text)
+    return sample
+
+
+def _first(batches: Iterator[pa.RecordBatch], most: int) -> list[dict[str, Any]]:
+    """The records that stand first in their input, of as few batches as have that many."""
+    taken, rows = [RECORD_SCHEMA.empty_table()], 0
+    for batch in batches:
+        taken.append(pa.Table.from_batches([batch]))
+        rows += batch.num_rows
+        if rows > most:
+            break
+    # a reader gives the records that are no changes behind the changes of the same block
+    taken += [pa.Table.from_batches([batch]) for batch in islice(batches, _BATCHES_BEHIND)]
+    table = pa.concat_tables(taken).select([n for n in RECORD_SCHEMA.names if n != "lane"])
+    is_record = pc.not_equal(pc.fill_null(table["outcome"], 0), TALLY)
+    order = [("split", "ascending"), ("row", "ascending"), ("ordinal", "ascending")]
+    found: list[dict[str, Any]] = table.filter(is_record).sort_by(order).slice(0, most).to_pylist()
+    return found
+
+
+def tables_to_sample(source: SourceSettings) -> Iterator[SourceSettings]:
+    """The source with one table of its database at a time; others as they are."""
+    options = source.compared
+    if options is None or not source.compares_database:
+        yield source
+        return
+    for name in options.tables:
+        yield replace(source, options=replace(options, tables=(name,)))
+
+
+def is_bare(settings: Settings, source: SourceSettings, path: Path) -> bool:
+    """Whether a file holds no record at all, a header at most."""
+    if path.stat().st_size > _BARE:
+        return False
+    try:
+        sample = sample_of(settings, replace(source, snapshots=(path,)), 1)
+    except PublisherError:  # reading it will say so
+        return False
+    return not sample.records
+
+
+@contextmanager
+def _table(source: SourceSettings, context: Context) -> Iterator[Batches]:
+    live = source.live
+    with informed(live, context.catalogue).opened(1) as splits:
+        batches = (
+            batch
+            for number, split in enumerate(splits)
+            for batch in live.read(split, number, context)
+        )
+        yield batches, live.position_text
+
+
+@contextmanager
+def _compared(source: SourceSettings, context: Context) -> Iterator[Batches]:
+    """Compares rows of a database with nothing, as the first run of a job does."""
+    assert source.compared is not None
+    reader = Triggerless(replace(source.compared, startup_option="all"), source.reading)
+    with TemporaryDirectory(prefix="xds-publisher-") as folder:
+        given = Given(context.catalogue, Path(folder), wanted=1, keep=False, most=RECORDS)
+        found = reader.prepared((), given, compare_here, database=source.database, text_of=text_of)
+        batches = (
+            batch
+            for number, split in enumerate(found)
+            for batch in reader.read(split, number, context)
+        )
+        yield batches, reader.position_text
+
+
+@contextmanager
+def _files(source: SourceSettings, context: Context) -> Iterator[Batches]:
+    reader = source.reader
+    size = sum(path.stat().st_size for path in source.snapshots)
+    asking = informed(reader, context.catalogue)
+    if size <= _SURVEYED_WHOLE:
+        splits = list(asking.splits(source.snapshots, 1))
+    else:
+        splits = list(asking.splits(source.snapshots, _SPLITS))[:1]
+    reader = surveyed_source(reader, splits, context)
+    batches = (
+        batch
+        for number, split in enumerate(splits)
+        for batch in reader.read(split, number, context)
+    )
+    yield batches, reader.position_text
+
+
+def _add(sample: Sample, record: dict[str, Any], position_text: Callable[[Position], str]) -> None:
+    position = Position(*(record[name] for name in Position._fields))
+    if record["outcome"] is None:
+        sample.changes += 1
+        sample.first = sample.first or _change(record, position_text(position))
+        return
+    outcome = Outcome(record["outcome"]).name.lower()
+    sample.outcomes[outcome, record["reason"]] += 1
+    if outcome == "rejected" and sample.first_reject is None:
+        said = f"{position_text(position)}: {record['reason']}: {record['detail']}"
+        sample.first_reject = _cut(said)
+
+
+def _change(record: dict[str, Any], position: str) -> str:
+    kind = EventType(record["event_type"]).name.lower().replace("_", " ")
+    schema = f"{record['schema']}." if record["schema"] else ""
+    values = record["new"] if record["new"] is not None else record["old"]
+    columns = dict(zip(record["columns"], values or (), strict=False))
+    shown = f" {json.dumps(columns, ensure_ascii=False)}" if columns else ""
+    return f"{position}: {kind} of {record['key']} in {schema}{record['table']}{_cut(shown)}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def sample_text(sample: Sample) -> str:
+    """A sample in words."""
+    if not sample.records:
+        return "no records"
+    parts = [f"{sample.changes:,} changes"] if sample.changes else []
+    parts += [f"{count:,} {outcome} ({why})" for (outcome, why), count in sample.outcomes.items()]
+    text = f"of the first {sample.records:,} record(s) come {', '.join(parts)}"
+    if sample.first_reject is not None:
+        text += f"; first reject {sample.first_reject}"
+    return text + (f"; first change {sample.first}" if sample.first is not None else "")

@@ -1,0 +1,78 @@
+"""How much of a change table waits to be read: rows behind the mark, and the age of the oldest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import fatal
+from publisher.database.identity import identity_of
+from publisher.sources.change_table.carry_over import Mark
+from publisher.sources.change_table.extent import Measuring
+from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.origin import Now
+from publisher.sources.change_table.statements import Question, statements_of
+from publisher.sources.event_log.backlog import Waiting
+from publisher.sources.live.table_reader import LiveTable
+
+
+class WaitingChanges:
+    """Counts the rows of one change table that are to be read, again and again by the same connection.
+
+    Rows without a change_seq are found when others are read.
+    """
+
+    def __init__(self, database: DatabaseOptions, table: str, options: Options) -> None:
+        """Raises ``SettingsError`` where the database's URL cannot be used."""
+        self._database = Database(database)
+        self._live = LiveTable(table, sorted_by=f"{options.prefix}change_seq")
+        self._options = options
+
+    def after(self, mark: Mark) -> Waiting:
+        """Rows behind a mark, without those that wait for a partner, and rows that came late below it.
+
+        The statements are quick with an index on change_seq; the age of the rows is that of their
+        change_seq, which has UTC, by the clock of this machine.
+
+        Raises:
+            FatalError: The table does not fit, or is another one than that of the mark, or the database
+                refuses.
+            UnreachableError: The database does not answer.
+        """
+        statements = statements_of(self._database, self._live, self._options)
+        identity = identity_of(self._database, statements.relation)
+        Now("", self._live.name, self._database.name, identity).verify(mark)
+
+        def ready(connection: Connection) -> tuple[int, str | None]:
+            def ask(statement: Question) -> Sequence[Sequence[Any]]:
+                return connection.execute(statement).all()
+
+            measuring = Measuring(self._live.name, statements, ask, self._options)
+            return measuring.ready(mark, int(time.time() * 1_000_000))
+
+        try:
+            rows, least = self._database.run(ready)
+        except DBAPIError as error:
+            doing = f"Counting the new rows of table {self._live.name}"
+            raise fatal(self._database, error, doing) from error
+        made = None if least is None or not rows else _seconds(least)
+        return Waiting(rows, None if made is None else max(0.0, time.time() - made))
+
+    def close(self) -> None:
+        """Gives the connection back; a later use makes a new one."""
+        self._database.close()
+
+
+def _seconds(change_seq: str) -> float | None:
+    """The time part, in seconds since 1970-01-01 UTC; ``None`` where it is no time."""
+    try:
+        moment = datetime.strptime(change_seq[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return moment.timestamp() + int(change_seq[14:16]) / 100

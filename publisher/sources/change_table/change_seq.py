@@ -1,0 +1,128 @@
+"""``change_seq``: 16 digits of time (YYYYMMDDHHmmSShh) and a change number of 19 digits.
+
+Fixed width, so that text order is the order of changes (manual, change_seq).  Kept as two integers of
+64 bits: one of 35 digits does not fit.  19 digits need an unsigned one; the second is signed, as Spark
+and Arrow sort them, and less than the change number by 2^63: so the order is that of the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.errors import UsageError
+from publisher.model.change import Position
+from publisher.sources.columns.columns import LARGEST
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+TIME_DIGITS = 16
+NUMBER_DIGITS = 19
+_SEQ = rf"^[0-9]{{{TIME_DIGITS}}}[0-9]{{{NUMBER_DIGITS}}}$"
+_BIAS = 1 << 63
+"""What the second integer is less than the change number by."""
+_PARTS = (
+    (10_000_000_000, 100, 1, 12),
+    (100_000_000, 100, 1, 31),
+    (1_000_000, 100, 0, 23),
+    (10_000, 100, 0, 59),
+    (100, 100, 0, 60),
+)
+"""Month, day, hour, minute and second of the time part: divisor, modulus, least, greatest."""
+_NO_FILE = re.compile(r"[0-9]{35}").fullmatch
+
+RANK_BITS = 25
+"""Of a rank, for the change number."""
+_FIRST_YEAR = 1990
+_YEARS = 80
+"""Years whose sequences have ranks of their own."""
+
+WHAT = "a change_seq has 35 digits: YYYYMMDDHHmmSShh and a number of 19 digits"
+
+
+def sequence(array: pa.Array) -> tuple[Integers, Integers, Flags]:
+    """Time part, change number less 2^63, and which values of a text column are a ``change_seq``."""
+    text = pc.utf8_trim_whitespace(array)
+    right = pc.fill_null(pc.match_substring_regex(text, _SEQ), False)
+    number = pc.utf8_slice_codeunits(text, TIME_DIGITS, TIME_DIGITS + NUMBER_DIGITS)
+    zero = pa.scalar("0")
+    time = pc.if_else(right, pc.utf8_slice_codeunits(text, 0, TIME_DIGITS), zero)
+    high = time.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    unsigned = pc.if_else(right, number, zero).cast(pa.uint64()).to_numpy(zero_copy_only=False)
+    low: Integers = (unsigned ^ np.uint64(_BIAS)).view(np.int64)
+    good = right.to_numpy(zero_copy_only=False)
+    for divisor, modulus, least, greatest in _PARTS:
+        part = high // divisor % modulus
+        good = good & (part >= least) & (part <= greatest)
+    return high, low, good
+
+
+class Ranking(NamedTuple):
+    """How change numbers (less 2^63) go into ranks: the least of the input, and how many of their last
+    bits do not fit."""
+
+    least: int = -_BIAS
+    shift: int = 64 - RANK_BITS
+
+    @classmethod
+    def of(cls, least: int, greatest: int) -> Ranking:
+        """For the numbers from ``least`` to ``greatest``."""
+        return cls(least, max(0, (greatest - least).bit_length() - RANK_BITS))
+
+    def ranks(self, high: Integers, low: Integers) -> Integers:
+        """Integers of 64 bits in the order of sequences; equal ones are told apart by the sequence.
+
+        One time part may hold any number of changes, so ranks count changes within it as well: what
+        works through ranks block by block holds no more of a large transaction than of others.
+        """
+        time = np.clip(high // 10**12 - _FIRST_YEAR, 0, _YEARS)
+        for divisor, modulus, least, greatest in _PARTS:
+            part = np.clip(high // divisor % modulus, least, greatest) - least
+            time = time * (greatest - least + 1) + part
+        time = time * 100 + high % 100
+        # differences of signed numbers may need all 64 bits
+        above = np.maximum(low, self.least).view(np.uint64) - np.uint64(self.least % (1 << 64))
+        number = (above >> np.uint64(self.shift)).astype(np.int64)
+        inside = (high >= _FIRST_YEAR * 10**12) & (high < (_FIRST_YEAR + _YEARS) * 10**12)
+        time = np.where(
+            inside, time, np.where(high < _FIRST_YEAR * 10**12, 0, LARGEST >> RANK_BITS)
+        )
+        number = np.where(inside, np.minimum(number, (1 << RANK_BITS) - 1), 0)
+        found: Integers = (time << RANK_BITS) + number
+        return found
+
+
+def text_of(high: int, low: int) -> str:
+    """The 35 digits of the two integers."""
+    return f"{high:0{TIME_DIGITS}d}{low + _BIAS:0{NUMBER_DIGITS}d}"
+
+
+def parts_of(text: str) -> tuple[int, int]:
+    """The two integers of 35 digits."""
+    return int(text[:TIME_DIGITS]), int(text[TIME_DIGITS:]) - _BIAS
+
+
+def position_text(position: Position) -> str:
+    """The change_seq, or FILE:NUMBER of a record that has none."""
+    if position.part:
+        return position.text()
+    return text_of(position.high, position.low)
+
+
+def position_of(text: str) -> Position:
+    """The position that ``position_text`` wrote.  Raises ``UsageError``."""
+    text = text.strip()
+    if _NO_FILE(text):
+        return Position("", *parts_of(text), 0)
+    part, _, number = text.rpartition(":")
+    if not part or not number.isascii() or not number.isdigit():
+        raise UsageError(
+            f"{text!r} is no position of a change table; write 35 digits or FILE:NUMBER"
+        )
+    return Position(part, int(number), 0, 0)

@@ -1,0 +1,64 @@
+"""Lanes of many keys at once, the same as ``lanes.key_lane`` gives one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from publisher.model.lanes import key_lane
+
+Lanes = npt.NDArray[np.int64]
+
+_ALL = 0xFFFFFFFF
+_LONG = 64
+"""Bytes from which on a key is looked at by itself: columns of them are rare."""
+
+
+def _table() -> npt.NDArray[np.uint32]:
+    """The table of CRC-32 (ISO-HDLC, as zlib has it): what a byte does to the remainder."""
+    rest = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        rest = np.where(rest & 1, (rest >> 1) ^ np.uint32(0xEDB88320), rest >> 1)
+    return rest
+
+
+_TABLE = _table()
+
+
+def key_lanes(prefix: int, keys: pa.Array, lanes: int) -> Lanes:
+    """Lane of each key of the table that ``prefix`` stands for; NULL has lane 0."""
+    if not len(keys):
+        return np.zeros(0, np.int64)
+    _, places, data = keys.buffers()
+    ends = np.frombuffer(places, np.int32)[keys.offset : keys.offset + len(keys) + 1]
+    octets = np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
+    lengths = np.diff(ends)
+    order = np.argsort(-lengths, kind="stable")
+    starts, sizes = ends[:-1][order].astype(np.int64), lengths[order]
+    found = np.empty(len(keys), np.int64)
+    short = int(np.searchsorted(-sizes, -_LONG))
+    found[order[short:]] = _remainders(prefix, octets, starts[short:], sizes[short:]) % lanes
+    for place in order[:short].tolist():
+        text = keys[place].as_py()
+        found[place] = 0 if text is None else key_lane(prefix, text, lanes)
+    if keys.null_count:
+        found[keys.is_null().to_numpy(zero_copy_only=False)] = 0
+    return found
+
+
+def _remainders(
+    prefix: int,
+    octets: npt.NDArray[np.uint8],
+    starts: Lanes,
+    sizes: npt.NDArray[np.int32],
+) -> Lanes:
+    """CRC-32 of stretches of bytes, the longest first, each going on from ``prefix``."""
+    rest = np.full(len(starts), prefix ^ _ALL, np.uint32)
+    longest = int(sizes[0]) if len(sizes) else 0
+    counts = np.searchsorted(-sizes, -np.arange(longest))  # how many are longer than each place
+    for place, count in enumerate(counts.tolist()):
+        mine = rest[:count]
+        changed = (mine ^ octets[starts[:count] + place]) & np.uint32(0xFF)
+        rest[:count] = _TABLE[changed] ^ (mine >> np.uint32(8))
+    return (rest ^ np.uint32(_ALL)).astype(np.int64)

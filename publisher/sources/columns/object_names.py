@@ -1,0 +1,272 @@
+"""Names in event log records: tables, keys and columns, checked against what is known of them.
+
+Each distinct name is looked at once for each split or batch, whatever the number of records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from publisher.errors import TableRefusedError
+from publisher.model.catalogue import Catalogue, Kind, Table
+from publisher.model.change import Outcome, Reason
+from publisher.model.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, parse
+from publisher.model.lanes import key_lane, table_hash
+from publisher.sources.contract import Excludes
+
+# Possessive, so that no name takes more than linear time; a bare part is stripped afterwards.
+_PART = re.compile(
+    r'\s*+(?:"((?:[^"]|"")*+)"\s*+|`((?:[^`]|``)*+)`\s*+|\[((?:[^\]]|\]\])*+)\]\s*+|([^."`\[\]]++))(\.|\Z)'
+)
+
+LONGEST_NAME = 1_000
+"""Characters of a table or column name at most; databases allow 128 for each part of it."""
+
+REMEMBERED = 10_000
+"""Names remembered at most; more than that are no real tables and columns."""
+
+
+class Fault(NamedTuple):
+    """Why a record gives no change: it is rejected, or its table is excluded."""
+
+    reason: Reason
+    detail: str
+    """What is wrong, ending with what to do."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Where the record ends."""
+        return Outcome.IGNORED if self.reason is Reason.EXCLUDED else Outcome.REJECTED
+
+
+class Key(NamedTuple):
+    """A key that was understood: canonical text and lane."""
+
+    text: str
+    lane: int
+
+
+class Column(NamedTuple):
+    """A column that was understood: its name, whether its values are binary."""
+
+    name: str
+    octet: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table that records speak of, with all that its keys and columns are checked against."""
+
+    schema: str | None
+    table: str
+    known: Table | None
+    form: KeyForm
+    is_plain: Callable[[str], object]
+    """Tells of most keys that they are canonical and name the right column."""
+    key_columns: frozenset[str]
+    hash: int
+
+
+def split_name(text: str) -> tuple[str | None, str] | None:
+    """Schema and table of a name such as ``schema.table``; parts may be quoted as databases do.
+
+    A third part before them (a database) is left out.  ``None`` where it is no such name.
+    """
+    parts, at = [], 0
+    while True:
+        match = _PART.match(text, at)
+        if match is None:
+            return None
+        double, back, bracket, bare = match.group(1, 2, 3, 4)
+        if double is not None:
+            parts.append(double.replace('""', '"'))
+        elif back is not None:
+            parts.append(back.replace("``", "`"))
+        elif bracket is not None:
+            parts.append(bracket.replace("]]", "]"))
+        else:
+            parts.append(bare.rstrip())
+        at = match.end()
+        if match[5] != ".":
+            break
+    if not 1 <= len(parts) <= 3 or not all(parts):
+        return None
+    return (parts[-2] if len(parts) > 1 else None), parts[-1]
+
+
+class Names:
+    """Answers for one split; remembers what it was asked."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        schema: str | None,
+        case: IdentifierCase,
+        lanes: int,
+        excludes: Excludes | None = None,
+    ) -> None:
+        self._catalogue = catalogue
+        self._excludes = excludes
+        self._schema = schema
+        self._case = case
+        self._lanes = lanes
+        self._targets: dict[str, Target | Fault] = {}
+        self._columns: dict[tuple[str, str], Column | Fault] = {}
+
+    def target(self, name: str) -> Target | Fault:
+        """The table that ``table_name`` speaks of."""
+        found = self._targets.get(name)
+        if found is None:
+            found = self._find(name)
+            if len(self._targets) < REMEMBERED and len(name) <= LONGEST_NAME:
+                self._targets[name] = found
+        return found
+
+    def _find(self, name: str) -> Target | Fault:
+        if _is_too_long(name):
+            return _too_long(Reason.TABLE_NAME, name)
+        parts = split_name(name)
+        if parts is None:
+            return Fault(
+                Reason.TABLE_NAME,
+                f"table_name {name!r} is no table name; write table or schema.table",
+            )
+        schema, table = parts[0] or self._schema, parts[1]
+        if self._excludes is not None and self._excludes(schema, table):
+            return Fault(
+                Reason.EXCLUDED, f"table_name {_short(name)} is excluded, or of a system schema"
+            )
+        try:
+            known = self._catalogue.table(schema, table)
+        except TableRefusedError as refused:
+            return Fault(Reason.DATABASE_REFUSED, refused.message)
+        if known is None and self._catalogue.closed:
+            return Fault(
+                Reason.TABLE_NAME,
+                f"the database has no table {name!r}; mend table_name or set the schema",
+            )
+        schema = schema or (known.schema if known else None)
+        spelled = self._case.apply(table, known.name if known else None)
+        if schema is not None:
+            schema = self._case.apply(schema, self._spelling(schema, known))
+        columns = dict(known.columns) if known else {}
+        form = KeyForm(columns, self._case, known.key if known else ())
+        key = [self._case.apply(column, column) for column in known.key] if known else []
+        simple = len(key) == 1 and re.fullmatch(r"\w+", key[0])
+        return Target(
+            schema,
+            spelled,
+            known,
+            form,
+            form.plain(key[0]) if simple else _never,
+            frozenset(column.casefold() for column in key),
+            table_hash(schema, spelled),
+        )
+
+    def _spelling(self, schema: str, known: Table | None) -> str | None:
+        """The schema as the catalogue has it, else as the settings do."""
+        if known is not None and known.schema is not None:
+            return known.schema
+        same = self._schema is not None and self._schema.casefold() == schema.casefold()
+        return self._schema if same else None
+
+    def key(self, target: Target, text: str) -> Key | Fault:
+        """The canonical form of a ``table_key`` and its lane."""
+        if target.is_plain(text):
+            return Key(text, key_lane(target.hash, text, self._lanes))
+        try:
+            canonical = target.form.text(text)
+            self._check_columns(target, canonical)
+        except KeyProblem as problem:
+            return Fault(Reason.TABLE_KEY, f"table_key {_short(text)}: {problem}")
+        return Key(canonical, key_lane(target.hash, canonical, self._lanes))
+
+    def _check_columns(self, target: Target, canonical: str) -> None:
+        known = target.known
+        if known is None or not (known.key or known.complete):
+            return
+        written = [part.column for part in parse(canonical)]
+        if target.key_columns:
+            if {column.casefold() for column in written} != target.key_columns:
+                raise KeyProblem(
+                    f"the key of {known.name} is {', '.join(known.key)}, not {', '.join(written)};"
+                    " mend the trigger or the table's key in the settings"
+                )
+            return
+        columns = {column.casefold() for column in known.columns}
+        absent = [column for column in written if column.casefold() not in columns]
+        if absent:
+            raise KeyProblem(f"{known.name} has no column {', '.join(absent)}; mend the trigger")
+
+    def column(self, name: str, target: Target, column: str) -> Column | Fault:
+        """The column that ``column_name`` speaks of, in the table that ``name`` stands for."""
+        found = self._columns.get((name, column))
+        if found is None:
+            found = self._find_column(target, column)
+            if len(self._columns) < REMEMBERED and len(column) <= LONGEST_NAME:
+                self._columns[name, column] = found
+        return found
+
+    def _find_column(self, target: Target, column: str) -> Column | Fault:
+        column = column.strip(BLANKS)  # a log table of fixed width pads it
+        if not column:
+            return Fault(Reason.COLUMN_NAME, "column_name is empty; per-field events need it")
+        if _is_too_long(column):
+            return _too_long(Reason.COLUMN_NAME, column)
+        known = target.known
+        if known is None:
+            return Column(self._case.apply(column), octet=False)
+        found = _lookup(known, column)
+        if found is None and "." in column:
+            found = self._child_column(target, column)
+        if found is None and known.complete:
+            return Fault(
+                Reason.COLUMN_NAME,
+                f"{known.name} has no column {column!r}; mend column_name or the table's columns",
+            )
+        kind = found[1] if found else None
+        return Column(self._case.apply(column, found[0] if found else None), kind is Kind.OCTET)
+
+    def _child_column(self, target: Target, column: str) -> tuple[str, Kind] | None:
+        """A column of a child table, written ``child.column`` (logical classes, child table)."""
+        child_name, _, child_column = column.rpartition(".")
+        try:
+            child = self._catalogue.table(target.schema, child_name)
+        except TableRefusedError:
+            return None
+        found = _lookup(child, child_column) if child is not None else None
+        return (f"{child.name}.{found[0]}", found[1]) if child is not None and found else None
+
+
+def _lookup(table: Table, column: str) -> tuple[str, Kind] | None:
+    """Name and kind of a column: as written, else whatever the case where only one fits."""
+    kind = table.columns.get(column)
+    if kind is not None:
+        return column, kind
+    folded = column.casefold()
+    fits = [(name, kind) for name, kind in table.columns.items() if name.casefold() == folded]
+    return fits[0] if len(fits) == 1 else None
+
+
+def _is_too_long(name: str) -> bool:
+    return len(name) > LONGEST_NAME and len(name.strip(BLANKS)) > LONGEST_NAME
+
+
+def _too_long(reason: Reason, name: str) -> Fault:
+    column = "table_name" if reason is Reason.TABLE_NAME else "column_name"
+    return Fault(
+        reason,
+        f"{column} {_short(name)} has {len(name.strip(BLANKS)):,} characters, names have "
+        f"{LONGEST_NAME:,} at most; fix the program that writes it",
+    )
+
+
+def _never(_key: str) -> bool:
+    return False
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:80]}…")

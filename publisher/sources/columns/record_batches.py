@@ -1,0 +1,125 @@
+"""Batches of ``RECORD_SCHEMA`` that every source gives beside its changes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Reason
+from publisher.model.lanes import record_lane
+from publisher.sources.files.frame import Frame
+
+Codes = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where records come from and go to."""
+
+    source: int
+    split: int
+    file: str
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        """Name of the file, without its directory: the same wherever a snapshot lies."""
+        return PurePath(self.file).name
+
+
+def batch(count: int, **columns: object) -> pa.RecordBatch:
+    """A batch of ``RECORD_SCHEMA``; columns not given are null."""
+    arrays = []
+    for item in RECORD_SCHEMA:
+        value = columns.pop(item.name, None)
+        if value is None:
+            value = pa.nulls(count, item.type)
+        elif not isinstance(value, pa.Array):
+            is_one = isinstance(value, int | str)
+            value = (
+                pa.repeat(pa.scalar(value, item.type), count)
+                if is_one
+                else pa.array(value, item.type)
+            )
+        arrays.append(value.cast(item.type) if value.type != item.type else value)
+    assert not columns
+    return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
+
+
+def lists(values: pa.Array, filled: Mask, absent: Mask | None) -> pa.Array:
+    """Lists of one value where ``filled``, null where ``absent``, else empty."""
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(filled, out=offsets[1:])
+    if not filled.all():
+        values = values.filter(pa.array(filled))
+    mask = None if absent is None or not absent.any() else pa.array(absent)
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=mask)
+
+
+def record_lanes(place: Place, numbers: Codes) -> Codes:
+    """Lanes of records that name no object, from their numbers in the file."""
+    return (record_lane(place.name, 0, 1 << 32) + numbers) % place.lanes
+
+
+def nameless(place: Place, numbers: Codes, **columns: object) -> pa.RecordBatch:
+    """Records that name no object, each at its number in the file unless ``columns`` say where."""
+    at_numbers = {
+        "source": place.source,
+        "lane": record_lanes(place, numbers),
+        "part": place.name,
+        "rank": numbers,
+        "high": numbers,
+        "low": 0,
+        "ordinal": 0,
+        "split": place.split,
+        "row": numbers,
+        "records": 1,
+    }
+    return batch(len(numbers), **at_numbers | columns)
+
+
+def broken(frame: Frame, place: Place) -> pa.RecordBatch:
+    """The pieces of a frame that are no records, as rejects."""
+    return nameless(
+        place,
+        np.array([item.row for item in frame.broken], np.int64),
+        outcome=Outcome.REJECTED.value,
+        reason=str(Reason.BROKEN_RECORD),
+        detail=[item.reason for item in frame.broken],
+        raw=[as_json(item.raw) for item in frame.broken],
+    )
+
+
+def tally(place: Place, framed: int) -> pa.RecordBatch:
+    """The row that says how many records a split had, counted where they were framed."""
+    return batch(
+        1,
+        source=place.source,
+        lane=place.split % place.lanes,
+        part="",
+        rank=0,
+        high=0,
+        low=0,
+        ordinal=0,
+        split=place.split,
+        row=framed,
+        records=0,
+        outcome=TALLY,
+    )
+
+
+def as_json(record: object) -> str:
+    """A record as JSON text; what JSON has no form for as text."""
+    return json.dumps(record, ensure_ascii=False, default=_json_text)
+
+
+def _json_text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)

@@ -1,0 +1,162 @@
+"""The columns of replicated tables, from a delimited export of DISPATCH_ATTRS.
+
+The source's server fills that table, a row for each replicated column: number of the table, name, number
+of the column, code of its type, whether it is part of the primary key, bytes (reference, section 1.1) [D].
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from publisher.sources.dispatch_queue.images.column_types import (
+    BY_LENGTH,
+    CODES,
+    NATIONAL,
+    NUMBERS,
+    VARIABLE,
+    Column,
+)
+from publisher.sources.dispatch_queue.options import Options, QueueTable, told
+from publisher.sources.dispatch_queue.rows.rows import PADDING
+from publisher.sources.files.csv_records import fields, scan
+from publisher.sources.files.options import SnapshotOptions
+
+COLUMNS = ("TABNUM_SRC", "NAME", "ATRNUM", "TYP", "PKEY", "LEN")
+
+
+class Attribute(NamedTuple):
+    """One row of DISPATCH_ATTRS."""
+
+    table: int
+    name: str
+    number: int
+    code: int
+    key: bool
+    length: int
+
+
+def with_attributes(options: Options, directory: Path, reading: SnapshotOptions) -> Options:
+    """The options with the tables of their ``attributes`` file, which is relative to ``directory``.
+
+    They name no file any more: what they mean is what stood in it.  Raises ``ValueError``, saying what
+    is wrong, as ``SETTING: PROBLEM``."""
+    if options.attributes is None:
+        return options
+    path = directory / options.attributes.expanduser()
+    try:
+        text = path.read_text(reading.encoding)
+    except OSError as error:
+        raise ValueError(f"attributes: {path}: {error.strerror}; name the export") from None
+    except UnicodeError:
+        raise ValueError(f"attributes: {path} is not {reading.encoding}; set encoding") from None
+    found: dict[int, list[Attribute]] = {}
+    for attribute in _attributes(text, str(path), reading):
+        found.setdefault(attribute.table, []).append(attribute)
+    return _with_tables(options, found, str(path))
+
+
+def _with_tables(options: Options, found: dict[int, list[Attribute]], path: str) -> Options:
+    """Raises ``ValueError`` with all that must be said of images and is not."""
+    of_any = {table.number for table in options.tables if table.node is None}
+    unsaid = [QueueTable(number) for number in found if number not in of_any]
+    entries = [table for table in (*options.tables, *unsaid) if table.number in found]
+    open_ = {table.number: found[table.number] for table in entries if not table.columns}
+    asked = list(_length_problem(options, open_))
+    numbers = list(found)
+    entries.sort(key=lambda table: numbers.index(table.number))
+    tables = [_described(table, found[table.number], options, path) for table in entries]
+    others = [table for table in options.tables if table.number not in found]
+    try:
+        made = replace(options, attributes=None, tables=(*tables, *others))
+    except ValueError as error:
+        raise ValueError(told([*asked, str(error)])) from None
+    if asked:
+        raise ValueError(told(asked))
+    return made
+
+
+def _length_problem(options: Options, found: dict[int, list[Attribute]]) -> Iterator[str]:
+    """Whether it must be said what LEN counts."""
+    for attribute in (one for attributes in found.values() for one in attributes):
+        if options.length_counted is None and CODES.get(attribute.code) in VARIABLE:
+            yield (
+                f"length_counted: is required for column {attribute.name} of table"
+                f" {attribute.table}, no page says whether LEN counts the length before the value;"
+                " write true or false"
+            )
+            return
+
+
+def _lines(text: str, path: str, reading: SnapshotOptions) -> Iterator[tuple[int, list[str]]]:
+    """Lines with their number."""
+    data = text.removeprefix("\ufeff").encode()
+    piece = scan(data, replace(reading, line_breaks=False), final=True)
+    for index, (start, stop) in enumerate(zip(piece.starts, piece.stops, strict=True)):
+        if index in piece.wrong:
+            raise ValueError(f"attributes: {path}, line {index + 1}: {piece.wrong[index]}")
+        yield index + 1, fields(data[start:stop], reading)
+
+
+def _attributes(text: str, path: str, reading: SnapshotOptions) -> Iterator[Attribute]:
+    lines = _lines(text, path, reading)
+    _, names = next(lines, (1, []))
+    header = [name.strip().upper() for name in names]
+    absent = [name for name in COLUMNS if header.count(name) != 1]
+    if absent:
+        raise ValueError(
+            f"attributes: {path} has no column {', '.join(absent)}; export DISPATCH_ATTRS with a"
+            " header of its column names"
+        )
+    places = [header.index(name) for name in COLUMNS]
+    for line, values in lines:
+        if not any(value.strip() for value in values):
+            continue
+        try:
+            texts = (values[place].strip(string.whitespace + PADDING) for place in places)
+            table, name, number, code, key, length = texts
+            yield Attribute(int(table), name, int(number), int(code), int(key) != 0, int(length))
+        except (ValueError, IndexError):
+            raise ValueError(
+                f"attributes: {path}, line {line}: integers and a name are expected, as"
+                " 7,idu,1,2,1,4"
+            ) from None
+
+
+def _described(
+    table: QueueTable, attributes: list[Attribute], options: Options, path: str
+) -> QueueTable:
+    """The table with what the job file does not say of it."""
+    if table.columns:
+        return table
+    ordered = sorted(attributes, key=lambda attribute: attribute.number)
+    numbers = tuple(attribute.number for attribute in ordered)
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"attributes: {path} has a column of table {table.number} twice")
+    columns = tuple(_column(attribute, options, path).text for attribute in ordered)
+    key = table.key or tuple(attribute.name for attribute in ordered if attribute.key)
+    return replace(table, columns=columns, key=key, numbers=table.numbers or numbers)
+
+
+def _column(attribute: Attribute, options: Options, path: str) -> Column:
+    """A column by the code and the length of its type."""
+    code, length = attribute.code, attribute.length
+    kind = BY_LENGTH.get((code, length)) or CODES.get(code)
+    where = f"column {attribute.name} of table {attribute.table}"
+    if kind is None or (kind in NUMBERS and NUMBERS[kind] != length):
+        raise ValueError(
+            f"attributes: {path}: {where} has TYP {code} and LEN {length}, which is no type that is"
+            " known; describe the table's columns in [[sources.tables]]"
+        )
+    if kind in NUMBERS:
+        return Column(attribute.name, kind)
+    if kind in VARIABLE:
+        length -= options.length_bytes if options.length_counted else 0
+    if kind in NATIONAL:
+        length //= 2
+    if length < 1:
+        raise ValueError(f"attributes: {path}: {where} has LEN {attribute.length}; mend the export")
+    return Column(attribute.name, kind, length)

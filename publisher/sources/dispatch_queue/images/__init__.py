@@ -1,0 +1,1 @@
+"""Row images of the DISPATCH_QUEUE: their layout, decoding, and advice on settings."""

@@ -1,0 +1,175 @@
+"""The row image in DATA, declared.  No page says how it lies: this is what the settings say.
+
+A fixed record has every column at its place, each as wide as its declared maximum, without alignment:
+what the vendor documents of unpacked records and binary fetches (reference, sections 2.1 and 2.3) [I for
+the image].  In a sequential record a value of variable length takes only what it needs.  The declaration
+reads and builds single images; what reads in bulk takes widths and places from here, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, Literal
+
+import construct as c
+import numpy as np
+
+from publisher.sources.dispatch_queue.images.column_types import NATIONAL, VARIABLE, WHOLE, Column
+from publisher.sources.dispatch_queue.options import NullMode, Options, QueueTable
+from publisher.sources.dispatch_queue.rows.layout import ByteOrder
+
+_INTEGERS = {
+    ("little", 2): c.Int16sl,
+    ("little", 4): c.Int32sl,
+    ("little", 8): c.Int64sl,
+    ("big", 2): c.Int16sb,
+    ("big", 4): c.Int32sb,
+    ("big", 8): c.Int64sb,
+}
+_FLOATS = {
+    ("little", 4): c.Float32l,
+    ("little", 8): c.Float64l,
+    ("big", 4): c.Float32b,
+    ("big", 8): c.Float64b,
+}
+_LENGTHS = {
+    ("little", 1): c.Int8ub,
+    ("little", 2): c.Int16ul,
+    ("little", 4): c.Int32ul,
+    ("big", 1): c.Int8ub,
+    ("big", 2): c.Int16ub,
+    ("big", 4): c.Int32ub,
+}
+
+
+@dataclass(frozen=True)
+class ImageLayout:
+    """How the columns of one table lie in its row images."""
+
+    columns: tuple[Column, ...]
+    order: ByteOrder
+    record: Literal["fixed", "sequential"]
+    null_mode: NullMode
+    null_flag: int
+    null_bits: Literal["lsb", "msb"]
+    length_bytes: int
+    offsets: tuple[int, ...] = ()
+    """Where each value begins, where that is given."""
+    image_length: int | None = None
+
+    def area(self, column: Column) -> Any:
+        """The declaration of a column's value."""
+        width = column.capacity
+        if column.type in WHOLE:
+            return _INTEGERS[self.order, width]
+        if column.type in ("REAL", "DOUBLE"):
+            return _FLOATS[self.order, width]
+        if column.type not in VARIABLE:
+            return c.Bytes(width)
+        length = "length" / _LENGTHS[self.order, self.length_bytes]
+        unit = 2 if column.type in NATIONAL else 1
+        value = c.Struct(length, "data" / c.Bytes(lambda this: this.length * unit))
+        if self.record == "sequential":
+            return value
+        return c.FixedSized(self.length_bytes + width, value)
+
+    def width(self, column: Column) -> int:
+        """Bytes of a column's value in a fixed record."""
+        return column.capacity + (self.length_bytes if column.type in VARIABLE else 0)
+
+    def varies(self, column: Column) -> bool:
+        """Whether its value is as long as it needs."""
+        return self.record == "sequential" and column.type in VARIABLE
+
+    @property
+    def bitmap(self) -> int:
+        """Bytes of the bitmap of NULLs."""
+        return -(-len(self.columns) // 8) if self.null_mode.startswith("bitmap") else 0
+
+    @property
+    def flag(self) -> int:
+        """Bytes of a NULL flag beside each value."""
+        return 1 if self.null_mode.startswith("byte") else 0
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Offset of each value in a fixed record."""
+        if self.offsets:
+            return self.offsets
+        at = self.bitmap if self.null_mode == "bitmap_prefix" else 0
+        found = []
+        for column in self.columns:
+            at += self.flag if self.null_mode == "byte_before" else 0
+            found.append(at)
+            at += self.width(column) + (self.flag if self.null_mode == "byte_after" else 0)
+        return tuple(found)
+
+    @cached_property
+    def length(self) -> int:
+        """Bytes of a fixed record; of a sequential one at the most."""
+        return self.needed if self.image_length is None else self.image_length
+
+    @cached_property
+    def needed(self) -> int:
+        """Bytes that the columns of a fixed record need, with what marks NULL."""
+        return self.values_end + (self.bitmap if self.null_mode == "bitmap_suffix" else 0)
+
+    @cached_property
+    def values_end(self) -> int:
+        """Where the last value of a fixed record ends, and the flag behind it."""
+        after = self.flag if self.null_mode == "byte_after" else 0
+        ends = [p + self.width(column) for p, column in zip(self.places, self.columns, strict=True)]
+        return max(ends) + after
+
+    @property
+    def filler(self) -> int:
+        """Bytes behind the columns that must be filler; with given places it is known what they are."""
+        if self.record == "sequential" or self.offsets:
+            return 0
+        return max(0, self.length - self.needed)
+
+    def bit(self, number: int) -> tuple[int, int]:
+        """Byte and mask of a column in the bitmap."""
+        byte, place = divmod(number, 8)
+        return byte, 1 << (place if self.null_bits == "lsb" else 7 - place)
+
+    @property
+    def declaration(self) -> Any:
+        """The declaration of a record whose columns follow each other; flags and bitmap as they are."""
+        parts: list[Any] = []
+        if self.null_mode == "bitmap_prefix":
+            parts.append("nulls" / c.Bytes(self.bitmap))
+        for number, column in enumerate(self.columns):
+            if self.null_mode == "byte_before":
+                parts.append(f"null{number}" / c.Int8ub)
+            parts.append(f"value{number}" / self.area(column))
+            if self.null_mode == "byte_after":
+                parts.append(f"null{number}" / c.Int8ub)
+        if self.null_mode == "bitmap_suffix":
+            parts.append("nulls" / c.Bytes(self.bitmap))
+        return c.Struct(*parts)
+
+
+@cache
+def number_type(order: ByteOrder, kind: str, size: int) -> np.dtype[Any]:
+    """A number of an image as NumPy reads it; ``kind`` is i, u or f."""
+    declared = {"i": _INTEGERS, "u": _LENGTHS, "f": _FLOATS}[kind][order, size]
+    return np.dtype(f"{'<' if order == 'little' else '>'}{kind}{declared.sizeof()}")
+
+
+def image_layout(options: Options, table: QueueTable) -> ImageLayout:
+    """How the images of a table lie, by the settings; the table has its columns."""
+    used = options.of_table(table)
+    assert used.null_mode is not None  # the options have seen to it
+    return ImageLayout(
+        columns=table.parsed(),
+        order=used.image_byte_order,
+        record=used.record,
+        null_mode=used.null_mode,
+        null_flag=used.null_flag or 0,
+        null_bits=used.null_bits or "lsb",
+        length_bytes=used.length_bytes,
+        offsets=table.offsets,
+        image_length=table.image_length,
+    )

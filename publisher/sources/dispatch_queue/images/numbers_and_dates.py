@@ -1,0 +1,99 @@
+"""Numbers and dates of row images to text, by the column (reference, section 2.2)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from publisher.sources.columns.byte_areas import Bytes, Mask
+from publisher.sources.columns.byte_texts import strings
+from publisher.sources.dispatch_queue.images.column_types import FRACTION
+
+_MINUS, _ZERO, _POINT = b"-0."
+_FIRST_YEAR = dt.datetime(1, 1, 1)  # noqa: DTZ001 - local time, nobody says of which zone
+_TICKS_END = 9999 * 366 * 86400
+
+
+def dates(areas: Bytes, coding: str, per_second: int | None) -> tuple[pa.Array, Mask]:
+    """DATE as text: its bytes in hex, or the moment that so many ticks a second make."""
+    if per_second is None:
+        none = np.zeros(len(areas), bool)
+        return pa.array([area.tobytes().hex() for area in areas], pa.string()), none
+    digits, negative, wrong = decimal_digits(areas, coding)
+    wrong |= negative | digits[:, -FRACTION:].any(axis=1)
+    wrong |= digits[:, :2].any(axis=1)  # what 64 bits hold has 18 digits before the point
+    powers = 10 ** np.arange(17, -1, -1, dtype=np.int64)
+    ticks = digits[:, 2:20].astype(np.int64) @ powers
+    texts: list[str | None] = []
+    for row, count in enumerate(ticks.tolist()):
+        text = None if wrong[row] else _moment(count, per_second)
+        wrong[row] |= text is None
+        texts.append(text)
+    return pa.array(texts, pa.string()), wrong
+
+
+def decimal_digits(areas: Bytes, coding: str) -> tuple[Bytes, Mask, Mask]:
+    """The 30 digits of each DECIMAL, which are negative, which are wrong.
+
+    Byte 0 is 0 of zero, 1 of negative, 2 of positive numbers, 3 to 5 of overflow and error (reference
+    2.2) [D]; two digits in each of the other bytes, 20 before the point and 10 behind it [I]."""
+    status, body = areas[:, 0], areas[:, 1:]
+    digits = np.empty((len(areas), body.shape[1] * 2), np.uint8)
+    high, low = (body >> 4, body & 15) if coding == "bcd" else (body // 10, body % 10)
+    digits[:, 0::2], digits[:, 1::2] = high, low
+    wrong: Mask = np.any(digits > 9, axis=1)
+    wrong |= status > 2
+    wrong |= (status == 0) & body.any(axis=1)
+    wrong |= (status != 0) & ~body.any(axis=1)
+    return digits, status == 1, wrong
+
+
+def decimals(areas: Bytes, coding: str, scale: int | None) -> tuple[pa.Array, Mask]:
+    """DECIMAL as text, with ``scale`` digits behind the point, else as many as there are."""
+    digits, negative, wrong = decimal_digits(areas, coding)
+    digits = np.where(wrong[:, None], 0, digits).astype(np.uint8)
+    whole = digits.shape[1] - FRACTION
+    if scale is not None:
+        wrong = wrong | digits[:, whole + scale :].any(axis=1)
+    chars = np.empty((len(areas), digits.shape[1] + 2), np.uint8)
+    chars[:, 0] = _MINUS
+    chars[:, 1 : whole + 1] = digits[:, :whole] + _ZERO
+    chars[:, whole + 1] = _POINT
+    chars[:, whole + 2 :] = digits[:, whole:] + _ZERO
+    keep = np.ones(chars.shape, bool)
+    keep[:, 0] = negative
+    seen = np.maximum.accumulate(digits[:, : whole - 1] != 0, axis=1)
+    keep[:, 1:whole] = seen
+    behind = digits[:, whole:] != 0
+    kept = np.maximum.accumulate(behind[:, ::-1], axis=1)[:, ::-1]
+    if scale is not None:
+        kept = np.broadcast_to(np.arange(FRACTION) < scale, behind.shape)
+    keep[:, whole + 2 :] = kept
+    keep[:, whole + 1] = kept.any(axis=1)
+    return strings(chars, keep), wrong
+
+
+def _moment(ticks: int, per_second: int) -> str | None:
+    seconds, rest = divmod(ticks, per_second)
+    if seconds > _TICKS_END:
+        return None
+    try:
+        moment = _FIRST_YEAR + dt.timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+    micro = rest * 1_000_000 // per_second
+    text = moment.isoformat(sep=" ")
+    return f"{text}.{micro:06d}".rstrip("0") if micro else text
+
+
+def floats(values: npt.NDArray[Any]) -> tuple[pa.Array, Mask]:
+    """IEEE numbers as their shortest text; what is no number SQL does not have."""
+    finite = np.isfinite(values)
+    texts = [repr(float(str(value))) for value in np.where(finite, values, 0).tolist()]
+    if values.dtype.itemsize == 4:  # the shortest text of the single, not of the double it becomes
+        texts = [repr(float(str(value))) for value in np.where(finite, values, 0).astype("f4")]
+    return pa.array(texts, pa.string()), ~finite

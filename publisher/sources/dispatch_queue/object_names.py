@@ -1,0 +1,184 @@
+"""Names and keys of the tables of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.model.catalogue import Catalogue, JobCatalogue, Kind, LayeredCatalogue, Table
+from publisher.model.keys import KeyForm, KeyPart, KeyProblem, quote
+from publisher.model.lanes import table_hash
+from publisher.sources.columns.key_lanes import key_lanes
+from publisher.sources.dispatch_queue.images.column_types import WHOLE, Column
+from publisher.sources.dispatch_queue.images.decode import ImageReader
+from publisher.sources.dispatch_queue.images.layout import ImageLayout, image_layout
+from publisher.sources.dispatch_queue.options import Options, QueueTable
+from publisher.sources.dispatch_queue.rows.rows import Destination
+
+_NEEDS_QUOTES = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
+
+
+class Keys(NamedTuple):
+    """Canonical keys of some rows, null where there is none, and what is wrong with those."""
+
+    texts: pa.Array
+    problems: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """How a table and its columns are called in changes, and how its keys are written."""
+
+    schema: str | None
+    table: str
+    columns: tuple[Column, ...]
+    spelled: tuple[str, ...]
+    """Names in changes, by column."""
+    numbers: Mapping[int, int]
+    """Place of a column by its ATRNUM."""
+    key: tuple[int, ...]
+    """Places of the key's columns, by the code points of their names."""
+    kinds: tuple[Kind | None, ...]
+    form: KeyForm
+    hash: int
+    reader: ImageReader
+
+    @property
+    def layout(self) -> ImageLayout:
+        """How the columns lie in row images."""
+        return self.reader.layout
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """Places of the columns whose values are published."""
+        omit = self.reader.options.blob_columns == "omit"
+        return tuple(
+            place
+            for place, column in enumerate(self.columns)
+            if place not in self.key and not (omit and column.type == "BLOB")
+        )
+
+    def keys(self, texts: list[pa.Array]) -> Keys:
+        """The keys of rows from the texts of all columns."""
+        mine = [texts[place] for place in self.key]
+        there = np.all([t.is_valid().to_numpy(zero_copy_only=False) for t in mine], axis=0)
+        written = [self._plain(place, text) for place, text in zip(self.key, mine, strict=True)]
+        problems: dict[int, str] = {}
+        if any(part is None for part in written):
+            keys = self._singly(mine, problems)
+        else:
+            parts = [
+                pc.binary_join_element_wise(f"{quote(self.spelled[place])}=", part, "")
+                for place, part in zip(self.key, written, strict=True)
+            ]
+            keys = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "+")
+        for row in np.flatnonzero(~there).tolist():
+            problems[row] = "a column of the key is NULL; mend the key or null_mode of the table"
+        return Keys(keys, problems)
+
+    def _plain(self, place: int, texts: pa.Array) -> pa.Array | None:
+        """The values as a key has them; ``None`` where that must be looked at one by one."""
+        column, kind = self.columns[place], self.kinds[place]
+        if column.type in WHOLE or (column.type == "DECIMAL" and column.scale == 0):
+            return texts
+        if kind in (Kind.INT, Kind.DECIMAL):
+            return None
+        if not pc.any(pc.match_substring_regex(texts, _NEEDS_QUOTES)).as_py():
+            return texts
+        quoted = (None if text is None else quote(text) for text in texts.to_pylist())
+        return pa.array(quoted, pa.string())
+
+    def _singly(self, texts: list[pa.Array], problems: dict[int, str]) -> pa.Array:
+        keys: list[str | None] = []
+        names = [self.spelled[place] for place in self.key]
+        for row, values in enumerate(zip(*(text.to_pylist() for text in texts), strict=True)):
+            key = None
+            if None not in values:
+                parts = [KeyPart(n, v, quoted=True) for n, v in zip(names, values, strict=True)]
+                try:
+                    key = self.form.canonical(parts)
+                except KeyProblem as problem:
+                    problems[row] = problem.message
+            keys.append(key)
+        return pa.array(keys, pa.string())
+
+    def lanes(self, keys: pa.Array, lanes: int) -> pa.Array:
+        """Lane of each key."""
+        return pa.array(key_lanes(self.hash, keys, lanes), pa.int32())
+
+
+class AllNames:
+    """The names of the tables of a queue, as far as their columns are known."""
+
+    def __init__(self, options: Options, catalogue: Catalogue) -> None:
+        self._options = options
+        self._catalogue = catalogue
+        self._tables: dict[tuple[str, int], QueueTable | None] = {}
+        self._found: dict[tuple[str | None, int, Destination | None], TableNames] = {}
+
+    def depends_on_destination(self, node: str, number: int) -> bool:
+        """Whether the settings leave the name of a database's table to its destination."""
+        table = self._table(node, number)
+        return table is not None and table.name is None
+
+    def _table(self, node: str, number: int) -> QueueTable | None:
+        key = node, number
+        if key not in self._tables:
+            table = self._options.table(node, number)
+            self._tables[key] = table if table is not None and table.columns else None
+        return self._tables[key]
+
+    def of(self, node: str, number: int, destination: Destination) -> TableNames | None:
+        """The names of a database's table; ``None`` where its columns are not known."""
+        table = self._table(node, number)
+        if table is None:
+            return None
+        key = table.node, number, destination if table.name is None else None
+        if key not in self._found:
+            self._found[key] = names_of(table, destination, self._options, self._catalogue)
+        return self._found[key]
+
+
+def described(table: QueueTable, destination: Destination, options: Options) -> Table:
+    """What the settings say of a table; where they give it no name, it has that of its destination."""
+    schema = table.schema or options.schema
+    if schema is None and table.name is None:
+        schema = destination.owner or None
+    kinds = {column.name: options.kind_of(column) for column in table.parsed()}
+    return Table(schema, table.name or destination.table, table.key, kinds)
+
+
+def names_of(
+    table: QueueTable, destination: Destination, options: Options, catalogue: Catalogue
+) -> TableNames:
+    """The names of a table; the catalogue's spelling and kinds, else those of its columns."""
+    columns, case = table.parsed(), options.identifier_case
+    own = described(table, destination, options)
+    schema, written = own.schema, own.name
+    known = LayeredCatalogue(catalogue, JobCatalogue([own])).table(schema, written)
+    assert known is not None  # the settings know it
+    schema = schema or known.schema
+    spelled_table = case.apply(written, known.name)
+    if schema is not None:
+        schema = case.apply(schema, known.schema)
+    theirs = [known.column(column.name) for column in columns]
+    spelled = tuple(case.apply(c.name, t) for c, t in zip(columns, theirs, strict=True))
+    names = [column.name for column in columns]
+    numbers = table.numbers or tuple(range(1, len(columns) + 1))
+    return TableNames(
+        schema=schema,
+        table=spelled_table,
+        columns=columns,
+        spelled=spelled,
+        numbers={number: place for place, number in enumerate(numbers)},
+        key=tuple(sorted((names.index(n) for n in table.key), key=lambda place: spelled[place])),
+        kinds=tuple(None if other is None else known.columns[other] for other in theirs),
+        form=KeyForm(dict(known.columns), case, known.columns),
+        hash=table_hash(schema, spelled_table),
+        reader=ImageReader(image_layout(options, table), options.of_table(table), table),
+    )

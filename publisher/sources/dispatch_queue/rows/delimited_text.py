@@ -1,0 +1,320 @@
+"""Delimited text exports: a header with the 16 column names, integers in decimal, BYTE columns in hex.
+
+Text gives the same rows as binary files.  DATA goes by way of a temporary file, so that a part of any
+size is read in flat memory.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.errors import FatalError
+from publisher.sources.columns.byte_areas import Bytes
+from publisher.sources.columns.record_batches import as_json
+from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.rows.file_probe import (
+    FileForm,
+    cuts,
+    index_of,
+    joined_index,
+    parts_reading,
+)
+from publisher.sources.dispatch_queue.rows.layout import (
+    COLUMNS,
+    DATA_BYTES,
+    INTEGERS,
+    ROW_BYTES,
+    TEXTS,
+    ByteOrder,
+)
+from publisher.sources.dispatch_queue.rows.rows import PADDING, Codes, Destination, LostRow, Rows
+from publisher.sources.files import file_splits
+from publisher.sources.files.file_splits import Split
+from publisher.sources.files.frame import Broken, Frame
+from publisher.sources.files.options import Columns, SnapshotOptions
+
+_COLUMNS = Columns(COLUMNS)
+_BITS = {
+    "EXTDATA": 16,
+    "TYP": 16,
+    "BLOBATR": 16,
+    "TRANSACT_ID": 64,
+    "SYSLOG_ADDR": 64,
+}
+"""Bits of the integer columns; the others have 32."""
+_MAY_BE_NULL = frozenset({"BLOBATR", "CHANNEL", "TABNUM_SRC", "ROWID_SRC", "LEN1", "LEN2"})
+"""Of a COMMIT nobody says what these hold; an operation without lengths is rejected all the same."""
+_INTEGER = r"^\s*[+-]?[0-9]{1,20}\s*$"
+_LOOKED_AT = 2 * ROW_BYTES
+"""Bytes that tell whether a file is text."""
+_HEX = r"^(?:\s*[0-9A-Fa-f]{2})*\s*$"
+
+
+def reading_of(options: SnapshotOptions) -> SnapshotOptions:
+    """How such files are read: no column has line breaks in its values."""
+    return replace(options, line_breaks=False)
+
+
+def splits(path: Path, options: Options, reading: SnapshotOptions, target: int) -> list[Split]:
+    """The parts of a file, none of which cuts an operation."""
+    reading = reading_of(reading)
+    _check_text(path, reading)
+    file_splits.header(str(path), reading, _COLUMNS)
+    size = path.stat().st_size
+    whole = Split(str(path), "csv", 0, size, 1, size, size)
+    numbers: list[Codes] = []
+    indices = []
+    for frame in file_splits.frames(whole, reading, _COLUMNS):
+        rows = _rows([frame], options, whole=False)
+        numbers.append(rows.numbers)
+        indices.append(index_of(rows))
+    index = joined_index(iter(indices))
+    form = FileForm("text", 0, parts_reading(options, index))
+    lines = np.concatenate(numbers)[cuts(index)] if numbers else np.zeros(0, np.int64)
+    return [replace(part, kind=form.text) for part in _cut(whole, lines, target)]
+
+
+def _check_text(path: Path, reading: SnapshotOptions) -> None:
+    """Refuses binary rows.  A row has zeros in its numbers, and a byte in it may be that of LF."""
+    start = file_splits.beginning(path, reading)[:_LOOKED_AT]
+    first = start.lstrip(b"\r\n").partition(b"\n")[0]
+    short = first.count(reading.delimiter.encode()) < len(COLUMNS) - 1
+    if b"\0" in first or (short and b"\0" in start):
+        raise FatalError(
+            f"{path}: its first bytes cannot be delimited text of {len(COLUMNS)} columns, there are"
+            ' zeros among them; set layout = "binary", or encoding where it is UTF-16'
+        )
+
+
+def _cut(split: Split, lines: Codes, target: int) -> Iterator[Split]:
+    """Cuts a split before lines that may begin a part."""
+    size = split.stop - split.start
+    if size <= target or not len(lines) or split.path.endswith(".gz"):
+        yield split
+        return
+    start, first = split.start, split.first
+    for offset, line in _offsets(split, lines, target):
+        yield replace(split, start=start, stop=offset, first=first, size=offset - start)
+        start, first = offset, line
+    yield replace(split, start=start, first=first, size=split.stop - start)
+
+
+def _offsets(split: Split, lines: Codes, target: int) -> Iterator[tuple[int, int]]:
+    """Offset and number of the lines to cut before, about ``target`` bytes apart."""
+    start, line = split.start, split.first
+    with Path(split.path).open("rb") as file:
+        file.seek(split.start)
+        at = split.start
+        for text in file:
+            if at >= split.stop:
+                return
+            if at >= start + target:
+                place = int(np.searchsorted(lines, line))
+                if place < len(lines) and lines[place] == line:
+                    yield at, line
+                    start = at
+            at += len(text)
+            line += 1
+
+
+def rows(split: Split, options: Options, reading: SnapshotOptions) -> Rows:
+    """The rows of a part."""
+    reading = reading_of(reading)
+    as_csv = replace(split, kind="csv")
+    return _rows(file_splits.frames(as_csv, reading, _COLUMNS), options)
+
+
+class _Chunk(NamedTuple):
+    """Rows of one frame."""
+
+    numbers: Codes
+    integers: dict[str, Codes]
+    dates: Codes
+    names: list[pa.Array]
+    sizes: Codes
+
+
+def _rows(frames: Iterable[Frame], options: Options, *, whole: bool = True) -> Rows:
+    """The rows of frames; not ``whole``: without DATA."""
+    chunks: list[_Chunk] = []
+    broken: list[Broken] = []
+    lost: list[LostRow] = []
+    with tempfile.TemporaryFile() as spool:
+        for frame in frames:
+            broken += [piece._replace(raw=as_json(piece.raw)) for piece in frame.broken]
+            chunk, bad = _chunk(frame, spool, options, whole=whole)
+            chunks.append(chunk)
+            broken += bad
+            lost += _lost(frame, bad, options)
+        data = _spooled(spool)
+    sizes = _one([chunk.sizes for chunk in chunks])
+    dates = _one([chunk.dates for chunk in chunks])
+    node, nodes = _names([chunk.names[0] for chunk in chunks])
+    destination, destinations = _destinations([chunk.names[1:] for chunk in chunks])
+    return Rows(
+        numbers=_one([chunk.numbers for chunk in chunks]),
+        integers={name: _one([chunk.integers[name] for chunk in chunks]) for name in INTEGERS},
+        seconds=dates >> 16,
+        fractions=dates & 0xFFFF,
+        node=node,
+        nodes=nodes,
+        destination=destination,
+        destinations=destinations,
+        unreadable=frozenset(n for names in (nodes, *destinations) for n in names if "\0" in n),
+        data=data,
+        data_at=np.cumsum(sizes) - sizes,
+        data_bytes=sizes,
+        broken=tuple(sorted(broken, key=lambda piece: piece.row)),
+        lost=tuple(lost),
+    )
+
+
+def _spooled(spool: BinaryIO) -> Bytes:
+    spool.flush()
+    size = spool.tell()
+    if not size:
+        return np.zeros(0, np.uint8)
+    # the mapping keeps the file when its name and the handle are gone
+    return np.frombuffer(mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
+
+
+def _one(parts: list[Codes]) -> Codes:
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _chunk(
+    frame: Frame, spool: BinaryIO, options: Options, *, whole: bool
+) -> tuple[_Chunk, list[Broken]]:
+    """The rows of a frame, and those whose columns cannot be read."""
+    texts = {name: _filled(frame.batch.column(name)) for name in COLUMNS}
+    problems: dict[int, str] = {}
+    integers = {name: _integers(name, texts[name], problems) for name in INTEGERS}
+    dates = _dates(texts["OPER_DATE"], problems, options.date_order)
+    hexes = _hexes(texts["DATA"], problems) if whole else [b""] * frame.batch.num_rows
+    good = np.ones(frame.batch.num_rows, bool)
+    good[list(problems)] = False
+    chosen = pa.array(np.flatnonzero(good))
+    sizes = np.fromiter((len(hexes[row]) for row in np.flatnonzero(good)), np.int64)
+    spool.writelines(hexes[row] for row in np.flatnonzero(good).tolist())
+    names = ("DBNODE", "DST_SERVER", "DST_OWNER", "DST_TABLE")
+    broken = [
+        Broken(int(frame.rows[row]), detail, as_json(frame.batch.slice(row, 1).to_pylist()[0]))
+        for row, detail in problems.items()
+    ]
+    return _Chunk(
+        frame.rows[good],
+        {name: values[good] for name, values in integers.items()},
+        dates[good],
+        [pc.ascii_rtrim(texts[name].take(chosen), characters=PADDING) for name in names],
+        sizes,
+    ), broken
+
+
+def _lost(frame: Frame, broken: list[Broken], options: Options) -> Iterator[LostRow]:
+    """The broken rows that name a transaction whose operations are published."""
+    places = {int(row): place for place, row in enumerate(frame.rows.tolist())}
+    for piece in broken:
+        row = frame.batch.slice(places[piece.row], 1).to_pylist()[0]
+        texts = {name: (row[name] or "").rstrip(PADDING) for name in (*TEXTS, "TRANSACT_ID")}
+        node, number = texts["DBNODE"], texts["TRANSACT_ID"].strip()
+        address = _number(row["SYSLOG_ADDR"] or "")
+        is_chosen = not options.nodes or node in options.nodes
+        is_chosen &= options.destination in (None, texts["DST_SERVER"])
+        if is_chosen and re.fullmatch("[+-]?[0-9]{1,18}", number):
+            yield LostRow(node, int(number), address, piece.reason)
+
+
+def _number(text: str) -> int | None:
+    """SYSLOG_ADDR without sign, where it can be read."""
+    if not re.fullmatch("[+-]?[0-9]{1,20}", text.strip()):
+        return None
+    number = int(text)
+    return number % (1 << 64) if -(1 << 63) <= number < 1 << 64 else None
+
+
+def _filled(column: pa.Array) -> pa.Array:
+    return pc.fill_null(column, "")
+
+
+def _note(wrong: pa.Array, problems: dict[int, str], say: str) -> None:
+    for row in np.flatnonzero(wrong.to_numpy(zero_copy_only=False)).tolist():
+        problems.setdefault(row, say)
+
+
+def _integers(name: str, texts: pa.Array, problems: dict[int, str]) -> Codes:
+    """Integers of a column; BLOBATR and SYSLOG_ADDR may be written with or without sign."""
+    bits = _BITS.get(name, 32)
+    texts = pc.utf8_trim_whitespace(texts)
+    if name in _MAY_BE_NULL:
+        texts = pc.if_else(pc.equal(texts, ""), "0", texts)
+    right = pc.match_substring_regex(texts, _INTEGER)
+    say = f"{name} is no integer of {bits} bits; export it in decimal, and look at the delimiter"
+    _note(pc.invert(right), problems, say)
+    plain = pc.if_else(right, texts, "0")
+    unsigned = name in ("BLOBATR", "SYSLOG_ADDR")
+    most = (1 << bits) - 1 if unsigned else (1 << (bits - 1)) - 1
+    found = np.zeros(len(texts), np.int64)
+    try:
+        values = plain.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        values = np.array([int(text) for text in plain.to_pylist()], object)
+    inside = np.array((values >= -(1 << (bits - 1))) & (values <= most), bool)
+    _note(pa.array(~inside), problems, say)
+    for row in np.flatnonzero(inside & (values > (1 << 63) - 1)).tolist():
+        values[row] -= 1 << 64
+    found[inside] = values[inside].astype(np.int64)
+    if name == "BLOBATR":
+        found &= 0xFFFF
+    return found
+
+
+def _dates(texts: pa.Array, problems: dict[int, str], order: ByteOrder) -> Codes:
+    """OPER_DATE, its six bytes in hex: seconds and fraction in one number."""
+    clean = pc.replace_substring_regex(texts, r"\s", "")
+    right = pc.match_substring_regex(clean, "^[0-9A-Fa-f]{12}$")
+    _note(pc.invert(right), problems, "OPER_DATE is not 6 bytes in hex; export it so")
+    values = b"".join(map(bytes.fromhex, pc.if_else(right, clean, "0" * 12).to_pylist()))
+    kind = np.dtype([("seconds", "u4"), ("fraction", "u2")])
+    pairs = np.frombuffer(values, kind.newbyteorder(">" if order == "big" else "<"))
+    joined: Codes = (pairs["seconds"].astype(np.int64) << 16) | pairs["fraction"]
+    return joined
+
+
+def _hexes(texts: pa.Array, problems: dict[int, str]) -> list[bytes]:
+    """DATA of each row."""
+    right = pc.match_substring_regex(texts, _HEX)
+    _note(pc.invert(right), problems, "DATA is no hex; export it so")
+    found = []
+    for row, text in enumerate(texts.to_pylist()):
+        value = b"" if row in problems else bytes.fromhex(text)
+        if len(value) > DATA_BYTES:
+            problems[row] = (
+                f"DATA has {len(value)} bytes, the column holds {DATA_BYTES}; look at the export"
+            )
+            value = b""
+        found.append(value)
+    return found
+
+
+def _names(parts: list[pa.Array]) -> tuple[Codes, tuple[str, ...]]:
+    encoded = pc.dictionary_encode(pa.concat_arrays([*parts, pa.array([], pa.string())]))
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, tuple(encoded.dictionary.to_pylist())
+
+
+def _destinations(parts: list[list[pa.Array]]) -> tuple[Codes, tuple[Destination, ...]]:
+    codes, names = zip(*(_names([part[n] for part in parts]) for n in range(3)), strict=True)
+    combined = (codes[0] * (len(names[1]) + 1) + codes[1]) * (len(names[2]) + 1) + codes[2]
+    _, first, which = np.unique(combined, return_index=True, return_inverse=True)
+    found = [Destination(*(names[n][codes[n][place]] for n in range(3))) for place in first]
+    return which.astype(np.int64), tuple(found)

@@ -1,0 +1,185 @@
+"""The rows of an export as columns: the same for binary rows and delimited text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.sources.columns.byte_areas import Bytes, Offsets
+from publisher.sources.columns.record_batches import as_json
+from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.rows.layout import (
+    DATA_AT,
+    DATA_BYTES,
+    INTEGERS,
+    ROW_BYTES,
+    WIDTHS,
+    row_type,
+)
+from publisher.sources.files.frame import Broken
+
+Codes = npt.NDArray[np.int64]
+Addresses = npt.NDArray[np.uint64]
+
+
+PADDING = " \0"
+"""Characters behind a name of fixed width."""
+
+
+class Destination(NamedTuple):
+    """DST_SERVER, DST_OWNER, DST_TABLE."""
+
+    server: str
+    owner: str
+    table: str
+
+
+class LostRow(NamedTuple):
+    """A row that is rejected, as a column of it cannot be read, and names its transaction."""
+
+    node: str
+    transaction: int
+    address: int | None
+    """SYSLOG_ADDR without sign; ``None`` where it is the column that cannot be read."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The rows of a part of a file, in its order."""
+
+    numbers: Offsets
+    """Number of each row in the file: from 1, of text the line."""
+    integers: dict[str, Codes]
+    """By column; SYSLOG_ADDR as its 64 bits are, BLOBATR without sign."""
+    seconds: Codes
+    """Of OPER_DATE."""
+    fractions: Codes
+    node: Codes
+    """Place of DBNODE in ``nodes``."""
+    nodes: tuple[str, ...]
+    destination: Codes
+    destinations: tuple[Destination, ...]
+    unreadable: frozenset[str]
+    """Names among these that are no text in the character code of the settings."""
+    data: Bytes
+    """What DATA of all rows lies in."""
+    data_at: Offsets
+    """Where DATA of each row begins."""
+    data_bytes: Offsets
+    """Bytes of DATA that are there: of text it may be shortened."""
+    broken: tuple[Broken, ...] = ()
+    """Pieces of the input that are no rows; ``raw`` is JSON text."""
+    lost: tuple[LostRow, ...] = ()
+    """Those of them that name their transaction."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def address(self) -> Addresses:
+        """SYSLOG_ADDR without sign."""
+        return self.integers["SYSLOG_ADDR"].view(np.uint64)
+
+
+def binary_rows(
+    data: Bytes, start: int, stop: int, stride: int, options: Options, number: int
+) -> Rows:
+    """The rows of a binary file from byte ``start`` on; ``number`` is that of the first.
+
+    What is behind the last whole row is a broken piece."""
+    count = whole_rows(stop - start, stride)
+    kind = row_type(options.byte_order, options.date_order)
+    rows = np.zeros(0, kind)
+    if count:
+        rows = np.ndarray((count,), kind, data, start, (stride,))
+    nodes = _distinct(_area(data, start, stride, count, kind.fields["DBNODE"][1], 8))  # type: ignore[index]
+    first = kind.fields["DST_SERVER"][1]  # type: ignore[index]
+    destinations = _distinct(_area(data, start, stride, count, first, DATA_AT - first))
+    bad: set[str] = set()
+    used = start + count * stride
+    broken: tuple[Broken, ...] = ()
+    if used < stop:
+        broken = (_tail(data, used, stop, number + count),)
+    return Rows(
+        numbers=number + np.arange(count, dtype=np.int64),
+        integers=_integers(rows),
+        seconds=rows["SECONDS"].astype(np.int64),
+        fractions=rows["FRACTION"].astype(np.int64),
+        node=nodes.codes,
+        nodes=tuple(_text(value, options.codec, bad) for value in nodes.values),
+        destination=destinations.codes,
+        destinations=tuple(_destination(v, options.codec, bad) for v in destinations.values),
+        unreadable=frozenset(bad),
+        data=data,
+        data_at=start + DATA_AT + np.arange(count, dtype=np.int64) * stride,
+        data_bytes=np.full(count, DATA_BYTES, np.int64),
+        broken=broken,
+    )
+
+
+def whole_rows(size: int, stride: int) -> int:
+    """Rows in so many bytes; the last one need not have its padding."""
+    return 0 if size < ROW_BYTES else (size - ROW_BYTES) // stride + 1
+
+
+def _integers(rows: npt.NDArray[np.void]) -> dict[str, Codes]:
+    found = {name: rows[name].astype(np.int64) for name in INTEGERS}
+    found["BLOBATR"] &= 0xFFFF
+    return found
+
+
+class _Distinct(NamedTuple):
+    codes: Codes
+    values: list[bytes]
+
+
+def _area(data: Bytes, start: int, stride: int, count: int, at: int, width: int) -> pa.Array:
+    """The same bytes of all rows."""
+    if not count:
+        return pa.array([], pa.binary(width))
+    view = np.ndarray((count, width), np.uint8, data, start + at, (stride, 1))
+    buffer = pa.py_buffer(np.ascontiguousarray(view))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), count, [None, buffer])
+
+
+def _distinct(areas: pa.Array) -> _Distinct:
+    encoded = pc.dictionary_encode(areas)
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return _Distinct(codes, encoded.dictionary.to_pylist())
+
+
+def _text(value: bytes, codec: str, bad: set[str]) -> str:
+    """A CHAR without its padding: blanks (reference, section 4) [D], or the zeros of a C string."""
+    value = value.rstrip(PADDING.encode())
+    try:
+        text = value.decode(codec)
+    except UnicodeDecodeError:
+        text = value.decode("ascii", "backslashreplace")
+        bad.add(text)
+        return text
+    if "\0" in text:
+        text = text.replace("\0", "\\x00")
+        bad.add(text)
+    return text
+
+
+def _destination(value: bytes, codec: str, bad: set[str]) -> Destination:
+    server, owner = WIDTHS["DST_SERVER"], WIDTHS["DST_SERVER"] + WIDTHS["DST_OWNER"]
+    parts = (value[:server], value[server:owner], value[owner:])
+    return Destination(*(_text(part, codec, bad) for part in parts))
+
+
+def _tail(data: Bytes, start: int, stop: int, number: int) -> Broken:
+    raw = {"offset": start, "hex": data[start:stop].tobytes().hex()}
+    return Broken(
+        number,
+        f"{stop - start} bytes at offset {start} are no whole row of {ROW_BYTES}; the file was cut,"
+        " or row_stride is wrong: export again, or set it",
+        as_json(raw),
+    )

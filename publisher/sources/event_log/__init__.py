@@ -1,0 +1,1 @@
+"""The event log of the JDBC driver: its table, live and as snapshots in files."""

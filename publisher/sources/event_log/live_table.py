@@ -1,0 +1,117 @@
+"""The event log table of the IDM driver for JDBC, read live from its database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.database import Database, DatabaseOptions
+from publisher.model.change import Outcome, Position, Reason
+from publisher.sources.contract import Context, Kept
+from publisher.sources.event_log.source import Options, position_of, read_frames
+from publisher.sources.files.digest import digest_of_text
+from publisher.sources.files.frame import Frame
+from publisher.sources.live import table_reader
+from publisher.sources.live.table_reader import LiveTable, TableSplit
+
+
+@dataclass(frozen=True, slots=True)
+class EventLogTable:
+    """The source: an event log in a database.  Only rows of the wanted status are read.
+
+    ``text_of`` gives the log's text form of a value that a database driver returns.
+    """
+
+    options: Options
+    database: DatabaseOptions
+    table: str
+    text_of: Callable[[Any], str | None]
+    format: str = "event-log"
+    reported: frozenset[int] = frozenset()
+    """Digests of rejected rows that earlier runs have reported; they stay N without a record_id."""
+
+    def with_reported(self, digests: frozenset[int]) -> EventLogTable:
+        """See ``RemembersRejects``."""
+        return replace(self, reported=digests)
+
+    @contextmanager
+    def opened(
+        self,
+        wanted: int,
+        kept: Kept | None = None,  # noqa: ARG002 - rows say themselves what became of them
+    ) -> Iterator[tuple[TableSplit, ...]]:
+        """Splits that all see the table as it is now, while the context is open.
+
+        Raises ``FatalError`` where the table does not fit, ``UnreachableError``.
+        """
+        with Database(self.database) as database:
+            self.places(database)
+            with table_reader.moment(database, self._live(), wanted) as splits:
+                yield splits
+
+    def fits(self, database: Database) -> None:
+        """As ``LiveSource.fits``."""
+        self.places(database)
+
+    def places(self, database: Database) -> list[int]:
+        """Index of each documented column in the table.  Raises ``FatalError`` where one is missing."""
+        found = table_reader.describe(database, self._live())
+        return self.options.wanted().locate(found, f"table {self.table}", is_file=False)
+
+    def read(self, split: TableSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        """As ``Source.read``."""
+        with Database(self.database) as database:
+            frames = self._frames(database, split)
+            records = read_frames(frames, self.table, number, ctx, self.options, fingerprints=True)
+            for batch in records:
+                yield _without_reported(batch, self.reported) if self.reported else batch
+
+    def position_text(self, position: Position) -> str:
+        """As ``Source.position_text``."""
+        return position.text()
+
+    def parse_position(self, text: str) -> Position:
+        """As ``Source.parse_position``."""
+        return position_of(text)
+
+    def _frames(self, database: Database, split: TableSplit) -> Iterator[Frame]:
+        places = self.places(database)
+        names = self.options.wanted().names
+        for frame in table_reader.read(database, self._live(), split, self.text_of):
+            columns = [frame.batch.column(place) for place in places]
+            yield frame._replace(batch=pa.RecordBatch.from_arrays(columns, names=list(names)))
+
+    def _live(self) -> LiveTable:
+        written = self.options.wanted().written
+        status = (written.get("status", "status"), self.options.status)
+        return LiveTable(
+            name=self.table,
+            order=written.get("record_id", "record_id"),
+            where=None if self.options.status == "any" else status,
+        )
+
+
+def _without_reported(batch: pa.RecordBatch, reported: frozenset[int]) -> pa.RecordBatch:
+    """Ignores the rejects that earlier runs have reported, instead of reporting them once more."""
+    rejected = pc.fill_null(pc.equal(batch["outcome"], int(Outcome.REJECTED)), False)
+    if not pc.any(rejected).as_py():
+        return batch
+    nameless = pc.not_equal(pc.fill_null(batch["part"], ""), "")
+    known = [
+        candidate and digest_of_text(raw or "") in reported
+        for candidate, raw in zip(
+            pc.and_(rejected, nameless).to_pylist(), batch["raw"].to_pylist(), strict=True
+        )
+    ]
+    ignored = {"outcome": int(Outcome.IGNORED), "reason": str(Reason.REPORTED)}
+    for name, value in ignored.items():
+        at = batch.schema.get_field_index(name)
+        field = batch.schema.field(at)
+        column = pc.if_else(pa.array(known), pa.scalar(value, field.type), batch[name])
+        batch = batch.set_column(at, field, column)
+    return batch

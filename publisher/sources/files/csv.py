@@ -1,0 +1,299 @@
+"""Framing of CSV: ``csv_records`` finds and checks the records, ``pyarrow.csv`` converts them.
+
+What goes into ``pyarrow.csv`` is right by the grammar, so that its own leniency is never asked for.
+Blank lines are no records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+
+from publisher.errors import FatalError, InternalError
+from publisher.sources.files.csv_dialect import dialect_of
+from publisher.sources.files.csv_long import PieceFinder
+from publisher.sources.files.csv_records import (
+    LF,
+    NO_TEXT,
+    TOO_LONG,
+    Offsets,
+    Piece,
+    fields,
+    scan,
+    values,
+)
+from publisher.sources.files.frame import Broken, Frame
+from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.recognise import refusal
+from publisher.sources.files.text_blocks import BOM, Tail, readable
+
+_LONGEST_HEADER = 1 << 22
+_NO_HEADER = (
+    "the first record has more than 4 MiB and cannot be a header; check the file, its delimiter and"
+    " header in the settings"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Columns of a file: how many, where those asked for are, whether its first record names them."""
+
+    width: int
+    places: tuple[int, ...]
+    named: bool
+
+
+def has_record(start: bytes, options: SnapshotOptions) -> bool:
+    """Whether the first bytes of a file hold a whole record that is not blank."""
+    if b"\n" not in start:
+        return False
+    piece = scan(start.removeprefix(BOM), options, final=False, only_first=True)
+    return bool(len(piece.starts) and piece.stops[-1] > piece.starts[-1])
+
+
+def read_header(start: bytes, where: str, columns: Columns, options: SnapshotOptions) -> Header:
+    """Take the header from the first bytes of a file.  Raises ``FatalError`` where it does not fit."""
+    if options.header == "no":
+        return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
+    data = start.removeprefix(BOM)[: _LONGEST_HEADER + 1]
+    piece = scan(data, options, final=True, only_first=True)
+    first = next((i for i in range(len(piece.starts)) if piece.stops[i] > piece.starts[i]), None)
+    if first is not None and piece.stops[first] - piece.starts[first] > _LONGEST_HEADER:
+        if options.header == "yes":
+            raise FatalError(f"{where}: {_NO_HEADER}")
+        return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
+    found = [] if first is None else fields(data[piece.starts[first] : piece.stops[first]], options)
+    if options.header == "auto" and not columns.names_a_column(found):
+        why = refusal(found, columns.names, where)
+        if why is not None:
+            raise FatalError(why)
+        return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
+    if first is None:
+        return Header(len(columns.names), tuple(range(len(columns.names))), named=True)
+    if first in piece.wrong:
+        raise FatalError(f"{where}: the header cannot be read: {piece.wrong[first]}")
+    return Header(len(found), tuple(columns.locate(found, where)), named=True)
+
+
+def first_fields(start: bytes, where: str, options: SnapshotOptions) -> list[str]:
+    """The fields of the first record of a file, from its first bytes.
+
+    Raises ``FatalError`` where it cannot be read.
+    """
+    data = start.removeprefix(BOM)[: _LONGEST_HEADER + 1]
+    piece = scan(data, options, final=True, only_first=True)
+    for i in range(len(piece.starts)):
+        if piece.stops[i] > piece.starts[i]:
+            if i in piece.wrong:
+                raise FatalError(f"{where}: the header cannot be read: {piece.wrong[i]}")
+            if piece.stops[i] - piece.starts[i] > _LONGEST_HEADER:
+                raise FatalError(f"{where}: {_NO_HEADER}")
+            found = fields(data[piece.starts[i] : piece.stops[i]], options)
+            return [name.strip() for name in found]
+    return []
+
+
+def frames(
+    blocks: Iterator[bytes | Tail],
+    first: int,
+    header: Header,
+    columns: Columns,
+    options: SnapshotOptions,
+) -> Iterator[Frame]:
+    """Frames of the blocks of a split whose first line has number ``first``."""
+    line, skip = first, header.named and first == 1
+    finder = PieceFinder(header.width, options)
+    gathered = _Gathered(blocks, 16 * options.max_record)
+    for block, final, tail in _ends(gathered.blocks()):
+        for data, piece in _with_tail(finder.pieces(block, final=final), tail):
+            if len(piece.starts):
+                frame, skip = _frame(data, piece, line, skip, header, columns, options)
+                yield frame
+            line += data.count(b"\n", 0, piece.used)
+        gathered.pending = len(finder.rest)
+
+
+def _with_tail(
+    pieces: Iterator[tuple[bytes, Piece]], reason: str | None
+) -> Iterator[tuple[bytes, Piece]]:
+    """The pieces of a block, the last of them broken off where a reason says so."""
+    if reason is None:
+        yield from pieces
+        return
+    *others, (data, last) = pieces
+    yield from others
+    yield data, _broken_off(data, last, reason)
+
+
+class _Gathered:
+    """Blocks, several as one where much is pending: each time all of that is looked at again.
+
+    Those of more than ``most`` bytes come in parts."""
+
+    def __init__(self, blocks: Iterator[bytes | Tail], most: int) -> None:
+        self._blocks = blocks
+        self._most = most
+        self.pending = 0
+
+    def blocks(self) -> Iterator[bytes | Tail]:
+        held: list[bytes] = []
+        size = 0
+        for block in self._blocks:
+            if isinstance(block, Tail):
+                yield from (b"".join(held), block)
+                return
+            for at in range(0, len(block), self._most):
+                part = block[at : at + self._most]
+                held.append(part)
+                size += len(part)
+                if size >= self.pending:
+                    yield b"".join(held)
+                    held, size = [], 0
+        yield b"".join(held)
+
+
+def _ends(blocks: Iterator[bytes | Tail]) -> Iterator[tuple[bytes, bool, str | None]]:
+    """Each block, whether it is the last, and why the file breaks off there if it does."""
+    for block in blocks:
+        if isinstance(block, Tail):
+            yield b"", True, block.reason
+            return
+        yield block, False, None
+    yield b"", True, None
+
+
+def _broken_off(data: bytes, piece: Piece, reason: str) -> Piece:
+    """The last record of a file that breaks off is not to be trusted, whatever it looks like."""
+    whole = piece.used == len(data) and (not len(piece.stops) or data.endswith(b"\n"))
+    if not whole and len(piece.starts):
+        return piece._replace(wrong=piece.wrong | {len(piece.starts) - 1: reason})
+    end = np.int64(len(data))
+    wrong = piece.wrong | {len(piece.starts): reason}
+    return Piece(np.append(piece.starts, end), np.append(piece.stops, end), wrong, len(data))
+
+
+def _frame(
+    data: bytes,
+    piece: Piece,
+    line: int,
+    skip: bool,
+    header: Header,
+    columns: Columns,
+    options: SnapshotOptions,
+) -> tuple[Frame, bool]:
+    """The records of a piece as a frame; ``skip`` leaves out the first one, the header."""
+    starts, stops, wrong = piece.starts, piece.stops, piece.wrong
+    keep = np.ones(len(starts), bool)
+    if header.width > 1:
+        keep &= stops > starts
+    bad = np.fromiter(wrong, np.int64, len(wrong))
+    keep[bad] = True
+    if skip and keep.any():
+        header_at = int(np.argmax(keep))
+        keep[header_at] = False
+        wrong = {i: why for i, why in wrong.items() if i != header_at or why != TOO_LONG}
+        skip = False  # a header at which the file breaks off is told of
+    lines = line + np.searchsorted(np.flatnonzero(np.frombuffer(data, np.uint8) == LF), starts)
+    good = keep.copy()
+    good[list(wrong)] = False
+    table = _convert(data, starts[good], stops[good], header, options)
+    if table is None:
+        indices = np.flatnonzero(good)
+        wrong = wrong | {
+            int(i): NO_TEXT for i in indices if not _is_text(data[starts[i] : stops[i]])
+        }
+        good[list(wrong)] = False
+        table = _convert(data, starts[good], stops[good], header, options)
+    if table is None or table.num_rows != int(good.sum()):
+        raise InternalError("CSV conversion lost records; report this with the file")
+    batch = _select(table, header, columns)
+    broken = tuple(
+        Broken(int(lines[i]), wrong[i], readable(data[starts[i] : stops[i]])) for i in sorted(wrong)
+    )
+    return Frame(batch, lines[good].astype(np.int64), broken), skip
+
+
+def _select(table: pa.Table, header: Header, columns: Columns) -> pa.RecordBatch:
+    chosen = table.select(list(header.places)).combine_chunks()
+    arrays = [_one(column) for column in chosen.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns.names))
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return (
+        column.chunk(0)
+        if column.num_chunks == 1
+        else pa.concat_arrays([*column.chunks, pa.array([], column.type)])
+    )
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _convert(
+    data: bytes, starts: Offsets, stops: Offsets, header: Header, options: SnapshotOptions
+) -> pa.Table | None:
+    """Records that are right as a table of strings; ``None`` where some are not UTF-8."""
+    names = [str(i) for i in range(header.width)]
+    schema = pa.schema([(name, pa.string()) for name in names])
+    if not len(starts):
+        return schema.empty_table()
+    if not dialect_of(options).is_plain:
+        return _convert_by_field(data, starts, stops, schema, options)
+    clean = _runs(data, starts, stops)
+    try:
+        return pc.read_csv(
+            pa.BufferReader(clean),
+            pc.ReadOptions(use_threads=False, block_size=len(clean) + 1, column_names=names),
+            pc.ParseOptions(
+                delimiter=options.delimiter,
+                quote_char=options.quote or False,
+                newlines_in_values=True,
+                ignore_empty_lines=header.width > 1,
+            ),
+            pc.ConvertOptions(
+                column_types=schema,
+                null_values=options.null_texts,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid:
+        if _is_text(clean):
+            raise
+        return None
+
+
+def _convert_by_field(
+    data: bytes, starts: Offsets, stops: Offsets, schema: pa.Schema, options: SnapshotOptions
+) -> pa.Table | None:
+    """As ``_convert`` for what ``pyarrow.csv`` does not read, field by field."""
+    dialect, nulls = dialect_of(options), {text.encode() for text in options.null_texts}
+    records = [
+        [None if not quoted and text in nulls else text for text, quoted in values(record, dialect)]
+        for record in (data[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True))
+    ]
+    try:
+        texts = (pa.array(column, pa.binary()) for column in zip(*records, strict=True))
+        columns = [text.cast(pa.string()) for text in texts]
+    except pa.ArrowInvalid:
+        return None
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _runs(data: bytes, starts: Offsets, stops: Offsets) -> bytes:
+    """The records one after the other, copied in runs of neighbours."""
+    near = starts[1:] - stops[:-1] <= 2  # nothing but a line end between them
+    cuts = np.flatnonzero(~near)
+    begins = starts[np.concatenate(([0], cuts + 1))].tolist()
+    ends = stops[np.concatenate((cuts, [len(stops) - 1]))].tolist()
+    return b"".join(b"%b\n" % data[a:b] for a, b in zip(begins, ends, strict=True))

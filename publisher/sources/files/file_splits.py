@@ -1,0 +1,345 @@
+"""Snapshots of tables as files: which files, how they are cut into splits, how they are framed.
+
+Text (CSV, JSON lines) is cut at LF only; the driver counts the lines before each split once, so that
+a record's number is the number of its line in the whole file, whatever the cut.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, cast
+
+from publisher.errors import FatalError, UsageError
+from publisher.sources.files import csv, json_lines, parquet
+from publisher.sources.files.file_names import distinct, refuse_undecodable
+from publisher.sources.files.frame import Frame
+from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.recognise import format_of, hint
+from publisher.sources.files.text_blocks import Tail, text_blocks
+
+_LOOKED_AT = 1 << 16
+"""Bytes of a JSON file in which keys of other formats are looked for."""
+_FIRST = 64
+"""Bytes of a text file in which UTF-16 is looked for."""
+_LEAST_PAIRS = 8
+"""Characters that show UTF-16 without a byte order mark: fewer may be damaged bytes."""
+Kind = Literal["csv", "jsonl", "parquet"]
+
+SUFFIXES: Mapping[str, Kind] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a snapshot that one task reads.  Plain values only: it goes through JSON."""
+
+    path: str
+    kind: str
+    start: int
+    """First byte of text, first row group of Parquet."""
+    stop: int
+    """Byte or row group after the last one."""
+    first: int
+    """Number of the first record, as in ``Frame.rows``."""
+    size: int
+    """Bytes to be read, about; for balance between tasks."""
+    length: int
+    """Bytes of the whole file when the splits were made."""
+    found: str = ""
+    """What the format found out about the input as a whole, as JSON text."""
+
+
+def every_file(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False) -> list[Path]:
+    """The files that paths name, whatever their kind; as ``files`` otherwise.
+
+    Positions name a file without its directory, so two of one name are refused."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            found += sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p, path))
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise UsageError(f"{path} does not exist; name a file or a directory")
+    if not found and not may_be_none:
+        raise UsageError(f"no files in {', '.join(map(str, paths))}; name a file or a directory")
+    refuse_undecodable(found)
+    found = distinct(found)
+    names: dict[str, Path] = {}
+    for path in found:
+        if names.setdefault(path.name, path) != path:
+            raise UsageError(
+                f"{names[path.name]} and {path} have the same name, and positions name files by it:"
+                " rename one"
+            )
+    return found
+
+
+def files(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False) -> list[Path]:
+    """The files of a snapshot: as given, directories in name order, without hidden ones and those
+    that begin with ``_``.  Raises ``UsageError`` where there are none (unless there may be none yet) or
+    a kind is not known."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p, path))
+            found += [p for p in inside if kind_of(p) is not None]
+        elif not path.is_file():
+            raise UsageError(f"{path} does not exist; name a file or a directory")
+        elif kind_of(path) is None:
+            raise UsageError(
+                f"{path}: the kind is not known by its name; use {', '.join(SUFFIXES)} (and .gz)"
+            )
+        else:
+            found.append(path)
+    if not found and not may_be_none:
+        raise UsageError(
+            f"no snapshot files in {', '.join(map(str, paths))}; use {', '.join(SUFFIXES)} (and .gz)"
+        )
+    refuse_undecodable(found)
+    return distinct(found)
+
+
+def kind_of(path: Path) -> Kind | None:
+    """Kind of a file by its suffix, below ``.gz`` where it is compressed."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+        return None if suffixes and SUFFIXES.get(suffixes[-1]) == "parquet" else _kind(suffixes)
+    return _kind(suffixes)
+
+
+def splits(
+    paths: Sequence[str | os.PathLike[str]], options: SnapshotOptions, columns: Columns, wanted: int
+) -> list[Split]:
+    """The splits of a snapshot in the order of its files, about ``wanted`` of them or more.
+
+    Raises ``FatalError`` where the columns of a file do not fit, so that a run ends before it starts.
+    """
+    found = files(paths)
+    target = max(1, sum(path.stat().st_size for path in found) // max(1, wanted))
+    return [split for path in found for split in _cut(path, options, columns, target)]
+
+
+def frames(split: Split, options: SnapshotOptions, columns: Columns) -> Iterator[Frame]:
+    """The records of a split.  Raises ``FatalError`` where the file is not what the split says."""
+    if Path(split.path).stat().st_size != split.length:
+        raise FatalError(f"{split.path} has changed since the run began; start again")
+    match split.kind:
+        case "parquet":
+            return parquet.frames(
+                split.path, range(split.start, split.stop), split.first, columns, options
+            )
+        case "jsonl":
+            return json_lines.frames(blocks(split, options), split.first, columns, options)
+        case _:
+            head = header(split.path, options, columns)
+            return csv.frames(blocks(split, options), split.first, head, columns, options)
+
+
+def narrowed(split: Split, row: int, options: SnapshotOptions) -> Split:
+    """The split from record ``row`` on, or from a little before it, so that it is soon found."""
+    if split.kind == "parquet":
+        group, first = parquet.group_of(
+            split.path, range(split.start, split.stop), split.first, row
+        )
+        return replace(split, start=group, first=first)
+    if _packed(Path(split.path)) or not splits_at_lf(options) or row <= split.first:
+        return split
+    return replace(split, start=_line_start(split, row), first=row)
+
+
+def _line_start(split: Split, line: int) -> int:
+    """Offset of a line of the split, by its number in the file; the end where there is none."""
+    position, missing = split.start, line - split.first
+    with Path(split.path).open("rb", buffering=0) as file:
+        file.seek(position)
+        while block := file.read(1 << 22):
+            found = block.count(b"\n")
+            if found >= missing:
+                return position + _after_lines(block, missing)
+            position, missing = position + len(block), missing - found
+    return split.stop
+
+
+def _after_lines(block: bytes, lines: int) -> int:
+    at = 0
+    for _ in range(lines):
+        at = block.index(b"\n", at) + 1
+    return at
+
+
+def header(path: str, options: SnapshotOptions, columns: Columns) -> csv.Header:
+    """What the first record of a CSV file says of its columns."""
+    start, _ = _beginning(Path(path), options)
+    return csv.read_header(start, path, columns, options)
+
+
+def column_names(path: str, options: SnapshotOptions) -> list[str]:
+    """The fields of the first record of a CSV file, the columns of Parquet.
+
+    Raises ``FatalError`` where the file cannot be read.
+    """
+    if kind_of(Path(path)) == "parquet":
+        return parquet.column_names(path)
+    return csv.first_fields(beginning(Path(path), options), path, options)
+
+
+def beginning(path: Path, options: SnapshotOptions) -> bytes:
+    """The first bytes of a text file, up to the end of its first record at least.
+
+    Raises ``FatalError`` where not even its first character can be read.
+    """
+    start, why = _beginning(path, options)
+    if why is not None and not start:
+        raise FatalError(f"{path}: {why}")
+    return start
+
+
+def _beginning(path: Path, options: SnapshotOptions) -> tuple[bytes, str | None]:
+    """The first bytes of a file, and why it breaks off there if it does."""
+    if not _packed(path):
+        _refuse_wide(path, options)
+    start = bytearray()
+    looked_at = 0
+    with path.open("rb") as file:
+        for block in text_blocks(file, None, options, begins=True, packed=_packed(path)):
+            if isinstance(block, Tail):
+                return bytes(start), block.reason
+            start += block
+            if len(start) > options.max_record:
+                break
+            if len(start) >= 2 * looked_at:  # not at each block: each look begins at the beginning
+                looked_at = len(start)
+                if csv.has_record(bytes(start), options):
+                    break
+    return bytes(start), None
+
+
+def _refuse_wide(path: Path, options: SnapshotOptions) -> None:
+    """Refuses UTF-16 that is not announced.  Raises ``FatalError``."""
+    if codecs.lookup(options.encoding).name not in ("utf-8", "ascii"):
+        return
+    with path.open("rb") as file:
+        first = file.read(_FIRST)
+    high, low = first[1::2].count(0), first[::2].count(0)
+    pairs = len(first) // 2
+    name = None
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        name = "utf-16"
+    elif pairs >= _LEAST_PAIRS and high == pairs and not low:
+        name = "utf-16-le"
+    elif pairs >= _LEAST_PAIRS and low >= pairs and not high:
+        name = "utf-16-be"
+    if name is not None:
+        raise FatalError(f'{path} is text in UTF-16: set encoding = "{name}"')
+
+
+def by_position(split: Split, options: SnapshotOptions, columns: Columns) -> bool:
+    """Whether the columns of a split's file have no names."""
+    if split.kind == "csv":
+        return not header(split.path, options, columns).named
+    return split.kind == "parquet" and options.header == "no"
+
+
+def _kind(suffixes: list[str]) -> Kind | None:
+    return SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def _hidden(path: Path, root: Path) -> bool:
+    return any(part[0] in "._" for part in path.relative_to(root).parts)
+
+
+def _cut(path: Path, options: SnapshotOptions, columns: Columns, target: int) -> list[Split]:
+    kind = cast(Kind, kind_of(path))
+    length = path.stat().st_size
+    name = str(path)
+    if kind == "parquet":
+        groups = parquet.row_groups(name, columns, options, target)
+        return [Split(name, kind, a, b, first, size, length) for a, b, first, size in groups]
+    if kind == "csv":
+        header(name, options, columns)
+    if kind == "jsonl":
+        _check_keys(path, options, columns)
+    whole = _packed(path) or not splits_at_lf(options)
+    if whole or (kind == "csv" and options.holds_line_breaks):
+        return [Split(name, kind, 0, length, 1, length, length)]
+    return [
+        Split(name, kind, a, b, first, b - a, length)
+        for a, b, first in _lines(path, max(target, options.block_size))
+    ]
+
+
+def _check_keys(path: Path, options: SnapshotOptions, columns: Columns) -> None:
+    """Raises ``FatalError`` where the first objects have the keys of another format."""
+    start, _ = _beginning(path, replace(options, block_size=_LOOKED_AT))
+    needed = {columns.written.get(name, name).casefold() for name in columns.names}
+    needed -= {columns.written.get(name, name).casefold() for name in columns.optional}
+    listed = [keys for keys in json_lines.first_keys(start) if keys]
+    if not needed or any(needed <= {key.casefold() for key in keys} for keys in listed):
+        return
+    for keys in listed:
+        other = hint(keys, format_of(columns.names))
+        if other:
+            raise FatalError(
+                f"{path}: its first objects have the keys {', '.join(keys[:9])}{other}"
+            )
+
+
+def splits_at_lf(options: SnapshotOptions) -> bool:
+    """Whether each LF byte is a line end in this encoding."""
+    return codecs.lookup(options.encoding).name in (
+        "utf-8",
+        "ascii",
+        "iso8859-1",
+        "iso8859-15",
+        "cp1252",
+    )
+
+
+def _lines(path: Path, target: int) -> Iterator[tuple[int, int, int]]:
+    """Byte ranges that end at LF, of ``target`` bytes or a little more, with their first line."""
+    start, line, position, seen = 0, 1, 0, 0
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(1 << 22):
+            while position + len(block) >= start + target:
+                cut = block.find(b"\n", max(0, start + target - 1 - position)) + 1
+                if not cut:
+                    break
+                yield start, position + cut, line
+                line += seen + block.count(b"\n", 0, cut)
+                start = position = position + cut
+                block, seen = block[cut:], 0
+            seen += block.count(b"\n")
+            position += len(block)
+    if position > start or start == 0:
+        yield start, position, line
+
+
+def _packed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def blocks(split: Split, options: SnapshotOptions) -> Iterator[bytes | Tail]:
+    """The text of a split."""
+    with Path(split.path).open("rb") as file:
+        file.seek(split.start)
+        yield from text_blocks(
+            file,
+            split.stop - split.start,
+            options,
+            begins=split.start == 0,
+            packed=_packed(Path(split.path)),
+        )

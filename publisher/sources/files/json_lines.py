@@ -1,0 +1,260 @@
+"""Framing of JSON lines: one object per line; numbers stay the text they are written with."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.sources.files.csv_records import NO_TEXT
+from publisher.sources.files.frame import Broken, Frame
+from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.text_blocks import Tail, readable
+
+BATCH_ROWS = 16_384
+REMEMBERED = 1000
+_LONG = 1 << 20
+_MOST_KEYS = 1 << 16
+_MOST_COMMAS = 1 << 22
+"""Limits of an object on a long line: keys and items take far more memory than they have bytes."""
+_KEY = re.compile(rb'(?<!\\)"\s*:')
+TOO_LONG = "the line is longer than max_record; raise that setting"
+
+Row = tuple[str | None, ...]
+_PLAIN = frozenset({str, type(None)})
+
+
+class LineProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
+    """A line that is no record; the message ends with what to do."""
+
+
+def frames(
+    blocks: Iterator[bytes | Tail], first: int, columns: Columns, options: SnapshotOptions
+) -> Iterator[Frame]:
+    """Frames of the blocks of a split whose first line has number ``first``.  Blank lines are no
+    records."""
+    reader = _Reader(columns)
+    for number, line, why in lines(blocks, first, options.max_record):
+        reader.add(number, line, why)
+        if reader.full():
+            yield reader.frame()
+    yield reader.frame()
+
+
+def lines(
+    blocks: Iterator[bytes | Tail], number: int, limit: int
+) -> Iterator[tuple[int, bytes, str | None]]:
+    """Number and bytes of each line, and what is wrong with it before it is even looked at."""
+    rest, long = b"", False
+    for block in blocks:
+        if isinstance(block, Tail):
+            yield number, rest, block.reason
+            return
+        *whole, last = block.split(b"\n")
+        if long and not whole:
+            continue
+        for part in whole:
+            line = rest + part
+            yield number, line[:limit], TOO_LONG if long or len(line) > limit else None
+            rest, long = b"", False
+            number += 1
+        rest += last
+        if len(rest) > limit:
+            rest, long = rest[:limit], True
+    if rest:
+        yield number, rest, TOO_LONG if long else None
+
+
+class _Reader:
+    """Gathers records until they are worth a frame."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._names = columns.names
+        self._optional = columns.optional
+        self._closed = columns.closed
+        self._ours = {
+            theirs: ours for ours in columns.names for theirs in [columns.written.get(ours, ours)]
+        }
+        self._folded = {theirs.casefold(): ours for theirs, ours in self._ours.items()}
+        self._picks: dict[tuple[str, ...], Callable[[tuple[object, ...]], Row]] = {}
+        self._start()
+
+    def _start(self) -> None:
+        self._rows: list[Row] = []
+        self._numbers: list[int] = []
+        self._broken: list[Broken] = []
+        self._size = 0
+
+    def full(self) -> bool:
+        return self._size > 4 << 20 or len(self._numbers) + len(self._broken) >= BATCH_ROWS
+
+    def frame(self) -> Frame:
+        fields = zip(*self._rows, strict=True) if self._rows else ([] for _ in self._names)
+        arrays = [pa.array(list(column), pa.string()) for column in fields]
+        batch = pa.RecordBatch.from_arrays(arrays, names=list(self._names))
+        frame = Frame(batch, np.array(self._numbers, np.int64), tuple(self._broken))
+        self._start()
+        return frame
+
+    def add(self, number: int, line: bytes, why: str | None) -> None:
+        self._size += len(line)
+        if why is None and not line.strip():
+            return
+        try:
+            if why is not None:
+                raise LineProblem(why)
+            row = self._row(line)
+        except LineProblem as problem:
+            self._broken.append(Broken(number, str(problem), readable(line)))
+        else:
+            self._rows.append(row)
+            self._numbers.append(number)
+
+    def _row(self, line: bytes) -> Row:
+        pairs = parse_object(line)
+        keys, values = zip(*pairs, strict=True) if pairs else ((), ())
+        pick = self._picks.get(keys)
+        if pick is None:
+            pick = _picker(self._locate(keys))
+            if len(self._picks) < REMEMBERED:
+                self._picks[keys] = pick
+        row: Row = pick((*values, None))
+        if not _PLAIN.issuperset(map(type, row)):
+            row = tuple(map(_text, row, self._names))
+        if b"\\u" in line:
+            _check_pairs(row, self._names)
+        return row
+
+    def _locate(self, keys: tuple[str, ...]) -> list[int]:
+        """Index among ``keys`` of each of our names, -1 where it may be absent and is.
+
+        There the values are followed by ``None``.
+        """
+        if len(set(keys)) < len(keys):
+            raise LineProblem("a key is there twice in the object; leave one of them")
+        named: dict[str, int] = {}
+        for at, key in enumerate(keys):
+            ours = self._ours.get(key) or self._folded.get(key.casefold())
+            if ours is not None and named.setdefault(ours, at) != at:
+                raise LineProblem(f"the key {key} is there twice; leave one of them")
+            if ours is None and self._closed:
+                raise LineProblem(f"the key {key} is not known from the first objects; set columns")
+        missing = [n for n in self._names if n not in named and n not in self._optional]
+        if missing:
+            raise LineProblem(
+                f"no {', '.join(missing)} in the object;"
+                " add it, or map its name in the settings (columns)"
+            )
+        return [named.get(name, -1) for name in self._names]
+
+
+def first_keys(start: bytes) -> list[tuple[str, ...]]:
+    """The keys of the objects in the first lines of a file; lines that are none are left out."""
+    found = []
+    for line in start.split(b"\n"):
+        try:
+            found.append(tuple(key for key, _ in parse_object(line)))
+        except LineProblem:
+            continue
+    return found
+
+
+def column_keys(start: bytes) -> tuple[str, ...]:
+    """The keys that are columns by the first lines of a file: those of the fullest object, then what
+    others add.
+
+    Keys that no second object has come last, and not where they spell a known one in another way:
+    they may be those of a damaged line.
+    """
+    listed = Counter(first_keys(start))
+    ordered = sorted(listed, key=lambda keys: (listed[keys] > 1, len(keys)), reverse=True)
+    found: dict[str, None] = {}
+    spelled: set[str] = set()
+    for keys in ordered:
+        sure = listed[keys] > 1 or not found
+        found.update((key, None) for key in keys if sure or key.casefold() not in spelled)
+        spelled.update(key.casefold() for key in keys)
+    return tuple(found)
+
+
+def _picker(places: list[int]) -> Callable[[tuple[object, ...]], Row]:
+    if len(places) > 1:
+        return itemgetter(*places)
+    only = itemgetter(*places)
+    return lambda values: (only(values),)
+
+
+def parse_object(line: bytes) -> tuple[tuple[str, object], ...]:
+    """Keys and values of the object on a line, nested objects as tuples, arrays as lists."""
+    if len(line) > _LONG:
+        _check_amount(line)
+    try:
+        pairs = _DECODER.decode(line.decode())
+        if b"\\u" in line:
+            _check_keys(pairs)
+    except UnicodeDecodeError:
+        raise LineProblem(NO_TEXT) from None
+    except json.JSONDecodeError as problem:
+        raise LineProblem(
+            f"no JSON ({problem.msg} at character {problem.colno}); mend the line"
+        ) from None
+    except RecursionError:
+        raise LineProblem("the JSON is nested too deeply; mend the line") from None
+    if not isinstance(pairs, tuple):
+        raise LineProblem("the line is no JSON object; write one object per line")
+    return pairs
+
+
+def _check_amount(line: bytes) -> None:
+    """Refuses a line that takes many times its own size as an object."""
+    if line.count(b",") > _MOST_COMMAS:
+        raise LineProblem(f"the object has more than {_MOST_COMMAS:,} commas; split the record")
+    if next(islice(_KEY.finditer(line), _MOST_KEYS, None), None) is not None:
+        raise LineProblem(f"the object has more than {_MOST_KEYS:,} keys; split the record")
+
+
+def _constant(text: str) -> NoReturn:
+    raise LineProblem(f"{text} is no JSON; write null or a number")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=tuple, parse_int=str, parse_float=str, parse_constant=_constant
+)
+
+
+def _text(value: object, name: str) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or isinstance(value, str):
+        return value
+    raise LineProblem(f"{name} holds a nested value; write text, a number or null")
+
+
+def _check_keys(value: object) -> None:
+    """As ``_check_pairs``, of the keys of an object and of what is nested in it."""
+    if isinstance(value, list):
+        for each in value:
+            _check_keys(each)
+    elif isinstance(value, tuple):
+        for key, nested in value:
+            try:
+                key.encode()
+            except UnicodeEncodeError:
+                raise LineProblem("a key holds half of a surrogate pair; mend the escape") from None
+            _check_keys(nested)
+
+
+def _check_pairs(row: Row, names: tuple[str, ...]) -> None:
+    """Escapes may write half of a surrogate pair, which is no character."""
+    for name, value in zip(names, row, strict=True):
+        try:
+            (value or "").encode()
+        except UnicodeEncodeError:
+            raise LineProblem(f"{name} holds half of a surrogate pair; mend the escape") from None

@@ -1,0 +1,131 @@
+"""How snapshots are to be read, and which columns a source asks them for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le, Len
+
+from publisher.errors import FatalError
+from publisher.sources.columns.charsets import find_codec
+from publisher.sources.files.recognise import format_of, hint
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOptions:
+    """How the files of a snapshot are to be read."""
+
+    header: Literal["auto", "yes", "no"] = "auto"
+    """Whether CSV files begin with column names; ``auto`` checks whether the first record contains
+    an expected name. ``no`` makes Parquet columns count by position, too."""
+    delimiter: Annotated[str, Len(1, 16)] = ","
+    """ASCII characters between the fields of a CSV record."""
+    quote: Annotated[str, Len(0, 1)] = '"'
+    """ASCII character around CSV text; empty if nothing is quoted."""
+    escape: Annotated[str, Len(0, 1)] = ""
+    """ASCII character before a quote in quoted text; empty if quotes are doubled."""
+    null_text: str | None = None
+    """Unquoted text that marks NULL in CSV, in addition to the unquoted empty field."""
+    line_breaks: bool = True
+    """Whether CSV fields may contain line breaks. If false, several tasks read a large file
+    together."""
+    encoding: str = "utf-8"
+    """Character encoding of text files."""
+    block_size: Annotated[int, Ge(64), Le(1 << 30)] = 4 << 20
+    """Bytes of a text file that are split into records at a time."""
+    max_record: Annotated[int, Ge(64), Le(1 << 30)] = 64 << 20
+    """Maximum bytes of a text record. A longer one is rejected as broken, and reading resumes after
+    its next line break; after the whole record if that line break is quoted and the quotes close
+    within as many bytes."""
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` for what would make files unreadable."""
+        wrong = list(self._wrong_marks())
+        try:
+            find_codec(self.encoding)
+        except LookupError:
+            wrong.append(
+                f"encoding: {self.encoding} is not known as a character code; write utf-8, cp1252 ..."
+            )
+        if wrong:
+            raise ValueError("\n".join(wrong))
+
+    def _wrong_marks(self) -> Iterator[str]:
+        """Reports marks of CSV that cannot be told apart."""
+        marks = {"delimiter": self.delimiter, "quote": self.quote, "escape": self.escape}
+        for name, mark in marks.items():
+            if not mark.isascii() or {"\r", "\n"} & set(mark):
+                yield f"{name}: {mark!r} is not ASCII, or a line end; write another character"
+        if not self.delimiter or {self.quote, self.escape} & set(self.delimiter):
+            yield (
+                f"delimiter: {self.delimiter!r} is empty, or has the quote or the escape in it; write"
+                " another one"
+            )
+        if self.escape and not self.quote:
+            yield (
+                f"escape: {self.escape!r} means nothing where there are no quotes; leave it out, or set"
+                " quote"
+            )
+
+    @property
+    def holds_line_breaks(self) -> bool:
+        """Whether CSV fields may hold line breaks: only quoted ones can."""
+        return self.line_breaks and bool(self.quote)
+
+    @property
+    def null_texts(self) -> list[str]:
+        """Texts of CSV that are NULL where they are unquoted.
+
+        An empty field of files without quotes is text where another mark of NULL is set."""
+        if self.null_text is None:
+            return [""]
+        return ["", self.null_text] if self.quote else [self.null_text]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns that a source asks for, by its own names."""
+
+    names: tuple[str, ...]
+    """In the order that files without names have; frames hold exactly these, in this order."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """Names in the file where they differ: our name to theirs."""
+    optional: frozenset[str] = frozenset()
+    """May be absent from a JSON object, which then stands for NULL."""
+    closed: bool = False
+    """Whether a JSON object may have no other keys than these."""
+
+    def locate(self, found: Sequence[str], where: str, *, is_file: bool = True) -> list[int]:
+        """Index in ``found`` of each of ``names``: as written, else whatever the case.
+
+        The columns of a file may have no names; those of a table in a database have.
+
+        Raises ``FatalError`` where one is absent or there twice.
+        """
+        exact = [name.strip() for name in found]
+        folded = [name.casefold() for name in exact]
+        places, problems = [], []
+        for name in self.names:
+            theirs = self.written.get(name, name)
+            hits = [i for i, other in enumerate(exact) if other == theirs]
+            hits = hits or [i for i, other in enumerate(folded) if other == theirs.casefold()]
+            if len(hits) != 1:
+                problems.append(f"{theirs} is {'there twice' if hits else 'missing'}")
+            places.append(hits[0] if hits else -1)
+        if problems:
+            advice = "Map the names in the settings (columns), or "
+            advice += (
+                'set header = "no" where the file has no names' if is_file else "name another table"
+            )
+            raise FatalError(
+                f"{where}: the columns do not fit: {', '.join(problems)}; found are"
+                f" {', '.join(exact) or 'none'}. {advice}{hint(exact, format_of(self.names))}"
+            )
+        return places
+
+    def names_a_column(self, fields: Sequence[str]) -> bool:
+        """Whether the fields of a first record look like a header."""
+        theirs = {self.written.get(name, name).casefold() for name in self.names}
+        return any(item.strip().casefold() in theirs for item in fields)

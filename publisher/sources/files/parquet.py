@@ -1,0 +1,253 @@
+"""Framing of Parquet: batches of bounded size, whatever the size of the row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.errors import FatalError
+from publisher.sources.columns.columns import plain
+from publisher.sources.columns.record_batches import as_json
+from publisher.sources.files.frame import Broken, Frame
+from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.parquet_pages import GroupSizes, group_sizes
+from publisher.sources.files.text_blocks import readable
+
+Sizes = npt.NDArray[np.int64]
+
+BATCH_BYTES = 8 << 20
+BATCH_ROWS = 16_384
+WIDE_ROW = 1 << 10
+"""Bytes; from rows of this mean size on, few are read at once: sizes within a row group differ."""
+WIDE_ROWS = 256
+_SMALL_DICTIONARY = 1 << 12
+"""Bytes of a dictionary whose entries are small enough to be unpacked for a whole batch at once."""
+TOO_LONG = "the row is longer than max_record; raise that setting or export the table without it"
+TOO_MUCH = "the file unpacks to far more than its size warrants; export it again, as CSV"
+_SHOWN = 1 << 10
+
+
+def row_groups(
+    path: str, columns: Columns, options: SnapshotOptions, target: int
+) -> list[tuple[int, int, int, int]]:
+    """Runs of row groups of about ``target`` bytes: first, after the last, first row, bytes."""
+    with _opened(path) as file:
+        _places(file, path, columns, options)
+        # Not the sizes of column chunks: asking for a damaged one ends the process.
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        weights = [(group.num_rows, max(0, group.total_byte_size)) for group in groups]
+        group_sizes(path, _wanted(file, path, columns, options))  # refuses what would not fit
+    scale = Path(path).stat().st_size / max(1, sum(weight for _, weight in weights))
+    runs: list[tuple[int, int, int, int]] = []
+    start, first, row, size = 0, 1, 1, 0.0
+    for i, (count, weight) in enumerate(weights):
+        stored = weight * scale
+        if i > start and size + stored / 2 > target:
+            runs.append((start, i, first, int(size)))
+            start, first, size = i, row, 0.0
+        size += stored
+        row += count
+    return [*runs, (start, len(weights), first, int(size))]
+
+
+def frames(
+    path: str, groups: range, first: int, columns: Columns, options: SnapshotOptions
+) -> Iterator[Frame]:
+    """Frames of some row groups, whose first row has number ``first``."""
+    with _opened(path) as file:
+        names = _wanted(file, path, columns, options)
+        metadata = file.metadata
+    sizes = group_sizes(path, set(names))
+    for group in groups:
+        claimed, begin = metadata.row_group(group).num_rows, first
+        # no more of it stays in memory than one group
+        with _opened(path, metadata, _dictionaries(sizes[group])) as file:
+            rows = _batch_rows(sizes[group])
+            budget = _Budget(options.max_record, sizes[group].allowed)
+            for batch in file.iter_batches(rows, [group], names, use_threads=False):
+                yield from budget.frames(batch.select(names), columns, first)
+                first += batch.num_rows
+        if first - begin != claimed:
+            raise FatalError(
+                f"{path} is damaged: its row group {group + 1} has {first - begin:,} rows and should"
+                f" have {claimed:,}; export it again"
+            )
+
+
+class _Budget:
+    """Cuts batches to pieces of bounded size, and rejects rows beyond what may be unpacked."""
+
+    def __init__(self, max_record: int, allowed: int) -> None:
+        self._max_record = max_record
+        self._left = allowed
+
+    def frames(self, batch: pa.RecordBatch, columns: Columns, first: int) -> Iterator[Frame]:
+        """The rows of a batch, the first of which has number ``first``."""
+        most = _most_bytes(batch)
+        if most <= min(BATCH_BYTES, self._max_record, self._left):
+            self._left -= most
+            yield Frame(_sound(batch, columns), np.arange(first, first + batch.num_rows))
+            return
+        sizes = _row_sizes(batch)
+        ends = np.cumsum(sizes)
+        begin = 0
+        while begin < len(sizes):
+            reached = ends[begin] - sizes[begin] + BATCH_BYTES
+            stop = max(begin + 1, int(np.searchsorted(ends, reached, side="right")))
+            yield self._frame(batch.slice(begin, stop - begin), sizes[begin:stop], columns, first)
+            first += stop - begin
+            begin = stop
+
+    def _frame(self, batch: pa.RecordBatch, sizes: Sizes, columns: Columns, first: int) -> Frame:
+        numbers = np.arange(first, first + len(sizes), dtype=np.int64)
+        long = sizes > self._max_record
+        beyond = np.cumsum(np.where(long, 0, sizes)) > self._left
+        self._left -= int(sizes[~long & ~beyond].sum())
+        bad = long | beyond
+        if not bad.any():
+            return Frame(_sound(batch, columns), numbers)
+        broken = tuple(
+            Broken(int(numbers[i]), TOO_LONG if long[i] else TOO_MUCH, _beginnings(batch, i))
+            for i in np.flatnonzero(bad).tolist()
+        )
+        return Frame(_sound(batch.filter(pa.array(~bad)), columns), numbers[~bad], broken)
+
+
+def _most_bytes(batch: pa.RecordBatch) -> int:
+    """Bytes that the rows take at most once their dictionaries are unpacked."""
+    most = 0
+    for column in batch.columns:
+        if not pa.types.is_dictionary(column.type):
+            most += column.nbytes
+        elif len(column.dictionary):
+            most += len(column) * int(_lengths(column.dictionary).max())
+    return most
+
+
+def _row_sizes(batch: pa.RecordBatch) -> Sizes:
+    """Bytes of each row once its dictionaries are unpacked."""
+    sizes: Sizes = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        if not pa.types.is_dictionary(column.type):
+            sizes += _lengths(column)
+        elif len(column.dictionary):
+            entries = _lengths(column.dictionary)
+            places = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
+            sizes += np.where(column.is_null().to_numpy(zero_copy_only=False), 0, entries[places])
+    return sizes
+
+
+def _lengths(column: pa.Array) -> Sizes:
+    """Bytes of each value; of values that are no texts their mean."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
+        lengths = pc.binary_length(column).fill_null(0)
+        found: Sizes = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+        return found
+    return np.full(len(column), column.nbytes // max(1, len(column)), np.int64)
+
+
+def _beginnings(batch: pa.RecordBatch, at: int) -> str:
+    """The beginnings of the values of a row."""
+    cells = (_sound_text(plain(column.slice(at, 1)))[0].as_py() for column in batch.columns)
+    values = (readable(cell) if isinstance(cell, bytes) else str(cell) for cell in cells)
+    return as_json([text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…" for text in values])
+
+
+def group_of(path: str, groups: range, first: int, row: int) -> tuple[int, int]:
+    """The row group that holds a row, and the number of its own first row."""
+    with _opened(path) as file:
+        for group in groups:
+            count = file.metadata.row_group(group).num_rows
+            if row < first + count:
+                return group, first
+            first += count
+    return groups.stop, first
+
+
+def column_names(path: str) -> list[str]:
+    """The columns of a file.  Raises ``FatalError`` where it is no Parquet file."""
+    with _opened(path) as file:
+        return list(file.schema_arrow.names)
+
+
+@contextmanager
+def _opened(
+    path: str, known: pq.FileMetaData | None = None, dictionaries: Sequence[str] = ()
+) -> Iterator[pq.ParquetFile]:
+    """A Parquet file; what is wrong with it becomes ``FatalError``, here and while it is read.
+
+    Mapped: a reader of streams makes room for whatever size a damaged page claims, up to 2 GiB.
+    """
+    try:
+        with pq.ParquetFile(
+            path,
+            metadata=known,
+            read_dictionary=[*dictionaries],
+            memory_map=True,
+            pre_buffer=False,
+            page_checksum_verification=True,
+        ) as file:
+            yield file
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as problem:
+        raise FatalError(
+            f"{path} is no Parquet file, or cut or damaged ({problem}); export it again"
+        ) from problem
+
+
+def _places(
+    file: pq.ParquetFile, path: str, columns: Columns, options: SnapshotOptions
+) -> list[int]:
+    found = file.schema_arrow.names
+    if options.header != "no":
+        return columns.locate(found, path)
+    if len(found) != len(columns.names):
+        raise FatalError(
+            f'{path} has {len(found)} columns, not {len(columns.names)}; set header = "yes"'
+        )
+    return list(range(len(found)))
+
+
+def _wanted(
+    file: pq.ParquetFile, path: str, columns: Columns, options: SnapshotOptions
+) -> list[str]:
+    """The names in the file of the columns asked for, in our order."""
+    return [file.schema_arrow.names[i] for i in _places(file, path, columns, options)]
+
+
+def _dictionaries(group: GroupSizes) -> list[str]:
+    """Columns that stay dictionaries until their rows were measured: a long entry may be in each."""
+    return [
+        column.name
+        for column in group.columns
+        if column.is_text and column.dictionary > _SMALL_DICTIONARY
+    ]
+
+
+def _batch_rows(group: GroupSizes) -> int:
+    mean = max(1, group.row_bytes)
+    most = BATCH_ROWS if mean < WIDE_ROW else WIDE_ROWS
+    return int(max(1, min(most, BATCH_BYTES // mean)))
+
+
+def _sound(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
+    """The batch under our names; text that is no UTF-8 goes on as bytes, a reader does not check it."""
+    arrays = [_sound_text(plain(column)) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns.names))
+
+
+def _sound_text(array: pa.Array) -> pa.Array:
+    if not pa.types.is_string(array.type):
+        return array
+    raw = array.cast(pa.binary())
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        return raw

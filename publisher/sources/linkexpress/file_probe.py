@@ -1,0 +1,387 @@
+"""What must be known of a file before its first record goes out: byte order, length of its records.
+
+A wrong setting gives wrong rows in silence where nothing is looked at as a whole: so a file of records
+of one length must be a multiple of it, and the headers of its first records must be possible ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from publisher.errors import FatalError
+from publisher.sources.columns.byte_areas import Bytes, Offsets, numbers_at
+from publisher.sources.linkexpress.framing import Framer
+from publisher.sources.linkexpress.headers import MARK, Headers
+from publisher.sources.linkexpress.item_offsets import TableLayout
+from publisher.sources.linkexpress.layout import form_of, item_layout, numpy_type
+from publisher.sources.linkexpress.options import (
+    GREATEST_XID,
+    ByteOrder,
+    ExtractedTable,
+    LogType,
+    Options,
+)
+from publisher.sources.linkexpress.reject_messages import header_fault
+from publisher.sources.linkexpress.types import Item
+
+SAMPLE = 1000
+"""Records that are looked at."""
+_SAMPLE_BYTES, _SAMPLES = 1 << 20, 8
+_BLOCKS = 50
+_ENOUGH = 20
+"""Records that are no accident."""
+NO_ROWS_FILE = b"\xff\xff"
+"""A full extract of zero rows where records have no LEN: all of the file (reference, section 2) [D]."""
+
+_COMPRESSED = {
+    b"\x1f\x8b\x08": "gunzip",
+    b"PK\x03\x04": "unzip",
+    b"BZh": "bunzip2",
+    b"\xfd7zXZ\0": "unxz",
+    b"\x28\xb5\x2f\xfd": "unzstd",
+}
+"""What unpacks a file, by its first bytes."""
+_R = TypeVar("_R")
+State = Literal["whole", "held", "tail", "no-rows"]
+_ORDERS: tuple[ByteOrder, ...] = ("big", "little")
+
+
+@dataclass(frozen=True, slots=True)
+class FileForm:
+    """What is known of a file, or of a part of it, beside the settings."""
+
+    order: ByteOrder
+    logtype: LogType | None = None
+    """How items of variable length lie where it is found by looking; else as the tables say."""
+    state: State = "whole"
+    """``held``: behind the last commit record; ``tail``: behind the last one of its file, and a later
+    file has one; ``no-rows``: a full extract of zero rows."""
+
+    @property
+    def text(self) -> str:
+        """As a split keeps it."""
+        return f"{self.order} {self.logtype or 'declared'} {self.state}"
+
+
+def file_form(text: str) -> FileForm:
+    """What a split keeps."""
+    order, logtype, state = text.split()
+    return FileForm(order, None if logtype == "declared" else logtype, state)  # type: ignore[arg-type]
+
+
+def framer(options: Options, data: Bytes, known: FileForm, stop: int) -> Framer:
+    """What finds the records of a file."""
+    form = form_of(options)
+    layouts = []
+    for table in options.tables:
+        used = replace(table, logtype=known.logtype) if known.logtype else table
+        layouts.append(TableLayout(used.parsed(), item_layout(options, used, known.order), form))
+    xids = {0: 0}
+    if "xid" in form.words and options.extract == "diff":
+        xids = {table.xid or 0: number for number, table in enumerate(options.tables)}
+    strict = options.null_flags == "strict"
+    return Framer(Headers(data, form, tuple(layouts), xids, known.order, strict), stop)
+
+
+def recognised(options: Options, data: Bytes, path: str) -> FileForm:
+    """The form of a file.  Raises ``FatalError`` where it cannot be what the settings say."""
+    form = form_of(options)
+    if not len(data):
+        return FileForm("big")
+    if not form.has_length:
+        if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:
+            return FileForm("big", state="no-rows")
+        return _of_one_length(options, data, path)
+    order = _order_of_lengths(options, data, path)
+    known = FileForm(order, _logtype(options, data, order))
+    first = framer(options, data, known, len(data)).heads(np.zeros(1, np.int64))
+    return replace(known, state="no-rows") if int(first.table[0]) == -3 else known
+
+
+def _order_of_lengths(options: Options, data: Bytes, path: str) -> ByteOrder:
+    """The order in which headers and lengths make sense."""
+    orders = _orders(options)
+    found = _counted(data, orders, lambda part, order: _fitting(options, part, FileForm(order)))
+    best = max(orders, key=lambda order: found[order])
+    if not found[best]:
+        raise FatalError(
+            f"{path}: no record fits the settings ({_settings(options)});"
+            f" {_advice(options, data, _first(options, data))}"
+        )
+    if len(orders) == 1 or min(found.values()) * 10 <= found[best]:
+        return best
+    begins = [order for order in orders if _begins(options, data, order)]
+    if len(begins) == 1:
+        return begins[0]
+    raise FatalError(
+        f"{path}: its records can be read in either byte order; set byte_order to the order of the"
+        " machine that extracted it (Windows, Linux: little; Solaris: big), or by BYTESWAP"
+    )
+
+
+def _first(options: Options, data: Bytes) -> str:
+    """What is wrong with the first record, read in the order in which its length is the likelier."""
+    finders = [framer(options, data, FileForm(order), len(data)) for order in _orders(options)]
+    heads = [(finder, finder.heads(np.zeros(1, np.int64))) for finder in finders]
+    finder, head = min(heads, key=lambda each: int(each[1].length[0]) % (1 << 32))
+    if head.good[0] or not head.length[0]:
+        return ""
+    length = int(head.length[0])
+    if len(data) < length <= finder.headers.lengths[1]:
+        return (
+            f"LEN of the first one says {length} bytes, the file has {len(data)}: it was cut, copy it"
+            " again or extract again"
+        )
+    table = finder.tables[max(int(head.table[0]), 0)]
+    _, detail = header_fault(head, 0, table, options)
+    return f"of the first one: {detail}"
+
+
+def _begins(options: Options, data: Bytes, order: ByteOrder) -> bool:
+    """Whether the file begins with a whole record."""
+    finder = framer(options, data, FileForm(order), len(data))
+    return finder.exact(finder.one(0)) == 1
+
+
+def _orders(options: Options) -> tuple[ByteOrder, ...]:
+    return _ORDERS if options.byte_order == "auto" else (options.byte_order,)
+
+
+def _counted(
+    data: Bytes, readings: Sequence[_R], count: Callable[[Bytes, _R], int]
+) -> dict[_R, int]:
+    """Records that each reading finds at the begin of a file; where that are too few to tell, for it
+    may be damaged, in further parts of it as well."""
+    found = dict.fromkeys(readings, 0)
+    for start in np.linspace(0, max(0, len(data) - _SAMPLE_BYTES), _SAMPLES, dtype=np.int64):
+        part = data[start : start + _SAMPLE_BYTES]
+        found = {reading: found[reading] + count(part, reading) for reading in readings}
+        if max(found.values()) >= _ENOUGH or len(data) <= _SAMPLE_BYTES:
+            break
+    return found
+
+
+def _fitting(options: Options, sample: Bytes, known: FileForm) -> int:
+    """Good records among the first of a sample."""
+    found = 0
+    for block in framer(options, sample, known, len(sample)).blocks(0):
+        found += int(block.good.sum())
+        if found >= SAMPLE:
+            break
+    return found
+
+
+def _logtype(options: Options, data: Bytes, order: ByteOrder) -> LogType | None:
+    """Of a JNL file whether its items follow LITTLE; no page says that they do."""
+    if options.difftype != "JNL" or options.extract != "diff" or not options.tables[0].varies:
+        return None
+    kinds: tuple[LogType, ...] = ("LITTLE", "NORMAL")
+    used = _counted(data, kinds, lambda part, kind: _whole(options, part, FileForm(order, kind)))
+    return max(kinds, key=lambda kind: used[kind])
+
+
+def _whole(options: Options, data: Bytes, known: FileForm) -> int:
+    """Records at the begin of a file that are used up by their items, whose lengths are possible."""
+    sample = data[:_SAMPLE_BYTES]
+    finder = framer(options, sample, known, len(sample))
+    table, found = finder.tables[0], 0
+    for block in islice(finder.blocks(0), _BLOCKS):
+        found += finder.exact(block)
+        if table.fixed is not None:  # else they were looked at
+            records = block.offsets[block.good & (block.lengths == table.fixed)]
+            found -= int((_oversized(table, sample, records) > 0).sum())
+    return found
+
+
+def _of_one_length(options: Options, data: Bytes, path: str) -> FileForm:
+    length = framer(options, data, FileForm("big"), len(data)).tables[0].greatest
+    rest = len(data) % length
+    if rest:
+        whole = data[: len(data) - rest]
+        cut = ""
+        if len(whole) and max(_legal(options, whole, order) for order in _orders(options)) == min(
+            SAMPLE, len(whole) // length
+        ):
+            cut = (
+                f"all records before are possible ones, the last one has {rest} of {length} bytes: the"
+                " file was cut, copy it again or extract again"
+            )
+        raise FatalError(
+            f"{path}: {len(data)} bytes are no multiple of the record length {length} by the settings"
+            f" ({_settings(options)}), {rest} are left over; {_advice(options, data, cut)}"
+        )
+    order = _order_of_one_length(options, data, path)
+    legal = _legal(options, data, order)
+    if legal * 2 < min(SAMPLE, len(data) // length):
+        raise FatalError(
+            f"{path}: only {legal} of the first {min(SAMPLE, len(data) // length)} records of"
+            f" {length} bytes have an operation code that may stand there; {_advice(options, data)}"
+        )
+    return FileForm(order)
+
+
+def _sampled(options: Options, data: Bytes, order: ByteOrder) -> tuple[Framer, Offsets]:
+    finder = framer(options, data, FileForm(order), len(data))
+    length = finder.tables[0].greatest
+    return finder, np.arange(min(SAMPLE, len(data) // length), dtype=np.int64) * length
+
+
+def _legal(options: Options, data: Bytes, order: ByteOrder) -> int:
+    finder, at = _sampled(options, data, order)
+    return int(finder.heads(at).good.sum())
+
+
+def _order_of_one_length(options: Options, data: Bytes, path: str) -> ByteOrder:
+    if options.byte_order != "auto":
+        return options.byte_order
+    legal = {order: _legal(options, data, order) for order in _ORDERS}
+    if not any(legal.values()):
+        return "big"  # wrong in either order, and refused for it
+    if legal["big"] != legal["little"]:
+        return max(_ORDERS, key=lambda order: legal[order])
+    misfits = {order: _impossible(options, data, order) for order in _ORDERS}
+    if misfits["big"] != misfits["little"]:
+        return min(_ORDERS, key=lambda order: misfits[order])
+    if not any(_is_ordered(item) for item in options.tables[0].parsed()):
+        return "big"  # nothing in the file depends on it
+    raise FatalError(
+        f"{path}: its byte order cannot be told; set byte_order to the order of the machine that"
+        " extracted it (Windows, Linux: little; Solaris: big), or by BYTESWAP"
+    )
+
+
+def _is_ordered(item: Item) -> bool:
+    return item.type not in ("NUMERIC", "DECIMAL", "CHARACTER", "NATIONAL CHARACTER", "TIME")
+
+
+def _impossible(options: Options, data: Bytes, order: ByteOrder) -> int:
+    """Lengths and years of the first records that cannot be, read in this order."""
+    finder, records = _sampled(options, data, order)
+    table = finder.tables[0]
+    cells = table.cells(data, records, records + table.greatest)
+    misfits = int(_oversized(table, data, records).sum())
+    for number, item in enumerate(table.items):
+        at = cells.starts[number]
+        if cells.flags:
+            at = at[cells.flags[number] == 0]
+        if item.type in ("DATE", "TIMESTAMP"):
+            years = numbers_at(data, at, numpy_type(table.layout.word("uint16")))
+            misfits += int(((years < 1) | (years > 9999)).sum())
+    return misfits
+
+
+def _oversized(table: TableLayout, data: Bytes, records: Offsets) -> Offsets:
+    """By record of a table with records of one length: items that are longer than they may be."""
+    cells = table.cells(data, records, records + table.greatest)
+    found = np.zeros(len(records), np.int64)
+    for number, item in enumerate(table.items):
+        if item.type.endswith("VARYING") or item.type == "BLOB":
+            wrong = table.sizes(data, cells.starts[number], item) > table.layout.capacity(item)
+            found += wrong & (cells.flags[number] == 0 if cells.flags else True)
+    return found
+
+
+def _explained(options: Options, sample: Bytes, order: ByteOrder, *, by_headers: bool) -> bool:
+    """Whether most of the first records fit; ``by_headers``: their items need not, as the headers of a
+    group's differences tell what they are."""
+    finder = framer(options, sample, FileForm(order), len(sample))
+    found = fitting = 0
+    for block in islice(finder.blocks(0), _BLOCKS):
+        is_mark = block.heads.table == MARK
+        found += len(is_mark)
+        if by_headers:
+            fitting += int((block.heads.odd | block.good).sum())
+        else:  # a commit record is whole, but no record of a table or of a full extract
+            fitting += finder.exact(block) - int((is_mark & block.good).sum())
+    return fitting * 2 > found
+
+
+def _settings(options: Options) -> str:
+    said = [f"unit = {options.unit}", f"extract = {options.extract}"]
+    if options.difftype:
+        said.append(f"difftype = {options.difftype}")
+    nulls = str(options.nulls).lower()
+    return ", ".join([*said, f"nulls = {nulls}", f"byte_order = {options.byte_order}"])
+
+
+def _advice(options: Options, data: Bytes, otherwise: str = "") -> str:
+    """Which other setting would explain the file; ``otherwise`` what is to be said if none does."""
+    for magic, tool in _COMPRESSED.items():
+        if data[: len(magic)].tobytes() == magic:
+            return f"it is compressed: unpack it first ({tool})"
+    fitting = []
+    for said, other in _others(options):
+        by_headers = _is_of_group(other) and not _is_of_group(options)
+        if _explains(other, data, by_headers=by_headers):
+            fitting.append(said)
+    if fitting:
+        return f"it fits with {' or '.join(fitting)}: look into the extraction definition"
+    return (
+        otherwise
+        or "compare items, NULLIND, DIFFTYPE, LOGTYPE and BYTESWAP with the extraction definition"
+    )
+
+
+def _others(options: Options) -> Iterator[tuple[str, Options]]:
+    """The settings with one changed."""
+    flipped: ByteOrder = "little" if options.byte_order == "big" else "big"
+    changes: list[tuple[str, dict[str, object]]] = [
+        (f"nulls = {str(not options.nulls).lower()}", {"nulls": not options.nulls}),
+        ('difftype = "JNL"', {"difftype": "JNL"}),
+        ('difftype = "OPEN"', {"difftype": "OPEN"}),
+        ('extract = "all"', {"extract": "all"}),
+        ('extract = "diff"', {"extract": "diff"}),
+        ('unit = "group", extract = "all"', {"unit": "group", "extract": "all", "difftype": None}),
+        (
+            'unit = "group", extract = "diff"',
+            {"unit": "group", "extract": "diff", "difftype": None, "tables": _with_xids(options)},
+        ),
+    ]
+    types = {item.type for table in options.tables for item in table.parsed()}
+    if "NUMERIC" in types:
+        changes.append(('numeric_sign = "overpunched"', {"numeric_sign": "overpunched"}))
+    if options.byte_order != "auto":
+        changes.append((f'byte_order = "{flipped}"', {"byte_order": flipped}))
+    if len(options.tables) == 1:
+        logtype: LogType = "LITTLE" if options.tables[0].logtype == "NORMAL" else "NORMAL"
+        tables = (replace(options.tables[0], logtype=logtype),)
+        changes.append((f'logtype = "{logtype}"', {"tables": tables, "blob_head": 8}))
+    for said, change in changes:
+        try:
+            other = replace(options, **change)  # type: ignore[arg-type]
+        except ValueError:
+            continue
+        if other != options:
+            yield said, other
+
+
+def _with_xids(options: Options) -> tuple[ExtractedTable, ...]:
+    """The tables with extraction identifiers, which only differences of a group need."""
+    return tuple(replace(table, xid=table.xid or GREATEST_XID) for table in options.tables)
+
+
+def _is_of_group(options: Options) -> bool:
+    """Whether files have the differences of a group."""
+    return options.unit == "group" and options.extract == "diff"
+
+
+def _explains(options: Options, data: Bytes, *, by_headers: bool) -> bool:
+    form = form_of(options)
+    for order in _orders(options):
+        if form.has_length:
+            if _explained(options, data[:_SAMPLE_BYTES], order, by_headers=by_headers):
+                return True
+            continue
+        if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:
+            return True
+        length = framer(options, data, FileForm(order), len(data)).tables[0].greatest
+        if len(data) % length == 0:
+            legal = _legal(options, data, order)
+            if legal and legal == min(SAMPLE, len(data) // length):
+                return True
+    return False

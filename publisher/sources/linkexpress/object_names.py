@@ -1,0 +1,111 @@
+"""Names and keys of the tables of a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.model.catalogue import Catalogue, JobCatalogue, Kind, LayeredCatalogue
+from publisher.model.keys import IdentifierCase, KeyForm, KeyPart, KeyProblem, format_key, quote
+from publisher.model.lanes import table_hash
+from publisher.sources.columns.key_lanes import key_lanes
+from publisher.sources.linkexpress.options import ExtractedTable
+from publisher.sources.linkexpress.types import Item
+
+_NEEDS_QUOTES = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
+_INTEGERS = ("SMALLINT", "INTEGER")
+_DECIMALS = ("NUMERIC", "DECIMAL")
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """How a table and its columns are called in changes, and how its keys are written."""
+
+    schema: str | None
+    table: str
+    columns: tuple[str, ...]
+    """By item."""
+    key: tuple[int, ...]
+    """Numbers of the key's items, by the code points of their names."""
+    kinds: tuple[Kind | None, ...]
+    """By item."""
+    form: KeyForm
+    hash: int
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """Numbers of the items outside the key."""
+        return tuple(n for n in range(len(self.columns)) if n not in self.key)
+
+    def keys(
+        self, items: tuple[Item, ...], texts: list[pa.Array]
+    ) -> tuple[pa.Array, dict[int, str]]:
+        """The canonical keys of rows from the texts of the key's items, none of which is null, and what
+        is wrong with those that have none."""
+        written = [
+            self._plain(items[n], self.kinds[n], text)
+            for n, text in zip(self.key, texts, strict=True)
+        ]
+        if any(part is None for part in written):
+            return self._singly(texts)
+        parts = []
+        for number, part in zip(self.key, written, strict=True):
+            start = f"{quote(self.columns[number])}="
+            parts.append(pc.binary_join_element_wise(start, part, ""))
+        keys = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "+")
+        return keys, {}
+
+    def _plain(self, item: Item, kind: Kind | None, texts: pa.Array) -> pa.Array | None:
+        """The values as a key has them; ``None`` where that must be looked at one by one."""
+        numeric = kind in (Kind.INT, Kind.DECIMAL)
+        if item.type in _INTEGERS or (numeric and item.type in _DECIMALS and not item.scale):
+            return texts
+        if kind is Kind.DECIMAL and item.type in _DECIMALS:
+            return pc.replace_substring_regex(texts, r"\.?0+$", "")
+        if numeric:
+            return None
+        if not pc.any(pc.match_substring_regex(texts, _NEEDS_QUOTES)).as_py():
+            return texts
+        return pa.array([quote(text) for text in texts.to_pylist()], pa.string())
+
+    def _singly(self, texts: list[pa.Array]) -> tuple[pa.Array, dict[int, str]]:
+        keys: list[str | None] = []
+        problems: dict[int, str] = {}
+        names = [self.columns[number] for number in self.key]
+        for row, values in enumerate(zip(*(text.to_pylist() for text in texts), strict=True)):
+            parts = [KeyPart(n, v, quoted=True) for n, v in zip(names, values, strict=True)]
+            try:
+                keys.append(self.form.canonical(parts))
+            except KeyProblem as problem:
+                keys.append(None)
+                problems[row] = problem.message
+        return pa.array(keys, pa.string()), problems
+
+    def lanes(self, keys: pa.Array, lanes: int) -> pa.Array:
+        """Lane of each key."""
+        return pa.array(key_lanes(self.hash, keys, lanes), pa.int32())
+
+
+def names_of(
+    table: ExtractedTable, schema: str | None, catalogue: Catalogue, case: IdentifierCase
+) -> TableNames:
+    """The names of a table; the catalogue's spelling and kinds, else those of its definition."""
+    own = table.known(schema)
+    known = LayeredCatalogue(catalogue, JobCatalogue([own])).table(own.schema, own.name)
+    assert known is not None  # the definition knows it
+    schema = own.schema or known.schema
+    spelled = case.apply(table.name, known.name)
+    if schema is not None:
+        schema = case.apply(schema, known.schema)
+    items = [item.name for item in table.parsed()]
+    theirs = [known.column(name) for name in items]
+    columns = tuple(case.apply(name, other) for name, other in zip(items, theirs, strict=True))
+    kinds = tuple(None if other is None else known.columns[other] for other in theirs)
+    numbers = sorted((items.index(name) for name in table.key), key=lambda n: columns[n])
+    form = KeyForm(dict(known.columns), case, known.columns)
+    format_key([(columns[n], "") for n in numbers])
+    return TableNames(
+        schema, spelled, columns, tuple(numbers), kinds, form, table_hash(schema, spelled)
+    )

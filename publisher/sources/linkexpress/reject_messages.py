@@ -1,0 +1,235 @@
+"""Rejected records in words: which item and byte, and which setting would explain it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from publisher.model.change import Reason
+from publisher.sources.columns.byte_areas import Bytes
+from publisher.sources.columns.record_batches import as_json
+from publisher.sources.linkexpress.headers import UNKNOWN, Heads
+from publisher.sources.linkexpress.item_offsets import TableLayout
+from publisher.sources.linkexpress.layout import (
+    COMMIT,
+    DELETE,
+    EMPTY,
+    FLAG,
+    FULL,
+    INSERT,
+    UPDATE,
+    Form,
+    item_layout,
+)
+from publisher.sources.linkexpress.options import LogType, Options
+from publisher.sources.linkexpress.types import VARIABLE, Item
+
+CODES = {
+    FULL: "0000 full extract",
+    INSERT: "0001 insert",
+    UPDATE: "0002 update",
+    DELETE: "0003 delete",
+    EMPTY: "FFFF no rows",
+    COMMIT: "8000 commit",
+}
+_SHOWN = 32
+_RAW_BYTES = 1 << 20
+
+
+def header_fault(
+    heads: Heads, place: int, table: TableLayout, options: Options
+) -> tuple[Reason, str]:
+    """Why a record whose length is right cannot stand there."""
+    code, count = int(heads.code[place]), int(heads.count[place])
+    form = table.form
+    if code not in form.codes:
+        legal = ", ".join(CODES[each] for each in sorted(form.codes))
+        return Reason.OPERATION_CODE, (
+            f"operation code {code:04X} may not stand in this file ({legal});"
+            " set extract and unit as the file was extracted"
+        )
+    if code in (COMMIT, EMPTY):
+        return Reason.OPERATION_CODE, (
+            f"operation code {CODES[code]} may not stand in a record with items (CNT {count}, LEN"
+            f" {int(heads.length[place])}); the file is damaged, extract again"
+        )
+    if heads.flag[place]:
+        return Reason.BROKEN_RECORD, (
+            f"the NULL area of the operation code is {int(heads.flag[place]):04X}, always 0000;"
+            " extract again, or look at nulls"
+        )
+    if int(heads.table[place]) == UNKNOWN:
+        xid = int(heads.xid[place])
+        wanted = "0, as in every full extract" if options.extract == "all" else "one of the tables'"
+        return Reason.TABLE_NAME, (
+            f"extraction identifier {xid} is not {wanted}; add a table with xid = {xid}"
+        )
+    return Reason.BROKEN_RECORD, _description_fault(heads, place, table, options)
+
+
+def _description_fault(heads: Heads, place: int, table: TableLayout, options: Options) -> str:
+    """The difference between a record and the description of its table, and a setting that fits."""
+    form, count = table.form, int(heads.count[place])
+    expected = len(table.items) + form.extra
+    length, named = int(heads.length[place]), name_table(options, int(heads.table[place]))
+    if form.extra and count != expected:
+        return (
+            f"{named}CNT is {count}, the settings have {expected} ({len(table.items)} items and"
+            f" {form.extra}); {_count_advice(heads, place, table, options)}"
+        )
+    counted = f"CNT is {count} as in the settings, but " if form.extra else ""
+    span = f"{table.least}" if table.fixed else f"{table.least} to {table.greatest}"
+    return (
+        f"{named}{counted}LEN is {length}, by the settings it is {span};"
+        f" {_length_advice(heads, place, table, options)}"
+    )
+
+
+def name_table(options: Options, number: int) -> str:
+    """The table of a record where a file has several."""
+    table = options.tables[max(number, 0)]
+    return "" if table.xid is None else f"table {table.name} (xid {table.xid}): "
+
+
+def _count_advice(heads: Heads, place: int, table: TableLayout, options: Options) -> str:
+    other = _other_table(heads, place, table.form, options)
+    if other:
+        return other
+    missing = int(heads.count[place]) - len(table.items) - table.form.extra
+    noun = "item" if abs(missing) == 1 else "items"
+    if missing < 0:
+        return f"take {-missing} {noun} out of its items, as in the extraction definition"
+    size = ""
+    if table.fixed is not None and missing == 1:
+        bytes_ = int(heads.length[place]) - table.fixed - (FLAG if options.nulls else 0)
+        size = f" of {bytes_} bytes" if bytes_ > 0 else ""
+    return f"add {missing} {noun}{size} to its items, as in the extraction definition"
+
+
+def _length_advice(heads: Heads, place: int, table: TableLayout, options: Options) -> str:
+    length = int(heads.length[place])
+    other = _other_table(heads, place, table.form, options)
+    if other:
+        return other
+    advice = lengths_explained(length, table, options)
+    described = options.tables[max(int(heads.table[place]), 0)]
+    logtype: LogType = "LITTLE" if described.logtype == "NORMAL" else "NORMAL"
+    variable = any(item.type in VARIABLE for item in table.items)
+    lying = TableLayout(table.items, replace(table.layout, logtype=logtype), table.form)
+    if variable and options.difftype != "JNL" and lying.least <= length <= lying.greatest:
+        return f'if its records differ in length, set logtype = "{logtype}"; {advice}'
+    return advice
+
+
+def _other_table(heads: Heads, place: int, form: Form, options: Options) -> str:
+    """Another table of the settings that the header fits."""
+    count, length, own = (int(of[place]) for of in (heads.count, heads.length, heads.table))
+    for number, table in enumerate(options.tables):
+        items = table.parsed()
+        if number == own or len(items) + form.extra != count:
+            continue
+        lying = TableLayout(items, item_layout(options, table, "big"), form)
+        if lying.least <= length <= lying.greatest:
+            return (
+                f"CNT and LEN fit table {table.name} (xid {table.xid}): if all records say so,"
+                " set the xid of each for the other"
+            )
+    return ""
+
+
+def lengths_explained(length: int, table: TableLayout, options: Options) -> str:
+    """Which setting would explain a length that every record has."""
+    if table.fixed is None:
+        return _variable_hint(options)
+    off = length - table.fixed
+    said = []
+    flags = FLAG * len(table.items)
+    numerics = sum(item.type == "NUMERIC" for item in table.items)
+    blobs = sum(item.type == "BLOB" for item in table.items)
+    if off == (-flags if options.nulls else flags):
+        said.append(f"nulls = {str(not options.nulls).lower()}")
+    if numerics and off == -numerics:
+        said.append('numeric_sign = "overpunched"')
+    if blobs and abs(off) == 4 * blobs:
+        said.append(f"blob_head = {8 if off > 0 else 4}")
+    if off == -2 and table.form.extra == 2 and not options.nulls:  # else its flag would be its XID
+        said.append("a group whose records have no XID, which is not read")
+    if said:
+        return f"if all records differ by {off:+d} bytes, {' or '.join(said)} explains it"
+    sized = [item.text for item in table.items if item.length]
+    long = f"too {'short' if off > 0 else 'long'} by {abs(off)} bytes"
+    if sized:
+        return f"if all records say so, one of {', '.join(sized)} is {long}: set it as extracted"
+    return (
+        f"if all records say so, the items are {long}: compare them with the extraction definition"
+    )
+
+
+def item_crosses(table: TableLayout, number: int, length: int, options: Options) -> str:
+    """An item that does not lie inside its record."""
+    item = table.items[number]
+    return (
+        f"item {number + 1}, {item.text}, does not end inside the record of {length} bytes;"
+        f" {_variable_hint(options)}"
+    )
+
+
+def items_differ(table: TableLayout, used: int, length: int, options: Options) -> str:
+    """Items that end before or behind the end of their record."""
+    last = table.items[-1]
+    return (
+        f"the last item, {last.text}, ends at byte {used} of the record, LEN is {length}"
+        f" ({length - used:+d}); {_variable_hint(options)}"
+    )
+
+
+def _variable_hint(options: Options) -> str:
+    other = "absent" if options.little_null == "length word" else "length word"
+    return (
+        "if many records say so, look at logtype, blob_head, national_length and"
+        f' little_null (try "{other}") of the settings'
+    )
+
+
+def item_wrong(item: Item, number: int, area: Bytes, at: int, flag: int | None) -> str:
+    """An item whose bytes are no value of its type.  ``at`` counts bytes in the record from 0."""
+    name = f"item {number + 1}, {item.text}, at byte {at} of the record"
+    if flag is not None and flag not in (0, 0xFFFF):
+        return (
+            f"{name}: its NULL area is {flag:04X}, neither 0000 nor FFFF; mend nulls or the items,"
+            ' or set null_flags = "lenient"'
+        )
+    shown = area[:_SHOWN].tobytes().hex(" ").upper() + (" ..." if len(area) > _SHOWN else "")
+    return f"{name}: {shown} is no such value; {_ADVICE.get(item.type, _CHARSET)}"
+
+
+_CHARSET = (
+    'look at charset and national_charset (with characters of vendors, EUC is "eucJP-ms" or "CP51932"),'
+    " and at the items before it"
+)
+_ORDER = "look at byte_order, and at the items before it"
+_ADVICE = {
+    "DECIMAL": "digits in half bytes and a sign A to F are expected, look at the items before it",
+    "NUMERIC": "a sign and digits are expected, look at numeric_sign and at the items before it",
+    "DATE": _ORDER,
+    "TIME": "hour, minute and second are expected, look at the items before it",
+    "TIMESTAMP": _ORDER,
+    "INTERVAL": (
+        "a sign + or - is expected first, then fields within their precision (12 months make a year);"
+        " look at interval_leading, byte_order and the items before it"
+    ),
+    "REAL": f"it is no finite number, {_ORDER}",
+    "DOUBLE PRECISION": f"it is no finite number, {_ORDER}",
+    "CHARACTER VARYING": "its length word or its characters are wrong, look at charset, byte_order",
+    "NATIONAL CHARACTER VARYING": (
+        "its length word or its characters are wrong, look at national_charset, national_length,"
+        " byte_order"
+    ),
+    "BLOB": "its length is wrong, look at blob_head and byte_order",
+}
+
+
+def raw_text(data: Bytes, at: int, size: int, place: int) -> str:
+    """A record, or a piece that is none, as JSON text with its bytes in hex (1 MiB of them at most);
+    ``place`` is where it stands in the file that it is named by."""
+    shown = data[at : at + min(size, _RAW_BYTES)].tobytes().hex()
+    return as_json({"offset": place, "length": size, "hex": shown})

@@ -1,0 +1,380 @@
+"""Records to changes, in bulk.
+
+==== ============================ ==========================================
+0000 row of a full extract        event type 1, transaction ``snapshot``
+0001 insert                       event type 1
+0002 update (one image: the new)  event type 3, all items outside the key
+0003 delete                       event type 4, only the key is looked at
+FFFF full extract without rows    ignored (``empty-table``)
+8000 commit of a group            ignored (``commit``)
+==== ============================ ==========================================
+
+An update never changes its key: that is recorded as a delete and an insert (reference, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.model.change import Outcome, Reason
+from publisher.model.lanes import key_lane
+from publisher.sources.columns.byte_areas import Mask, Offsets
+from publisher.sources.columns.byte_texts import Column
+from publisher.sources.columns.record_batches import Place, batch, record_lanes, tally
+from publisher.sources.linkexpress.carry_over import Found
+from publisher.sources.linkexpress.framing import Block, Framer
+from publisher.sources.linkexpress.headers import MARK, NO_ROWS
+from publisher.sources.linkexpress.images import images, spread
+from publisher.sources.linkexpress.item_offsets import FITS, Cells
+from publisher.sources.linkexpress.items import ItemReader
+from publisher.sources.linkexpress.layout import DELETE, UPDATE
+from publisher.sources.linkexpress.object_names import TableNames
+from publisher.sources.linkexpress.options import Options
+from publisher.sources.linkexpress.reject_messages import (
+    header_fault,
+    item_crosses,
+    item_wrong,
+    items_differ,
+    name_table,
+    raw_text,
+)
+
+SNAPSHOT = "snapshot"
+"""Transaction of the rows of full extracts."""
+
+
+class Fault(NamedTuple):
+    """Why a record is rejected."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(slots=True)
+class Rows:
+    """The data records of one table in a block, on their way."""
+
+    number: int
+    offsets: Offsets
+    lengths: Offsets
+    codes: Offsets
+    transactions: pa.Array
+    cells: Cells
+    live: Mask
+    faults: dict[int, Fault] = field(default_factory=dict)
+
+    def fault(self, wrong: Mask, reason: Reason, say: object) -> None:
+        """Reject the live records that ``wrong`` marks; ``say`` gives the detail of each, or is it."""
+        for row in np.flatnonzero(wrong & self.live).tolist():
+            self.faults[row] = Fault(reason, say(row) if callable(say) else str(say))
+        self.live &= ~wrong
+
+
+@dataclass(slots=True)
+class Meaning:
+    """Turns the records of one split into batches of ``RECORD_SCHEMA``."""
+
+    place: Place
+    options: Options
+    framer: Framer
+    names: tuple[TableNames, ...]
+    base: int
+    """What is added to an offset to give its rank."""
+    held: bool = False
+    """Whether the records stand behind the last commit of a group."""
+    no_rows: bool = False
+    """Whether the file begins with the record that says that there are none."""
+    found: Found = field(default_factory=Found)
+    """Where the records stand in their file, and the transaction that goes on."""
+    _since: str = ""
+    """The first record of the transaction."""
+
+    def batches(self, blocks: Iterable[Block], start: int) -> Iterator[pa.RecordBatch]:
+        """One or some for each block, and the tally of the split."""
+        self._since = self.found.since or self._named(start)
+        framed = 0
+        for block in blocks:
+            framed += len(block.offsets)
+            yield from self._block(block)
+        yield tally(self.place, framed)
+
+    def _block(self, block: Block) -> Iterator[pa.RecordBatch]:
+        transactions = self._transactions(block)
+        table, good = block.heads.table, block.good
+        alone = ~np.zeros(len(good), bool)
+        if self.options.extract == "all":
+            alone = self._alone(block)
+            good = good & alone
+        for kind in (MARK, NO_ROWS):
+            chosen = np.flatnonzero(good & (table == kind))
+            if len(chosen):
+                yield self._ignored(block.offsets[chosen], kind)
+        for number in range(len(self.framer.tables)):
+            chosen = np.flatnonzero(good & (table == number))
+            if len(chosen):
+                yield from self._data(block, chosen, number, transactions)
+        wrong = np.flatnonzero(~good)
+        if len(wrong):
+            faults = [self._fault(block, row, bool(alone[row])) for row in wrong.tolist()]
+            known = transactions.take(pa.array(wrong))
+            offsets, lengths = block.offsets[wrong], block.lengths[wrong]
+            yield self._rejects(offsets, lengths, faults, transaction=known)
+
+    def _alone(self, block: Block) -> Mask:
+        """Which records may stand there beside FFFF: it is the only one of its file."""
+        alone: Mask = np.equal(block.offsets, 0)
+        alone |= (block.heads.table == MARK) if self.no_rows else (block.heads.table != NO_ROWS)
+        return alone
+
+    def _fault(self, block: Block, row: int, alone: bool) -> Fault:
+        if row in block.broken:
+            return Fault(Reason.BROKEN_RECORD, block.broken[row])
+        if not alone:
+            return Fault(
+                Reason.OPERATION_CODE,
+                "the record FFFF (no rows) stands alone in a file, here is more; extract again",
+            )
+        number = max(int(block.heads.table[row]), 0)
+        table = self.framer.tables[number]
+        return Fault(*header_fault(block.heads, row, table, self.options))
+
+    def _transactions(self, block: Block) -> pa.Array:
+        """What each record belongs to: of a group's differences the offset of the first record."""
+        count = len(block.offsets)
+        if self.options.extract == "all":
+            return pa.repeat(pa.scalar(SNAPSHOT), count)
+        if self.options.unit == "table":
+            return pa.nulls(count, pa.string())
+        marks = np.flatnonzero((block.heads.table == MARK) & block.good)
+        begins = (block.offsets[marks] + block.lengths[marks]).tolist()
+        named = [self._since, *map(self._named, begins)]
+        self._since = named[-1]
+        numbers = np.searchsorted(marks, np.arange(count), side="left")
+        return pa.array(named, pa.string()).take(pa.array(numbers))
+
+    def _named(self, offset: int) -> str:
+        """The position of a record as text."""
+        return f"{self.place.name}:{self.found.place(offset)}"
+
+    def _ignored(self, offsets: Offsets, kind: int) -> pa.RecordBatch:
+        detail = None
+        reason = Reason.COMMIT
+        if kind == NO_ROWS:
+            reason = Reason.EMPTY_TABLE
+            detail = f"table {self.names[0].table} is empty: a full extract of zero rows"
+        return self._records(
+            offsets,
+            lane=record_lanes(self.place, offsets),
+            outcome=Outcome.IGNORED.value,
+            reason=str(reason),
+            detail=detail,
+        )
+
+    def _rejects(
+        self, offsets: Offsets, lengths: Offsets, faults: list[Fault], **known: object
+    ) -> pa.RecordBatch:
+        places = self.found.places(offsets)
+        raws = [
+            raw_text(self.framer.data, *record)
+            for record in zip(offsets.tolist(), lengths.tolist(), places.tolist(), strict=True)
+        ]
+        return self._records(
+            offsets,
+            **({"lane": record_lanes(self.place, offsets)} | known),
+            outcome=Outcome.REJECTED.value,
+            reason=pa.array([str(fault.reason) for fault in faults]),
+            detail=pa.array([fault.detail for fault in faults]),
+            raw=pa.array(raws),
+        )
+
+    def _records(self, offsets: Offsets, **columns: object) -> pa.RecordBatch:
+        places = self.found.places(offsets)
+        return batch(
+            len(offsets),
+            source=self.place.source,
+            part=self.place.name,
+            rank=offsets + self.base + 1,
+            high=places,
+            low=0,
+            ordinal=0,
+            split=self.place.split,
+            row=places,
+            records=1,
+            **columns,
+        )
+
+    def _data(
+        self, block: Block, chosen: Offsets, number: int, transactions: pa.Array
+    ) -> Iterator[pa.RecordBatch]:
+        rows = self._rows(block, chosen, number, transactions)
+        columns = self._columns(rows)
+        self._hold_back(rows)
+        keys, lanes = self._keys(rows, columns)
+        live = np.flatnonzero(rows.live)
+        if len(live):
+            yield self._changes(rows, columns, live, keys, lanes)
+        bad = np.array(sorted(rows.faults), np.int64)
+        if len(bad):
+            faults = [rows.faults[row] for row in bad.tolist()]
+            known = self._known(rows, columns, bad)
+            known["transaction"] = rows.transactions.take(pa.array(bad))
+            yield self._rejects(rows.offsets[bad], rows.lengths[bad], faults, **known)
+
+    def _hold_back(self, rows: Rows) -> None:
+        """Rejects the rest of a transaction of which an earlier run has rejected a record."""
+        if self.found.rejected and not self.held:
+            rows.fault(
+                np.asarray(pc.equal(rows.transactions, self.found.since)),
+                Reason.HELD_BACK,
+                f"its transaction is rejected as one: {self.found.rejected}",
+            )
+
+    def _known(self, rows: Rows, columns: list[Column], bad: Offsets) -> dict[str, object]:
+        """Objects and lanes of rejected rows, as far as their keys can be read."""
+        names, items = self.names[rows.number], self.framer.tables[rows.number].items
+        texts = [columns[number].texts.take(pa.array(bad)) for number in names.key]
+        valid = [text.is_valid().to_numpy(zero_copy_only=False) for text in texts]
+        whole = np.flatnonzero(np.all(valid, axis=0))
+        keys: list[str | None] = [None] * len(bad)
+        lanes = record_lanes(self.place, rows.offsets[bad]).tolist()
+        found, _ = names.keys(items, [text.take(pa.array(whole)) for text in texts])
+        for place, key in zip(whole.tolist(), found.to_pylist(), strict=True):
+            if key is not None:
+                keys[place] = key
+                lanes[place] = key_lane(names.hash, key, self.place.lanes)
+        return {
+            "lane": pa.array(lanes, pa.int32()),
+            "schema": pa.array([key and names.schema for key in keys], pa.string()),
+            "table": pa.array([key and names.table for key in keys], pa.string()),
+            "key": pa.array(keys, pa.string()),
+        }
+
+    def _rows(self, block: Block, chosen: Offsets, number: int, transactions: pa.Array) -> Rows:
+        table = self.framer.tables[number]
+        offsets, lengths = block.offsets[chosen], block.lengths[chosen]
+        ends = offsets + lengths
+        cells = table.cells(self.framer.data, offsets, ends)
+        rows = Rows(
+            number,
+            offsets,
+            lengths,
+            block.heads.code[chosen],
+            transactions
+            if len(chosen) == len(transactions)
+            else transactions.take(pa.array(chosen)),
+            cells,
+            np.ones(len(offsets), bool),
+        )
+        named = name_table(self.options, number)
+        rows.fault(
+            cells.fault != FITS,
+            Reason.BROKEN_RECORD,
+            lambda row: (
+                named + item_crosses(table, int(cells.fault[row]), int(lengths[row]), self.options)
+            ),
+        )
+        rows.fault(
+            cells.ends != ends,
+            Reason.BROKEN_RECORD,
+            lambda row: (
+                named
+                + items_differ(
+                    table, int(cells.ends[row] - offsets[row]), int(lengths[row]), self.options
+                )
+            ),
+        )
+        return rows
+
+    def _columns(self, rows: Rows) -> list[Column]:
+        """The items of all rows; those that did not fit are read at their first byte, for nothing."""
+        table = self.framer.tables[rows.number]
+        reader = ItemReader(table.layout, self.options)
+        names = self.names[rows.number]
+        deletes = rows.codes == DELETE
+        whole = bool(rows.live.all())
+        columns: list[Column] = []
+        cells = rows.cells if whole else rows.cells.taken(np.flatnonzero(rows.live))
+        live = np.flatnonzero(rows.live)
+        for number, item in enumerate(table.items):
+            column = reader.column(self.framer.data, cells, number, item)
+            if not whole:
+                column = spread(column, live, len(rows.live))
+            wrong = column.wrong if number in names.key else column.wrong & ~deletes
+            if wrong.any():
+                rows.fault(wrong, Reason.VALUE, self._item_fault(rows, number))
+            columns.append(column)
+        return columns
+
+    def _item_fault(self, rows: Rows, number: int) -> object:
+        table = self.framer.tables[rows.number]
+        item = table.items[number]
+
+        def say(row: int) -> str:
+            at = int(rows.cells.starts[number][row])
+            end = min(at + table.layout.width(item), int(rows.offsets[row] + rows.lengths[row]))
+            flag = int(rows.cells.flags[number][row]) if rows.cells.flags else None
+            area = self.framer.data[at:end]
+            return item_wrong(item, number, area, at - int(rows.offsets[row]), flag)
+
+        return say
+
+    def _keys(self, rows: Rows, columns: list[Column]) -> tuple[pa.Array, pa.Array]:
+        """Keys and lanes of the live rows; rows without a key are rejected."""
+        names = self.names[rows.number]
+        items = self.framer.tables[rows.number].items
+        for number in names.key:
+            null = columns[number].texts.is_null().to_numpy(zero_copy_only=False)
+            rows.fault(
+                null,
+                Reason.TABLE_KEY,
+                f"the key's item {items[number].name} is NULL; mend the key of the table's settings",
+            )
+        live = np.flatnonzero(rows.live)
+        texts = [columns[number].texts.take(pa.array(live)) for number in names.key]
+        keys, problems = names.keys(items, texts)
+        if problems:
+            wrong = np.zeros(len(rows.live), bool)
+            wrong[live[list(problems)]] = True
+            said = {int(live[row]): text for row, text in problems.items()}
+            rows.fault(wrong, Reason.TABLE_KEY, lambda row: said[row])
+            keys = keys.drop_null()
+        return keys, names.lanes(keys, self.place.lanes)
+
+    def _changes(
+        self,
+        rows: Rows,
+        columns: list[Column],
+        live: Offsets,
+        keys: pa.Array,
+        lanes: pa.Array,
+    ) -> pa.RecordBatch:
+        names = self.names[rows.number]
+        codes = rows.codes[live]
+        types = np.where(codes == DELETE, 4, np.where(codes == UPDATE, 3, 1)).astype(np.int32)
+        said, new = images(names, [columns[n].texts for n in names.others], live, codes)
+        taken = rows.transactions.take(pa.array(live))
+        held: dict[str, object] = {}
+        if self.held:
+            held = {
+                "outcome": Outcome.HELD.value,
+                "reason": str(Reason.OPEN_TRANSACTION),
+                "detail": "no commit record follows; it is complete in a later file, or the file was cut",
+            }
+        return self._records(
+            rows.offsets[live],
+            lane=lanes,
+            schema=pa.repeat(pa.scalar(names.schema, pa.string()), len(live)),
+            table=names.table,
+            key=keys,
+            event_type=types,
+            columns=said,
+            new=new,
+            transaction=taken,
+            **held,
+        )

@@ -1,0 +1,264 @@
+"""Reading a table live: one moment, several tasks, never through the driver process.
+
+The driver process holds a *moment* open while the job runs, tasks read *splits* of the table as it
+was in that moment.  PostgreSQL: a snapshot that the tasks share, each with a range of the ordering
+column, as CSV that the server writes (COPY).  Other databases: one statement in one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sqlalchemy import Connection, Select, column, quoted_name, select, types
+from sqlalchemy.exc import DBAPIError
+
+from publisher.database import Database, Relation, catalogue_of, copy, ordered_ranges
+from publisher.database.connection import fatal
+from publisher.database.ordered_ranges import Seen, Span
+from publisher.database.statements import selected, sql_table_of
+from publisher.errors import FatalError
+from publisher.sources.files.frame import Frame
+
+BATCH_BYTES = 8 << 20
+_ROWS_AT_ONCE = 64
+"""Rows of other databases that are fetched together: with values of 1 MB still a flat memory."""
+
+TextOf = Callable[[Any], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTable:
+    """What is read of a table.  Names are matched as the database matches names."""
+
+    name: str
+    """Table or view; ``schema.name`` where ``schema`` is not given and no table is named so."""
+    schema: str | None = None
+    order: str | None = None
+    """An integer column to cut the table by (record_id); without one it is read by one task."""
+    where: tuple[str, str] | None = None
+    """A column and its value: only such rows are read, by the database's own comparison."""
+    sorted_by: str | None = None
+    """A column to read the rows in the order of."""
+    most: int | None = None
+    """Rows that a sample reads, any of them; ``None``: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSplit:
+    """A part of a table that one task reads: rows whose ordering column is in [low, high)."""
+
+    number: int
+    snapshot: str | None = None
+    low: int | None = None
+    high: int | None = None
+    found: str = ""
+    """What the format found out about the table as a whole, as JSON text."""
+    span: Span | None = None
+    """Only these rows."""
+    notes: tuple[str, ...] = ()
+    """For operators: rows that came late, rows that wait."""
+
+
+def describe(database: Database, table: LiveTable) -> tuple[str, ...]:
+    """The table's column names in its order.
+
+    Raises ``FatalError`` where there is no such table, ``UnreachableError``.
+    """
+    return tuple(relation_of(database, table).types)
+
+
+@contextmanager
+def moment(database: Database, table: LiveTable, tasks: int) -> Iterator[tuple[TableSplit, ...]]:
+    """At most ``tasks`` splits that all see the table as it is now, while the context is open.
+
+    Raises ``FatalError`` where the table cannot be read so, ``UnreachableError``.
+    """
+    if not copy.serves(database):
+        database.reachable()
+        yield (TableSplit(0),)
+        return
+    relation = relation_of(database, table)
+    order = column_of(relation, table.order, database) if table.order is not None else None
+    whole = order is None or not isinstance(relation.types[order], types.Integer)
+    with copy.shared_snapshot(database) as (connection, snapshot):
+        ends = None
+        if order is not None and not whole and tasks > 1:
+            try:
+                ends = copy.ends(connection, relation, order, _where(relation, table, database))
+            except DBAPIError as error:
+                raise fatal(database, error, f"Reading table {relation.table.name}") from error
+        yield tuple(
+            TableSplit(number, snapshot, low, high)
+            for number, (low, high) in enumerate(ranges(ends, tasks))
+        )
+
+
+def ranges(ends: tuple[int, int] | None, tasks: int) -> list[tuple[int | None, int | None]]:
+    """Even ranges [low, high) over the integers from first to last; open at both outer ends."""
+    if ends is None:
+        return [(None, None)]
+    first, last = ends
+    count = max(1, min(tasks, last - first + 1))
+    bounds = [first + (last - first + 1) * number // count for number in range(1, count)]
+    return list(zip([None, *bounds], [*bounds, None], strict=True))
+
+
+def read(
+    database: Database,
+    table: LiveTable,
+    split: TableSplit,
+    text_of: TextOf,
+    batch_bytes: int = BATCH_BYTES,
+) -> Iterator[Frame]:
+    """The rows of a split, in frames of about ``batch_bytes`` (rows numbered from 1 in the split).
+
+    Columns are the table's, in its order, all as text in the log's form; ``text_of`` gives that form
+    of a value that a driver returns.  A connection lost before the first
+    row is made again; later it ends the read, for rows once given cannot be taken back.  Raises
+    ``UnreachableError`` and ``FatalError``.
+    """
+    relation = relation_of(database, table)
+    where = _where(relation, table, database)
+    order = None if table.order is None else column_of(relation, table.order, database)
+    sort = None if table.sorted_by is None else column_of(relation, table.sorted_by, database)
+    bounds = copy.Bounds(order, split.low, split.high, where, sort, split.span, table.most)
+
+    def batches(connection: Connection) -> Iterator[pa.RecordBatch]:
+        if copy.serves(database):
+            return copy.batches(connection, relation, bounds, split.snapshot, batch_bytes)
+        names = tuple(relation.types)
+        portions = _portions(connection, relation, bounds)
+        return _gathered((_batch(rows, names, text_of) for rows in portions), batch_bytes)
+
+    done = 0
+    # beside the connection for look-ups, which may be asked while rows are read
+    with database.separate() as own:
+        try:
+            for batch in own.stream(batches):
+                rows = np.arange(done + 1, done + 1 + batch.num_rows, dtype=np.int64)
+                done += batch.num_rows
+                yield Frame(batch, rows)
+        except DBAPIError as error:
+            raise fatal(database, error, f"Reading table {relation.table.name}") from error
+
+
+def seen(
+    database: Database, table: LiveTable, split: TableSplit, form: str, mark: str | None
+) -> Seen:
+    """What the table has in the moment of a split, by the values of ``sorted_by`` that have a form.
+
+    Reads the whole table or an index.  Raises ``FatalError``, ``UnreachableError``.
+    """
+    relation = relation_of(database, table)
+    asked = select(*ordered_ranges.seen(relation, sorting(database, table), form, mark))
+    ((greatest, rows, before, others),) = ask(
+        database, table, split, asked.select_from(sql_table_of(relation))
+    )
+    return Seen(None if greatest is None else str(greatest).rstrip(), rows, before, others)
+
+
+def ask(
+    database: Database, table: LiveTable, split: TableSplit, statement: Select[*tuple[Any, ...]]
+) -> Sequence[Sequence[Any]]:
+    """The answer to a small question about a table in the moment of a split.
+
+    Raises ``FatalError``, ``UnreachableError``.
+    """
+
+    def answer(connection: Connection) -> Sequence[Sequence[Any]]:
+        if split.snapshot is not None:
+            copy.join_snapshot(connection, split.snapshot)
+        return connection.execute(statement).all()
+
+    with database.separate() as own:  # the moment's connection waits
+        try:
+            return own.run(answer)
+        except DBAPIError as error:
+            raise fatal(database, error, f"Reading table {table.name}") from error
+
+
+def sorting(database: Database, table: LiveTable) -> str:
+    """The name of ``sorted_by`` as the database has it.  Raises ``FatalError``."""
+    assert table.sorted_by is not None
+    return column_of(relation_of(database, table), table.sorted_by, database)
+
+
+def relation_of(database: Database, table: LiveTable) -> Relation:
+    """The table as statements need it.  Raises ``FatalError`` where there is none."""
+    catalogue = catalogue_of(database)
+    found = catalogue.relation(table.schema, table.name)
+    if found is None and table.schema is None and "." in table.name:
+        schema, _, name = table.name.partition(".")
+        found = catalogue.relation(schema, name)
+    if found is None:
+        where = f" in schema {table.schema}" if table.schema is not None else ""
+        raise FatalError(
+            f"{database.name} has no table or view {table.name}{where}: correct the table's name, "
+            "or give the user the right to see it"
+        )
+    return found
+
+
+def column_of(relation: Relation, name: str, database: Database) -> str:
+    """A column's name as the database has it.  Raises ``FatalError`` where there is none."""
+    found = relation.column(name)
+    if found is None:
+        raise FatalError(
+            f"table {relation.table.name} of {database.name} has no column {name}: map the name in "
+            f"the source's columns to one of {', '.join(relation.types)}"
+        )
+    return found
+
+
+def _where(relation: Relation, table: LiveTable, database: Database) -> tuple[str, str] | None:
+    if table.where is None:
+        return None
+    return column_of(relation, table.where[0], database), table.where[1]
+
+
+def _portions(
+    connection: Connection, relation: Relation, bounds: copy.Bounds
+) -> Iterator[Sequence[Sequence[Any]]]:
+    """The rows of one statement, a few at a time."""
+    statement = selected(relation)
+    if bounds.where is not None:
+        name, value = bounds.where
+        statement = statement.where(column(quoted_name(name, quote=True)) == value)
+    if bounds.span is not None:
+        statement = statement.where(ordered_ranges.condition(bounds.span, relation))
+    if bounds.sort is not None:
+        statement = statement.order_by(column(quoted_name(bounds.sort, quote=True)))
+    if bounds.most is not None:
+        statement = statement.limit(bounds.most)
+    if connection.dialect.name in ("mysql", "mariadb"):
+        # the server waits for us while rows are worked on; its own limit is a minute
+        connection.exec_driver_sql("SET SESSION net_write_timeout = 3600")
+    # neither fetched ahead by the driver nor buffered by SQLAlchemy beyond this
+    streaming = connection.execution_options(stream_results=True, max_row_buffer=_ROWS_AT_ONCE)
+    yield from streaming.execute(statement).partitions(_ROWS_AT_ONCE)
+
+
+def _gathered(batches: Iterator[pa.RecordBatch], batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Batches of about ``batch_bytes`` made of smaller ones."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= batch_bytes:
+            yield pa.concat_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _batch(
+    rows: Sequence[Sequence[Any]], names: tuple[str, ...], text_of: TextOf
+) -> pa.RecordBatch:
+    columns = [pa.array(map(text_of, values), pa.string()) for values in zip(*rows, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, names=list(names))

@@ -1,0 +1,216 @@
+"""From table names to statements, and running these."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import NamedTuple
+
+from sqlalchemy import Connection, inspect, text
+from sqlalchemy.exc import DBAPIError
+
+from publisher.database.catalogue import Relation, catalogue_of
+from publisher.database.connection import Database, LostError
+from publisher.errors import FatalError, UsageError
+from publisher.triggers import mariadb, postgresql, sqlite
+from publisher.triggers.model import (
+    LOG_COLUMNS,
+    LoggedTable,
+    Statement,
+    Style,
+    TableRef,
+    unreadable,
+    written_name,
+)
+
+_DIALECTS: dict[str, ModuleType] = {
+    "postgresql": postgresql,
+    "mariadb": mariadb,
+    "mysql": mariadb,
+    "sqlite": sqlite,
+}
+
+
+class Refs(NamedTuple):
+    """The tables to log, and the log."""
+
+    tables: tuple[TableRef, ...]
+    log: TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be made; ``notes`` are warnings about changes that no trigger sees."""
+
+    statements: tuple[Statement, ...]
+    script: str
+    notes: tuple[str, ...]
+
+    @property
+    def makes(self) -> list[str]:
+        """What is there afterwards, in words."""
+        return [what for what, sql in self.statements if sql.startswith("CREATE")]
+
+
+def plan(database: Database, refs: Refs, style: Style) -> Plan:
+    """The statements for the log and the triggers of the tables.  Writes nothing.
+
+    Raises ``UsageError`` for tables that cannot be logged, ``FatalError``, ``UnreachableError``.
+    """
+    dialect = _dialect(database)
+    default = _default_schema(database)
+    log = TableRef(refs.log.schema or default, refs.log.name)
+    tables = [_logged(database, ref, default) for ref in dict.fromkeys(refs.tables)]
+    _check_log(database, refs.log)
+    notes: list[str] = []
+    statements: list[Statement] = list(dialect.log_statements(log))
+    if dialect is not sqlite:
+        statements += dialect.writer_statements(log)
+    for table in tables:
+        if (table.schema, table.name) == log:
+            raise UsageError(f"{table.name} is the event log itself: name another --log-table")
+        _check(table, style)
+        notes += database.run(partial(_unseen, table))
+        statements += dialect.table_statements(table, log, style)
+    return Plan(tuple(statements), dialect.script(statements), tuple(notes))
+
+
+def install(database: Database, made: Plan) -> None:
+    """Runs the statements: all or none, where the database can undo them.
+
+    Raises ``FatalError`` and ``UnreachableError``, which say what MariaDB keeps.
+    """
+    done: list[str] = []
+    try:
+        with _writing(database) as connection:
+            for statement in made.statements:
+                connection.exec_driver_sql(statement.text)
+                done.append(statement.what)
+    except LostError as lost:
+        raise database.unreachable(f"{lost}; {_kept(database, done)}") from lost
+    except DBAPIError as error:
+        failed = made.statements[len(done)].what if len(done) < len(made.statements) else "commit"
+        raise FatalError(
+            f"{failed} failed on {database.name}: {database.scrubbed(error)}; "
+            f"{_kept(database, done)}: mend the cause, then start the same command again"
+        ) from error
+
+
+def _kept(database: Database, done: list[str]) -> str:
+    """What stays of statements that were not all run."""
+    if _dialect(database) is not mariadb:
+        return "nothing was changed"
+    kept = ", ".join(what for what in done if what not in mariadb.PASSING_WORDS) or "nothing"
+    return f"MariaDB keeps what was made before: {kept}"
+
+
+def _dialect(database: Database) -> ModuleType:
+    name = database.engine.dialect.name
+    if name not in _DIALECTS:
+        raise UsageError(f"{name}: triggers are written for PostgreSQL, MariaDB and SQLite")
+    return _DIALECTS[name]
+
+
+def _default_schema(database: Database) -> str | None:
+    def ask(connection: Connection) -> str | None:
+        dialect = connection.dialect
+        if dialect.name == "mysql" and not getattr(dialect, "is_mariadb", False):
+            raise UsageError("MySQL: triggers are written for PostgreSQL, MariaDB and SQLite")
+        return inspect(connection).default_schema_name if dialect.name != "sqlite" else None
+
+    return database.options.schema or database.run(ask)
+
+
+def _logged(database: Database, ref: TableRef, default: str | None) -> LoggedTable:
+    relation = catalogue_of(database).relation(ref.schema, ref.name)
+    if relation is None:
+        where = f" in schema {ref.schema}" if ref.schema else ""
+        raise FatalError(
+            f"{database.name} has no table {ref.name}{where}: correct the table's name, with a dot "
+            "in double quotes, or give the user the right to see it"
+        )
+    schema = relation.schema or default
+    return LoggedTable(relation, schema, written_name(relation.table.schema, relation.table.name))
+
+
+def _check(table: LoggedTable, style: Style) -> None:
+    if not table.key:
+        raise UsageError(
+            f"{table.written} has no primary key, so that nothing names its rows in the log: add one "
+            "(ALTER TABLE ... ADD PRIMARY KEY), or name the table below where this is a view"
+        )
+    column = unreadable(table)
+    if column is not None and style is not Style.PER_ROW:
+        raise UsageError(
+            f"column {column!r} of {table.written} has blanks at an end of its name, which the log "
+            "cannot hold: rename it, or use --style per-row"
+        )
+
+
+def _check_log(database: Database, ref: TableRef) -> None:
+    """A table of the log's name must be an event log."""
+    found: Relation | None = catalogue_of(database).relation(ref.schema, ref.name)
+    if found is None:
+        return
+    missing = [name for name in LOG_COLUMNS if found.column(name) is None]
+    if missing:
+        raise UsageError(
+            f"{ref.name} is there and is no event log (it has no {', '.join(missing)}): "
+            "name another --log-table"
+        )
+
+
+_DEFERRABLE = text("""
+    SELECT k.conname FROM pg_catalog.pg_constraint k
+    JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = :schema AND c.relname = :name AND k.contype = 'p' AND k.condeferrable
+""")
+
+
+def _unseen(table: LoggedTable, connection: Connection) -> list[str]:
+    """What the table's triggers would miss."""
+    return list(_notes(table, connection))
+
+
+def _notes(table: LoggedTable, connection: Connection) -> Iterator[str]:
+    kind = connection.dialect.name
+    if kind == "postgresql":
+        found = connection.execute(_DEFERRABLE, {"schema": table.schema, "name": table.name})
+        if found.first() is not None:
+            yield (
+                f"the primary key of {table.written} is deferrable: where rows exchange their keys, "
+                "the log may end with the delete of one that is there"
+            )
+    if kind in ("mysql", "mariadb"):
+        yield f"TRUNCATE of {table.written} fires no trigger in MariaDB: use DELETE"
+        for key in inspect(connection).get_foreign_keys(table.name, table.relation.schema):
+            acts = [
+                f"ON {when} {key['options'][option]}"
+                for when, option in (("DELETE", "ondelete"), ("UPDATE", "onupdate"))
+                if key["options"].get(option) in ("CASCADE", "SET NULL", "SET DEFAULT")
+            ]
+            if acts:
+                yield (
+                    f"foreign key {key['name']} of {table.written} ({', '.join(acts)}) changes rows "
+                    "without firing triggers in MariaDB: such changes are not logged"
+                )
+
+
+@contextmanager
+def _writing(database: Database) -> Iterator[Connection]:
+    """A connection that may write, in a transaction that is committed at the end."""
+    with Database(database.options, writing=True) as other, other.connected() as connection:
+        connection.execution_options(no_parameters=True)  # % is no placeholder
+        driver = connection.connection.driver_connection
+        if isinstance(driver, sqlite3.Connection):
+            driver.isolation_level = None  # else it commits before each statement of ours
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        yield connection
+        if isinstance(driver, sqlite3.Connection):
+            connection.exec_driver_sql("COMMIT")
+        connection.commit()

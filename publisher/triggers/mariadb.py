@@ -1,0 +1,290 @@
+"""Event log and triggers in MariaDB: three triggers for a table.
+
+* They run with the rights of the log's role, which may insert into the log and read the logged tables.
+  Users who may replace the log by a view that calls a function of theirs get these rights only.
+* The way that text is read and the character set are those of the script's session, which MariaDB
+  keeps with the trigger.
+* TIMESTAMP columns are logged in UTC, whatever the zone of the session.
+* MariaDB fires no triggers for what foreign keys cascade to, nor for TRUNCATE.
+* Each statement is committed by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy.dialects import mysql
+
+from publisher.model.catalogue import Kind
+from publisher.triggers.model import (
+    DELETE,
+    LoggedTable,
+    Statement,
+    Style,
+    TableRef,
+    block,
+    key_pieces,
+    literal,
+    object_name,
+)
+
+_NAME_BYTES = 64
+_ROLE_BYTES = 80
+_PLAIN = frozenset({Kind.INT, Kind.DECIMAL, Kind.STATE, Kind.DATE})
+_SPECIAL = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
+_USER = "LEFT(USER(), CHAR_LENGTH(USER()) - CHAR_LENGTH(SUBSTRING_INDEX(USER(), '@', -1)) - 1)"
+# the moment in UTC: UTC_TIMESTAMP would be when the user's statement began to wait for the row
+_NOW = "SYSDATE(6) - INTERVAL TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()) SECOND"
+
+SESSION = (
+    Statement("character set of the session", "SET NAMES utf8mb4"),
+    Statement(
+        "SQL mode of the session",
+        "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES,NO_ENGINE_SUBSTITUTION'",
+    ),
+)
+"""What the triggers keep of the session that makes them."""
+
+_REFUSES = "refusal of a role with more rights"
+PASSING_WORDS = frozenset({*(statement.what for statement in SESSION), _REFUSES})
+"""Words for the statements that leave nothing in the database."""
+
+
+def quoted(name: str) -> str:
+    """An identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def log_statements(log: TableRef) -> list[Statement]:
+    """The log's table, with the index of its status, where it is not there."""
+    create = f"""\
+CREATE TABLE IF NOT EXISTS {_place(log)} (
+  record_id   BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  table_key   TEXT NOT NULL,
+  status      CHAR(1) NOT NULL DEFAULT 'N',
+  event_type  SMALLINT NOT NULL CHECK (event_type BETWEEN 1 AND 8),
+  event_time  DATETIME(6) NOT NULL
+              DEFAULT ({_NOW}),
+  perpetrator VARCHAR(128)
+              DEFAULT ({_USER}),
+  table_name  VARCHAR(256) NOT NULL,
+  column_name VARCHAR(256),
+  old_value   LONGTEXT,
+  new_value   LONGTEXT,
+  INDEX (status, record_id)
+) ENGINE = InnoDB, CHARACTER SET utf8mb4, COLLATE utf8mb4_bin"""
+    return [*SESSION, Statement(f"event log {log.name}", create)]
+
+
+def writer_statements(log: TableRef) -> list[Statement]:
+    """The role that writes the log, refused where it may do more, and its right on the log."""
+    role = writer_of(log)
+    refusal = _REFUSAL.format(
+        role=literal(role),
+        log=literal(".".join(part for part in log if part is not None)),
+        message=literal(_MORE_RIGHTS),
+    )
+    return [
+        Statement(_REFUSES, refusal),
+        Statement(f"role {role}", f"CREATE ROLE IF NOT EXISTS {quoted(role)}"),
+        Statement(
+            f"right of {role} to write {log.name}",
+            f"GRANT INSERT ON {_place(log)} TO {quoted(role)}",
+        ),
+    ]
+
+
+def writer_of(log: TableRef) -> str:
+    """Name the role that the triggers of a log run as."""
+    return object_name(".".join(part for part in log if part is not None), "writer", _ROLE_BYTES)
+
+
+def is_writer(definer: str) -> bool:
+    """Tell whether ``DEFINER`` of a trigger names the role of a log, and no user."""
+    return definer.startswith("xds_") and definer.endswith("_writer@")
+
+
+_MORE_RIGHTS = (
+    "the role of the event log may do more than write it and read logged tables, or is a user: "
+    "revoke these rights (SHOW GRANTS), or drop it"
+)
+# LOWER: with lower_case_table_names the server keeps names of tables in lower case
+_REFUSAL = """\
+BEGIN NOT ATOMIC
+  IF EXISTS (
+    SELECT 1 FROM mysql.global_priv WHERE User = {role} AND Host = ''
+      AND (JSON_VALUE(Priv, '$.is_role') IS NULL OR JSON_VALUE(Priv, '$.access') <> 0)
+    UNION ALL SELECT 1 FROM mysql.db WHERE User = {role} AND Host = ''
+    UNION ALL SELECT 1 FROM mysql.tables_priv WHERE User = {role} AND Host = ''
+      AND (Column_priv <> '' OR IF(LOWER(CONCAT(Db, '.', Table_name)) = LOWER({log}),
+        Table_priv <> 'Insert', Table_priv NOT IN ('Select', 'Trigger', 'Select,Trigger')))
+    UNION ALL SELECT 1 FROM mysql.procs_priv WHERE User = {role} AND Host = ''
+    UNION ALL SELECT 1 FROM mysql.roles_mapping WHERE User = {role} AND Host = ''
+  ) THEN
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = {message};
+  END IF;
+END"""
+
+
+def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
+    """The rights to read a table and its triggers; run again they replace what was there."""
+    role, place = writer_of(log), _place(TableRef(table.schema, table.name))
+    events = _Events(table, log, style)
+    wanted = {
+        "insert": ("AFTER INSERT", [*_key("new", events.key("NEW")), *events.insert()]),
+        "update": ("AFTER UPDATE", events.change()),
+        "delete": ("AFTER DELETE", [*_key("old", events.key("OLD")), *events.delete()]),
+    }
+    statements = [
+        Statement(
+            f"right of {role} to read {table.written}",
+            f"GRANT SELECT, TRIGGER ON {place} TO {quoted(role)}",
+        )
+    ]
+    for purpose, (event, lines) in wanted.items():
+        name = object_name(table.name, purpose, _NAME_BYTES)
+        create = (
+            f"CREATE OR REPLACE DEFINER = {quoted(role)}\n"
+            f"  TRIGGER {_place(TableRef(table.schema, name))} {event}\n"
+            f"  ON {place} FOR EACH ROW\n"
+            f"BEGIN\n{block(lines, 2)}\nEND"
+        )
+        statements.append(Statement(f"trigger {name}", create))
+    return statements
+
+
+def script(statements: Sequence[Statement]) -> str:
+    """The statements as the mariadb client reads them."""
+    mark, number = "$$", 0
+    while any(mark in text for _, text in statements):
+        number += 1
+        mark = f"$xds{number}$"
+    return "\n".join(
+        [f"DELIMITER {mark}\n", *(f"{text}{mark}\n" for _, text in statements), "DELIMITER ;\n"]
+    )
+
+
+class _Events:
+    """The statements of a table's triggers."""
+
+    def __init__(self, table: LoggedTable, log: TableRef, style: Style) -> None:
+        self._table = table
+        self._style = style
+        self._log = _place(log)
+
+    def key(self, row: str) -> str:
+        """The table_key of a row."""
+        return f"CONCAT({', '.join(key_pieces(self._table, row, self._text, _in_quotes, _PLAIN))})"
+
+    def change(self) -> list[str]:
+        """Events of a changed row: of its columns, or of two objects where the key differs."""
+        other = [*self.delete(), *self.insert()]
+        return [
+            *_key("old", self.key("OLD")),
+            *_key("new", self.key("NEW")),
+            "IF CAST(old_key AS BINARY) <> CAST(new_key AS BINARY) THEN",
+            *(f"  {line}" for line in other),
+            *_else(self._update()),
+            "END IF;",
+        ]
+
+    def insert(self) -> list[str]:
+        """Events of a new row."""
+        columns, event_type = self._table.columns, self._table.insert_type(self._style)
+        if event_type == 5:
+            return self._event("new_key", 5)
+        if event_type == 7:
+            return [line for name in columns for line in self._event("new_key", 7, name)]
+        lone = self._event("new_key", 1, self._table.marker)
+        if not columns:
+            return lone
+        lines = []
+        for name in columns:
+            event = self._event("new_key", 1, name, ("NULL", self._text("NEW", name)))
+            lines += _when(f"NEW.{quoted(name)} IS NOT NULL", event)
+        return lines + _when(" AND ".join(f"NEW.{quoted(name)} IS NULL" for name in columns), lone)
+
+    def delete(self) -> list[str]:
+        """The event of a row that is gone."""
+        return self._event("old_key", DELETE)
+
+    def _update(self) -> list[str]:
+        columns, event_type = self._table.columns, self._style.update
+        if self._style is Style.PER_ROW:
+            changed = "\n    OR ".join(map(self._changed, columns))
+            return _when(changed, self._event("new_key", event_type)) if columns else []
+        lines = []
+        for name in columns:
+            texts = (self._text("OLD", name), self._text("NEW", name))
+            event = self._event("new_key", event_type, name, texts if event_type == 2 else None)
+            lines += _when(self._changed(name), event)
+        return lines
+
+    def _changed(self, name: str) -> str:
+        old, new = f"OLD.{quoted(name)}", f"NEW.{quoted(name)}"
+        if not self._binary(name):
+            # bytes of the text: collations take different texts for the same
+            old, new = (f"CAST({self._text(row, name)} AS BINARY)" for row in ("OLD", "NEW"))
+        return f"NOT ({old} <=> {new})"
+
+    def _event(
+        self,
+        key: str,
+        event_type: int,
+        column: str | None = None,
+        texts: tuple[str, str] | None = None,
+    ) -> list[str]:
+        names = ["table_key", "event_type", "table_name"]
+        values = [key, str(event_type), literal(self._table.written)]
+        if column is not None:
+            names, values = [*names, "column_name"], [*values, literal(column)]
+        if texts is not None:
+            names, values = [*names, "old_value", "new_value"], [*values, *texts]
+        into = f"INSERT INTO {self._log} ({', '.join(names)})"
+        return [into, f"VALUES ({', '.join(values)});"]
+
+    def _binary(self, column: str) -> bool:
+        return self._table.relation.table.columns[column] is Kind.OCTET
+
+    def _text(self, row: str, column: str) -> str:
+        value = f"{row}.{quoted(column)}"
+        type_ = self._table.relation.types[column]
+        text = f"CAST({value} AS CHAR)"
+        if self._binary(column):
+            return f"REPLACE(TO_BASE64({value}), CHAR(10), '')"
+        if isinstance(type_, mysql.BIT):
+            text = f"CAST({value} + 0 AS CHAR)"
+        if self._table.relation.table.columns[column] is Kind.STATE:
+            return f"CASE {value} + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE {text} END"
+        if isinstance(type_, mysql.TIMESTAMP):
+            since = f"INTERVAL UNIX_TIMESTAMP({value}) SECOND"
+            return f"CAST(TIMESTAMP'1970-01-01 00:00:00' + {since} AS CHAR)"
+        return text
+
+
+def _key(which: str, value: str) -> list[str]:
+    return [
+        f"DECLARE {which}_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        f"  DEFAULT {value};",
+    ]
+
+
+def _when(condition: str, lines: list[str]) -> list[str]:
+    return [f"IF {condition} THEN", *(f"  {line}" for line in lines), "END IF;"]
+
+
+def _else(lines: list[str]) -> list[str]:
+    return ["ELSE", *(f"  {line}" for line in lines)] if lines else []
+
+
+def _in_quotes(value: str) -> str:
+    """The grammar's rule for values of a key (``keys.quote``) in SQL."""
+    escaped = rf"""REPLACE(REPLACE({value}, '\', '\\'), '"', '\"')"""
+    return (
+        f"CASE WHEN {value} REGEXP {literal(_SPECIAL)}"
+        f""" THEN CONCAT('"', {escaped}, '"') ELSE {value} END"""
+    )
+
+
+def _place(ref: TableRef) -> str:
+    return ".".join(quoted(part) for part in ref if part is not None)

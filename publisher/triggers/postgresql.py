@@ -1,0 +1,342 @@
+"""Event log and triggers in PostgreSQL (11 or newer): one function and two triggers for a table.
+
+* Row triggers fire after the change, so that they see what other triggers made of the row, and hold
+  the row's lock: record ids of an object ascend in the order of its commits.  Their name goes before
+  the one of foreign keys (``RI_…``): what a key change cascades to is logged after it.
+* The function runs with the rights of ``WRITER``, a role that may insert into the log and select the
+  logged keys, and nothing else: users need no rights on the log.  Nobody else may attach the function
+  to a table, and a function of its name that belongs to another role is refused.
+* It makes no cast: an owner of a table may give a column a type whose casts run code of her own.  Texts
+  come from the types' output functions, which only superusers can write.
+* Settings that decide the text of values are its own.  TRUNCATE logs a delete of each row; a table with
+  row-level security for ``WRITER`` refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from publisher.model.catalogue import Kind
+from publisher.triggers.model import (
+    DELETE,
+    LoggedTable,
+    Statement,
+    Style,
+    TableRef,
+    block,
+    key_pieces,
+    literal,
+    object_name,
+    quoted,
+    script,
+)
+
+__all__ = ["log_statements", "script", "table_statements", "writer_statements"]
+
+_NAME_BYTES = 63
+_PLAIN = frozenset({Kind.INT, Kind.DECIMAL, Kind.STATE, Kind.DATE})
+_SPECIAL = r"""[,;'+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$"""
+WRITER = "xds_log_writer"
+"""The role that owns the functions."""
+_SETTINGS = """\
+SET search_path TO pg_catalog, pg_temp
+SET row_security TO off
+SET standard_conforming_strings TO on
+SET timezone TO 'UTC'
+SET datestyle TO 'ISO, YMD'
+SET intervalstyle TO 'postgres'
+SET bytea_output TO 'hex'
+SET extra_float_digits TO 1
+SET lc_monetary TO 'C'"""
+
+
+def log_statements(log: TableRef) -> list[Statement]:
+    """The log's table and the index of new rows, where they are not there."""
+    table = _place(log)
+    index = quoted(object_name(log.name, "new", _NAME_BYTES))
+    return [
+        Statement(
+            f"event log {log.name}",
+            f"""\
+CREATE TABLE IF NOT EXISTS {table} (
+  record_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  table_key   text NOT NULL,
+  status      char(1) NOT NULL DEFAULT 'N',
+  event_type  smallint NOT NULL CHECK (event_type BETWEEN 1 AND 8),
+  event_time  timestamp NOT NULL DEFAULT (clock_timestamp() AT TIME ZONE 'UTC'),
+  perpetrator varchar(128) DEFAULT session_user,
+  table_name  varchar(256) NOT NULL,
+  column_name varchar(256),
+  old_value   text,
+  new_value   text
+)""",
+        ),
+        Statement(
+            f"index of new rows of {log.name}",
+            f"CREATE INDEX IF NOT EXISTS {index}\n  ON {table} (record_id) WHERE status = 'N'",
+        ),
+    ]
+
+
+def writer_statements(log: TableRef) -> list[Statement]:
+    """The role that writes the log, refused where it may do more, and its rights on the log."""
+    assert log.schema is not None
+    return [
+        Statement(f"role {WRITER}", _in_block(_ROLE)),
+        Statement(
+            f"right of {WRITER} to write {log.name}",
+            f"GRANT USAGE ON SCHEMA {quoted(log.schema)} TO {WRITER};\n"
+            f"GRANT INSERT ON {_place(log)} TO {WRITER}",
+        ),
+        Statement(
+            f"right of {WRITER} to number rows of {log.name}",
+            _in_block(_SEQUENCES.format(log=literal(_place(log)), writer=WRITER)),
+        ),
+    ]
+
+
+_ROLE = f"""\
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = '{WRITER}') THEN
+    CREATE ROLE {WRITER} NOLOGIN;
+  ELSIF EXISTS (
+    SELECT FROM pg_catalog.pg_roles r
+    LEFT JOIN pg_catalog.pg_auth_members m ON m.member = r.oid
+    WHERE r.rolname = '{WRITER}' AND (r.rolsuper OR r.rolcreaterole OR r.rolcreatedb
+      OR r.rolreplication OR r.rolbypassrls OR r.rolcanlogin OR m.member IS NOT NULL)
+  ) THEN
+    RAISE EXCEPTION 'role {WRITER} may do more than write event logs: take its attributes and its '
+      'memberships away, or rename it';
+  END IF;
+END
+"""
+_SEQUENCES = """\
+DECLARE
+  sequence record;
+BEGIN
+  FOR sequence IN
+    SELECT n.nspname, c.relname FROM pg_catalog.pg_depend d
+    JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.relkind = 'S'
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE d.refobjid = pg_catalog.to_regclass({log}) AND d.deptype = 'a'
+  LOOP
+    EXECUTE pg_catalog.format('GRANT USAGE ON SEQUENCE %I.%I TO {writer}',
+      sequence.nspname, sequence.relname);
+  END LOOP;
+END
+"""
+_OWNER = """\
+BEGIN
+  IF EXISTS (
+    SELECT FROM pg_catalog.pg_proc p
+    JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+    JOIN pg_catalog.pg_roles r ON r.oid = p.proowner
+    WHERE n.nspname = {schema} AND p.proname = {name} AND p.pronargs = 0
+      AND r.rolname NOT IN ('{writer}', CURRENT_USER)
+  ) THEN
+    RAISE EXCEPTION 'function % is there and belongs to another role: drop it, then start again', {name};
+  END IF;
+END
+"""
+
+
+def _in_block(body: str) -> str:
+    tag = _tag(body)
+    return f"DO {tag}\n{body}{tag}"
+
+
+def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
+    """The function of a table and its triggers; run again they replace what was there."""
+    place = _place(TableRef(table.schema, table.name))
+    function = _place(TableRef(table.schema, object_name(table.name, "log", _NAME_BYTES)))
+    body = _Function(table, log, style).text()
+    tag = _tag(body)
+    keys = ", ".join(map(quoted, table.key))
+    schema = quoted(str(table.schema))
+    name = object_name(table.name, "log", _NAME_BYTES)
+    owner = _OWNER.format(schema=literal(str(table.schema)), name=literal(name), writer=WRITER)
+    return [
+        Statement(f"refusal of a foreign function for {table.written}", _in_block(owner)),
+        Statement(
+            f"function for {table.written}",
+            f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger\n"
+            f"LANGUAGE plpgsql SECURITY DEFINER\n{_SETTINGS}\nAS {tag}\n{body}{tag}",
+        ),
+        Statement(
+            f"execution of the function for {table.written} by nobody else",
+            f"REVOKE ALL ON FUNCTION {function}() FROM PUBLIC",
+        ),
+        *_triggers(table, function),
+        Statement(
+            f"right of {WRITER} to see the keys of {table.written}",
+            f"GRANT USAGE ON SCHEMA {schema} TO {WRITER};\n"
+            f"GRANT SELECT ({keys}) ON {place} TO {WRITER}",
+        ),
+        # a new owner must have CREATE for the moment
+        Statement(
+            f"owner of the function for {table.written}",
+            f"GRANT CREATE ON SCHEMA {schema} TO {WRITER};\n"
+            f"ALTER FUNCTION {function}() OWNER TO {WRITER};\n"
+            f"REVOKE CREATE ON SCHEMA {schema} FROM {WRITER}",
+        ),
+    ]
+
+
+def _triggers(table: LoggedTable, function: str) -> Iterator[Statement]:
+    place = _place(TableRef(table.schema, table.name))
+    for trigger, event, each in (
+        ("0_xds_log", "AFTER INSERT OR UPDATE OR DELETE", "ROW"),
+        ("0_xds_truncate", "BEFORE TRUNCATE", "STATEMENT"),
+    ):
+        drop = f"DROP TRIGGER IF EXISTS {quoted(trigger)} ON {place}"
+        create = (
+            f"CREATE TRIGGER {quoted(trigger)} {event} ON {place}\n"
+            f"  FOR EACH {each} EXECUTE FUNCTION {function}()"
+        )
+        yield Statement(f"no older trigger {trigger} on {table.written}", drop)
+        yield Statement(f"trigger {trigger} on {table.written}", create)
+
+
+class _Function:
+    """The body of a table's trigger function."""
+
+    def __init__(self, table: LoggedTable, log: TableRef, style: Style) -> None:
+        self._table = table
+        self._style = style
+        self._log = _place(log)
+        self._written = literal(table.written)
+
+    def text(self) -> str:
+        """The whole of it."""
+        place = _place(TableRef(self._table.schema, self._table.name))
+        return f"""\
+DECLARE
+  old_key text := {self._key("OLD")};
+  new_key text := {self._key("NEW")};
+BEGIN
+  IF TG_OP = 'TRUNCATE' THEN
+    IF TG_RELID IS DISTINCT FROM to_regclass({literal(place)}) THEN
+      RAISE EXCEPTION 'the table was renamed after its triggers were made: make them again';
+    END IF;
+    INSERT INTO {self._log} (table_key, event_type, table_name)
+    SELECT {self._key("t")}, {DELETE}, {self._written}
+    FROM {place} AS t;
+  ELSIF old_key = new_key THEN
+{self._update()}
+  ELSE
+    IF old_key IS NOT NULL THEN
+      INSERT INTO {self._log} (table_key, event_type, table_name)
+      VALUES (old_key, {DELETE}, {self._written});
+    END IF;
+    IF new_key IS NOT NULL THEN
+{self._insert()}
+    END IF;
+  END IF;
+  RETURN NULL;
+END
+"""
+
+    def _key(self, row: str) -> str:
+        return " || ".join(key_pieces(self._table, row, self._text, _in_quotes, _PLAIN))
+
+    def _text(self, row: str, column: str) -> str:
+        value = f"{row}.{quoted(column)}"
+        text = _output_text(self._table.relation.casts[column], f"concat({value})")
+        if self._table.relation.casts[column] in _PADDED and column in self._table.key:
+            text = f"rtrim(concat({value}), ' ')"  # as a cast would; elsewhere the reader decides
+        return f"CASE WHEN num_nulls({value}) = 0 THEN {text} END"
+
+    def _insert(self) -> str:
+        table, event_type = self._table, self._table.insert_type(self._style)
+        if event_type == 5:
+            return block(self._event(5), 6)
+        if event_type == 7:
+            return block(self._fields(7, [[literal(name)] for name in table.columns], ""), 6)
+        lone = self._event(1, table.marker)
+        if not table.columns:
+            return block(lone, 6)
+        rows = [[literal(name), "NULL", self._text("NEW", name)] for name in table.columns]
+        some = self._fields(1, rows, "c.new_text IS NOT NULL")
+        otherwise = ["IF NOT FOUND THEN", *(f"  {line}" for line in lone), "END IF;"]
+        return block([*some, *otherwise], 6)
+
+    def _update(self) -> str:
+        table, style = self._table, self._style
+        if not table.columns:
+            return "    NULL;"
+        if style is Style.PER_ROW:
+            # compares the stored form: some types have no other comparison
+            event = [f"  {line}" for line in self._event(style.update)]
+            return block(["IF OLD *<> NEW THEN", *event, "END IF;"], 4)
+        rows = [
+            [literal(name), self._text("OLD", name), self._text("NEW", name)]
+            for name in table.columns
+        ]
+        changed = 'c.old_text COLLATE "C" IS DISTINCT FROM c.new_text COLLATE "C"'
+        return block(self._fields(style.update, rows, changed), 4)
+
+    def _event(self, event_type: int, column: str | None = None) -> list[str]:
+        """One event of the new key."""
+        names, values = "", ""
+        if column is not None:
+            names, values = ", column_name", f", {literal(column)}"
+        return [
+            f"INSERT INTO {self._log} (table_key, event_type, table_name{names})",
+            f"VALUES (new_key, {event_type}, {self._written}{values});",
+        ]
+
+    def _fields(self, event_type: int, rows: list[list[str]], where: str) -> list[str]:
+        """An event for each of the rows (column name, old text, new text) that ``where`` lets pass."""
+        names = ["place", "name", "old_text", "new_text"][: len(rows[0]) + 1]
+        texts = ", old_value, new_value" if event_type <= 2 else ""
+        values = ", c.old_text, c.new_text" if event_type <= 2 else ""
+        listed = [f"  ({', '.join([str(n), *row])})" for n, row in enumerate(rows, 1)]
+        return [
+            f"INSERT INTO {self._log} (table_key, event_type, table_name, column_name{texts})",
+            f"SELECT new_key, {event_type}, {self._written}, c.name{values}",
+            "FROM (VALUES",
+            *(f"{row}," for row in listed[:-1]),
+            listed[-1],
+            f") AS c ({', '.join(names)})",
+            *([f"WHERE {where}"] if where else []),
+            "ORDER BY c.place;",
+        ]
+
+
+_PADDED = ("bpchar", "character")
+
+
+def _output_text(type_: str, output: str) -> str:
+    """The log's text of a value, from what the output function of its type gives."""
+    if type_ == "bytea":
+        binary = f"decode(substr({output}, 3), 'hex')"
+        base64 = f"replace(encode({binary}, 'base64'), chr(10), '')"
+        return f"CASE WHEN starts_with({output}, '\\x') THEN {base64} ELSE {output} END"
+    if type_ == "boolean":
+        return f"CASE {output} WHEN 't' THEN 'true' WHEN 'f' THEN 'false' ELSE {output} END"
+    if type_ == "inet":  # as a cast writes it
+        mask = f"CASE WHEN strpos({output}, ':') = 0 THEN '/32' ELSE '/128' END"
+        return f"CASE WHEN strpos({output}, '/') = 0 THEN {output} || {mask} ELSE {output} END"
+    return output
+
+
+def _in_quotes(value: str) -> str:
+    """The grammar's rule for values of a key (``keys.quote``) in SQL."""
+    return (
+        f"(SELECT CASE WHEN v ~ {literal(_SPECIAL)}"
+        r""" THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END"""
+        f' FROM (SELECT {value} COLLATE "C") AS k (v))'
+    )
+
+
+def _place(ref: TableRef) -> str:
+    return ".".join(quoted(part) for part in ref if part is not None)
+
+
+def _tag(body: str) -> str:
+    """A dollar quote that does not occur in the body."""
+    tag, number = "$xds$", 0
+    while tag in body:
+        number += 1
+        tag = f"$xds{number}$"
+    return tag

@@ -1,0 +1,124 @@
+"""Committed journals with documents of a test's own, made without planning anything."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from publisher.journal.conservation import RunReport, report_of
+from publisher.journal.documents import INDEX_SCHEMA
+from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.manifest import JOURNAL_FORMAT, Journal, Manifest, SourceEntry
+
+IDENTITY = "0123456789abcdef"
+
+
+@dataclass(frozen=True)
+class Made:
+    """A document; ``number`` is the record id of its one change."""
+
+    number: int
+    text: str
+    key: str = "idu=1,table=usr,schema=indirect"
+    table: str = "usr"
+    schema: str | None = "indirect"
+    operation: str = "modify"
+    source: int = 0
+    ordinal: int = 0
+    records: str = ""
+
+
+def documents(count: int, *, objects: int = 7, first: int = 1, size: int = 0) -> list[Made]:
+    """Numbered documents of some objects."""
+    return [
+        Made(n, f"<nds>{n}{'x' * size}</nds>", key=f"idu={n % objects},table=usr,schema=indirect")
+        for n in range(first, first + count)
+    ]
+
+
+def committed(
+    folder: Path,
+    lanes: Sequence[Sequence[Made]],
+    *,
+    run: str = "job-000001",
+    job: str = "job",
+    sources: Sequence[str] = ("log",),
+    group: int = 1_000,
+) -> tuple[Journal, Manifest]:
+    """A committed journal; ``group`` documents are a row group of an index."""
+    folder.mkdir(parents=True, exist_ok=True)
+    results = [_lane(folder, number, made, sources, group) for number, made in enumerate(lanes)]
+    entries = [SourceEntry(name, "event-log", (), {}, {}, 0) for name in sources]
+    manifest = Manifest(
+        run=run,
+        job=job,
+        lanes=len(lanes),
+        clock="2026-01-01T00:00:00+00:00",
+        settings={},
+        sources=tuple(entries),
+        results=tuple(results),
+        documents=".",
+        records_read=sum(map(len, lanes)),
+        job_identity=IDENTITY,
+    )
+    journal = Journal(folder)
+    journal.commit(manifest)
+    return journal, manifest
+
+
+def write_identity(root: Path) -> None:
+    """Makes a directory one of a job's journals, with the identity of those made here."""
+    root.mkdir(parents=True, exist_ok=True)
+    content = {"format": JOURNAL_FORMAT, "identity": IDENTITY}
+    (root / "job.json").write_text(json.dumps(content))
+
+
+def report(journal: Journal, manifest: Manifest) -> RunReport:
+    """The run in numbers."""
+    return report_of(manifest, state="published", journal=str(journal.root), target="", seconds={})
+
+
+def _lane(
+    folder: Path, number: int, made: Sequence[Made], sources: Sequence[str], group: int
+) -> LaneResult:
+    names = LaneNames(number)
+    rows, offset = [], 0
+    with (folder / names.part).open("wb") as part:
+        for document in made:
+            text = document.text.encode()
+            part.write(text + b"\n")
+            rows.append(_row(document, offset, len(text), sources))
+            offset += len(text) + 1
+    pq.write_table(
+        pa.Table.from_pylist(rows, INDEX_SCHEMA), folder / names.index, row_group_size=group
+    )
+    for name in (names.decisions, names.lookups, names.rejects):
+        (folder / name).touch()
+    digest = hashlib.sha256((folder / names.part).read_bytes()).hexdigest()
+    return LaneResult(number, "", len(made), offset, (), (), (), digest)
+
+
+def _row(made: Made, offset: int, length: int, sources: Sequence[str]) -> dict[str, object]:
+    event = f"{sources[made.source]}:{made.number}"
+    return {
+        "source": made.source,
+        "offset": offset,
+        "length": length,
+        "part": "",
+        "high": made.number,
+        "low": 0,
+        "ordinal": made.ordinal,
+        "poll": 0,
+        "operation": made.operation,
+        "schema": made.schema,
+        "table": made.table,
+        "association": made.key,
+        "event_id": f"{event}.{made.ordinal}" if made.ordinal else event,
+        "records": made.records or str(made.number),
+    }

@@ -1,0 +1,129 @@
+"""Extraction files for tests, built from the declarations of the layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from publisher.model.catalogue import JobCatalogue
+from publisher.model.change import TALLY
+from publisher.sources.contract import Context
+from publisher.sources.linkexpress import Linkexpress, Options
+from publisher.sources.linkexpress import layout as declared
+from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
+
+Record = dict[str, Any]
+NULL = object()
+"""A NULL item."""
+
+USR = ExtractedTable(
+    name="usr",
+    schema="hr",
+    key=("idu",),
+    items=("idu INTEGER", "fname CHARACTER(8)", "pay DECIMAL(5,2)", "note VARCHAR(6)"),
+    xid=1,
+)
+DEPT = ExtractedTable(name="dept", key=("no",), items=("no SMALLINT", "title NCHAR(4)"), xid=2)
+OPEN = Options(
+    unit="table",
+    extract="diff",
+    nulls=True,
+    tables=(USR,),
+    difftype="OPEN",
+    charset="CP932",
+)
+JNL = replace(OPEN, difftype="JNL")
+GROUP = replace(OPEN, unit="group", difftype=None, tables=(USR, DEPT), national_charset="CP932")
+
+
+def little(options: Options) -> Options:
+    """The same with LOGTYPE = LITTLE for all tables."""
+    tables = tuple(replace(table, logtype="LITTLE") for table in options.tables)
+    return replace(options, tables=tables)
+
+
+def jack(idu: int, code: int = 1, name: bytes = b"Jack    ") -> tuple[int, int, list[Any]]:
+    """A record of ``USR``: table, code, values."""
+    return 0, code, [idu, name, bytes.fromhex("12345C"), {"length": 3, "data": b"abc"}]
+
+
+def record(
+    options: Options, number: int, code: int, values: Sequence[Any], order: ByteOrder = "big"
+) -> bytes:
+    """A data record of a table; ``NULL`` among the values."""
+    form = declared.form_of(options)
+    table = options.tables[number]
+    layout = declared.item_layout(options, table, order)
+    items = {}
+    for place, (item, value) in enumerate(zip(table.parsed(), values, strict=True)):
+        if value is NULL:
+            area = (
+                0
+                if layout.is_variable(item) and layout.little_null == "absent"
+                else layout.width(item)
+            )
+            items[f"item{place}"] = {"null": 0xFFFF, "value": b"\0" * area}
+        else:
+            items[f"item{place}"] = {"null": 0, "value": value}
+    xid = 0 if options.extract == "all" else table.xid or 0
+    head = {
+        "length": 0,
+        "count": len(values) + form.extra,
+        "xid": xid,
+        "flag": 0,
+        "operation": code,
+    }
+    declaration = declared.record(form, layout, table.parsed())
+    built: bytes = declaration.build({"header": head, "items": items})
+    head["length"] = len(built)
+    return bytes(declaration.build({"header": head, "items": items}))
+
+
+def mark(options: Options, order: ByteOrder = "big") -> bytes:
+    """A commit record."""
+    form = declared.form_of(options)
+    built: bytes = declared.mark(form, order).build(
+        {"length": form.mark_size, "count": 1, "flag": 0, "operation": declared.COMMIT}
+    )
+    return built
+
+
+def no_rows(options: Options, order: ByteOrder = "big") -> bytes:
+    """The record of a full extract of zero rows."""
+    form = declared.form_of(options)
+    head = {"length": form.size, "count": 2, "xid": 0, "flag": 0, "operation": declared.EMPTY}
+    built: bytes = declared.header(form.words, order).build(head)
+    return built
+
+
+def read(
+    options: Options, data: bytes | Path, folder: Path, wanted: int = 1, lanes: int = 4
+) -> tuple[list[Record], int]:
+    """All records in the order of the file, and the sum of the tallies."""
+    path = data if isinstance(data, Path) else folder / "usr.dat"
+    if isinstance(data, bytes):
+        path.write_bytes(data)
+    source = Linkexpress(options)
+    records: list[Record] = []
+    framed = 0
+    for number, split in enumerate(source.splits([path], wanted)):
+        for batch in source.read(split, number, Context(7, lanes, JobCatalogue(()))):
+            batch.validate(full=True)
+            for row in batch.to_pylist():
+                if row["outcome"] == TALLY:
+                    framed += row["row"]
+                else:
+                    records.append(row)
+    return sorted(records, key=lambda row: row["row"]), framed
+
+
+def short(found: Record) -> str:
+    """A record in short: ``3 idu=1 fname=Jack note=NULL`` or ``rejected value``."""
+    if found["outcome"] is not None and found["columns"] is None:
+        return {3: "ignored", 4: "held", 5: "rejected"}[found["outcome"]] + f" {found['reason']}"
+    held = "held " if found["outcome"] is not None else ""
+    said = zip(found["columns"], found["new"] or (), strict=True)
+    values = [f"{name}={'NULL' if value is None else value}" for name, value in said]
+    return held + " ".join([str(found["event_type"]), found["key"], *values])

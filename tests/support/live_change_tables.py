@@ -1,0 +1,102 @@
+"""A change table in SQLite that is read run after run, as a job reads it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from publisher.database import DatabaseOptions
+from publisher.model.change import TALLY
+from publisher.sources.change_table.backlog import WaitingChanges
+from publisher.sources.change_table.carry_over import Mark, read_marks
+from publisher.sources.change_table.live_table import LiveChangeTable
+from publisher.sources.change_table.options import Options
+from publisher.sources.contract import Kept
+from publisher.xds.values import text_of
+from tests.support.change_table_files import CONTEXT, options, seq
+from tests.support.event_log_files import Row
+
+SECOND = 1_000_000
+Record = tuple[int | str | None, str, int] | tuple[int | str | None, str, int, str]
+"""Change number (or change_seq), operation, key; and the name, by default ``n``."""
+MASKS = {"I": "18", "U": "10", "D": "08", "B": ""}
+
+
+class Table:
+    """The table, and the state that its runs leave."""
+
+    def __init__(self, folder: Path, **settings: object) -> None:
+        self._folder = folder
+        self._path = folder / "ct.db"
+        self.options = DatabaseOptions(url=f"sqlite:///{self._path}")
+        self._settings: Options = options(header_columns=3, mask_order="msb", **settings)
+        self._runs = 0
+        self.clock = 0
+        """In seconds."""
+        self.notes: tuple[str, ...] = ()
+        self._execute(
+            "CREATE TABLE ct (header__change_seq VARCHAR(35), header__change_oper VARCHAR(1),"
+            " header__change_mask VARCHAR(8), idu INTEGER, fname VARCHAR(9))"
+        )
+
+    def add(self, *records: Record) -> None:
+        """Inserts records."""
+        for number, operation, key, *name in records:
+            text = seq(number) if isinstance(number, int) else number
+            values = (text, operation, MASKS[operation], key, name[0] if name else "n")
+            self._execute("INSERT INTO ct VALUES (?, ?, ?, ?, ?)", values)
+
+    def remove(self, *numbers: int) -> None:
+        """Deletes the records of change numbers."""
+        for number in numbers:
+            self._execute("DELETE FROM ct WHERE header__change_seq = ?", (seq(number),))
+
+    def run(self) -> list[Row]:
+        """The records that a run reads, in their order; its state becomes that of the next."""
+        before = self.state
+        self._runs += 1
+        source = LiveChangeTable(self._settings, self.options, "ct", text_of)
+        kept = Kept(before, self._folder / f"state-{self._runs}", self.clock * SECOND)
+        with source.opened(1, kept) as (split,):
+            self.notes = split.notes
+            self.between()
+            found = [row for batch in source.read(split, 0, CONTEXT) for row in batch.to_pylist()]
+        records = [row for row in found if row["outcome"] != TALLY]
+        (tally,) = (row["row"] for row in found if row["outcome"] == TALLY)
+        assert sum(int(str(row["records"])) for row in records) == tally
+        return sorted(records, key=lambda row: (row["high"], row["low"], row["ordinal"]))
+
+    def between(self) -> None:
+        """Called between the planning of a run and its reading."""
+
+    def told(self) -> list[tuple[object, ...]]:
+        """What a run reads, in short: event type and key, else outcome and reason."""
+        return [
+            (row["event_type"], row["key"])
+            if row["outcome"] is None
+            else (row["outcome"], row["reason"])
+            for row in self.run()
+        ]
+
+    def waiting(self) -> int:
+        """The rows that a run beginning now would read."""
+        waits = WaitingChanges(self.options, "ct", self._settings)
+        try:
+            return waits.after(self.mark).rows
+        finally:
+            waits.close()
+
+    @property
+    def mark(self) -> Mark:
+        """The mark that the last run has left."""
+        return read_marks(self.state).get("ct", Mark())
+
+    @property
+    def state(self) -> Path | None:
+        """The folder that the last run has left."""
+        return self._folder / f"state-{self._runs}" if self._runs else None
+
+    def _execute(self, statement: str, values: tuple[object, ...] = ()) -> None:
+        with sqlite3.connect(self._path) as connection:
+            connection.execute(statement, values)
+        connection.close()

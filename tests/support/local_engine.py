@@ -1,0 +1,69 @@
+"""An engine without Spark: the tasks of a run, one after the other in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+from publisher.engine.shuffle_pieces import KEYS, unpack
+from publisher.engine.spark.engine import Engine, Progress
+from publisher.engine.spark.options import SparkOptions
+from publisher.engine.survey import Facts, survey_splits
+from publisher.engine.tasks import Work, plan_lane
+from publisher.errors import PublisherError
+from publisher.journal.lane_writer import LaneResult
+from publisher.sources.triggerless.comparison import BucketResult, Comparison
+from publisher.sources.triggerless.tasks import compare_here
+from tests.support.task_runs import read_all
+
+
+class LocalEngine(Engine):
+    """Plans and sends what it is given; ``failures`` are raised first, each in place of a plan."""
+
+    def __init__(self, *failures: PublisherError | None) -> None:
+        super().__init__(SparkOptions())
+        self.failures = list(failures)
+        self.lanes: list[int] = []
+        """Lanes of each run that was planned."""
+
+    def warm_up(self) -> None:
+        """There is nothing to start."""
+
+    def plan(
+        self,
+        work: Work,
+        *,
+        staging: Path,
+        documents: Path,
+        progress: Progress | None = None,
+    ) -> list[LaneResult]:
+        """See ``Engine``."""
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is not None:
+            raise failure
+        pieces = read_all(work)
+        self.lanes.append(work.lanes)
+        results = []
+        for lane in range(work.lanes):
+            mine = pieces.filter([number == lane for number in pieces["lane"].to_pylist()])
+            mine = mine.sort_by([(key, "ascending") for key in KEYS])
+            records = unpack(mine.to_batches())
+            results.append(
+                plan_lane(
+                    work, records, lane=lane, staging=staging, documents=documents, attempt="a"
+                )
+            )
+        return results
+
+    def survey(self, work: Work, numbers: Sequence[int]) -> list[Facts]:
+        """See ``Engine``."""
+        return list(survey_splits(work, numbers))
+
+    def compare(self, comparison: Comparison) -> list[BucketResult]:
+        """See ``Engine``."""
+        return compare_here(comparison)
+
+    def send(self, lanes: Sequence[LaneSending]) -> list[LaneSent]:
+        """See ``Engine``."""
+        return [lane.send() for lane in lanes]

@@ -1,0 +1,72 @@
+"""Committed journals for tests: of decisions written by hand, and of runs without the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from publisher.engine.tasks import Work
+from publisher.journal.decisions import DECISION_SCHEMA
+from publisher.journal.lane_writer import LaneNames
+from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
+from publisher.model.change import Outcome
+from publisher.sources.event_log.source import Options
+from tests.support.task_runs import plan_all, read_all
+
+Record = Mapping[str, object]
+
+
+def record(record_id: int, outcome: Outcome, reason: str | None = None, **more: object) -> Record:
+    """One row of a decisions file."""
+    usual = {
+        "source": 0,
+        "part": "",
+        "rank": record_id,
+        "high": record_id,
+        "low": 0,
+        "ordinal": 0,
+        "split": 0,
+        "row": record_id,
+        "records": 1,
+        "outcome": int(outcome),
+        "reason": reason,
+        "by": -1,
+        "document": 0 if outcome is Outcome.PUBLISHED else -1,
+    }
+    return usual | more
+
+
+def write_decisions(root: Path, lanes: Sequence[Sequence[Record]], *, group: int = 3) -> None:
+    """Decisions files of all lanes, with few rows in a row group."""
+    for lane, records in enumerate(lanes):
+        table = pa.Table.from_pylist([dict(entry) for entry in records], DECISION_SCHEMA)
+        pq.write_table(table, root / LaneNames(lane).decisions, row_group_size=group)
+
+
+def manifest_of(
+    lanes: int, *, run: str = "hr-000001", table: str | None = "log", options: Options | None = None
+) -> Manifest:
+    """The manifest of a run with one source, a table."""
+    plain = asdict(options or Options())
+    entry = SourceEntry("hr", "event-log", (), plain, {}, 0, table)
+    return Manifest(run, "hr", lanes, "", {}, (entry,), (), "published", 0)
+
+
+def committed(work: Work, root: Path, manifest: Manifest) -> tuple[Journal, Manifest]:
+    """Plans all lanes of a run and commits its journal."""
+    results = plan_all(work, read_all(work), root)
+    published = root / "published"
+    published.mkdir()
+    (root / "documents").rename(published / DOCUMENT_STAGING)
+    journal = Journal(root)
+    made = Manifest(**{**_fields(manifest), "results": tuple(results), "lanes": work.lanes})
+    journal.commit(made)
+    return journal, made
+
+
+def _fields(manifest: Manifest) -> dict:
+    return {name: getattr(manifest, name) for name in Manifest.__dataclass_fields__}

@@ -1,0 +1,197 @@
+"""What tests of planning share: events as one writes them by hand, a planner, documents as short text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lxml import etree
+
+from publisher.model.catalogue import Catalogue, JobCatalogue, Kind, Table
+from publisher.model.change import (
+    PER_FIELD,
+    Change,
+    Decision,
+    Document,
+    Object,
+    Outcome,
+    Position,
+    Reason,
+)
+from publisher.model.keys import IdentifierCase
+from publisher.planning.filters import Filter, FilterOptions, Window
+from publisher.planning.planner import Planned, Planner
+from publisher.planning.polls import PollOptions
+from publisher.planning.query_back import NO_DATABASE, Answer, LookedUp, Lookup
+from publisher.planning.renderer import Naming, Renderer
+from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
+from publisher.xds.values import ValueOptions, Values
+
+USR = Object("indirect", "usr", "idu=1")
+USR_2 = Object("indirect", "usr", "idu=2")
+DEPT = Object("indirect", "dept", "no=1")
+TABLES = (
+    Table(
+        "indirect",
+        "usr",
+        ("idu",),
+        {"idu": Kind.INT, "a": Kind.STRING, "b": Kind.STRING, "n": Kind.INT, "p": Kind.OCTET},
+    ),
+    Table("indirect", "dept", ("no",), {"no": Kind.INT, "a": Kind.STRING, "b": Kind.STRING}),
+)
+ENVELOPE = EnvelopeOptions()
+
+
+class Event(NamedTuple):
+    """A change without its places; ``at`` is the record_id, by default one more than the last."""
+
+    event_type: int
+    column: str | None = None
+    new: str | None = None
+    old: str | None = None
+    obj: Object = USR
+    at: int | None = None
+    time: int = 0
+    perpetrator: str | None = None
+
+
+def log(*events: Event) -> list[Change]:
+    """The events as the changes of a lane, in the order given."""
+    changes: list[Change] = []
+    for row, event in enumerate(events):
+        last = changes[-1].rank if changes else 0
+        at = event.at if event.at is not None else last + 1
+        per_field = event.event_type in PER_FIELD
+        changes.append(
+            Change(
+                row=row,
+                object=event.obj,
+                position=Position("", at, 0, 0),
+                rank=at,
+                event_type=event.event_type,
+                columns=(event.column,) if per_field and event.column is not None else (),
+                old=(event.old,) if event.event_type == 2 else None,
+                new=(event.new,) if event.event_type <= 3 else None,
+                event_time=event.time,
+                perpetrator=event.perpetrator,
+            )
+        )
+    return changes
+
+
+@dataclass
+class Rows:
+    """The rows of a database as a ``Lookup``; counts what it is asked."""
+
+    answers_by_object: Mapping[Object, Answer] = field(default_factory=dict)
+    asked: list[list[Object]] = field(default_factory=list)
+
+    def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
+        self.asked.append(list(objects))
+        return {obj: self.answers_by_object.get(obj) for obj in objects}
+
+
+@dataclass
+class Result:
+    """What planning gave, its documents one by one."""
+
+    documents: list[Document] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    lookups: list[LookedUp] = field(default_factory=list)
+
+
+def documents_of(planned: Planned) -> list[Document]:
+    """The documents one by one."""
+    return [document for batch in planned.documents for document in batch]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Settings of a planner in a test."""
+
+    polls: PollOptions | None = field(default_factory=PollOptions)
+    filters: FilterOptions = field(default_factory=FilterOptions)
+    documents: DocumentOptions = field(default_factory=DocumentOptions)
+    values: ValueOptions = field(default_factory=ValueOptions)
+    lookup: Lookup = NO_DATABASE
+    window: Window | None = None
+    held_after: int | None = None
+    case: IdentifierCase = IdentifierCase.AS_WRITTEN
+    position_text: Callable[[Position], str] = Position.text
+    catalogue: Catalogue = field(default_factory=lambda: JobCatalogue(TABLES))
+
+    def planner(self) -> Planner:
+        filter_ = Filter(self.filters, held_after=self.held_after)
+        renderer = Renderer(
+            Naming("log", self.position_text, self.case),
+            self.documents,
+            Envelope(ENVELOPE),
+            Values(self.values),
+            filter_,
+            self.catalogue,
+        )
+        return Planner(renderer, filter_, polls=self.polls, lookup=self.lookup, window=self.window)
+
+    def plan(self, changes: Iterable[Change], batch: int = 0) -> Result:
+        """All that a planner gives, fed in batches of this many changes, or at once."""
+        planner, changes = self.planner(), list(changes)
+        step = batch or max(1, len(changes))
+        total = Result()
+        parts = [planner.add(changes[at : at + step]) for at in range(0, len(changes), step)]
+        for part in [*parts, planner.finish()]:
+            total.documents += documents_of(part)
+            total.decisions += part.decisions
+            total.lookups += part.lookups
+        return total
+
+
+def operations(document: Document) -> str:
+    """A document in short: ``modify a-Jack+John b!`` -- ``-`` remove, ``+`` add, ``!`` remove all."""
+    sent = etree.fromstring(document.text).find("input")
+    assert sent is not None
+    return "; ".join(map(_operation, sent))
+
+
+def _operation(element: etree._Element) -> str:
+    words = [element.tag]
+    for attribute in element.iterchildren("add-attr", "modify-attr"):
+        word = str(attribute.get("attr-name"))
+        for part in attribute.iter("value", "remove-all-values"):
+            if part.tag == "remove-all-values":
+                word += "!"
+            else:
+                parent = part.getparent()
+                assert parent is not None
+                word += ("-" if parent.tag == "remove-value" else "+") + (part.text or "")
+        words.append(word)
+    return " ".join(words)
+
+
+def published(planned: Result) -> list[str]:
+    """The documents in short, in order."""
+    return [operations(document) for document in planned.documents]
+
+
+def outcomes(planned: Result, changes: Sequence[Change]) -> list[str]:
+    """Outcome and reason of each change in the order of the log; the document's place if published."""
+    found: dict[int, list[str]] = {change.row: [] for change in changes}
+    for place, document in enumerate(planned.documents):
+        for row in document.rows:
+            found[row].append(f"document {place}")
+    for decision in planned.decisions:
+        found[decision.row].append(told(decision))
+    assert all(len(entries) == 1 for entries in found.values()), found
+    return [found[change.row][0] for change in changes]
+
+
+def told(decision: Decision) -> str:
+    """``superseded: field-query-back by 3``, with the row of the change that did it."""
+    by = f" by {decision.by}" if decision.by >= 0 else ""
+    return f"{decision.outcome.name.lower()}: {decision.reason}{by}"
+
+
+def reason(planned: Result, row: int) -> tuple[Outcome, Reason | None]:
+    """Outcome and reason of one change that is not published."""
+    (decision,) = [decision for decision in planned.decisions if decision.row == row]
+    return decision.outcome, decision.reason

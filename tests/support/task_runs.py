@@ -1,0 +1,122 @@
+"""Runs without the engine: splits are read, packed, sorted into lanes and planned, in one process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from publisher.database import DatabaseOptions
+from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
+from publisher.engine.tasks import (
+    Resources,
+    Rules,
+    SourceWork,
+    Work,
+    plan_lane,
+    planners_of,
+    read_split,
+)
+from publisher.journal.lane_reader import LaneReader
+from publisher.journal.lane_writer import LaneResult
+from publisher.model.catalogue import Table
+from publisher.model.keys import IdentifierCase
+from publisher.planning.columnar import Bulk
+from publisher.planning.filters import FilterOptions
+from publisher.planning.planner import Planner
+from publisher.planning.polls import PollOptions
+from publisher.sources.event_log.source import EventLog
+from publisher.xds.document import DocumentOptions, EnvelopeOptions
+from publisher.xds.values import ValueOptions
+
+
+def work_of(
+    paths: Sequence[Path],
+    *,
+    lanes: int = 1,
+    splits: int = 1,
+    polls: PollOptions | None = None,
+    filters: FilterOptions | None = None,
+    documents: DocumentOptions | None = None,
+    tables: Sequence[Table] = (),
+    database: str | None = None,
+    clock: int = 0,
+) -> Work:
+    """The work of a run over snapshots of an event log."""
+    source = EventLog()
+    return Work(
+        sources=(
+            SourceWork(
+                name="log",
+                source=source,
+                splits=tuple(source.splits(paths, splits)),
+                filters=filters or FilterOptions(),
+                polls=polls or PollOptions(),
+                identifier_case=IdentifierCase.AS_WRITTEN,
+            ),
+        ),
+        rules=Rules(
+            documents=documents or DocumentOptions(),
+            envelope=EnvelopeOptions(),
+            values=ValueOptions(),
+            tables=tuple(tables),
+            database=DatabaseOptions(url=database) if database is not None else None,
+        ),
+        lanes=lanes,
+        clock=clock,
+        ids=paths[0].parent / ".ids",
+    )
+
+
+def read_all(work: Work, chance: random.Random | None = None) -> pa.Table:
+    """The pieces of all splits, in the order in which a shuffle may bring them."""
+    numbers = list(range(len(work.splits())))
+    (chance or random.Random(0)).shuffle(numbers)
+    pieces = [piece for number in numbers for piece in pack(read_split(work, number))]
+    return pa.Table.from_batches(pieces, PIECE_SCHEMA)
+
+
+def plan_all(work: Work, pieces: pa.Table, folder: Path) -> list[LaneResult]:
+    """Plans all lanes; the files stay staged in the folder."""
+    results = []
+    for lane in range(work.lanes):
+        mine = pieces.filter(pa.compute.equal(pieces["lane"], lane))
+        mine = mine.sort_by([(key, "ascending") for key in KEYS])
+        results.append(
+            plan_lane(
+                work,
+                unpack(mine.to_batches(max_chunksize=2)),
+                lane=lane,
+                staging=folder / "staging",
+                documents=folder / "documents",
+                attempt="try",
+            )
+        )
+    return results
+
+
+def only_singly(work: Work, number: int, resources: Resources) -> tuple[Planner, Bulk | None]:
+    """In place of ``tasks.planners_of``: nothing is planned by the column."""
+    return planners_of(work, number, resources)[0], None
+
+
+def readers(results: Iterable[LaneResult], folder: Path) -> list[LaneReader]:
+    """Readers of the staged files of all lanes."""
+    return [
+        LaneReader(
+            folder / "staging" / result.staged, folder / "documents" / result.staged, result.lane
+        )
+        for result in results
+    ]
+
+
+def lines(results: Iterable[LaneResult], folder: Path) -> list[str]:
+    """All documents, lane by lane."""
+    return [
+        line
+        for result in results
+        for path in (folder / "documents" / result.staged).iterdir()
+        for line in path.read_text("utf-8").splitlines()
+    ]

@@ -1,0 +1,374 @@
+"""What the demo builds of its story reads as just that story; and how it compares documents."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from publisher.config.job_file import load
+from publisher.config.settings import Settings
+from publisher.demo.acts import COLUMNS, KEYS, Act, RowChange, act_of
+from publisher.demo.compare import KINDS, form_of, kind_of, lines
+from publisher.demo.consumer import agreed_rows
+from publisher.demo.dispatch_rows import decimal
+from publisher.demo.episodes import deleted_and_read_back, effective_later, nothing_new
+from publisher.demo.extracts import packed
+from publisher.demo.log import Subject, Trigger
+from publisher.demo.opening import user_acts, user_stories
+from publisher.demo.people import employee, log_text
+from publisher.demo.recorded import Recorded, write_recordings
+from publisher.demo.recordings import (
+    Operation,
+    Operations,
+    association,
+    operations,
+    recordings,
+)
+from publisher.demo.story import Story, tell
+from publisher.errors import InternalError
+from publisher.journal.lane_writer import LaneNames
+from publisher.model.catalogue import Kind, Table
+from publisher.resources import resource
+from publisher.runs.sample import RECORDS, sample_of
+from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.dispatch_queue.options import Options as QueueOptions
+from publisher.sources.linkexpress.options import Options as LinkexpressOptions
+from publisher.sources.linkexpress.types import item_of
+from tests.support import change_table_files, dispatch_queue_files, linkexpress_files
+from tests.support.event_log_files import Row, Tables
+
+Change = tuple[Any, ...]
+PHOTOS = Tables(
+    {name: Table(None, name, (), {"photo": Kind.OCTET}) for name in ("usr", "employee")},
+    closed=False,
+)
+
+
+class Made:
+    """The story and its recordings."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.story: Story = tell()
+        job = Path(shutil.copy(resource("conf/demo.toml"), folder / "demo.toml"))
+        self.sources: list[Recorded] = write_recordings(job, self.story)
+        self.settings: Settings = load(job)
+
+    def options(self, name: str) -> Any:
+        return next(source.options for source in self.settings.sources if source.name == name)
+
+    def counted(self, name: str) -> int:
+        """The records that the builder says it wrote."""
+        (source,) = (source for source in self.sources if source.name == name)
+        return sum(source.counts.values())
+
+    @property
+    def changes(self) -> list[RowChange]:
+        return [change for act in self.story.acts for change in act.changes]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(tmp_path_factory.mktemp("recorded"))
+
+
+def read(record: Row) -> Change:
+    """A decoded change: event type, object, and its columns with what they were and are."""
+    images = [record["old"] or record["columns"], record["new"] or record["columns"]]
+    columns = frozenset(zip(record["columns"], *images, strict=True))  # type: ignore[call-overload]
+    return record["event_type"], record["table"], record["key"], columns
+
+
+def must_be(change: RowChange, event_type: int, names: tuple[str, ...]) -> Change:
+    """The same of a change of the story."""
+    key = association(change).partition(",table=")[0]
+    before, after = change.before or {}, change.after or {}
+    row = {**dict(zip(KEYS[change.table], change.key, strict=True)), **after}
+    old = {name: log_text(before[name]) if event_type == 2 else name for name in names}
+    columns = frozenset((name, old[name], log_text(row[name])) for name in names)
+    return event_type, change.table, _by_name(key), columns
+
+
+def flagged(change: Change) -> Change:
+    """Linkexpress has no booleans: ``active`` is a number there."""
+    *rest, columns = change
+    words = {"0": "false", "1": "true"}
+    return *rest, frozenset(
+        (n, old, words[new] if n == "active" else new) for n, old, new in columns
+    )
+
+
+def spelled(change: Change) -> Change:
+    """LINTER has no dates without time, and DISPATCH_ATTRS no scale of decimals."""
+    *rest, columns = change
+
+    def one(name: str, text: str | None) -> str | None:
+        if text and name in ("hired", "since"):
+            return text.removesuffix(" 00:00:00")
+        return f"{Decimal(text):.2f}" if text and name == "salary" and text != name else text
+
+    return *rest, frozenset((name, one(name, old), one(name, new)) for name, old, new in columns)
+
+
+def _by_name(key: str) -> str:
+    """The canonical key of a membership has its parts by name."""
+    group, plus, number = key.rpartition("+")
+    return f"{number}+{group}" if plus else key
+
+
+def test_change_tables_read_as_what_was_done(made: Made) -> None:
+    options = made.options("change-tables")
+    assert isinstance(options, ChangeTableOptions)
+    paths = sorted(p for p in (made.folder / "recorded").glob("*__ct/*") if p.suffix != ".dfm")
+    assert {path.suffix for path in paths} == {".csv", ".jsonl"}
+    records = change_table_files.read(paths, options, tables=PHOTOS)
+    found = [read(row) for row in records]
+    expected = []
+    for change in made.changes:
+        if change.after is None:
+            expected.append(must_be(change, 4, ()))
+        elif change.before is None:
+            names = (*KEYS[change.table], *COLUMNS[change.table])
+            expected.append(must_be(change, 1, names))
+        else:
+            expected.append(must_be(change, 2, change.changed))
+    assert found == expected
+    records_ = sum(int(str(row["records"])) for row in records)
+    assert records_ == made.counted("change-tables")  # before images count with their updates
+
+
+def test_an_extract_reads_as_what_was_done(made: Made) -> None:
+    options = made.options("extract")
+    assert isinstance(options, LinkexpressOptions)
+    path = made.folder / "recorded" / "people.dat"
+    records, framed = linkexpress_files.read(options, path, made.folder)
+    found = [flagged(read(row)) for row in records if row["outcome"] is None]
+    expected = []
+    for change in made.changes:
+        if change.after is None:
+            expected.append(must_be(change, 4, ()))
+        else:
+            kind = 1 if change.before is None else 3
+            expected.append(must_be(change, kind, COLUMNS[change.table]))
+    assert found == expected
+    held = [flagged(read(row)) for row in records if row["outcome"] == 4]
+    assert held == [must_be(made.story.unfinished, 3, COLUMNS["employee"])]
+    assert framed == made.counted("extract")
+
+
+def test_a_queue_reads_as_what_was_done(made: Made) -> None:
+    options = made.options("queue")
+    assert isinstance(options, QueueOptions)
+    path = made.folder / "recorded" / "queue.dat"
+    records, framed = dispatch_queue_files.read(options, path, made.folder)
+    found = [read(row) for row in records if row["outcome"] is None]
+    expected = []
+    for change in made.changes:
+        kind = 4 if change.after is None else 1 if change.before is None else 2
+        names = change.changed if kind == 2 else COLUMNS[change.table] if kind == 1 else ()
+        expected.append(must_be(change, kind, names))
+    assert [spelled(change) for change in found] == expected
+    reasons = Counter(row["reason"] for row in records if row["outcome"] is not None)
+    assert reasons == {"commit": len(made.story.acts), "rollback": 2, "open-transaction": 1}
+    assert framed == made.counted("queue")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("0", "00" + "00" * 15),
+        ("4197.34", "02" + "00000000000000004197" + "3400000000"),
+        ("-12.5", "01" + "00000000000000000012" + "5000000000"),
+    ],
+)
+def test_decimals_of_a_queue(value: str, expected: str) -> None:
+    assert decimal(Decimal(value)).hex() == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "item", "expected"),
+    [
+        ("4197.34", "pay DECIMAL(10,2)", "00000419734c"),
+        ("-1.5", "pay DECIMAL(5,2)", "00150d"),
+        ("7", "pay DECIMAL(3)", "007c"),
+    ],
+)
+def test_decimals_of_an_extract(value: str, item: str, expected: str) -> None:
+    assert packed(Decimal(value), item_of(item)).hex() == expected
+
+
+def trigger(new: bool = False) -> Trigger:
+    random = Random(4)
+    row = employee(random)
+    return Trigger(random, Subject("employee", 7), "empno=7", row, COLUMNS["employee"], new)
+
+
+def test_a_row_that_is_replaced_is_changed_deleted_and_inserted() -> None:
+    played = trigger()
+    act = act_of(played, deleted_and_read_back(played))
+    assert act is not None
+    first, gone, back = act.changes
+    assert first.changed
+    assert gone.before == first.after
+    assert gone.after is back.before is None
+    assert back.after == played.row
+
+
+@pytest.mark.parametrize("episode", [effective_later, nothing_new])
+def test_what_does_not_change_the_row_is_recorded_by_the_log_alone(episode: Any) -> None:
+    played = trigger()
+    assert act_of(played, episode(played)) is None
+
+
+def test_every_kind_of_act_is_in_the_story(made: Made) -> None:
+    assert {kind_of(act) for act in made.story.acts} >= set(KINDS) - {KINDS[11]}
+
+
+DOCUMENT = (
+    "<nds><source/><input><{0} class-name='usr'><association>idu=1,table=usr</association>{1}</{0}>"
+    "</input></nds>"
+)
+
+
+def told(kind: str, inside: str = "") -> Operations:
+    return tuple(operations(DOCUMENT.format(kind, inside)))
+
+
+def put(name: str, new: str, old: str | None = None) -> str:
+    gone = "<remove-all-values/>"
+    if old is not None:
+        gone = f"<remove-value><value type='string'>{old}</value></remove-value>"
+    value = f"<value type='string'>{new}</value>"
+    return f"<modify-attr attr-name='{name}'>{gone}<add-value>{value}</add-value></modify-attr>"
+
+
+def one(operations_: Operations) -> Operation:
+    (found,) = operations_
+    return found
+
+
+def test_operations_are_the_same_in_any_order_of_attributes() -> None:
+    ab = told("modify", put("fname", "Jim") + put("lname", "Doe"))
+    assert ab == told("modify", put("lname", "Doe") + put("fname", "Jim"))
+    assert ab != told("modify", put("lname", "Doe") + put("fname", "Jim", "Jack"))
+
+
+def test_numbers_are_the_same_without_zeros_at_their_end() -> None:
+    assert told("modify", put("pay", "12.50")) == told("modify", put("pay", "12.5"))
+    assert told("modify", put("pay", "120")) != told("modify", put("pay", "12"))
+
+
+def test_forms_are_named() -> None:
+    three = "".join(put(name, "x") for name in COLUMNS["usr"])
+    assert form_of(one(told("modify", three)), "usr") == "whole row"
+    assert form_of(one(told("modify", put("fname", "x"))), "usr") == "new"
+    assert form_of(one(told("modify", put("fname", "x", "y"))), "usr") == "old → new"
+    both = put("fname", "x", "y") + put("lname", "x")
+    assert form_of(one(told("modify", both)), "usr") == "some of each"
+    assert form_of(one(told("delete")), "usr") == "delete"
+
+
+def acts() -> list[Act]:
+    """The first two of user 1: inserted, then all columns changed."""
+    return user_acts(user_stories())[:2]
+
+
+ADD = told("add", "<add-attr attr-name='fname'><value type='string'>Jack</value></add-attr>")
+
+
+def test_a_line_says_which_documents_are_the_same() -> None:
+    log = [ADD, told("modify", put("fname", "John"))]
+    images = [ADD, told("modify", put("fname", "John", "Jack"))]
+    inserted, changed = lines(acts(), [log, images, log])
+    assert [cell.alike for cell in inserted.cells] == ["A", "A", "A"]
+    assert [cell.alike for cell in changed.cells] == ["A", "", "A"]
+    assert [cell.form for cell in changed.cells] == ["new", "old → new", "new"]
+
+
+def test_consumers_of_all_recordings_end_up_with_the_same_rows() -> None:
+    log = [ADD, told("modify", put("fname", "John"))]
+    images = [ADD, told("modify", put("fname", "John", "Jack"))]
+    assert agreed_rows(acts(), [log, images]) == 1
+    with pytest.raises(InternalError, match="disagree"):
+        agreed_rows(acts(), [log, [ADD, told("modify", put("fname", "Jon"))]])
+    with pytest.raises(InternalError, match="should be string Jim"):
+        agreed_rows(acts(), [log, [ADD, told("modify", put("fname", "John", "Jim"))]])
+    with pytest.raises(InternalError, match="disagree"):
+        agreed_rows(acts(), [log, [ADD, told("delete")]])
+
+
+def journal(folder: Path, documents: list[tuple[int, str, str]]) -> Path:
+    """A journal of one lane: source, records and text of each document, all of user 1."""
+    names, at = LaneNames(0), 0
+    index: dict[str, list[object]] = {
+        name: [] for name in ("source", "association", "records", "offset", "length")
+    }
+    for source, records, text in documents:
+        size = len(text.encode())
+        values = (source, "idu=1,table=usr,schema=indirect", records, at, size)
+        for name, value in zip(index, values, strict=True):
+            index[name].append(value)
+        at += size + 1
+    pq.write_table(pa.table(index), folder / names.index)
+    (folder / names.part).write_text("".join(f"{text}\n" for _, _, text in documents))
+    return folder
+
+
+def numbered() -> list[Act]:
+    """``acts`` with record ids."""
+    told_ = acts()
+    for number, event in enumerate((e for act in told_ for e in act.events), 1):
+        event.record_id = number
+    return told_
+
+
+ADDED = DOCUMENT.format("add", "<add-attr attr-name='fname'><value>Jack</value></add-attr>")
+GONE = DOCUMENT.format("delete", "")
+
+
+def test_documents_go_to_the_acts_that_they_are_of(tmp_path: Path) -> None:
+    listed = [
+        (0, "1,2,3", ADDED),
+        (0, "4,5,6", GONE),
+        (1, "a", ADDED),
+        (1, "b", GONE),
+        (0, "9", GONE),
+    ]
+    log, other = recordings(journal(tmp_path, listed), tmp_path, 1, numbered())
+    assert log == other == [tuple(operations(ADDED)), tuple(operations(GONE))]
+
+
+@pytest.mark.parametrize(
+    ("documents", "problem"),
+    [([ADDED], "no document of a change"), ([ADDED, GONE, GONE], "nothing stands for: idu=1")],
+)
+def test_a_source_that_tells_more_or_less_is_found(
+    tmp_path: Path, documents: list[str], problem: str
+) -> None:
+    listed = [(0, "1", ADDED), *((1, "", text) for text in documents)]
+    with pytest.raises(InternalError, match=problem):
+        recordings(journal(tmp_path, listed), tmp_path, 1, numbered())
+
+
+def test_check_shows_what_comes_out_of_each_recording(made: Made) -> None:
+    settings = replace(made.settings, database=None)
+    firsts = {}
+    for source in settings.sources:
+        if source.snapshots:
+            paths = tuple(source.reader.files(source.snapshots))
+            sample = sample_of(settings, replace(source, snapshots=paths))
+            assert (sample.records, sample.rejected) == (RECORDS, 0)
+            firsts[source.name] = sample.first or ""
+    shown = "insert field of idu=1 in indirect.usr"
+    assert firsts.keys() == {"change-tables", "queue", "extract"}
+    for name in ("queue", "extract"):
+        assert shown in firsts[name]

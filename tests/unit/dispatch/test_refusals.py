@@ -1,0 +1,126 @@
+"""A report joined with what the sink refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from publisher.dispatch.refusals import (
+    TOO_LARGE,
+    DispatchRecord,
+    Refusal,
+    joined,
+    read_record,
+    record_path,
+    records,
+)
+from publisher.errors import FatalError
+from publisher.journal.conservation import RunReport, SourceCounts, outcome_counts
+from publisher.model.change import Outcome
+
+
+def counts(**given: int) -> dict[str, int]:
+    return outcome_counts(()) | given
+
+
+def report(hr: int, crm: int, **of_rejected: int) -> RunReport:
+    """A run of two sources with so many published records."""
+    rejected = sum(of_rejected.values())
+    sources = (
+        SourceCounts("hr", hr + rejected + 1, counts(published=hr, rejected=rejected, held=1)),
+        SourceCounts("crm", crm, counts(published=crm)),
+    )
+    return RunReport(
+        run="job-000001",
+        state="published",
+        journal="",
+        target="",
+        read=hr + crm + rejected + 1,
+        outcomes=counts(published=hr + crm, rejected=rejected, held=1),
+        reasons={"held": {"future": 1}} | ({"rejected": of_rejected} if of_rejected else {}),
+        sources=sources,
+        documents=hr + crm,
+        operations={},
+        bytes=0,
+    )
+
+
+def refusal(source: str, *ids: int, reason: str = TOO_LARGE) -> Refusal:
+    texts = [str(number) for number in ids]
+    return Refusal(0, ids[0], source, texts[0], ",".join(texts), reason, "make it smaller")
+
+
+def test_without_refusals_it_is_the_same() -> None:
+    made = report(3, 2)
+    assert joined(made, ()) is made
+
+
+def test_records_of_refused_documents_are_rejected_and_not_published() -> None:
+    made = report(10, 5, key=2)
+    found = joined(made, [refusal("hr", 4, 5, 6), refusal("crm", 1), refusal("hr", 9)])
+    assert found.outcomes == counts(published=10, rejected=7, held=1)
+    assert found.reasons == {"held": {"future": 1}, "rejected": {"key": 2, "too-large": 5}}
+    assert [source.outcomes for source in found.sources] == [
+        counts(published=6, rejected=6, held=1),
+        counts(published=4, rejected=1),
+    ]
+    assert found.rejected == 7
+    assert made == report(10, 5, key=2)  # is not changed
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["hr", "crm"]), st.integers(1, 5), st.sampled_from("xy")),
+        max_size=12,
+    ),
+    st.integers(0, 3),
+)
+def test_nothing_is_lost(refused: Sequence[tuple[str, int, str]], rejected: int) -> None:
+    of_rejected = {"x": rejected} if rejected else {}
+    made = report(60, 60, **of_rejected)
+    found = joined(made, [refusal(name, *range(n), reason=why) for name, n, why in refused])
+    assert sum(found.outcomes.values()) == found.read == made.read
+    for before, after in zip(made.sources, found.sources, strict=True):
+        assert sum(after.outcomes.values()) == after.read == before.read
+    for outcome in Outcome:
+        name = outcome.name.lower()
+        assert found.outcomes[name] == sum(source.outcomes[name] for source in found.sources)
+    assert sum(found.reasons.get("rejected", {}).values()) == found.rejected
+
+
+def record(*refusals: Refusal) -> DispatchRecord:
+    return DispatchRecord("job-000001", "plan", "kafka://a:1/t", ("t",), 1_000, 2_000, refusals)
+
+
+def test_each_sink_has_its_record(tmp_path: Path) -> None:
+    one = record(refusal("hr", 1, 2), replace(refusal("crm", 7), lane=3))
+    other = replace(record(), target="kafka://b:1/t")
+    one.write(tmp_path, "one")
+    other.write(tmp_path, "other")
+    assert read_record(tmp_path, "one") == one
+    assert read_record(tmp_path, "other") == other
+    assert read_record(tmp_path, "third") is None
+    assert {entry.target for entry in records(tmp_path)} == {one.target, other.target}
+    assert [set(one.of_lane(lane)) for lane in range(4)] == [{1}, set(), set(), {7}]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is no dispatch record: restore it"),
+        ("[]", "is no dispatch record"),
+        ('{"format": 1}', "is no dispatch record"),
+        ('{"format": 9}', "is of another version of this program"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_refused(
+    tmp_path: Path, content: str, message: str
+) -> None:
+    record_path(tmp_path, "one").write_text(content)
+    with pytest.raises(FatalError, match=message):
+        read_record(tmp_path, "one")

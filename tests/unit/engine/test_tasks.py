@@ -1,0 +1,160 @@
+"""Runs from files to staged files: the cut of the input, lanes and the shuffle's order change nothing."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sqlite3
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from publisher.engine.tasks import Work
+from publisher.journal.conservation import conserve, outcome_counts
+from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.model.catalogue import Kind, Table
+from publisher.model.change import Change, Outcome
+from tests.support.event_log_files import Row, event, write
+from tests.support.plan_cases import KINDS, OBJECTS, Case, cases
+from tests.support.task_runs import lines, plan_all, read_all, work_of
+
+COLUMNS = ("a", "b", "n", "p", "x")
+TABLES = [
+    Table(None, table, (key,), {key: Kind.INT} | {name: Kind(KINDS[name]) for name in COLUMNS})
+    for table, key in (("usr", "idu"), ("dept", "no"), ("secret", "k"))
+]
+Told = dict[str, list[str]]
+
+
+def rows_of(changes: Sequence[Change]) -> list[Row]:
+    return [
+        event(
+            change.position.high,
+            table_key=change.object.key,
+            table_name=change.object.table,
+            event_type=change.event_type,
+            event_time=f"2024-01-01 00:00:{(change.event_time or 0) % 60:02d}",
+            perpetrator=change.perpetrator,
+            column_name=change.columns[0] if change.columns else None,
+            old_value=change.old[0] if change.old else None,
+            new_value=change.new[0] if change.new else None,
+        )
+        for change in changes
+    ]
+
+
+def database_of(case: Case, path: Path) -> str | None:
+    if case.rules.current is None:
+        return None
+    with sqlite3.connect(path) as connection:
+        for table in TABLES:
+            columns = ", ".join(f"{name} text" for name in COLUMNS)
+            connection.execute(
+                f"create table {table.name} ({table.key[0]} integer primary key, {columns})"
+            )
+        for obj in OBJECTS:
+            row = case.rules.current[obj]
+            if isinstance(row, dict):
+                values = [int(obj.key.split("=")[1]), *(row.get(name) for name in COLUMNS)]
+                marks = ", ".join("?" * len(values))
+                connection.execute(f"insert into {obj.table} values ({marks})", values)
+    connection.close()
+    return f"sqlite:///{path}"
+
+
+def told(results: Sequence[LaneResult], folder: Path) -> tuple[Told, list[str]]:
+    """Documents by association, and all decisions with their positions, in one order."""
+    documents = defaultdict(list)
+    for line in lines(results, folder):
+        (name,) = set(re.findall("<association>(.*?)</association>", line))
+        documents[name].append(line)
+    decisions = []
+    for result in results:
+        path = folder / "staging" / result.staged / LaneNames(result.lane).decisions
+        entries = pq.read_table(path).to_pylist()
+        for entry in entries:
+            by = entries[entry["by"]]["high"] if entry["by"] >= 0 else None
+            same = [entry[name] for name in ("high", "key", "event_type", "outcome", "reason")]
+            decisions.append(json.dumps([*same, by, entry["detail"]]))
+    return documents, sorted(decisions)
+
+
+def run(work: Work, folder: Path, chance: random.Random) -> list[LaneResult]:
+    results = plan_all(work, read_all(work, chance), folder)
+    read = conserve(results, [range(len(work.splits()))])
+    assert sum(outcome_counts(results).values()) == read
+    return results
+
+
+@settings(max_examples=12)
+@given(cases(), st.randoms(use_true_random=False), st.integers(1, 4), st.integers(2, 5))
+def test_files_lanes_and_shuffle_change_nothing_for_an_object(
+    case: Case, chance: random.Random, files: int, lanes: int
+) -> None:
+    rows, setup = rows_of(case.changes), case.setup
+    scattered: list[list[Row]] = [[] for _ in range(files)]
+    for row in rows:
+        chance.choice(scattered).append(row)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        database = database_of(case, folder / "db.sqlite")
+        found = []
+        for number, (parts, lane_count) in enumerate(((([rows]), 1), (scattered, lanes))):
+            place = folder / str(number)
+            place.mkdir()
+            paths = []
+            for at, part in enumerate(parts):
+                suffix = chance.choice(["csv", "jsonl", "parquet"])
+                paths.append(write(place / f"{at}.{suffix}", part))
+            work = work_of(
+                paths,
+                lanes=lane_count,
+                splits=chance.randint(1, 4),
+                polls=setup.polls,
+                filters=setup.filters,
+                documents=setup.documents,
+                tables=TABLES,
+                database=database,
+            )
+            results = run(work, place, chance)
+            assert sum(outcome_counts(results).values()) == len(rows)
+            found.append(told(results, place))
+    assert found[0] == found[1]
+
+
+def test_a_part_file_is_the_same_to_the_byte_from_run_to_run(tmp_path: Path) -> None:
+    rows = [event(at, table_key=f"idu={at % 7}") for at in range(1, 60)]
+    path = write(tmp_path / "log.csv", rows)
+    written = []
+    for attempt in range(2):
+        work = work_of([path], lanes=3, splits=4)
+        results = run(work, tmp_path / str(attempt), random.Random(attempt))
+        parts = (tmp_path / str(attempt) / "documents").rglob("*.xds")
+        written.append(sorted((part.name, part.read_bytes()) for part in parts))
+        assert outcome_counts(results)[Outcome.PUBLISHED.name.lower()] == len(rows)
+    assert written[0] == written[1]
+    assert len(written[0]) == 3
+
+
+def test_a_lane_without_records_has_its_files_all_the_same(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", [event(1)])
+    results = run(work_of([path], lanes=5), tmp_path / "run", random.Random(0))
+    assert [result.lane for result in results] == [0, 1, 2, 3, 4]
+    for result in results:
+        names = LaneNames(result.lane)
+        staged = tmp_path / "run" / "staging" / result.staged
+        assert sorted(file.name for file in staged.iterdir()) == sorted(names.journal_files())
+
+
+def test_staged_files_are_private(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", [event(1), event(2, event_type=9)])
+    run(work_of([path]), tmp_path / "run", random.Random(0))
+    staged = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]
+    assert len(staged) == 5
+    assert {file.stat().st_mode & 0o777 for file in staged} == {0o600}

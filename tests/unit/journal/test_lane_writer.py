@@ -1,0 +1,301 @@
+"""The files of a lane: decisions in order of arrival, references, and reading them back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from publisher.errors import FatalError, InternalError
+from publisher.journal import decisions
+from publisher.journal.decisions import ARRIVAL_COLUMNS
+from publisher.journal.lane_reader import LaneReader
+from publisher.journal.lane_writer import Count, LaneFiles, LaneNames, LaneResult
+from publisher.model.change import Change, Decision, Document, Object, Outcome, Position, Reason
+from publisher.model.document_batches import Documents
+from publisher.sources.columns.record_batches import batch
+from tests.support.planning import DEPT, USR, USR_2, Event, log
+
+
+def arrivals(changes: Sequence[Change], records: int = 1) -> pa.RecordBatch:
+    """The batch in which changes arrive."""
+    return batch(
+        len(changes),
+        source=0,
+        lane=0,
+        part="",
+        rank=[change.rank for change in changes],
+        high=[change.rank for change in changes],
+        low=0,
+        ordinal=0,
+        split=0,
+        row=[change.row + 1 for change in changes],
+        records=records,
+        schema=[change.object.schema for change in changes],
+        table=[change.object.table for change in changes],
+        key=[change.object.key for change in changes],
+        event_type=[change.event_type for change in changes],
+        columns=[list(change.columns) for change in changes],
+        event_time=[change.event_time for change in changes],
+    )
+
+
+def document(*changes: Change, text: str = "<nds/>") -> Document:
+    first = changes[0]
+    return Document(
+        object=first.object,
+        position=first.position,
+        poll=0,
+        operation="modify",
+        association=f"{first.object.key},table={first.object.table}",
+        event_id=f"log:{first.rank}",
+        text=text,
+        rows=tuple(change.row for change in changes),
+        records=",".join(str(change.rank) for change in changes),
+    )
+
+
+def superseded(change: Change, by: Change) -> Decision:
+    return Decision(change.row, Outcome.SUPERSEDED, Reason.FIELD_QUERY_BACK, by=by.row)
+
+
+class Lane:
+    """The files of lane 3 in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files = LaneFiles(3, folder / "staging", folder / "documents", "try", [Position.text])
+        self.names = LaneNames(3)
+
+    def arrive(self, changes: Sequence[Change]) -> int:
+        return self.files.arrived(arrivals(changes))
+
+    def planned(
+        self, source: int, documents: Sequence[Document], decisions: Sequence[Decision]
+    ) -> None:
+        batches = [Documents.of([(0, document) for document in documents])] if documents else []
+        self.files.planned(source, batches, decisions)
+
+    def decisions(self) -> list[dict[str, object]]:
+        path = self.folder / "staging" / "try-00003" / self.names.decisions
+        return list(pq.read_table(path).to_pylist())
+
+    def rejects(self) -> list[dict[str, object]]:
+        path = self.folder / "staging" / "try-00003" / self.names.rejects
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+    def reader(self) -> LaneReader:
+        staged = "try-00003"
+        return LaneReader(self.folder / "staging" / staged, self.folder / "documents" / staged, 3)
+
+
+@pytest.fixture
+def lane(tmp_path: Path) -> Lane:
+    return Lane(tmp_path)
+
+
+ONE, TWO, THREE, FOUR = log(
+    Event(3, "a", "1"), Event(8, "a"), Event(3, "b", "2", obj=USR_2), Event(4, obj=DEPT)
+)
+
+
+def test_decisions_stand_in_the_order_of_arrival_whatever_the_order_they_come_in(
+    lane: Lane,
+) -> None:
+    assert lane.arrive([ONE, TWO]) == 0
+    lane.files.advance()
+    assert lane.arrive([THREE, FOUR]) == 2
+    lane.planned(0, [document(THREE), document(FOUR)], [])
+    lane.files.advance()
+    lane.planned(0, [document(TWO)], [superseded(ONE, TWO)])
+    lane.files.close()
+    assert [
+        (entry["high"], entry["outcome"], entry["by"], entry["document"])
+        for entry in lane.decisions()
+    ] == [(1, 2, 1, -1), (2, 1, -1, 2), (3, 1, -1, 0), (4, 1, -1, 1)]
+
+
+def test_what_is_decided_is_written_while_the_lane_goes_on(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "_ROWS_TO_WRITE", 10)
+    changes = log(*(Event(4) for _ in range(100)))
+    for start in range(0, 100, 5):
+        lane.arrive(changes[start : start + 5])
+        lane.planned(0, [document(change) for change in changes[start : start + 5]], [])
+        lane.files.advance()
+        kept = lane.files._decisions
+        assert len(kept._window) == 0
+        assert sum(table.num_rows for table in kept._ready) < 10
+    lane.files.close()
+    assert [entry["high"] for entry in lane.decisions()] == list(range(1, 101))
+    assert [entry["document"] for entry in lane.decisions()] == list(range(100))
+    reader = lane.reader()
+    assert [reader.row(row).position.high for row in (0, 9, 10, 55, 99)] == [1, 10, 11, 56, 100]
+    assert [found.row for found in reader.by_position(0, Position("", 56, 0, 0))] == [55]
+
+
+def test_counts_are_those_of_source_records(lane: Lane) -> None:
+    lane.files.arrived(arrivals([ONE], records=3))
+    lane.arrive([THREE, FOUR])
+    lane.planned(
+        0,
+        [document(ONE._replace(row=0))],
+        [Decision(1, Outcome.IGNORED, Reason.LOOPBACK), Decision(2, Outcome.HELD, Reason.FUTURE)],
+    )
+    lane.files.tally(7, 5)
+    result = lane.files.close()
+    assert set(result.counts) == {
+        Count(0, Outcome.PUBLISHED, None, 3),
+        Count(0, Outcome.IGNORED, "loopback", 1),
+        Count(0, Outcome.HELD, "future", 1),
+    }
+    assert result.tallies == ((7, 5),)
+    assert (result.lane, result.documents, result.operations) == (3, 1, (("modify", 1),))
+
+
+def test_rejects_are_listed_with_reason_position_and_raw_record(lane: Lane) -> None:
+    lane.arrive([ONE, THREE])
+    rejected = Decision(
+        1, Outcome.REJECTED, Reason.VALUE, detail="“2” is no integer: mend it", raw='{"b": "2"}'
+    )
+    lane.planned(0, [document(ONE)], [rejected])
+    lane.files.close()
+    (entry,) = lane.rejects()
+    assert entry["reason"] == "value"
+    assert (entry["high"], entry["key"]) == (3, "idu=2")
+    assert (entry["detail"], entry["raw"]) == ("“2” is no integer: mend it", '{"b": "2"}')
+
+
+def test_a_change_without_decision_is_named_at_the_end(lane: Lane) -> None:
+    lane.arrive([ONE, TWO, THREE])
+    lane.planned(0, [document(ONE), document(THREE._replace(row=2))], [])
+    with pytest.raises(InternalError, match="change 1 of a lane"):
+        lane.files.close()
+    lane.files.abandon()
+
+
+def test_a_second_decision_is_refused_also_after_the_first_was_written(lane: Lane) -> None:
+    lane.arrive([ONE])
+    lane.planned(0, [document(ONE)], [])
+    for _ in range(2):
+        with pytest.raises(InternalError, match="change 0 of a lane was decided twice"):
+            lane.planned(0, [], [Decision(0, Outcome.IGNORED, Reason.STATUS)])
+        lane.files.advance()
+    lane.files.abandon()
+
+
+def filled(lane: Lane) -> LaneResult:
+    lane.arrive([ONE, TWO, THREE, FOUR])
+    lane.files.looked_up(0, USR, 0, "row", json.dumps({"idu": "1", "a": None}))
+    lane.files.looked_up(0, USR, 4, "gone", None)
+    lane.files.looked_up(0, USR_2, 4, "refused", "overflow: mend the key")
+    lane.planned(
+        0,
+        [document(TWO, text="<nds>é\U0001f600</nds>"), document(THREE, FOUR, text="<nds>2</nds>")],
+        [superseded(ONE, TWO)],
+    )
+    return lane.files.close()
+
+
+def test_a_reader_finds_records_by_position_with_what_superseded_them(lane: Lane) -> None:
+    filled(lane)
+    reader = lane.reader()
+    (found,) = reader.by_position(0, Position("", 1, 0, 0))
+    assert (found.outcome, found.reason) == (Outcome.SUPERSEDED, Reason.FIELD_QUERY_BACK)
+    assert (found.object, found.columns, found.event_type) == (USR, ("a",), 3)
+    assert (found.lane, found.row, found.record, found.split) == (3, 0, 1, 0)
+    winner = reader.row(found.by)
+    assert (winner.position, winner.outcome) == (Position("", 2, 0, 0), Outcome.PUBLISHED)
+    assert reader.document(winner.document).text == "<nds>é\U0001f600</nds>"
+
+
+def test_a_reader_finds_nothing_where_there_is_nothing(lane: Lane) -> None:
+    filled(lane)
+    reader = lane.reader()
+    assert reader.by_position(0, Position("", 5, 0, 0)) == []
+    assert reader.by_position(1, Position("", 1, 0, 0)) == []
+    assert reader.by_position(0, Position("other.csv", 1, 0, 0)) == []
+    assert reader.by_key(frozenset({"idu=3"})) == []
+    assert reader.lookups(0, DEPT) == []
+
+
+def test_a_reader_finds_records_by_key_of_all_tables_or_one(lane: Lane) -> None:
+    filled(lane)
+    reader = lane.reader()
+    found = reader.by_key(frozenset({"idu=1", "no=1"}))
+    assert [entry.row for entry in found] == [0, 1, 3]
+    assert [entry.row for entry in reader.by_key(frozenset({"idu=1", "no=1"}), "dept")] == [3]
+
+
+def test_a_reader_gives_documents_as_they_were_written(lane: Lane) -> None:
+    result = filled(lane)
+    reader = lane.reader()
+    second = reader.document(1)
+    assert (second.text, second.records, second.event_id) == ("<nds>2</nds>", "3,4", "log:3")
+    assert (second.number, second.part) == (1, "part-00003.xds")
+    path = lane.folder / "documents" / "try-00003" / "part-00003.xds"
+    assert path.read_bytes() == "<nds>é\U0001f600</nds>\n<nds>2</nds>\n".encode()
+    assert second.offset == len("<nds>é\U0001f600</nds>\n".encode())
+    assert result.bytes == path.stat().st_size
+
+
+def test_a_reader_gives_what_was_looked_up(lane: Lane) -> None:
+    filled(lane)
+    reader = lane.reader()
+    first, second = reader.lookups(0, USR)
+    assert (first.poll, first.answer, first.row) == (0, "row", {"idu": "1", "a": None})
+    assert (second.poll, second.answer, second.row) == (4, "gone", None)
+    (refused,) = reader.lookups(0, USR_2)
+    assert (refused.answer, refused.detail) == ("refused", "overflow: mend the key")
+    assert reader.lookups(0, Object(None, "usr", "idu=1")) == []
+
+
+def test_a_record_that_gave_no_change_is_found_where_it_was_read(lane: Lane) -> None:
+    row = batch(
+        1, source=0, lane=3, part="a.csv", rank=17, high=17, low=0, ordinal=0, split=2, row=17,
+        records=1, outcome=5, reason="broken-record", detail="cut", raw='"x"',
+    )  # fmt: skip
+    lane.files.arrived(row)
+    rejected = Decision(0, Outcome.REJECTED, Reason.BROKEN_RECORD, detail="cut", raw='"x"')
+    lane.planned(0, [], [rejected])
+    lane.files.close()
+    (found,) = lane.reader().by_position(0, Position("a.csv", 17, 0, 0))
+    assert (found.object, found.event_type, found.columns) == (None, None, ())
+    assert (found.reason, found.detail, found.raw) == (Reason.BROKEN_RECORD, "cut", '"x"')
+    assert (found.split, found.record) == (2, 17)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_damaged_file_is_one_clear_error(damage: str, lane: Lane) -> None:
+    filled(lane)
+    path = lane.folder / "staging" / "try-00003" / lane.names.decisions
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(FatalError, match="publish again"):
+        lane.reader().row(0)
+
+
+def test_a_part_file_that_is_missing_is_one_clear_error(lane: Lane) -> None:
+    filled(lane)
+    (lane.folder / "documents" / "try-00003" / "part-00003.xds").unlink()
+    with pytest.raises(FatalError, match=r"part-00003\.xds"):
+        lane.reader().document(0)
+
+
+def test_a_row_or_document_that_does_not_exist_is_one_clear_error(lane: Lane) -> None:
+    filled(lane)
+    for ask in (lane.reader().row, lane.reader().document):
+        with pytest.raises(FatalError, match="publish again"):
+            ask(9)
+
+
+def test_the_columns_of_an_arrival_are_kept(lane: Lane) -> None:
+    filled(lane)
+    assert list(lane.decisions()[0])[: len(ARRIVAL_COLUMNS)] == ARRIVAL_COLUMNS

@@ -1,0 +1,114 @@
+"""Records that are published behind greater ones of earlier runs."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from publisher.acknowledge.status_letters import LaneLetters, Passed, passed
+from publisher.errors import FatalError
+from publisher.journal.conservation import RunReport
+from publisher.journal.read_watermarks import read_greatest
+from publisher.model.change import Outcome
+from publisher.reports.explain import explain
+from publisher.runs.publisher_instance import Publishing
+from tests.support.local_engine import LocalEngine
+from tests.support.planned_journals import record, write_decisions
+from tests.unit.runs.test_follow import TABLE, settings, write_rows
+
+
+def once(base: Path, more: str = "") -> RunReport:
+    with Publishing(settings(base, TABLE, more), LocalEngine()) as job:
+        job.finish()
+        report = job.once()
+        job.expire()
+    assert report is not None
+    return report
+
+
+def late(base: Path, run: int, number: int) -> str | None:
+    journal = base / ".xds-publisher" / "job" / f"job-{run:06d}"
+    (story,) = explain(journal, str(number))
+    return story.late
+
+
+def test_a_record_that_was_committed_late_is_told(tmp_path: Path) -> None:
+    write_rows(tmp_path, 10, 12)
+    assert once(tmp_path).notes == ()
+    write_rows(tmp_path, 11, 13)
+    (note,) = once(tmp_path).notes
+    assert note == (
+        "late: 1 published record(s) of hr have a record_id below 12, which an earlier run had read: "
+        "committed late, held or retried"
+    )
+    assert late(tmp_path, 2, 11) == (
+        "no earlier run had it, though one had read record 12: committed late"
+    )
+    assert late(tmp_path, 2, 13) is None
+    assert late(tmp_path, 1, 10) is None
+
+
+def test_a_record_that_was_retried_is_not_late(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1, 2)
+    with sqlite3.connect(tmp_path / "hr.db") as connection:
+        connection.execute("UPDATE log SET event_type = 9 WHERE record_id = 1")
+    connection.close()
+    once(tmp_path)
+    with sqlite3.connect(tmp_path / "hr.db") as connection:
+        connection.execute("UPDATE log SET event_type = 3, status = 'N' WHERE record_id = 1")
+    connection.close()
+    once(tmp_path)
+    assert late(tmp_path, 2, 1) == (
+        "published again or at last: rejected (event-type) in run job-000001"
+    )
+
+
+def test_how_far_was_read_outlives_the_journals(tmp_path: Path) -> None:
+    write_rows(tmp_path, 5)
+    once(tmp_path, "[journal]\nretention_days = 0\n")
+    assert not (tmp_path / ".xds-publisher" / "job" / "job-000001").exists()
+    write_rows(tmp_path, 4)
+    assert len(once(tmp_path).notes) == 1
+    assert late(tmp_path, 2, 4) == (
+        "no earlier run had it, though one had read record 5: committed late, or one whose journal is "
+        "gone had it"
+    )
+
+
+def test_sources_are_counted_each_by_itself(tmp_path: Path) -> None:
+    lanes = [
+        [
+            record(3, Outcome.PUBLISHED),
+            record(8, Outcome.PUBLISHED, source=1),
+            record(9, Outcome.REJECTED, "event-type"),
+        ],
+        [
+            record(4, Outcome.PUBLISHED),
+            record(2, Outcome.IGNORED, "loopback"),
+            record(70, Outcome.REJECTED, "record-id", part="table"),
+        ],
+    ]
+    write_decisions(tmp_path, lanes)
+
+    def looked_through(lanes: int, source: int, behind: int) -> Passed:
+        numbers = range(lanes)
+        return passed([LaneLetters(tmp_path, lane, source, (), behind) for lane in numbers])
+
+    assert looked_through(2, 0, 0) == (9, 0)
+    assert looked_through(2, 0, 4) == (9, 1)
+    assert looked_through(2, 0, 100) == (9, 2)
+    assert looked_through(2, 1, 9) == (8, 1)
+    assert looked_through(2, 2, 9) == (0, 0)
+    with pytest.raises(FatalError, match="cannot be read"):
+        looked_through(3, 0, 0)
+
+
+def test_a_damaged_note_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "greatest-ids.json"
+    assert read_greatest(path) == {}
+    for content in ("{", "[1]", '{"hr": "x"}'):
+        path.write_text(content)
+        with pytest.raises(FatalError, match="is damaged: remove it"):
+            read_greatest(path)

@@ -1,0 +1,74 @@
+"""Documents leave in order, none before its turn, however they came."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from publisher.model.change import Document, Object, Position
+from publisher.model.document_batches import Documents, Outbox
+
+
+def document(rank: int, key: str = "idu=1") -> Document:
+    return Document(
+        object=Object("s", "usr", key),
+        position=Position("", rank, 0, 0),
+        poll=rank // 10,
+        operation="modify",
+        association=f"{key},table=usr",
+        event_id=f"log:{rank}",
+        text=f"<nds>{rank} ü</nds>",
+        rows=(rank, rank + 1000),
+        records=f"{rank},{rank + 1000}",
+    )
+
+
+def taken(batches: list[Documents]) -> list[Document]:
+    return [document for batch in batches for document in batch]
+
+
+def test_documents_by_the_column_are_the_same_documents() -> None:
+    documents = [document(3), document(4)._replace(object=Object(None, "usr", "idu=2"))]
+    batch = Documents.of([(3, documents[0]), (4, documents[1])])
+    assert list(batch) == documents
+    assert batch.bytes == sum(len(found.text.encode()) for found in documents)
+    assert list(batch.slice(1, 2)) == documents[1:]
+    assert batch.slice(1, 2).bytes == len(documents[1].text.encode())
+
+
+@given(
+    st.sets(st.integers(1, 60)),
+    st.sets(st.integers(1, 60)),
+    st.integers(1, 9),
+    st.lists(st.integers(1, 61), max_size=4),
+)
+def test_documents_leave_in_order_and_none_too_early(
+    batched: set[int], single: set[int], cut: int, places: list[int]
+) -> None:
+    outbox = Outbox()
+    single -= batched
+    ranks = sorted(batched)
+    for start in range(0, len(ranks), cut):
+        part = ranks[start : start + cut]
+        outbox.add_batch(Documents.of([(rank, document(rank)) for rank in part]))
+    for rank in sorted(single, reverse=True):
+        outbox.add(rank, document(rank))
+    everything = sorted(batched | single)
+    assert outbox.count == len(everything)
+    seen: list[int] = []
+    for place in sorted(places):
+        seen += [
+            found.position.high for found in taken(outbox.take((place, Position("", 0, 0, 0))))
+        ]
+        assert seen == [rank for rank in everything if rank < place]
+    seen += [found.position.high for found in taken(outbox.take())]
+    assert seen == everything
+    assert outbox.count == 0
+
+
+def test_one_record_id_of_two_objects_goes_by_association() -> None:
+    outbox = Outbox()
+    outbox.add(7, document(7, "idu=2"))
+    outbox.add(7, document(7, "idu=1"))
+    assert [found.object.key for found in taken(outbox.take())] == ["idu=1", "idu=2"]
+    assert (outbox.count, outbox.bytes) == (0, 0)

@@ -1,0 +1,173 @@
+"""The trace of a following publisher, level by level."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from publisher.journal.manifest import Journal
+from publisher.observing.compose import watched
+from publisher.observing.contract import Poll
+from publisher.observing.log_lines import LogLines
+from publisher.observing.options import MetricsOptions
+from publisher.observing.trace import MOST_CHARACTERS, MOST_LINES, Trace
+from tests.support.event_log_files import Row, csv_text, event
+from tests.support.planned_journals import committed, manifest_of
+from tests.support.poll_recorder import REPORT
+from tests.support.task_runs import work_of
+
+Lines = list[tuple[int, str]]
+
+
+def event_of(record_id: int, kind: int, key: str, **values: object) -> Row:
+    return event(record_id, event_type=kind, table_key=key, old_value=None, **values)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    """A run over two inserts of a row, a record of no known type, a delete."""
+    path = tmp_path / "log.csv"
+    rows = [
+        event_of(1, 1, "idu=1", new_value="Zo\u00eb"),
+        event_of(2, 1, "idu=1", column_name="lname", new_value="Doe\x85!"),
+        event_of(3, 99, "idu=2", new_value="?"),
+        event_of(4, 4, "idu=3", column_name=None, new_value=None),
+    ]
+    path.write_text(csv_text(rows))
+    (tmp_path / "journal").mkdir()
+    work = work_of([path], lanes=2)
+    return committed(work, tmp_path / "journal", manifest_of(2, table="log"))[0]
+
+
+def poll_of(journal: Journal) -> Poll:
+    return Poll(replace(REPORT, journal=str(journal.root)), 0.8, 3, 1.0, transactions=2, retries=0)
+
+
+def traced(level: int, journal: Journal) -> Lines:
+    lines: Lines = []
+    with Trace(level, lambda level, text: lines.append((level, text))) as trace:
+        trace.begun("hr", "kafka://broker:9092/xds", [])
+        trace.polled(poll_of(journal))
+        trace.idle(0, None)
+    return lines
+
+
+def of(level: int, lines: Lines) -> list[str]:
+    return [text for found, text in lines if found == level]
+
+
+def test_nothing_on_level_0(journal: Journal) -> None:
+    assert traced(0, journal) == []
+
+
+@pytest.mark.parametrize("level", range(1, 8))
+def test_each_level_adds_to_the_one_below(level: int, journal: Journal) -> None:
+    lines = traced(level, journal)
+    assert [line for line in lines if line[0] < level] == traced(level - 1, journal)
+    assert {found for found, _ in lines} == set(range(1, min(level, 5) + 1))
+
+
+def test_what_a_poll_took(journal: Journal) -> None:
+    assert of(1, traced(1, journal)) == [
+        "people-000017 took 0.80 s: plan 0.50 s, dispatch 0.20 s",
+        "people-000017 documents 400, 80,000 bytes, transactions 2, tried again 0",
+        "people-000017 ignored: 15 no-change",
+        "people-000017 rejected: 2 table-key, 3 event-time",
+        "people-000017 statuses written: 5 E, 1,180 S, 15 W",
+    ]
+
+
+def test_no_values_below_level_3(journal: Journal) -> None:
+    text = "\n".join(text for _, text in traced(2, journal))
+    assert "source hr: event-log, table log: 3 published, 1 rejected" in text
+    assert "Zo" not in text
+    assert "idu" not in text
+
+
+def test_records_and_documents_from_level_3(journal: Journal) -> None:
+    lines = of(3, traced(3, journal))
+    records = sorted(line for line in lines if " record " in line)
+    assert records[0] == "hr-000001 record 1 of hr: type 1 (fname) of usr idu=1: published"
+    assert "record 3 of hr: rejected (event-type)" in records[2]
+    assert records[3] == "hr-000001 record 4 of hr: type 4 of usr idu=3: published"
+    documents = sorted(line for line in lines if line not in records)
+    assert len(documents) == 2
+    assert documents[0].startswith("hr-000001 add of records 1,2: <nds")
+    assert "Zo\u00eb" in documents[0]
+    assert documents[1].startswith("hr-000001 delete of records 4: <nds")
+
+
+def test_lanes_and_files(journal: Journal) -> None:
+    lines = traced(5, journal)
+    assert "nothing to read" in of(4, lines)
+    assert sum("records" in text and "lane" in text for text in of(4, lines)) == 2
+    assert any("file manifest.json, " in text for text in of(5, lines))
+
+
+def test_a_line_cannot_drive_a_terminal(journal: Journal) -> None:
+    stream = io.StringIO()
+    with Trace(3, LogLines(stream).trace) as trace:
+        trace.polled(poll_of(journal))
+    assert "Doe\\x85!" in stream.getvalue()
+    assert all(line.isprintable() for line in stream.getvalue().split("\n"))
+
+
+def test_a_poll_gives_so_many_lines_and_no_longer_ones(journal: Journal, tmp_path: Path) -> None:
+    path = tmp_path / "many.csv"
+    long = event_of(1, 1, "idu=1", new_value="x" * 2 * MOST_CHARACTERS)
+    many = [event_of(n, 4, f"idu={n}", column_name=None, new_value=None) for n in range(2, 1202)]
+    path.write_text(csv_text([long, *many]))
+    (tmp_path / "again").mkdir()
+    big, _ = committed(work_of([path]), tmp_path / "again", manifest_of(1))
+    lines = of(3, traced(3, big))
+    assert len(lines) == 2 * (MOST_LINES + 1)
+    assert sum(text.startswith(f"… more than {MOST_LINES:,}") for text in lines) == 2
+    (cut,) = [text for text in lines if "xxx" in text]
+    assert len(cut) < MOST_CHARACTERS + 40
+    assert cut.endswith(" characters)")
+
+
+def test_a_journal_that_is_gone_stops_nothing(journal: Journal) -> None:
+    for part in journal.root.glob("published/part-*"):
+        part.unlink()
+    lines = traced(3, journal)
+    assert any("cannot be traced" in text for text in of(1, lines))
+
+
+def test_statements_without_parameters_from_level_6(tmp_path: Path) -> None:
+    lines: Lines = []
+    logger = logging.getLogger("sqlalchemy.engine")
+    before = logger.level
+    for level in (5, 6):
+        with Trace(level, lambda level, text: lines.append((level, text))):
+            engine = sa.create_engine("sqlite://", hide_parameters=True)
+            with engine.connect() as connection:
+                connection.execute(sa.text("SELECT :secret"), {"secret": "hush"})
+            engine.dispose()
+        assert bool(lines) is (level == 6)
+    assert any(text == "sqlalchemy.engine.Engine: SELECT ?" for _, text in lines)
+    assert {level for level, _ in lines} == {6}
+    assert "hush" not in str(lines)
+    assert (logger.level, logger.handlers) == (before, [])
+
+
+def test_all_that_watches_together(journal: Journal, tmp_path: Path) -> None:
+    stream = io.StringIO()
+    (tmp_path / "epoch").write_text("7\n")
+    metrics = MetricsOptions(textfile=tmp_path / "hr.prom")
+    with watched(stream, "hr", tmp_path, metrics, as_json=True, trace=3) as observer:
+        observer.begun("hr", "kafka://broker:9092/xds", [])
+        observer.polled(poll_of(journal))
+        observer.ended("told to stop")
+    events = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
+    assert events[0] == "begun"
+    assert events[-1] == "ended"
+    assert events.count("poll") == 1
+    assert events.count("trace") > 5
+    assert 'xds_publisher_epoch{job_name="hr"} 7.0' in (tmp_path / "hr.prom").read_text()

@@ -1,0 +1,163 @@
+"""What is planned by the column is what is planned change by change, to the byte."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from publisher.engine import tasks
+from publisher.engine.shuffle_pieces import KEYS, unpack
+from publisher.engine.tasks import Work, plan_lane
+from publisher.model.catalogue import Kind, Table
+from publisher.model.change import RECORD_SCHEMA, Change
+from publisher.planning.filters import FilterOptions
+from publisher.planning.planner import Planned, Planner
+from publisher.planning.polls import PollOptions
+from tests.support.event_log_files import Row, event, write
+from tests.support.task_runs import only_singly, read_all, work_of
+
+TABLES = [
+    Table("s", name, ("idu",), {"idu": Kind.INT, "a": Kind.STRING, "n": Kind.INT, "p": Kind.OCTET})
+    for name in ("usr", "dept")
+]
+VALUES = [None, "", "1", "qqo=", "<&>\n", "\x01", "\ue001 ", "01"]
+
+events = st.lists(
+    st.tuples(
+        st.sampled_from([1, 1, 2, 2, 3, 3, 4, 1, 2, 3, 4, 5, 6, 6, 7, 8]),
+        st.sampled_from(["usr", "usr", "usr", "dept", "secret", "<\ue002>"]),
+        st.sampled_from(["idu=1", "idu=2", "idu=3", "idu=4", "idu=5+b=x", "idu=\x02", 'b="<&>"']),
+        st.sampled_from(["a", "a", "a", "n", "p", "x", "\x03", "\ue000"]),
+        st.sampled_from(VALUES),
+        st.sampled_from(VALUES),
+        st.sampled_from([1, 1, 1, 1, 2, 3, 9, 0]),
+        st.sampled_from([None, None, None, None, "hr", "idm"]),
+    ),
+    max_size=40,
+)
+
+
+def rows_of(
+    drawn: list[tuple[int, str, str, str, str | None, str | None, int, str | None]],
+) -> list[Row]:
+    at, rows = 1, []
+    for event_type, table, key, column, old, new, gap, user in drawn:
+        at += gap
+        rows.append(
+            event(
+                at,
+                event_type=event_type,
+                table_name=table,
+                table_key=key,
+                column_name=column if event_type not in {4, 5, 6} else None,
+                old_value=old,
+                new_value=new,
+                perpetrator=user,
+            )
+        )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Current rows of ``usr``; there is no table ``dept``."""
+    path = tmp_path_factory.mktemp("database") / "rows.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table usr (idu integer primary key, a text, n integer, p blob)")
+        connection.executemany(
+            "insert into usr values (?, ?, ?, ?)",
+            [(1, "<Jack> ", 7, b"abc"), (2, None, None, None), (3, "\x01", 1, b"")],
+        )
+    connection.close()
+    return f"sqlite:///{path}"
+
+
+def staged(work: Work, batches: list[pa.RecordBatch], folder: Path) -> dict[str, bytes]:
+    """Names and content of all files of a lane."""
+    result = plan_lane(
+        work,
+        batches,
+        lane=0,
+        staging=folder / "staging",
+        documents=folder / "documents",
+        attempt="try",
+    )
+    files = {path.name: path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
+    (lookups,) = folder.rglob("*.lookups.parquet")  # in the order of asking, which may differ
+    asked = sorted(map(str, pq.read_table(lookups).to_pylist()))
+    return files | {"result": result.to_json().encode(), lookups.name: "".join(asked).encode()}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    events,
+    st.integers(1, 7),
+    st.integers(0, 3),
+    st.integers(1, 15),
+    st.sampled_from([None, "idm"]),
+    st.sampled_from([(), ("x", "usr.n")]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_planning_by_the_column_gives_the_same_files(
+    database: str,
+    drawn: list[tuple[int, str, str, str, str | None, str | None, int, str | None]],
+    size: int,
+    slack: int,
+    cut: int,
+    user: str | None,
+    hidden: tuple[str, ...],
+    by_place: bool,
+    read_back: bool,
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        work = work_of(
+            [write(folder / "log.jsonl", rows_of(drawn))],
+            polls=PollOptions(size, slack, future_events=by_place),
+            clock=2**60,
+            filters=FilterOptions(driver_user=user, exclude=("secret",), exclude_columns=hidden),
+            tables=() if read_back else TABLES,
+            database=database if read_back else None,
+        )
+        pieces = read_all(work).sort_by([(key, "ascending") for key in KEYS])
+        records = pa.Table.from_batches(unpack(pieces.to_batches()), RECORD_SCHEMA)
+        if by_place:  # as events are ranked by time: the same record twice has two ranks
+            places = pa.array(range(1, records.num_rows + 1), pa.int64())
+            records = records.set_column(records.schema.get_field_index("rank"), "rank", places)
+        batches = records.combine_chunks().to_batches(max_chunksize=cut)
+        in_bulk = staged(work, batches, folder / "bulk")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tasks, "planners_of", only_singly)
+            singly = staged(work, batches, folder / "singly")
+    assert in_bulk == singly
+
+
+def test_most_of_a_usual_log_is_planned_by_the_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        event(at, table_key=f"idu={at // 3}", event_type=1 + at // 3 % 4, new_value="x <y>")
+        for at in range(3, 3000)
+    ]
+    work = work_of([write(tmp_path / "log.csv", rows)], polls=PollOptions(1000, 10))
+    pieces = read_all(work).sort_by([(key, "ascending") for key in KEYS])
+    singly: list[Change] = []
+    add = Planner.add
+
+    def counted(self: Planner, changes: Iterable[Change]) -> Planned:
+        kept = list(changes)
+        singly.extend(kept)
+        return add(self, kept)
+
+    monkeypatch.setattr(Planner, "add", counted)
+    staged(work, list(unpack(pieces.to_batches())), tmp_path)
+    assert 0 < len(singly) < 0.05 * len(rows)

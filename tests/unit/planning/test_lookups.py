@@ -1,0 +1,199 @@
+"""Planning with a database: what is asked and when, what becomes of the answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from publisher.model.change import Change, Object, Reason
+from publisher.model.keys import IdentifierCase
+from publisher.planning import planner as plan
+from publisher.planning.polls import PollOptions
+from publisher.planning.query_back import Refused, Row
+from publisher.xds.values import ValueOptions
+from tests.support.planning import (
+    DEPT,
+    USR,
+    USR_2,
+    Event,
+    Rows,
+    Setup,
+    documents_of,
+    log,
+    operations,
+    outcomes,
+    published,
+)
+
+ROW = Row(("idu", "a", "b"), ("1", "A", None))
+DATABASE = Rows({USR: ROW, USR_2: Row(("idu", "a", "b"), ("2", "A2", "B2"))})
+
+
+def given(*events: Event, **settings: object) -> list[str]:
+    """The documents that events give, in short, with the usual database."""
+    return published(Setup(**{"lookup": DATABASE, **settings}).plan(log(*events)))  # type: ignore[arg-type]
+
+
+def many(count: int, event_type: int = 6) -> list[Change]:
+    return log(
+        *(Event(event_type, obj=Object("indirect", "usr", f"idu={n}")) for n in range(count))
+    )
+
+
+def test_up_to_a_thousand_objects_are_asked_for_at_once_over_many_polls() -> None:
+    database = Rows()
+    Setup(lookup=database, polls=PollOptions(1, 0)).plan(many(1_000), batch=7)
+    assert [len(objects) for objects in database.asked] == [1_000]
+
+
+def test_more_than_a_thousand_objects_are_asked_for_in_lots() -> None:
+    database = Rows()
+    Setup(lookup=database, polls=PollOptions(1, 0)).plan(many(2_500), batch=7)
+    assert [len(objects) for objects in database.asked] == [1_000, 1_000, 500]
+
+
+def test_an_object_is_asked_for_once_in_a_lot() -> None:
+    database = Rows({USR: ROW})
+    changes = log(*(Event(6, at=at) for at in range(1, 40, 10)))
+    planned = Setup(lookup=database, polls=PollOptions(10, 0)).plan(changes)
+    assert database.asked == [[USR]]
+    assert [(lookup.object, lookup.poll) for lookup in planned.lookups] == [
+        (USR, poll) for poll in range(4)
+    ]
+
+
+def test_what_precedence_takes_away_is_not_asked_for() -> None:
+    database = Rows()
+    Setup(lookup=database).plan(log(Event(8, "a"), Event(4), Event(3, "a", "1")))
+    assert database.asked == []
+
+
+def test_documents_behind_a_look_up_wait_for_it() -> None:
+    planner = Setup(lookup=DATABASE, polls=PollOptions(1, 0)).planner()
+    first = planner.add(log(Event(6), Event(4, obj=USR_2), Event(4, obj=DEPT)))
+    assert first.documents == []
+    last = documents_of(planner.finish())
+    assert [operations(document) for document in last] == ["modify a!+A b!", "delete", "delete"]
+
+
+def test_one_look_up_does_not_hold_back_a_long_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "_DOCUMENTS_HELD", 10)
+    planner = Setup(lookup=DATABASE, polls=PollOptions(1, 0)).planner()
+    kept = 0
+    for change in log(Event(6), *(Event(4) for _ in range(1_000))):
+        kept += 1 - len(documents_of(planner.add([change])))
+        assert kept <= 15
+
+
+def test_large_values_do_not_wait_for_many_look_ups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "_BYTES_HELD", 10_000)
+    planner = Setup(lookup=DATABASE, polls=PollOptions(2, 0)).planner()
+    kept = 0
+    events = [Event(8, "a"), Event(3, "b", "x" * 1_000)] * 100
+    for change in log(*events):
+        kept += change.event_type == 3
+        kept -= len(documents_of(planner.add([change])))
+        assert kept <= 15
+
+
+def test_a_poll_that_goes_on_does_not_make_look_ups_single(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What an open poll holds back in memory is no reason to ask for each object by itself."""
+    monkeypatch.setattr(plan, "_DOCUMENTS_HELD", 10)
+    events: list[Event] = []
+    for at in range(1, 601, 3):
+        events += [
+            Event(3, "a", str(at), at=at),  # one object without an end
+            Event(4, obj=Object("indirect", "usr", f"idu={at}1"), at=at + 1),
+            Event(6, obj=Object("indirect", "usr", f"idu={at}2"), at=at + 2),
+        ]
+    database = Rows()
+    Setup(lookup=database, polls=PollOptions(1_000, 3)).plan(
+        [change._replace(rank=change.rank + 900) for change in log(*events)], batch=50
+    )
+    assert len(database.asked) <= 200 / 10 + 1
+
+
+def test_a_row_that_is_gone_gives_no_document() -> None:
+    changes = log(Event(5), Event(8, "a", obj=USR_2))
+    planned = Setup(lookup=Rows()).plan(changes)
+    assert outcomes(planned, changes) == ["ignored: row-gone"] * 2
+    assert [lookup.answer for lookup in planned.lookups] == [None, None]
+
+
+def test_logged_values_beside_a_row_that_is_gone_are_published() -> None:
+    changes = log(Event(3, "a", "1"), Event(8, "b"), Event(3, "n", "2"))
+    planned = Setup(lookup=Rows()).plan(changes)
+    assert published(planned) == ["modify a!+1 n!+2"]
+    assert outcomes(planned, changes)[1] == "ignored: row-gone"
+
+
+def test_a_row_that_the_database_refuses_rejects_its_query_backs_and_says_why() -> None:
+    changes = log(Event(8, "a"), Event(3, "b", "1"))
+    refused = Refused(Reason.DATABASE_REFUSED, "overflow: mend the key")
+    planned = Setup(lookup=Rows({USR: refused})).plan(changes)
+    assert outcomes(planned, changes) == ["rejected: database-refused", "document 0"]
+    assert planned.decisions[0].detail == "overflow: mend the key"
+
+
+def test_a_query_back_without_a_database_is_rejected_and_says_what_to_do() -> None:
+    changes = log(Event(6), Event(4), Event(3, "a", "1"), Event(7, "b"))
+    planned = Setup().plan(changes)
+    assert outcomes(planned, changes) == [
+        "ignored: ended-by-delete by 1",
+        "document 0",
+        "document 1",
+        "rejected: no-database",
+    ]
+    detail = planned.decisions[-1].detail
+    assert detail is not None
+    assert "--database" in detail
+
+
+def test_a_query_back_of_a_column_that_the_row_lacks_is_rejected() -> None:
+    changes = log(Event(8, "missing"))
+    assert outcomes(Setup(lookup=DATABASE).plan(changes), changes) == ["rejected: column-name"]
+
+
+def test_a_looked_up_value_that_cannot_be_written_is_rejected() -> None:
+    database = Rows({USR: Row(("idu", "a"), ("1", "\x01"))})
+    changes = log(Event(6))
+    assert outcomes(Setup(lookup=database).plan(changes), changes) == [
+        "rejected: forbidden-character"
+    ]
+    replaced = Setup(lookup=database, values=ValueOptions(forbidden="replace"))
+    assert published(replaced.plan(changes)) == ["modify a!+\ufffd"]
+
+
+def test_a_column_is_found_whatever_its_case_where_only_one_fits() -> None:
+    database = Rows({USR: Row(("IDU", "FNAME"), ("1", "Jack"))})
+    assert given(Event(8, "fname"), lookup=database) == ["modify FNAME!+Jack"]
+    assert given(Event(6), lookup=database) == ["modify FNAME!+Jack"]
+
+
+def test_a_column_is_found_by_its_exact_name_where_several_fit() -> None:
+    database = Rows({USR: Row(("idu", "name", "NAME"), ("1", "small", "GREAT"))})
+    assert given(Event(8, "name"), lookup=database) == ["modify name!+small"]
+    assert given(Event(8, "NAME"), lookup=database) == ["modify NAME!+GREAT"]
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        (IdentifierCase.AS_WRITTEN, "Fname"),
+        (IdentifierCase.LOWER, "fname"),
+        (IdentifierCase.UPPER, "FNAME"),
+        (IdentifierCase.DATABASE, "Fname"),
+    ],
+)
+def test_columns_of_looked_up_rows_have_the_case_that_is_set(
+    case: IdentifierCase, name: str
+) -> None:
+    database = Rows({USR: Row(("Idu", "Fname"), ("1", "Jack"))})
+    assert given(Event(6), lookup=database, case=case) == [f"modify {name}!+Jack"]
+
+
+def test_the_key_is_left_out_of_a_row_whatever_its_case_and_parts() -> None:
+    obj = Object("indirect", "part", "no=1+plant=2")
+    database = Rows({obj: Row(("PLANT", "x", "NO"), ("2", "y", "1"))})
+    assert given(Event(6, obj=obj), lookup=database) == ["modify x!+y"]

@@ -1,0 +1,85 @@
+"""What ``explain`` says where little is known, and of what it does not know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from publisher.cli.output import stories_text
+from publisher.errors import UsageError
+from publisher.reports.explain import Story, explain
+from publisher.runs import publisher_instance
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.registry import OPTIONS, POSITIONS, SourceFormat, reader_of
+from tests.support import linkexpress_files
+from tests.support.local_engine import LocalEngine
+from tests.unit.runs.test_follow import FILES, settings, write_file
+
+KNOWN_AT = "2026-05-04 11:15:03+00:00"
+
+
+def story(event_time: str | None, perpetrator: str | None) -> Story:
+    return Story(
+        source="crm",
+        position="1",
+        place="crm.csv, record 2",
+        raw=None,
+        object=None,
+        event=None,
+        columns=(),
+        event_time=event_time,
+        perpetrator=perpetrator,
+        outcome="published",
+        reason=None,
+        meaning="",
+        status="S",
+        by=None,
+        lookups=(),
+        document=None,
+        target="out",
+    )
+
+
+@pytest.mark.parametrize(
+    ("event_time", "perpetrator", "made"),
+    [
+        (KNOWN_AT, "anna", [f"{KNOWN_AT} by anna"]),
+        (KNOWN_AT, None, [KNOWN_AT]),
+        (KNOWN_AT, "", [KNOWN_AT]),
+        (None, "anna", ["at an unknown time by anna"]),
+        (None, None, []),
+        (None, "", []),
+    ],
+)
+def test_what_made_a_change_is_told_as_far_as_it_is_known(
+    event_time: str | None, perpetrator: str | None, made: list[str]
+) -> None:
+    lines = list(stories_text([story(event_time, perpetrator)]))
+    assert [line[12:] for line in lines if line.startswith("made ")] == made
+
+
+@pytest.mark.parametrize("format_", get_args(SourceFormat))
+def test_each_format_writes_positions_as_it_says(format_: SourceFormat) -> None:
+    options = linkexpress_files.OPEN if format_ == "linkexpress" else OPTIONS[format_]()
+    source = reader_of(format_, options, SnapshotOptions())
+    with pytest.raises(UsageError) as caught:
+        source.parse_position("")
+    assert POSITIONS[format_] in caught.value.message
+
+
+def test_an_unknown_position_is_answered_with_the_forms_of_the_sources(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    write_file(tmp_path, "1.csv", 1, 2)
+    report = publisher_instance.publish(settings(tmp_path, FILES, ""))
+    for what in ("4711", "nobody", "idu=4711"):
+        with pytest.raises(UsageError) as caught:
+            explain(Path(report.journal), what)
+        assert caught.value.message == (
+            f"run job-000001 has no record {what!r}: give a position as a record_id or FILE:NUMBER"
+            " (hr), an event id as SOURCE:POSITION, a key as idu=1, or an association as"
+            " idu=1,table=usr"
+        )

@@ -1,0 +1,601 @@
+"""Following a job: real files, tables, journals and sinks, but an engine without Spark."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from publisher.cli.status import status_text
+from publisher.config.job_file import load
+from publisher.config.settings import Settings
+from publisher.dispatch.files import FileDispatcher
+from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
+from publisher.journal.epoch import next_epoch
+from publisher.observing.contract import Poll
+from publisher.reports.status import status
+from publisher.runs import follow
+from publisher.runs.follow import Follower
+from publisher.runs.job_sink import JobSink
+from publisher.runs.publisher_instance import Publishing
+from tests.support.local_engine import LocalEngine
+
+HEADER = (
+    "record_id,table_key,status,event_type,event_time,perpetrator,"
+    "table_name,column_name,old_value,new_value\n"
+)
+FILES = '[[sources]]\nname = "hr"\nsnapshots = ["in"]\n'
+TABLE = '[[sources]]\nname = "hr"\ntable = "log"\n[database]\nurl = "sqlite:///hr.db"\n'
+SINK = '[dispatch]\npath = "out"\n'
+AWAY = UnreachableError("the database does not answer: try again later")
+
+
+def settings(base: Path, source: str, more: str = "") -> Settings:
+    path = base / "job.toml"
+    path.write_text(source + SINK + more)
+    return load(path)
+
+
+def write_file(base: Path, name: str, *ids: int) -> Path:
+    rows = [f"{n},idu={n},N,3,2026-05-04 08:00:00,hr,usr,fname,,Jack {n}\n" for n in ids]
+    path = base / "in" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(HEADER + "".join(rows))
+    return path
+
+
+def write_rows(base: Path, *ids: int) -> None:
+    with sqlite3.connect(base / "hr.db") as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS usr (idu INTEGER PRIMARY KEY, fname TEXT)")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS log (record_id INTEGER, table_key TEXT, status TEXT,"
+            " event_type INTEGER, event_time TIMESTAMP, perpetrator TEXT, table_name TEXT,"
+            " column_name TEXT, old_value TEXT, new_value TEXT)"
+        )
+        connection.executemany(
+            "INSERT INTO log VALUES (?, ?, 'N', 3, '2026-05-04 08:00:00', 'hr', 'usr', 'fname',"
+            " NULL, 'Jack')",
+            [(number, f"idu={number}") for number in ids],
+        )
+    connection.close()
+
+
+class Watcher:
+    """Notes what it is told; ``on_idle`` is called when there is nothing to read."""
+
+    def __init__(self, on_idle: Callable[[], object]) -> None:
+        self.told: list[str] = []
+        self.polls: list[Poll] = []
+        self.failures: list[float] = []
+        self._on_idle = on_idle
+
+    def begun(self, job: str, target: str, notes: Sequence[str]) -> None:
+        self.told += ["begun", *notes]
+
+    def polled(self, poll: Poll) -> None:
+        self.polls.append(poll)
+        self.told.append(poll.report.run)
+
+    def idle(self, waiting: int, oldest: float | None) -> None:
+        self._on_idle()
+
+    def failed(self, error: PublisherError, again_in: float) -> None:
+        self.failures.append(again_in)
+
+    def ended(self, reason: str) -> None:
+        self.told.append(reason)
+
+
+class Stop(threading.Event):
+    """Waits for nothing, and notes for how long it should have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.pauses.append(timeout)
+        assert len(self.pauses) < 100, "it does not end"
+        return self.is_set()
+
+
+def followed(made: Settings, engine: LocalEngine, *then: Callable[[], object]) -> Watcher:
+    """Follows until it has been idle once more than ``then`` has things to do about that."""
+    stop = Stop()
+    todo = [*then, stop.set]
+
+    def on_idle() -> None:
+        todo.pop(0)()
+
+    watcher = Watcher(on_idle)
+    Follower(made, engine, watcher, stop).run()
+    return watcher
+
+
+def documents(base: Path) -> list[str]:
+    """The values in all documents, by run and lane."""
+    parts = sorted((base / "out" / "runs").glob("*/part-*.xds"))
+    lines = [line for part in parts for line in part.read_text().splitlines()]
+    return sorted(line.partition("Jack ")[2].partition("<")[0] for line in lines)
+
+
+def test_a_directory_that_grows_is_published_file_by_file(tmp_path: Path) -> None:
+    write_file(tmp_path, "1.csv", 1, 2)
+    made = settings(tmp_path, FILES)
+    watcher = followed(
+        made,
+        LocalEngine(),
+        lambda: write_file(tmp_path, "2.csv", 3),
+        lambda: None,
+        lambda: (write_file(tmp_path, "4.csv", 5), write_file(tmp_path, "3.csv", 4)),
+    )
+    runs = [f"job-{number:06d}" for number in (1, 2, 3)]
+    assert watcher.told == ["begun", *runs, "told to stop"]
+    assert [poll.report.read for poll in watcher.polls] == [2, 1, 2]
+    assert documents(tmp_path) == ["1", "2", "3", "4", "5"]
+    again = followed(made, LocalEngine())
+    assert again.told == ["begun", "told to stop"]
+
+
+def test_a_directory_may_be_empty_at_first(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    made = settings(tmp_path, FILES)
+    watcher = followed(made, LocalEngine(), lambda: write_file(tmp_path, "1.csv", 1))
+    assert len(watcher.polls) == 1
+
+
+def test_an_input_that_is_absent_is_waited_for(tmp_path: Path) -> None:
+    made = settings(tmp_path, FILES.replace('["in"]', '["in", "one.csv"]'))
+    stop = Stop()
+    watcher = Watcher(stop.set)
+    errors: list[str] = []
+    steps = [
+        lambda: write_file(tmp_path, "1.csv", 1),
+        lambda: write_file(tmp_path, "../one.csv", 2),
+    ]
+
+    def failed(error: PublisherError, again_in: float) -> None:
+        assert error.exit_code == 5
+        errors.append(error.message)
+        steps.pop(0)()
+
+    watcher.failed = failed  # type: ignore[method-assign]
+    Follower(made, LocalEngine(), watcher, stop).run()
+    absent = [f"source hr: {tmp_path / name} does not exist" for name in ("in", "one.csv")]
+    advice = ": mount or make it, or fix the job file"
+    assert errors == ["; ".join(absent) + advice, absent[1] + advice]
+    assert documents(tmp_path) == ["1", "2"]
+
+
+def test_a_directory_that_goes_for_a_while_is_waited_for(tmp_path: Path) -> None:
+    write_file(tmp_path, "1.csv", 1)
+    made = settings(tmp_path, FILES)
+    stop = Stop()
+    steps = [lambda: (tmp_path / "in").rename(tmp_path / "away"), lambda: None, stop.set]
+
+    def on_idle() -> None:
+        steps.pop(0)()
+
+    watcher = Watcher(on_idle)
+    pauses: list[float] = []
+
+    def failed(error: PublisherError, again_in: float) -> None:
+        pauses.append(again_in)
+        if len(pauses) == 3:
+            (tmp_path / "away").rename(tmp_path / "in")
+            write_file(tmp_path, "2.csv", 2)
+
+    watcher.failed = failed  # type: ignore[method-assign]
+    Follower(made, LocalEngine(), watcher, stop).run()
+    assert pauses == [1, 2, 4]
+    assert documents(tmp_path) == ["1", "2"]
+
+
+@pytest.mark.parametrize("gone", ["in", "in/1.csv"])
+def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone: str) -> None:
+    """Also where the directory stays, as an empty mount point does."""
+    write_file(tmp_path, "1.csv", 1)
+    made = settings(tmp_path, FILES)
+    stop, away = Stop(), tmp_path / "away"
+    watcher = Watcher(stop.set)
+    errors: list[str] = []
+
+    class Unmounting(LocalEngine):
+        def plan(self, *args: object, **named: object) -> list:
+            if not errors:
+                (tmp_path / gone).rename(away)
+            return super().plan(*args, **named)  # type: ignore[arg-type]
+
+    def failed(error: PublisherError, again_in: float) -> None:
+        errors.append(error.message)
+        away.rename(tmp_path / gone)
+
+    watcher.failed = failed  # type: ignore[method-assign]
+    Follower(made, Unmounting(), watcher, stop).run()
+    assert errors == [
+        f"source hr: {tmp_path / 'in' / '1.csv'} does not exist: mount or make it, or fix the job file"
+    ]
+    assert documents(tmp_path) == ["1"]
+
+
+def test_a_published_file_that_grows_ends_it(tmp_path: Path) -> None:
+    file = write_file(tmp_path, "1.csv", 1)
+    made = settings(tmp_path, FILES)
+    with pytest.raises(FatalError, match=r"1\.csv had .* bytes when it was published, and has"):
+        followed(made, LocalEngine(), lambda: write_file(tmp_path, file.name, 1, 2))
+    assert documents(tmp_path) == ["1"]
+
+
+def test_rows_are_acknowledged_and_read_once(tmp_path: Path) -> None:
+    write_rows(tmp_path, 10, 11)
+    made = settings(tmp_path, TABLE)
+    # 5 was committed later: rows are picked by status, not by a watermark
+    watcher = followed(made, LocalEngine(), lambda: write_rows(tmp_path, 12, 5))
+    assert [poll.report.read for poll in watcher.polls] == [2, 2]
+    assert [poll.waiting for poll in watcher.polls] == [2, 2]
+    assert [poll.report.statuses for poll in watcher.polls] == [{"S": 2}, {"S": 2}]
+
+
+def test_small_polls_use_few_lanes(tmp_path: Path) -> None:
+    write_rows(tmp_path, *range(1, 2_002))
+    engine = LocalEngine()
+    followed(
+        settings(tmp_path, TABLE, "[run]\nlanes = 3\n"),
+        engine,
+        lambda: write_rows(tmp_path, 3_000),
+        lambda: write_rows(tmp_path, *range(4_000, 12_000)),
+    )
+    assert engine.lanes == [2, 1, 3]
+    assert (tmp_path / ".xds-publisher" / "job" / "lanes").read_text() == "3\n"
+
+
+def test_pauses_double_up_to_a_minute_and_begin_anew(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    engine = LocalEngine(*[AWAY] * 8, None, *[AWAY] * 2)
+    watcher = followed(
+        settings(tmp_path, TABLE, "[follow]\npolling_interval = 0\n"),
+        engine,
+        lambda: write_rows(tmp_path, 2),
+    )
+    assert watcher.failures == [1, 2, 4, 8, 16, 32, 60, 60, 1, 2]
+    assert [poll.report.read for poll in watcher.polls] == [1, 1]
+    # nothing is left of what could not be planned
+    runs = {path.name for path in (tmp_path / "out" / "runs").iterdir()}
+    assert runs == {poll.report.run for poll in watcher.polls}
+
+
+def cut_short(monkeypatch: pytest.MonkeyPatch, *at: int) -> None:
+    """Dispatching fails at these times, counted from 1, after all was planned."""
+    dispatch, count = FileDispatcher.dispatch, 0
+
+    def failing(self: FileDispatcher, *arguments: object) -> None:
+        nonlocal count
+        count += 1
+        if count in at:
+            raise AWAY
+        dispatch(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(FileDispatcher, "dispatch", failing)
+
+
+def test_a_poll_that_was_cut_short_counts_when_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rows(tmp_path, 1, 2)
+    cut_short(monkeypatch, 1, 2)
+    watcher = followed(settings(tmp_path, TABLE), LocalEngine(), lambda: write_rows(tmp_path, 3))
+    assert watcher.told == ["begun", "job-000001", "job-000002", "told to stop"]
+    assert [poll.report.statuses for poll in watcher.polls] == [{"S": 2}, {"S": 1}]
+    assert [poll.waiting for poll in watcher.polls] == [None, 1]
+    assert watcher.failures == [1, 2]
+
+
+def test_what_an_earlier_start_had_planned_counts_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rows(tmp_path, 1, 2)
+    made = settings(tmp_path, TABLE)
+    cut_short(monkeypatch, 1)
+    with Publishing(made, LocalEngine()) as job, pytest.raises(UnreachableError):
+        job.once()
+    watcher = followed(made, LocalEngine())
+    first = "run job-000001, which an earlier start had planned, was sent first"
+    assert watcher.told == ["begun", first, "job-000001", "told to stop"]
+    (poll,) = watcher.polls
+    assert (poll.report.read, poll.report.documents, poll.report.notes) == (2, 2, (first,))
+
+
+def test_what_waiting_does_not_mend_ends_it(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    engine = LocalEngine(AWAY, FatalError("the table is gone: restore it"))
+    with pytest.raises(FatalError, match="the table is gone"):
+        followed(settings(tmp_path, TABLE), engine)
+
+
+def test_it_stops_after_the_poll_in_hand(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1, 2)
+    stop = Stop()
+
+    class Told(LocalEngine):
+        def plan(self, *args: object, **named: object) -> list:
+            stop.set()
+            return super().plan(*args, **named)  # type: ignore[arg-type]
+
+    watcher = Watcher(lambda: None)
+    Follower(settings(tmp_path, TABLE), Told(), watcher, stop).run()
+    assert watcher.told == ["begun", "job-000001", "told to stop"]
+    assert watcher.polls[0].report.statuses == {"S": 2}
+
+
+def test_told_before_it_begins_it_takes_nothing_over(tmp_path: Path) -> None:
+    stop = Stop()
+    stop.set()
+    watcher = Watcher(lambda: None)
+    Follower(settings(tmp_path, TABLE), LocalEngine(), watcher, stop).run()
+    assert watcher.told == ["told to stop"]
+    assert not (tmp_path / ".xds-publisher").exists()
+
+
+def test_a_newer_instance_ends_it(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+
+    def replaced() -> None:
+        next_epoch(tmp_path / ".xds-publisher" / "job")
+        write_rows(tmp_path, 2)
+
+    with pytest.raises(FatalError, match="a newer instance of the job"):
+        followed(settings(tmp_path, TABLE), LocalEngine(), replaced)
+    with sqlite3.connect(tmp_path / "hr.db") as connection:
+        found = connection.execute("SELECT record_id, status FROM log ORDER BY 1").fetchall()
+    connection.close()
+    assert found == [(1, "S"), (2, "N")]
+
+
+class WallClock:
+    """A clock that goes on by what a ``Stop`` should have waited for; ``jump`` sets it."""
+
+    def __init__(self, stop: Stop, now: str) -> None:
+        self._stop = stop
+        self._begun = datetime.fromisoformat(now)
+        self.jump = timedelta()
+
+    def __call__(self) -> datetime:
+        return self._begun + self.jump + timedelta(seconds=sum(self._stop.pauses))
+
+
+def test_at_times_of_day_it_waits_for_the_first(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    stop = Stop()
+    clock = WallClock(stop, "2026-10-25T00:20:00Z")
+    polled: list[datetime] = []
+
+    def on_idle() -> None:
+        polled.append(clock())
+        clock.jump += timedelta(hours=23, minutes=50)
+        if len(polled) == 3:
+            stop.set()
+
+    watcher = Watcher(on_idle)
+    more = '[follow]\npublication_times = ["02:30"]\ntime_zone = "Europe/Berlin"\n'
+    made = settings(tmp_path, TABLE, more)
+    told = watcher.polled
+
+    def on_poll(poll: Poll) -> None:
+        told(poll)
+        on_idle()
+
+    watcher.polled = on_poll  # type: ignore[method-assign]
+    Follower(made, LocalEngine(), watcher, stop, clock).run()
+    assert [f"{moment:%d. %H:%M:%S}" for moment in polled] == [
+        "25. 00:30:00",
+        "26. 01:30:00",
+        "27. 01:30:00",
+    ]
+    assert max(stop.pauses) == 60
+
+
+def test_a_poll_that_fails_at_its_time_is_repeated_soon(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    stop = Stop()
+    clock = WallClock(stop, "2026-05-04T05:59:00Z")
+    watcher = Watcher(lambda: None)
+    watcher.polled = lambda poll: stop.set()  # type: ignore[method-assign]
+    made = settings(tmp_path, TABLE, '[follow]\npublication_times = ["06:00"]\n')
+    Follower(made, LocalEngine(AWAY, AWAY), watcher, stop, clock).run()
+    assert watcher.failures == [1, 2]
+    assert stop.pauses == [60, 1, 2, 60]
+
+
+def test_a_pause_between_polls_is_the_interval(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    stop = Stop()
+    made = settings(tmp_path, TABLE, "[follow]\npolling_interval = 7\n")
+    Follower(made, LocalEngine(), Watcher(stop.set), stop).run()
+    assert stop.pauses == [7, 7]
+
+
+def change_rows(base: Path, statement: str) -> None:
+    with sqlite3.connect(base / "hr.db") as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+def kept_runs(base: Path) -> list[str]:
+    """The runs that have left anything, in the journal and in the sink."""
+    journals = sorted(path.name for path in (base / ".xds-publisher" / "job").glob("job-*"))
+    sink = sorted(path.name for path in (base / "out" / "runs").iterdir())
+    assert journals == sink
+    return journals
+
+
+FUTURE = TABLE.replace("[database]", "future_events = true\n[database]")
+
+
+def test_notes_of_the_last_poll_reach_status(tmp_path: Path) -> None:
+    write_rows(tmp_path, 10, 11)
+    made = settings(tmp_path, TABLE)
+    watcher = followed(made, LocalEngine(), lambda: write_rows(tmp_path, 5))
+    (note,) = watcher.polls[-1].report.notes
+    assert note.startswith("late: 1 published record(s) of hr")
+    found = status(made)
+    assert found.last is not None
+    assert found.last.notes == (note,)
+    assert f"  note       {note}" in list(status_text(found))
+
+
+def test_rows_that_stay_make_one_run_and_are_looked_at_with_a_breath(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    change_rows(tmp_path, "UPDATE log SET event_time = '2999-01-01 00:00:00'")
+    stop = Stop()
+    idle = iter([lambda: None, lambda: None, stop.set])
+
+    def on_idle() -> None:
+        next(idle)()
+
+    watcher = Watcher(on_idle)
+    made = settings(tmp_path, FUTURE, "[follow]\npolling_interval = 0\n")
+    Follower(made, LocalEngine(), watcher, stop).run()
+    assert [poll.report.outcomes["held"] for poll in watcher.polls] == [1]
+    assert stop.pauses == [1, 1, 1, 1]
+    assert len(kept_runs(tmp_path)) == 1
+
+
+def test_a_held_row_is_published_when_its_time_comes(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1, 2)
+    change_rows(tmp_path, "UPDATE log SET event_time = '2999-01-01 00:00:00' WHERE record_id = 1")
+    watcher = followed(
+        settings(tmp_path, FUTURE),
+        LocalEngine(),
+        lambda: None,
+        lambda: change_rows(
+            tmp_path, "UPDATE log SET event_time = '2026-01-01' WHERE record_id = 1"
+        ),
+    )
+    assert [poll.report.outcomes["held"] for poll in watcher.polls] == [1, 0]
+    assert [poll.report.statuses for poll in watcher.polls] == [{"S": 1}, {"S": 1}]
+
+
+def test_another_held_row_makes_a_run_of_its_own(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    later = "UPDATE log SET event_time = '2999-01-01 00:00:00'"
+    change_rows(tmp_path, later)
+
+    def more() -> None:
+        write_rows(tmp_path, 2)
+        change_rows(tmp_path, later)
+
+    watcher = followed(settings(tmp_path, FUTURE), LocalEngine(), lambda: None, more, lambda: None)
+    assert [poll.report.outcomes["held"] for poll in watcher.polls] == [1, 2]
+
+
+def test_a_row_without_record_id_is_reported_once(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    nameless = "INSERT INTO log SELECT NULL, table_key, 'N', event_type, event_time, perpetrator,"
+    nameless += " table_name, column_name, old_value, '{}' FROM log LIMIT 1"
+    change_rows(tmp_path, nameless.format("Joe"))
+    made = settings(tmp_path, TABLE)
+    watcher = followed(
+        made,
+        LocalEngine(),
+        lambda: None,
+        lambda: write_rows(tmp_path, 2),
+        lambda: None,
+        lambda: change_rows(tmp_path, nameless.format("Jim")),
+        lambda: None,
+    )
+    reasons = [poll.report.reasons for poll in watcher.polls]
+    assert reasons == [
+        {"rejected": {"record-id": 1}},
+        {"ignored": {"reported-before": 1}},
+        {"ignored": {"reported-before": 1}, "rejected": {"record-id": 1}},
+    ]
+    rejects = [path.read_text() for path in sorted((tmp_path / "out").glob("runs/*/rejects.jsonl"))]
+    assert ["Joe" in text for text in rejects] == [True, False, False]
+    assert len(kept_runs(tmp_path)) == 3
+    # another start remembers it, too
+    assert followed(made, LocalEngine()).polls == []
+    with Publishing(made, LocalEngine()) as job:
+        report = job.once()
+    assert report is not None
+    assert (report.run, report.state, report.rejected) == ("job", "nothing new to read", 0)
+    assert report.reasons == {"ignored": {"reported-before": 2}}
+
+
+def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1)
+    made = settings(tmp_path, FUTURE, "[journal]\nretention_runs = 2\n")
+    later = "UPDATE log SET event_time = '2999-01-01 00:00:00' WHERE status = 'N'"
+
+    def held_row() -> None:
+        write_rows(tmp_path, 2)
+        change_rows(tmp_path, later)
+
+    followed(made, LocalEngine(), held_row, *[lambda: None] * 20)
+    with Publishing(made, LocalEngine()) as job:
+        job.expire()
+    assert kept_runs(tmp_path) == ["job-000001", "job-000002"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is damaged"),
+        ('{"format": 2}', "has format 2, this program reads 1"),
+        ("[]", "is damaged"),
+    ],
+)
+def test_leftovers_of_another_version_are_refused(tmp_path: Path, content: str, said: str) -> None:
+    write_rows(tmp_path, 1)
+    followed(settings(tmp_path, TABLE), LocalEngine())
+    root = tmp_path / ".xds-publisher" / "job"
+    (root / "leftovers.json").write_text(content)
+    write_rows(tmp_path, 2)
+    with pytest.raises(FatalError, match=rf"leftovers\.json {said}.*: remove it"):
+        followed(settings(tmp_path, TABLE), LocalEngine())
+    assert kept_runs(tmp_path) == ["job-000001"]
+
+
+def test_without_statuses_it_would_publish_the_same_for_ever(tmp_path: Path) -> None:
+    made = settings(tmp_path, TABLE, "[acknowledge]\nwrite_status = false\n")
+    with pytest.raises(SettingsError, match="each poll would publish again"):
+        follow.follow(made, Watcher(lambda: None), Stop())
+
+
+def test_rows_of_any_status_would_be_published_at_each_poll(tmp_path: Path) -> None:
+    made = settings(tmp_path, TABLE.replace("[database]", 'status = "any"\n[database]'))
+    with pytest.raises(SettingsError, match="status: each poll would publish all rows"):
+        follow.follow(made, Watcher(lambda: None), Stop())
+
+
+class Clock:
+    """A minute passes at each look."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 60
+        return self.now
+
+
+def test_a_heartbeat_comes_after_quiet_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rows(tmp_path, 1)
+    beats: list[float] = []
+    clock = Clock()
+
+    monkeypatch.setattr(JobSink, "heartbeat", lambda _: beats.append(clock.now))
+    monkeypatch.setattr(follow, "time", clock)
+    quiet = [lambda: None] * 40
+    followed(settings(tmp_path, TABLE, "[follow]\nheartbeat_minutes = 10\n"), LocalEngine(), *quiet)
+    assert len(beats) >= 3
+    assert all(10 <= (later - before) / 60 <= 14 for before, later in pairwise(beats))
+    beats.clear()
+    followed(settings(tmp_path, TABLE), LocalEngine(), *quiet)
+    assert beats == []

@@ -1,0 +1,137 @@
+"""How far change tables were read: marks on disk, and the rows that lie behind one."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from publisher.database import Database, DatabaseOptions
+from publisher.database.ordered_ranges import Seen, Span
+from publisher.errors import FatalError
+from publisher.sources.change_table.backlog import WaitingChanges
+from publisher.sources.change_table.carry_over import (
+    FORM,
+    Calibrated,
+    KnownRow,
+    Mark,
+    Origin,
+    ReadRows,
+    read_marks,
+    write_marks,
+)
+from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.pair_wait import Wait
+from publisher.sources.live import table_reader
+from publisher.sources.live.table_reader import LiveTable, TableSplit
+from publisher.xds.values import text_of
+from tests.support.change_table_files import seq
+from tests.support.live_change_tables import Table
+
+MARKS = {
+    "hr.usr__ct": Mark(
+        seq(5),
+        seq(2),
+        7,
+        (ReadRows(seq(3), 1, 1), ReadRows(seq(5), 2, 2)),
+        1,
+        Wait(seq(9), 12, 3),
+        Calibrated(("a", "b"), {"key": ["a"]}, "msb", 7, ("a",)),
+        Origin("sqlite:1", "SQLite ct.db", (KnownRow("1", "2", "3"),)),
+    ),
+    "dept__ct": Mark(),
+}
+
+
+def test_marks_are_read_as_they_were_written(tmp_path: Path) -> None:
+    assert read_marks(None) == read_marks(tmp_path) == {}
+    write_marks(tmp_path / "state", MARKS)
+    assert read_marks(tmp_path / "state") == MARKS
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", '{"version": 3, "tables": {"t": {}}}', '{"version": 3, "tables": {"t": {"x": 1}}}'],
+)
+def test_damaged_marks_are_an_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "marks.json").write_text(content)
+    with pytest.raises(FatalError, match="all rows would be published again"):
+        read_marks(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ['{"t": {}}', '{"version": 2, "tables": {}}', '{"version": 4, "tables": {}}']
+)
+def test_marks_of_another_version_are_refused_with_the_way_out(
+    tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "marks.json").write_text(content)
+    with pytest.raises(
+        FatalError, match="this program reads 3: publish with the program that wrote"
+    ):
+        read_marks(tmp_path)
+
+
+VALUES = [
+    seq(3),
+    seq(1),
+    seq(2),
+    seq(2),
+    seq(4) + "  ",
+    None,
+    "",
+    "abc",
+    "9",
+    " " + seq(9),
+    "x" * 35,
+]
+
+
+@pytest.fixture(params=["VARCHAR(40)", "BLOB"])
+def database(tmp_path: Path, request: pytest.FixtureRequest) -> Database:
+    with sqlite3.connect(tmp_path / "ct.db") as connection:
+        connection.execute(f"CREATE TABLE ct (header__change_seq {request.param}, n INTEGER)")
+        connection.executemany(
+            "INSERT INTO ct VALUES (?, ?)", [(value, n) for n, value in enumerate(VALUES)]
+        )
+    return Database(DatabaseOptions(url=f"sqlite:///{tmp_path / 'ct.db'}"))
+
+
+LIVE = LiveTable("ct", sorted_by="header__change_seq")
+
+
+@pytest.mark.parametrize(
+    ("after", "upto", "others", "rows"),
+    [
+        (None, seq(9), False, [0, 1, 2, 3, 4]),
+        (None, seq(2), False, [1, 2, 3]),
+        (seq(1), seq(3), False, [0, 2, 3]),
+        (seq(2), seq(2), False, []),
+        (None, "", False, []),
+        (seq(3), seq(9), True, [4, 5, 6, 7, 8, 9, 10]),
+    ],
+)
+def test_a_span_is_read_from_behind_its_mark(
+    database: Database, after: str | None, upto: str, others: bool, rows: list[int]
+) -> None:
+    split = TableSplit(0, span=Span("header__change_seq", FORM, after, upto, others))
+    frames = table_reader.read(database, LIVE, split, text_of)
+    found = [int(n) for frame in frames for n in frame.batch.column("n").to_pylist()]
+    assert sorted(found) == rows
+
+
+def test_what_a_table_has_is_seen(database: Database) -> None:
+    split = TableSplit(0)
+    assert table_reader.seen(database, LIVE, split, FORM, None) == Seen(seq(4), 5, 5, 6)
+    assert table_reader.seen(database, LIVE, split, FORM, seq(2)) == Seen(seq(4), 5, 3, 6)
+
+
+def test_rows_wait_behind_the_mark(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    table.add((1, "I", 1), (2, "I", 2), (3, "U", 2))
+    waits = WaitingChanges(table.options, "ct", Options())
+    assert [waits.after(mark).rows for mark in (Mark(), Mark(seq(2), seq(2)))] == [3, 1]
+    assert waits.after(Mark(seq(8), seq(8))).oldest is None
+    assert (waits.after(Mark(seq(2), seq(2))).oldest or 0) > 0
+    waits.close()

@@ -1,0 +1,95 @@
+"""B, B, U and B, U, U: the same record again is a duplicate, wherever its copies lie."""
+
+from __future__ import annotations
+
+import random
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from publisher.model.change import Outcome
+from publisher.sources.change_table.copies import surplus
+from publisher.sources.files.options import SnapshotOptions
+from tests.support.change_table_files import csv_of, options, read, record, told
+from tests.support.event_log_files import Row
+from tests.support.live_change_tables import Table
+
+B = record(2, "B", idu="1", fname="a")
+U = record(2, "U", [1], idu="1", fname="x")
+OTHER_B = B | {"fname": "other"}
+UPDATE = (2, "idu=1", ("fname", "a", "x"))
+AROUND = [record(1, "I", range(10), idu="1"), record(9, "D", [0], idu="7")]
+SMALL = SnapshotOptions(line_breaks=False, block_size=64)
+
+
+def meant(tmp_path: Path, files: list[list[Row]], **settings: object) -> list[tuple[object, ...]]:
+    paths = []
+    for number, rows in enumerate(files):
+        path = tmp_path / f"{number}.csv"
+        path.write_text(csv_of(rows, list(B)))
+        paths.append(path)
+    found = read(paths, options(**settings), SMALL, 4)
+    return [told(one) for one in found if one["key"] != "idu=7" and one["high"]][1:]
+
+
+@pytest.mark.parametrize("records", [(B, B, U), (B, U, U), (B, B, B, U), (B, U, U, U)])
+@pytest.mark.parametrize("window", [1, 100_000])
+def test_identical_copies_are_duplicates_in_any_order(
+    tmp_path: Path, records: tuple[Row, ...], window: int
+) -> None:
+    for order in {tuple(map(id, p)): p for p in permutations(records)}.values():
+        found = meant(tmp_path, [[AROUND[0], *order, AROUND[1]]], join_rows=window)
+        assert sorted(found, key=str) == [("duplicate",)] * (len(records) - 2) + [UPDATE]
+
+
+@pytest.mark.parametrize("copy", [B, U])
+@pytest.mark.parametrize("first", [True, False])
+def test_copies_in_another_file_are_duplicates(tmp_path: Path, copy: Row, first: bool) -> None:
+    files = [[AROUND[0], B, U], [AROUND[1], copy]]
+    found = meant(tmp_path, files[:: 1 if first else -1])
+    assert sorted(found, key=str) == [("duplicate",), UPDATE]
+
+
+def test_a_before_image_that_differs_is_no_copy(tmp_path: Path) -> None:
+    found = meant(tmp_path, [[*AROUND, B, OTHER_B, U]])
+    assert sorted(found, key=str) == [("before-image-alone",), UPDATE]
+
+
+def test_copies_among_others_are_found_wherever_they_lie(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    for _ in range(5):
+        rows = [*AROUND]
+        for number in range(10, 30):
+            pair = [
+                record(number, "B", idu=str(number), fname="a"),
+                record(number, "U", [1], idu=str(number), fname="x"),
+            ]
+            rows += [*pair, chance.choice(pair)]
+        chance.shuffle(rows)
+        found = meant(tmp_path, [rows[:20], rows[20:]], join_rows=chance.choice([1, 9, 1000]))
+        assert [one for one in found if one == ("duplicate",)] == [("duplicate",)] * 20
+        assert sum(one[0] == 2 for one in found) == 20
+
+
+@pytest.mark.parametrize("records", ["BBU", "BUU", "UBUU"])
+def test_copies_of_a_live_table_are_duplicates(tmp_path: Path, records: str) -> None:
+    table = Table(tmp_path)
+    names = {"B": "old", "U": "new"}
+    table.add((1, "I", 1), *((2, one, 1, names[one]) for one in records), (3, "D", 1))
+    found = table.run()
+    changes = [row for row in found if row["outcome"] is None]
+    assert [(row["event_type"], row["old"]) for row in changes] == [
+        (1, None),
+        (2, ["old"]),
+        (4, None),
+    ]
+    copies = [row for row in found if row["outcome"] == Outcome.IGNORED]
+    assert [row["reason"] for row in copies] == ["duplicate"] * (len(records) - 2)
+
+
+def test_no_more_copies_than_stand_alone_are_left_out() -> None:
+    assert surplus([True, True, False], ["b", "b", "u"]) == [1]
+    assert surplus([True, True, True, False, False], ["b", "b", "b", "u", "u"]) == [2]
+    assert surplus([True, True, False], ["b", "c", "u"]) == []
+    assert surplus([True, False, False, False], ["b", "u", "u", "v"]) == [2]

@@ -1,0 +1,133 @@
+"""The order of mask bytes, told by the masks of deletes and a key that somebody else knows."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from publisher.cli.main import cli
+from publisher.database import Database, DatabaseOptions, catalogue_of
+from publisher.errors import FatalError
+from publisher.model.catalogue import Catalogue, JobCatalogue, Table
+from publisher.sources.change_table.live_table import LiveChangeTable
+from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.source import ChangeTable
+from publisher.sources.change_table.survey import Found
+from publisher.sources.contract import informed
+from publisher.xds.values import text_of
+from tests.support.change_table_files import record, seq, write
+
+KEY = JobCatalogue([Table("hr", "usr", key=("IDU",))])
+WIDE = {f"d{n}": None for n in range(24)}
+
+
+def deletes(tmp_path: Path, mask: str) -> Path:
+    row = record(1, "D", idu="1") | {"header__change_mask": mask}
+    return write(tmp_path / "hr.usr__ct.csv", [row | WIDE])
+
+
+def reading_of(path: Path, catalogue: Catalogue, **changes: object) -> tuple[str | None, int]:
+    options = Options(header_columns=0, **changes)  # type: ignore[arg-type]
+    (split,) = informed(ChangeTable(options), catalogue).splits([path], 1)
+    found = Found.of(split.found)
+    return found.order, found.headers
+
+
+@pytest.mark.parametrize(("mask", "order"), [("000001", "msb"), ("010000", "lsb")])
+def test_a_key_of_a_catalogue_tells_the_order(tmp_path: Path, mask: str, order: str) -> None:
+    assert reading_of(deletes(tmp_path, mask), KEY) == (order, 0)
+
+
+@pytest.mark.parametrize(
+    "catalogue",
+    [
+        JobCatalogue([]),
+        JobCatalogue([Table("hr", "usr")]),
+        JobCatalogue([Table("hr", "other", key=("idu",))]),
+        JobCatalogue([Table("hr", "usr", key=("idu", "not_there"))]),
+    ],
+)
+def test_without_a_whole_key_it_refuses_to_guess(tmp_path: Path, catalogue: Catalogue) -> None:
+    with pytest.raises(FatalError, match="mask_order"):
+        reading_of(deletes(tmp_path, "000001"), catalogue)
+
+
+def test_deletes_that_show_another_index_tell_nothing(tmp_path: Path) -> None:
+    with pytest.raises(FatalError, match="mask_order"):
+        reading_of(deletes(tmp_path, "000001"), KEY, key_from_deletes=False)
+
+
+def test_the_catalogue_is_asked_only_where_masks_of_deletes_are_to_be_explained(
+    tmp_path: Path,
+) -> None:
+    class Asked(JobCatalogue):
+        tables = 0
+
+        def table(self, schema: str | None, name: str) -> Table | None:
+            self.tables += 1
+            return super().table(schema, name)
+
+    asked = Asked([])
+    path = write(tmp_path / "hr.usr__ct.csv", [record(1, "I", range(10), idu="1")])
+    informed(ChangeTable(Options()), asked).splits([path], 1)
+    assert asked.tables == 0
+
+
+SOURCE = '[[sources]]\nformat = "change-table"\nheader_columns = {headers}\n'
+TABLES = '[tables.usr]\nschema = "hr"\nkey = ["idu"]\n'
+
+
+def inspected(tmp_path: Path, job: str) -> tuple[int, str]:
+    (tmp_path / "job.toml").write_text(job)
+    path = deletes(tmp_path, "000001")
+    result = CliRunner().invoke(cli, ["inspect", str(path), "-c", str(tmp_path / "job.toml")])
+    return result.exit_code, result.output
+
+
+def test_commands_ask_the_tables_of_the_job_file(tmp_path: Path) -> None:
+    source = SOURCE.format(headers=0)
+    code, output = inspected(tmp_path, source)
+    assert code != 0
+    assert "mask_order" in output
+    code, output = inspected(tmp_path, source + TABLES)
+    assert code == 0, output
+    assert json.loads(output)["key"] == "idu=1"
+
+
+def database(folder: Path) -> str:
+    path = folder / "hr.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT)")
+        columns = ", ".join(f"d{n} TEXT" for n in range(24))
+        connection.execute(
+            "CREATE TABLE usr__ct (header__change_seq TEXT, header__change_oper TEXT,"
+            f" header__change_mask TEXT, idu INTEGER, {columns})"
+        )
+        insert = "INSERT INTO usr__ct VALUES (?, 'D', '000001', 1" + ", NULL" * 24 + ")"
+        connection.execute(insert, (seq(1),))
+    return f"sqlite:///{path}"
+
+
+def test_commands_ask_the_database_for_files(tmp_path: Path) -> None:
+    url = database(tmp_path)
+    job = SOURCE.format(headers=0) + f'source_table = "usr"\n[database]\nurl = "{url}"\n'
+    code, output = inspected(tmp_path, job)
+    assert code == 0, output
+    assert json.loads(output)["key"] == "idu=1"
+
+
+def test_a_live_table_asks_the_database_for_the_key_of_its_table(tmp_path: Path) -> None:
+    url = database(tmp_path)
+    options = Options(header_columns=0, source_table="usr")
+    live = LiveChangeTable(options, DatabaseOptions(url=url), "usr__ct", text_of)
+    with pytest.raises(FatalError, match="mask_order"), live.opened(1):
+        pass
+    with (
+        Database(DatabaseOptions(url=url)) as asked,
+        informed(live, catalogue_of(asked)).opened(1) as (split,),
+    ):
+        assert Found.of(split.found).order == "msb"

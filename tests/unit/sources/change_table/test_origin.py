@@ -1,0 +1,111 @@
+"""Marks of live change tables are believed in the table that they were left in, and in no other."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from publisher.database.identity import difference
+from publisher.errors import FatalError
+from publisher.sources.change_table.backlog import WaitingChanges
+from publisher.sources.change_table.carry_over import Mark, Origin
+from publisher.sources.change_table.origin import Now, span_at
+from tests.support.change_table_files import options, seq
+from tests.support.live_change_tables import Table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    made = Table(tmp_path)
+    made.add((1, "I", 1), (2, "I", 2, "Bob"))
+    assert len(made.run()) == 2
+    return made
+
+
+def replace_file(table: Table, *statements: str) -> None:
+    """The table's file becomes a copy of itself, changed by statements: another file, as after a restore."""
+    path = Path(str(table.options.url).removeprefix("sqlite:///"))
+    copied = path.with_name("copied.db")
+    shutil.copyfile(path, copied)
+    with sqlite3.connect(copied) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+    copied.rename(path)
+
+
+def test_a_restored_copy_goes_on_behind_the_mark(table: Table) -> None:
+    replace_file(table)
+    table.add((3, "I", 3))
+    assert [record["key"] for record in table.run()] == ["idu=3"]
+    replace_file(table, "ALTER TABLE ct ADD COLUMN later VARCHAR(9)")
+    assert table.run() == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM ct",
+        "UPDATE ct SET fname = 'Tom' WHERE idu = 2",
+        f"UPDATE ct SET header__change_seq = '{seq(1)}'",
+    ],
+)
+def test_a_copy_without_the_rows_at_the_mark_is_another_table(table: Table, statement: str) -> None:
+    replace_file(table, statement)
+    state, mark = table.state, table.mark
+    with pytest.raises(FatalError) as caught:
+        table.run()
+    assert f"up to change_seq {seq(2)}: a row that was read" in caught.value.message
+    assert "give the source another name" in caught.value.message
+    assert state is not None
+    assert not (state.parent / "state-2").exists()
+    assert mark.origin.rows
+
+
+def test_rows_at_the_mark_may_be_purged_from_the_same_table(table: Table) -> None:
+    table.remove(1, 2)
+    assert table.run() == []
+    replace_file(table)
+    with pytest.raises(FatalError, match="a row that was read"):
+        table.run()
+    table.add((2, "I", 2, "Bob"))  # what a run knew of the rows at the mark stays known
+    assert [record["key"] for record in table.run()] == ["idu=2"]  # it came back late
+
+
+def test_a_mark_without_rows_proves_nothing(table: Table) -> None:
+    now = Now("people", "ct", "SQLite ct.db", None)
+    with pytest.raises(FatalError, match=r"source people: table ct .* nothing shows"):
+        now.verify_rows(replace(table.mark, origin=Origin()), [], [])
+
+
+def test_a_mark_that_passes_over_nothing_fits_every_table(tmp_path: Path) -> None:
+    made = Table(tmp_path)
+    assert made.run() == []
+    replace_file(made)
+    made.add((1, "I", 1))
+    assert [record["key"] for record in made.run()] == ["idu=1"]
+
+
+def test_rows_are_not_counted_by_the_mark_of_another_table(table: Table) -> None:
+    mark = Mark(seq(2), seq(2), origin=Origin("postgresql:7:5:9", "PostgreSQL hr"))
+    waits = WaitingChanges(table.options, "ct", options())
+    with pytest.raises(FatalError, match=r"is not the table of PostgreSQL hr .* another kind"):
+        waits.after(mark)
+    waits.close()
+
+
+def test_a_difference_names_what_differs() -> None:
+    before = "postgresql:7:5:9"
+    assert difference(before, "postgresql:7:5:8") == "its table number is 8, not 9"
+    assert difference(before, "postgresql:6:4:9") == (
+        "its system identifier is 6, not 7, its database number is 4, not 5"
+    )
+
+
+def test_the_rows_of_the_first_change_seq_lie_behind_nothing() -> None:
+    assert span_at("s", "0" * 35).after is None
+    assert span_at("s", seq(2)).after == f"{int(seq(2)) - 1:035d}"

@@ -1,0 +1,226 @@
+"""What becomes of transactions, held to a plain account of the rules, whatever the cut and the order."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from publisher.sources.dispatch_queue.operations import CLOSING, COMMIT, OPERATION, ROLLBACK
+from publisher.sources.dispatch_queue.transactions import facts
+from publisher.sources.dispatch_queue.transactions.facts import (
+    COMMIT_OF_A,
+    LIST_A,
+    LIST_B,
+    Seen,
+    facts_of,
+)
+from publisher.sources.dispatch_queue.transactions.fates import (
+    DROP,
+    HOLD,
+    OPEN,
+    PUBLISH,
+    REJECT,
+    Fates,
+)
+from publisher.sources.dispatch_queue.transactions.resolve import fates_of
+
+NODES = ("A", "B")
+
+
+class Entry(NamedTuple):
+    """An operation or a mark."""
+
+    kind: int
+    node: int
+    transaction: int
+    address: int
+    fault: bool = False
+    lists: int = 0
+
+
+def seen(entries: list[Entry]) -> Seen:
+    columns = list(zip(*entries, strict=True)) or [()] * 6
+    kind, node, transaction, lists = (np.array(columns[n], np.int64) for n in (0, 1, 2, 5))
+    return Seen(
+        kind=kind,
+        node=node,
+        nodes=NODES,
+        transaction=transaction,
+        address=np.array(columns[3], np.uint64),
+        lists=lists,
+        faults={place: f"fault {place}" for place, entry in enumerate(entries) if entry.fault},
+    )
+
+
+def resolved(parts: list[list[Entry]]) -> Fates:
+    return fates_of([facts_of(seen(part)) for part in parts])
+
+
+def fate(fates: Fates, entry: Entry) -> int:
+    span = fates.span(
+        NODES,
+        np.array([entry.node]),
+        np.array([entry.transaction]),
+        np.array([entry.address], np.uint64),
+    )[0]
+    return OPEN if span < 0 else int(fates.fate[span])
+
+
+def told(entries: list[Entry]) -> dict[Entry, int]:
+    """The fate of each operation by the rules, one after the other."""
+    lists = {entry.lists for entry in entries}
+    both = LIST_B in lists and bool(lists & {LIST_A, COMMIT_OF_A})
+    found = {}
+    for entry in entries:
+        if entry.kind != OPERATION:
+            continue
+        mine = [e for e in entries if e[1:3] == entry[1:3]]
+        above = [e.address for e in mine if e.kind != OPERATION and e.address >= entry.address]
+        if not above:
+            found[entry] = OPEN
+            continue
+        end = min(above)
+        kinds = {e.kind for e in mine if e.kind != OPERATION and e.address == end}
+        below = [e.address for e in mine if e.kind != OPERATION and e.address < entry.address]
+        with_me = [e for e in mine if max(below, default=-1) < e.address <= end]
+        if (
+            (both and any(e.lists in (LIST_A, LIST_B) for e in with_me))
+            or len(kinds) > 1
+            or CLOSING in kinds
+        ):
+            found[entry] = HOLD
+        elif kinds == {ROLLBACK}:
+            found[entry] = DROP
+        else:
+            found[entry] = REJECT if any(e.fault for e in with_me) else PUBLISH
+    return found
+
+
+def of_mark(entry: Entry) -> int:
+    """Evidence that a mark gives: of some COMMITs that they are of the list at the column."""
+    return COMMIT_OF_A if entry.kind == COMMIT and entry.lists else 0
+
+
+addresses = st.one_of(
+    st.integers(0, 30), st.integers((1 << 32) - 3, (1 << 32) + 3), st.integers(2**64 - 9, 2**64 - 1)
+)
+entries = st.builds(
+    Entry,
+    kind=st.sampled_from([OPERATION] * 6 + [COMMIT, COMMIT, ROLLBACK, CLOSING]),
+    node=st.integers(0, 1),
+    transaction=st.sampled_from([-1, 5, 6]),
+    address=addresses,
+    fault=st.sampled_from([False] * 8 + [True]),
+    lists=st.sampled_from([0] * 12 + [LIST_A, LIST_B]),
+).map(lambda e: e if e.kind == OPERATION else e._replace(fault=False, lists=of_mark(e)))
+logs = st.lists(entries, unique_by=lambda e: e[:4])
+starts = st.lists(st.integers(0, 40), max_size=4)
+
+
+def cut(made: list[Entry], at: list[int]) -> list[list[Entry]]:
+    """Parts that begin at these places."""
+    cuts = sorted({0, len(made), *(place for place in at if place < len(made))})
+    return [made[a:b] for a, b in itertools.pairwise(cuts)]
+
+
+@given(logs, st.randoms(use_true_random=False))
+def test_fates_are_those_of_the_rules(made: list[Entry], chance: random.Random) -> None:
+    """One operation a part: so each fact says all of what it speaks of."""
+    chance.shuffle(made)
+    fates = resolved([[entry] for entry in made])
+    for entry, expected in told(made).items():
+        assert fate(fates, entry) == expected, entry
+
+
+@given(logs, starts, st.randoms(use_true_random=False))
+def test_any_cut_of_a_file_in_order_gives_the_same(
+    made: list[Entry], at: list[int], chance: random.Random
+) -> None:
+    made.sort(key=lambda e: (e.address, e.kind != OPERATION))
+    parts = cut(made, at)
+    chance.shuffle(parts)
+    fates = resolved(parts)
+    for entry, expected in told(made).items():
+        assert fate(fates, entry) == expected, entry
+
+
+@given(logs, starts, st.randoms(use_true_random=False))
+def test_nothing_is_published_that_the_rules_hold_back(
+    made: list[Entry], at: list[int], chance: random.Random
+) -> None:
+    """Out of order and with numbers used again: what is not known is held back, never published."""
+    chance.shuffle(made)
+    fates = resolved(cut(made, at))
+    for entry, expected in told(made).items():
+        found = fate(fates, entry)
+        assert found == expected or (expected != OPEN and found in (REJECT, HOLD)), entry
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 4096])
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=6),
+    chance=st.randoms(use_true_random=False),
+)
+def test_ranks_follow_the_commits_then_the_addresses(
+    chunk: int, sizes: list[int], chance: random.Random
+) -> None:
+    made: list[Entry] = []
+    for number, size in enumerate(sizes):
+        places = chance.sample(range(1, 1000), size)
+        files = [chance.choice([0, 0, 5 << 32]) for _ in places]
+        made += [
+            Entry(OPERATION, number % 2, number, file + place)
+            for place, file in zip(places, files, strict=True)
+        ]
+        made.append(Entry(COMMIT, number % 2, number, (6 << 32) + chance.randrange(9)))
+    chance.shuffle(made)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(facts, "CHUNK", chunk)
+        patched.setattr("publisher.sources.dispatch_queue.transactions.resolve.CHUNK", chunk)
+        middle = chance.randrange(len(made) + 1)
+        fates = resolved([made[:middle], made[middle:]])
+    for node in (0, 1):
+        mine = [e for e in made if e.kind == OPERATION and e.node == node]
+        if not mine:
+            continue
+        numbers = np.array([e.transaction for e in mine])
+        at = np.array([e.address for e in mine], np.uint64)
+        spans = fates.span(NODES, np.full(len(mine), node), numbers, at)
+        ranks = fates.ranks(spans, at).tolist()
+        marks = fates.marks[spans].tolist()
+        ordered = sorted(
+            zip(marks, numbers.tolist(), at.tolist(), ranks, strict=True), key=lambda one: one[:3]
+        )
+        assert [one[3] for one in ordered] == sorted(ranks)
+        assert min(ranks) == 1
+        assert max(ranks) <= len(mine)
+
+
+def test_a_large_transaction_leaves_room_for_its_operations() -> None:
+    count = 3 * facts.CHUNK
+    made = [Entry(OPERATION, 0, 1, 10 * place) for place in range(count)]
+    made.append(Entry(COMMIT, 0, 1, 10 * count))
+    third = count // 3
+    fates = resolved([made[:third], made[third : 2 * third], made[2 * third :]])
+    at = np.array([e.address for e in made[:-1]], np.uint64)
+    zeros = np.zeros(count, np.int64)
+    ranks = fates.ranks(fates.span(NODES, zeros, zeros + 1, at), at)
+    assert (np.diff(ranks) >= 0).all()
+    assert np.bincount(ranks).max() <= 2
+
+
+def test_marks_without_operations_are_known_by_name() -> None:
+    fates = resolved([[Entry(COMMIT, 0, 1, 5), Entry(OPERATION, 0, 1, 9), Entry(COMMIT, 0, 2, 7)]])
+    assert fates.empty.tolist() == [True, True]
+    assert fates.why == {0: "operations of its transaction lie above it"}
+
+
+def test_no_facts_are_no_fates() -> None:
+    fates = fates_of([])
+    assert fate(fates, Entry(OPERATION, 0, 1, 1)) == OPEN

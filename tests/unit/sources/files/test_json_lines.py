@@ -1,0 +1,35 @@
+"""Which keys of JSON lines are columns, and which lines are none for the sake of their keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from publisher.sources.files.json_lines import LineProblem, column_keys, parse_object
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"id\\ud800u": 1}',
+        b'{"idu": {"\\udc00": 1}}',
+        b'{"idu": [{"a": {"\\ud83d": null}}]}',
+    ],
+)
+def test_half_a_surrogate_pair_is_no_key(line: bytes) -> None:
+    with pytest.raises(LineProblem, match="a key holds half of a surrogate pair"):
+        parse_object(line)
+    assert column_keys(line + b'\n{"idu": 1}') == ("idu",)
+
+
+def test_whole_pairs_are_keys() -> None:
+    assert parse_object(b'{"\\ud83d\\ude00": ["\\u0041"]}') == (("\U0001f600", ["A"]),)
+
+
+def test_a_second_spelling_in_one_line_is_no_column() -> None:
+    lines = b'{"idu": 1, "fname": "a"}\n' * 3 + b'{"IDU": 1, "fname": "a", "photo": "x"}\n'
+    assert column_keys(lines) == ("idu", "fname", "photo")
+
+
+def test_what_two_lines_spell_in_another_way_is_kept() -> None:
+    lines = b'{"idu": 1, "fname": "a"}\n' * 2 + b'{"IDU": 1}\n' * 2
+    assert column_keys(lines) == ("idu", "fname", "IDU")

@@ -1,0 +1,440 @@
+"""A transaction of a group that goes on in the next file: of the same run, or of a later one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from publisher.config.job_file import load
+from publisher.errors import FatalError
+from publisher.journal.conservation import RunReport
+from publisher.model.catalogue import JobCatalogue
+from publisher.model.change import TALLY, Outcome
+from publisher.reports.explain import explain
+from publisher.runs import publisher_instance
+from publisher.runs.replay import rehearse, replay
+from publisher.sources.contract import Context, Kept
+from publisher.sources.files.file_splits import Split
+from publisher.sources.linkexpress import Linkexpress
+from tests.support.linkexpress_files import GROUP, OPEN, Record, jack, mark, record, short
+from tests.support.local_engine import LocalEngine
+
+SOURCE = Linkexpress(GROUP)
+MARK = mark(GROUP)
+
+
+def rows(*ids: int) -> bytes:
+    return b"".join(record(GROUP, *jack(idu)) for idu in ids)
+
+
+SIZE = len(rows(1))
+WRONG = record(GROUP, *jack(7, name=b"\x81\xff      "))
+STRANGE = rows(8)[:6] + (9).to_bytes(2, "big") + rows(8)[8:]
+SWAPPED = b"".join(record(GROUP, *jack(idu), order="little") for idu in (1, 2))
+
+
+class Folder:
+    """Files of a source, and what its runs keep."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.runs = 0
+        self.before: Path | None = None
+
+    def write(self, **files: bytes) -> list[Path]:
+        for name, data in files.items():
+            (self.path / name).write_bytes(data)
+        return [self.path / name for name in files]
+
+    def run(self, wanted: int = 1, **files: bytes) -> list[Record]:
+        """The records of a run that reads these files."""
+        self.runs += 1
+        kept = Kept(self.before, self.path / f"state{self.runs}")
+        splits = SOURCE.continued(self.write(**files), wanted, kept)
+        if kept.after.is_dir():
+            self.before = kept.after
+        return read(splits)
+
+
+def read(splits: Sequence[Split]) -> list[Record]:
+    records, framed = [], 0
+    for number, split in enumerate(splits):
+        for batch in SOURCE.read(split, number, Context(0, 4, JobCatalogue(()))):
+            for row in batch.to_pylist():
+                if row["outcome"] == TALLY:
+                    framed += row["row"]
+                else:
+                    raw = SOURCE.raw(split, row["row"])
+                    assert raw is not None
+                    assert json.loads(raw)["offset"] == row["high"]
+                    records.append(row)
+    assert framed == len(records)
+    assert len({row["rank"] for row in records}) == len(records)
+    return sorted(records, key=lambda row: row["rank"])
+
+
+def said(records: Sequence[Record]) -> list[str]:
+    """Records as ``FILE:OFFSET idu transaction``, with what is no change in words."""
+    found = []
+    for row in records:
+        words = short(row).split()
+        what = words[2] if words[0] == "held" else words[1]
+        held = "held " if words[0] == "held" else ""
+        found.append(f"{held}{row['part']}:{row['high']} {what} {row['transaction']}")
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+TAIL = SIZE + len(MARK)
+
+
+def test_what_is_held_is_read_with_the_next_file(folder: Folder) -> None:
+    first = folder.run(a=rows(1) + MARK + rows(2, 3))
+    tail = f"a:{TAIL} idu=2 a:{TAIL}", f"a:{TAIL + SIZE} idu=3 a:{TAIL}"
+    assert said(first) == ["a:0 idu=1 a:0", f"a:{SIZE} commit None", *(f"held {t}" for t in tail)]
+    second = folder.run(b=MARK + rows(4) + MARK)
+    after = len(MARK)
+    assert said(second) == [
+        *tail,
+        "b:0 commit None",
+        f"b:{after} idu=4 b:{after}",
+        f"b:{after + SIZE} commit None",
+    ]
+    assert said(folder.run(c=rows(5) + MARK)) == ["c:0 idu=5 c:0", f"c:{SIZE} commit None"]
+
+
+def test_a_transaction_goes_on_through_several_files(folder: Folder) -> None:
+    assert said(folder.run(a=rows(1))) == ["held a:0 idu=1 a:0"]
+    assert said(folder.run(b=rows(2))) == ["held a:0 idu=1 a:0", "held b:0 idu=2 a:0"]
+    assert said(folder.run(c=b"")) == ["held a:0 idu=1 a:0", "held b:0 idu=2 a:0"]
+    last = folder.run(d=rows(3) + MARK + rows(4))
+    assert said(last) == [
+        "a:0 idu=1 a:0",
+        "b:0 idu=2 a:0",
+        "d:0 idu=3 a:0",
+        f"d:{SIZE} commit None",
+        f"held d:{TAIL} idu=4 d:{TAIL}",
+    ]
+    assert said(folder.run(e=MARK)) == [f"d:{TAIL} idu=4 d:{TAIL}", "e:0 commit None"]
+
+
+def test_several_files_of_one_run_are_one_sequence(folder: Folder) -> None:
+    paths = folder.write(a=rows(1) + MARK + rows(2), b=rows(3), c=rows(4) + MARK + rows(5))
+    records = read(SOURCE.splits(paths, 1))
+    assert [text.split()[-1] for text in said(records)] == [
+        "a:0", "None", f"a:{TAIL}", f"a:{TAIL}", f"a:{TAIL}", "None", f"c:{TAIL}",
+    ]  # fmt: skip
+    assert [short(row).startswith("held") for row in records] == [False] * 6 + [True]
+
+
+def test_a_file_in_the_other_byte_order_is_read_again_in_it(folder: Folder) -> None:
+    folder.run(a=SWAPPED)
+    found = [short(row).split()[1] for row in folder.run(b=MARK)]
+    assert found == ["idu=1", "idu=2", "commit"]
+
+
+def outcomes(records: Sequence[Record]) -> list[tuple[int, str]]:
+    """Where records stand, and the first word of what they are."""
+    return [(row["high"], short(row).split()[0]) for row in records]
+
+
+def test_a_cut_record_is_rejected_once_and_not_kept(folder: Folder) -> None:
+    first = folder.run(a=MARK + rows(1) + rows(2)[:-9])
+    after = len(MARK)
+    held = [(0, "ignored"), (after, "held"), (after + SIZE, "rejected")]
+    assert outcomes(first) == held
+    assert outcomes(folder.run(b=rows(3))) == [(after, "held"), (0, "held")]
+    last = folder.run(c=MARK)
+    assert outcomes(last) == [(after, "rejected"), (0, "rejected"), (0, "ignored")]
+    assert [row["reason"] for row in last] == ["held-back", "held-back", "commit"]
+    assert f"its record at a:{after + SIZE}: LEN says" in last[0]["detail"]
+
+
+@pytest.mark.parametrize("rest", [rows(2) + MARK, rows(2, 3) + MARK, rows(2)])
+def test_a_file_that_has_the_cut_record_whole_completes_the_transaction(
+    folder: Folder, rest: bytes
+) -> None:
+    folder.run(a=rows(1) + rows(2)[:-9])
+    folder.run(b=rest)
+    last = folder.run(c=rows(4) + MARK)
+    assert not any(row["outcome"] == Outcome.REJECTED for row in last)
+
+
+@pytest.mark.parametrize("cut", [rows(2)[:15], rows(2)[:-9] + WRONG, WRONG + rows(2)[:-9]])
+def test_what_may_be_the_begin_of_any_record_completes_nothing(folder: Folder, cut: bytes) -> None:
+    folder.run(a=rows(1) + cut)
+    last = folder.run(b=rows(2) + MARK)
+    assert {row["reason"] for row in last} == {"held-back", "commit"}
+
+
+def test_what_is_kept_stands_where_it_stood_whatever_is_left_out_between(folder: Folder) -> None:
+    tail = rows(1) + WRONG + rows(2, 3) + STRANGE * 2 + rows(4) + b"\xff" * 7 + rows(5) + b"\xff"
+    ids = [0, 2, 3, 6, 7]  # of the records, in sizes of one
+    places = [TAIL + SIZE * each + (7 if each == 7 else 0) for each in ids]
+    first = folder.run(a=rows(9) + MARK + tail)
+    assert [at for at, what in outcomes(first) if what == "held"] == places
+    assert [at for at, what in outcomes(first) if what == "rejected"] == [
+        *(TAIL + SIZE * each for each in (1, 4, 5, 7)),
+        TAIL + SIZE * 8 + 7,
+    ]
+    again = folder.run(b=WRONG + rows(6))
+    assert outcomes(again) == [*((at, "held") for at in places), (0, "rejected"), (SIZE, "held")]
+    last = folder.run(c=MARK)
+    names = [f"a:{at} held-back" for at in places]
+    assert said(last) == [f"{name} a:{TAIL}" for name in (*names, f"b:{SIZE} held-back")] + [
+        "c:0 commit None"
+    ]
+    assert f"its record at a:{TAIL + SIZE}: item 2" in last[0]["detail"]
+
+
+def test_a_transaction_keeps_its_name_where_its_first_record_is_rejected(folder: Folder) -> None:
+    folder.run(a=MARK + WRONG + rows(1))
+    at = len(MARK)
+    assert said(folder.run(b=rows(2) + MARK))[:2] == [
+        f"a:{at + SIZE} held-back a:{at}",
+        f"b:0 held-back a:{at}",
+    ]
+
+
+def test_of_a_tail_of_rejected_records_the_reject_alone_is_kept(folder: Folder) -> None:
+    assert outcomes(folder.run(a=MARK + b"\xff" * 7))[1:] == [(len(MARK), "rejected")]
+    assert outcomes(folder.run(b=b"")) == []
+    assert outcomes(folder.run(c=rows(1) + MARK)) == [(0, "rejected"), (SIZE, "ignored")]
+    assert outcomes(folder.run(d=rows(1) + MARK)) == [(0, "1"), (SIZE, "ignored")]
+
+
+@pytest.mark.parametrize("version", [1, 2, 4])
+def test_what_another_version_kept_is_refused(folder: Folder, version: int) -> None:
+    folder.run(a=MARK + rows(1))
+    assert folder.before is not None
+    index = folder.before / "held.json"
+    entries = json.loads(index.read_text())["held"]
+    index.write_text(json.dumps(entries if version == 1 else {"format": version, "held": entries}))
+    with pytest.raises(FatalError, match=f"has format {version}, this program reads format 3: let"):
+        folder.run(b=MARK)
+
+
+def test_nothing_is_kept_where_nothing_is_held(folder: Folder) -> None:
+    folder.run(a=rows(1) + MARK)
+    assert not (folder.path / "state1").exists()
+    folder.run(b=rows(1))
+    folder.run(c=MARK)
+    assert folder.before == folder.path / "state3"
+    assert list(folder.before.iterdir()) == []
+
+
+def test_a_source_that_is_no_group_any_more_says_what_to_do(folder: Folder) -> None:
+    folder.run(a=rows(1))
+    (path,) = folder.write(b=record(OPEN, *jack(1)))
+    with pytest.raises(
+        FatalError, match="set unit and extract as they were, or give it a new name"
+    ):
+        Linkexpress(OPEN).continued([path], 1, Kept(folder.before, folder.path / "after"))
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "form"])
+def test_a_damaged_state_is_an_error(folder: Folder, damage: str) -> None:
+    folder.run(a=rows(1))
+    assert folder.before is not None
+    index = folder.before / "held.json"
+    if damage == "gone":
+        shutil.rmtree(folder.before / "00000")
+    else:
+        text = index.read_text()
+        index.write_text(text[:-3] if damage == "cut" else text.replace("big", "upside down"))
+    with pytest.raises(FatalError, match="is damaged, which has the records"):
+        folder.run(b=MARK)
+
+
+def settled(records: Sequence[Record]) -> list[str]:
+    """What becomes of the records of a run: a rejected one rejects its transaction."""
+    torn = {row["transaction"] for row in records if row["outcome"] == Outcome.REJECTED}
+    return [
+        "rejected held-back"
+        if row["outcome"] is None and row["transaction"] in torn
+        else short(row)
+        for row in records
+    ]
+
+
+@settings(max_examples=60)
+@given(
+    pieces=st.lists(st.sampled_from([1, 2, 3, 0, -1, -2]), min_size=1, max_size=14),
+    cuts=st.sets(st.integers(1, 13)),
+    wanted=st.sampled_from([1, 5]),
+)
+def test_however_a_stream_is_cut_into_files_and_runs_the_same_is_published(
+    pieces: list[int], cuts: set[int], wanted: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = {0: MARK, -1: rows(1) + WRONG, -2: STRANGE + rows(2)}
+    data = [other.get(piece) or rows(piece) for piece in pieces]
+    folder = Folder(tmp_path_factory.mktemp("cut"))
+    starts = sorted({0, *(cut for cut in cuts if cut < len(data))})
+    files = [b"".join(data[a:b]) for a, b in zip(starts, [*starts[1:], None], strict=True)]
+    published, held = [], []
+    for number, file in enumerate(files):
+        found = settled(folder.run(wanted, **{f"f{number:02d}": file}))
+        held = [text.removeprefix("held ") for text in found if text.startswith("held")]
+        published += [text for text in found if not text.startswith("held")]
+    whole = settled(read(SOURCE.splits(folder.write(whole=b"".join(data)), wanted)))
+    once = [text for text in whole if not text.startswith("held")]
+    # a record is rejected at once, before what is held until a commit record comes
+    for reason in ("rejected value", "rejected table-name", "rejected held-back"):
+        assert published.count(reason) == once.count(reason)
+    assert [text for text in published if not text.startswith("rejected")] == [
+        text for text in once if not text.startswith("rejected")
+    ]
+    assert held == [text.removeprefix("held ") for text in whole if text.startswith("held")]
+
+
+JOB = """
+[[sources]]
+name = "hr"
+format = "linkexpress"
+snapshots = ["in"]
+unit = "group"
+extract = "diff"
+nulls = true
+charset = "CP932"
+national_charset = "CP932"
+[[sources.tables]]
+name = "usr"
+key = ["idu"]
+xid = 1
+items = ["idu INTEGER", "fname CHARACTER(8)", "pay DECIMAL(5,2)", "note VARCHAR(6)"]
+[[sources.tables]]
+name = "dept"
+key = ["no"]
+xid = 2
+items = ["no SMALLINT", "title NCHAR(4)"]
+[dispatch]
+path = "out"
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.runs.replay.Engine", lambda _: LocalEngine())
+    (tmp_path / "job.toml").write_text(JOB)
+    (tmp_path / "in").mkdir()
+    return tmp_path
+
+
+def publish(job: Path, more: str = "") -> RunReport:
+    (job / "job.toml").write_text(JOB + more)
+    return publisher_instance.publish(load(job / "job.toml"))
+
+
+def published(directory: Path) -> list[str]:
+    texts = "".join(path.read_text() for path in sorted(directory.rglob("part-*.xds")))
+    return sorted(line.partition("<association>")[2][:5] for line in texts.splitlines())
+
+
+def test_a_job_publishes_what_it_held_with_the_next_file(job: Path) -> None:
+    (job / "in" / "1").write_bytes(rows(1) + MARK + rows(2, 3))
+    first = publish(job)
+    assert (first.read, first.outcomes["held"], first.documents) == (4, 2, 1)
+    assert publish(job, "[journal]\nretention_days = 0\n").state == "nothing new to read"
+    assert not Path(first.journal).exists()
+    (job / "in" / "2").write_bytes(MARK)
+    second = publish(job)
+    assert (second.read, second.outcomes["published"], second.outcomes["ignored"]) == (3, 2, 1)
+    assert second.notes == ("read again: 2 record(s) of hr, which an earlier run had held",)
+    assert published(job / "out") == ["idu=1", "idu=2", "idu=3"]
+    (story,) = explain(Path(second.journal), f"1:{TAIL}")
+    assert story.raw is not None
+    assert json.loads(story.raw)["hex"] == rows(2).hex()
+    (job / "in" / "3").write_bytes(rows(4) + MARK)
+    assert publish(job).notes == ()
+
+
+def test_a_job_rejects_a_cut_record_once(job: Path) -> None:
+    (job / "in" / "1").write_bytes(rows(1) + MARK + rows(2) + WRONG + rows(3) + rows(4)[:-1])
+    first = publish(job)
+    assert (first.read, first.outcomes["held"], first.outcomes["rejected"]) == (6, 2, 2)
+    (job / "in" / "2").write_bytes(MARK)
+    second = publish(job)
+    assert (second.read, second.outcomes["published"], second.outcomes["rejected"]) == (3, 0, 2)
+    assert second.notes == ("read again: 2 record(s) of hr, which an earlier run had held",)
+    assert published(job / "out") == ["idu=1"]
+    (story,) = explain(Path(second.journal), f"1:{TAIL + 2 * SIZE}")
+    assert story.raw is not None
+    assert json.loads(story.raw)["hex"] == rows(3).hex()
+
+
+def test_a_run_that_is_thrown_away_keeps_what_was_held(job: Path) -> None:
+    (job / "in" / "1").write_bytes(rows(1))
+    publish(job)
+    (job / "in" / "2").write_bytes(MARK)
+    with (
+        publisher_instance.Publishing(
+            load(job / "job.toml"), LocalEngine(FatalError("a task failed: mend it"))
+        ) as failing,
+        pytest.raises(FatalError, match="a task failed"),
+    ):
+        failing.once()
+    report = publish(job)
+    assert (report.read, report.documents) == (2, 1)
+
+
+def test_a_rehearsal_goes_on_and_keeps_nothing(job: Path) -> None:
+    (job / "in" / "1").write_bytes(rows(1))
+    publish(job)
+    (job / "in" / "2").write_bytes(MARK + rows(2))
+    settings = load(job / "job.toml")
+    for _ in range(2):
+        report = rehearse(settings)
+        assert (report.read, report.outcomes["held"], report.documents) == (3, 1, 1)
+        assert report.notes[0].startswith("read again: 1 record(s) of hr")
+    assert publish(job).documents == 1
+    assert rehearse(settings).state == "nothing new to read"
+
+
+def test_a_replay_goes_on_with_nothing(job: Path) -> None:
+    (job / "in" / "1").write_bytes(rows(1))
+    publish(job)
+    settings = replace(load(job / "job.toml"), name="replay")
+    (job / "2").write_bytes(MARK + rows(2))
+    report = replay(settings, [job / "2"], str(job / "replayed"))
+    assert report.outcomes["held"] == report.outcomes["ignored"] == 1
+    assert not (job / "replayed" / "_journal" / "state").exists()
+    both = replay(settings, [job / "in" / "1", job / "2"], str(job / "both"))
+    assert (both.documents, both.outcomes["held"]) == (1, 1)
+
+
+NOISE = WRONG
+
+
+def test_a_tail_goes_on_with_a_refused_file_once_that_is_mended(folder: Folder) -> None:
+    first = folder.run(a=rows(1) + MARK + rows(2), b=NOISE)
+    tail = f"a:{TAIL} idu=2 a:{TAIL}"
+    assert said(first)[:3] == ["a:0 idu=1 a:0", f"a:{SIZE} commit None", f"held {tail}"]
+    assert {row["outcome"] for row in first if row["part"] == "b"} == {Outcome.REJECTED.value}
+    second = folder.run(b=rows(3) + MARK)
+    assert said(second) == [tail, f"b:0 idu=3 a:{TAIL}", f"b:{SIZE} commit None"]
+
+
+def test_a_tail_goes_on_after_runs_that_read_a_refused_file_alone(folder: Folder) -> None:
+    folder.run(a=MARK + rows(2))
+    for _ in range(2):
+        assert said(folder.run(b=NOISE))[0].startswith("held a:")
+    after = said(folder.run(b=rows(3) + MARK))
+    assert [line.split()[1] for line in after] == ["idu=2", "idu=3", "commit"]
+
+
+def test_a_tail_behind_which_a_file_is_refused_is_not_published_without_it(folder: Folder) -> None:
+    folder.run(a=MARK + rows(2), b=NOISE)
+    third = folder.run(c=rows(4) + MARK + rows(5) + MARK)
+    assert [row["reason"] for row in third] == ["held-back", "held-back", "commit", None, "commit"]

@@ -1,0 +1,210 @@
+"""What a comparison finds turns the table as it was into the table as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from publisher.model.change import Outcome, Reason
+from publisher.sources.triggerless.compare import (
+    Compared,
+    Known,
+    Rules,
+    compare,
+    nothing_known,
+)
+from publisher.sources.triggerless.differences import FOUND_SCHEMA, Rows
+from publisher.sources.triggerless.hashing import Hashes, joined_hashes, text_hashes
+from publisher.sources.triggerless.options import Keeps
+
+Values = tuple[str | None, ...]
+Image = Mapping[str, Values]
+
+COLUMNS = ("fname", "lname", "mail")
+KEEPS: tuple[Keeps, ...] = ("columns", "row", "values")
+values = st.none() | st.sampled_from(["", "a", "b", "Ünlü", "x" * 30])
+images = st.dictionaries(
+    st.integers(0, 12).map(lambda n: f"idu={n}"), st.tuples(values, values, values)
+)
+
+
+def rows_of(pairs: Sequence[tuple[str, Values]], apart: int = 64) -> Rows:
+    """Rows in this order; keys share ``apart`` bits of hash at most, so that hashes meet."""
+    keys = pa.array([key for key, _ in pairs], pa.string())
+    columns = [pa.array([v[n] for _, v in pairs], pa.string()) for n in range(len(COLUMNS))]
+    return Rows(text_hashes(keys) >> np.uint64(64 - apart), keys, columns)
+
+
+def compared(known: Known, image: Image, rules: Rules, apart: int = 64) -> Compared:
+    rows = rows_of(list(image.items()), apart)
+    return compare(COLUMNS, rows, known, rules)
+
+
+def applied(before: Image, result: Compared) -> dict[str, Values]:
+    """The table after the changes, as a consumer sees it."""
+    after = {key: list(row) for key, row in before.items()}
+    for change in result.found.to_pylist():
+        assert change["outcome"] is None
+        key = change["key"]
+        if change["event_type"] == 4:
+            del after[key]
+            continue
+        if change["event_type"] == 1:
+            assert key not in after
+        row = after.setdefault(key, [None] * len(COLUMNS))
+        for place, (name, new) in enumerate(zip(change["columns"], change["new"], strict=True)):
+            column = COLUMNS.index(name)
+            if change["event_type"] == 2:
+                assert change["old"][place] == row[column]
+            row[column] = new
+    return {key: tuple(row) for key, row in after.items()}
+
+
+@given(images, images, st.sampled_from(KEEPS), st.sampled_from([0, 1, 64]))
+def test_the_changes_turn_one_table_into_the_other(
+    before: Image, after: Image, keeps: Keeps, apart: int
+) -> None:
+    rules = Rules(keeps)
+    first = compared(nothing_known(keeps, len(COLUMNS)), before, rules, apart)
+    assert applied({}, first) == before
+    second = compared(first.known, after, rules, apart)
+    assert applied(before, second) == after
+    assert second.counts.added + second.counts.changed + second.counts.unchanged == len(after)
+    again = compared(second.known, after, rules, apart)
+    assert again.found.num_rows == 0
+    assert again.counts.unchanged == len(after)
+
+
+@given(images, images, st.sampled_from(KEEPS))
+def test_only_what_differs_is_found(before: Image, after: Image, keeps: Keeps) -> None:
+    rules = Rules(keeps)
+    known = compared(nothing_known(keeps, len(COLUMNS)), before, rules).known
+    for change in compared(known, after, rules).found.to_pylist():
+        key = change["key"]
+        assert before.get(key) != after.get(key)
+        if change["event_type"] in (2, 3) and keeps != "row":
+            pairs = zip(COLUMNS, before[key], after[key], strict=True)
+            assert change["columns"] == [name for name, old, new in pairs if old != new]
+
+
+@given(images, st.randoms(use_true_random=False), st.sampled_from(KEEPS))
+def test_the_order_of_rows_changes_nothing(image: Image, random: object, keeps: Keeps) -> None:
+    pairs = list(image.items())
+    shuffled = sorted(pairs, key=lambda _: random.random())  # type: ignore[attr-defined]
+    known = nothing_known(keeps, len(COLUMNS))
+    one, other = (compare(COLUMNS, rows_of(p, 1), known, Rules(keeps)) for p in (pairs, shuffled))
+    assert one.found.equals(other.found)
+    assert one.known.keys.equals(other.known.keys)
+
+
+@pytest.mark.parametrize("keeps", KEEPS)
+def test_null_and_the_empty_text_are_two_values(keeps: Keeps) -> None:
+    known = compared(nothing_known(keeps, 3), {"idu=1": ("", None, "x")}, Rules(keeps)).known
+    result = compared(known, {"idu=1": (None, "", "x")}, Rules(keeps))
+    assert result.counts.changed == 1
+    assert result.found["new"][0].as_py()[:2] == [None, ""]
+
+
+@pytest.mark.parametrize(("first", "event", "columns"), [("add", 1, 2), ("replace", 3, 3)])
+def test_the_first_comparison_gives_what_is_asked(first: str, event: int, columns: int) -> None:
+    rules = Rules(first=first)  # type: ignore[arg-type]
+    result = compared(nothing_known("columns", 3), {"idu=1": ("a", None, "b")}, rules)
+    (change,) = result.found.to_pylist()
+    assert change["event_type"] == event
+    assert len(change["columns"]) == columns
+
+
+def test_changes_from_now_on() -> None:
+    image = {"idu=1": ("a", None, "b"), "idu=2": ("a", None, "b")}
+    result = compared(nothing_known("columns", 3), image, Rules(first="nothing"))
+    assert result.found.num_rows == 0
+    assert result.counts.baseline == 2
+    later = compared(result.known, {"idu=1": ("c", None, "b")}, Rules())
+    assert [change["event_type"] for change in later.found.to_pylist()] == [3, 4] or [
+        change["event_type"] for change in later.found.to_pylist()
+    ] == [4, 3]
+
+
+def test_rows_that_are_not_seen_stay_where_that_proves_nothing() -> None:
+    known = compared(
+        nothing_known("columns", 3), {"idu=1": ("a",) * 3, "idu=2": ("b",) * 3}, Rules()
+    ).known
+    result = compared(known, {"idu=2": ("b",) * 3}, Rules(deletes=False))
+    assert result.found.num_rows == 0
+    assert result.counts.left == 1
+    assert sorted(result.known.keys.to_pylist()) == ["idu=1", "idu=2"]
+    assert compared(result.known, {}, Rules()).counts.vanished == 2
+
+
+def test_migrating_gives_known_rows_again() -> None:
+    known = compared(nothing_known("values", 3), {"idu=1": ("a",) * 3}, Rules("values")).known
+    rules = Rules("values", deletes=False, all_anew=True)
+    result = compared(known, {"idu=1": ("a",) * 3}, rules)
+    assert [change["event_type"] for change in result.found.to_pylist()] == [1]
+    assert result.counts.added == 1
+
+
+def test_the_same_row_twice_counts_once_and_rows_that_differ_not_at_all() -> None:
+    known = compared(
+        nothing_known("columns", 3), {"idu=1": ("a",) * 3, "idu=2": ("b",) * 3}, Rules()
+    ).known
+    same, other = ("a", "a", "c"), ("x", None, None)
+    rows = rows_of([("idu=1", same), ("idu=2", same), ("idu=1", same), ("idu=2", other)])
+    result = compare(COLUMNS, rows, known, Rules())
+    found = result.found.to_pylist()
+    assert [c["key"] for c in found if c["event_type"] == 3] == ["idu=1"]
+    outcomes = [(c["outcome"], c["reason"]) for c in found if c["outcome"] is not None]
+    assert sorted(outcomes) == [
+        (Outcome.IGNORED, Reason.DUPLICATE),
+        (Outcome.REJECTED, Reason.DOUBLE_RECORD),
+        (Outcome.REJECTED, Reason.DOUBLE_RECORD),
+    ]
+    # what was known of the row that cannot be told stays, so that nothing says it is gone
+    assert compared(result.known, {"idu=1": same, "idu=2": ("b",) * 3}, Rules()).found.num_rows == 0
+
+
+def test_what_is_found_has_its_schema() -> None:
+    result = compared(nothing_known("columns", 3), {"idu=1": ("a",) * 3}, Rules())
+    assert result.found.schema.equals(FOUND_SCHEMA)
+    result.found.validate(full=True)
+
+
+def plain_murmur(data: bytes) -> int:
+    """MurmurHash64A as its author wrote it, with seed 0."""
+    mask, m = (1 << 64) - 1, 0xC6A4A7935BD1E995
+    h = len(data) * m & mask
+    whole = len(data) // 8 * 8
+    for at in range(0, whole, 8):
+        k = int.from_bytes(data[at : at + 8], "little") * m & mask
+        k = (k ^ k >> 47) * m & mask
+        h = (h ^ k) * m & mask
+    if data[whole:]:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * m & mask
+    h = (h ^ h >> 47) * m & mask
+    return h ^ h >> 47
+
+
+@given(st.lists(st.none() | st.text(max_size=40)), st.integers(0, 3))
+def test_hashes_are_those_of_the_plain_function(texts: list[str | None], start: int) -> None:
+    array = pa.array(texts, pa.string()).slice(start)
+    expected = [0 if t is None else plain_murmur(t.encode()) or 1 for t in texts[start:]]
+    assert text_hashes(array).tolist() == expected
+
+
+def test_hashes_never_change() -> None:
+    known = ["idu=4711", "", "hello"]
+    assert [f"{h:016x}" for h in text_hashes(pa.array(known)).tolist()] == [
+        f"{plain_murmur(text.encode()) or 1:016x}" for text in known
+    ]
+    assert f"{plain_murmur(b'hello'):016x}" == "1e68d17c457bf117"
+
+
+def test_the_hash_of_a_row_depends_on_the_order_of_its_columns() -> None:
+    one, other = text_hashes(pa.array(["a"])), text_hashes(pa.array(["b"]))
+    hashes: list[Hashes] = [joined_hashes(c, 1) for c in ([one, other], [other, one], [one])]
+    assert len({int(h[0]) for h in hashes}) == 3

@@ -1,0 +1,62 @@
+"""conf/triggerless.toml shows the defaults of tables that are compared; what is wrong is told."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from publisher.config.job_file import load
+from publisher.errors import SettingsError
+from publisher.sources.registry import restored
+from publisher.sources.triggerless.options import Options
+from publisher.sources.triggerless.source import Triggerless
+from tests.support.settings_reference import loaded
+
+
+def problems_of(base: Path, text: str) -> list[str]:
+    """The problems of a job file with this source."""
+    (base / "job.toml").write_text(f'[[sources]]\nformat = "triggerless"\n{text}\n')
+    try:
+        load(base / "job.toml").for_publish()
+    except SettingsError as error:
+        return error.problems
+    return []
+
+
+def test_what_it_says_are_the_defaults() -> None:
+    assert loaded("triggerless").options == Options()
+
+
+def test_options_come_back_from_a_journal() -> None:
+    options = Options(tables=("usr",), key={"usr": ("idu", "x")}, before=("b",), state="values")
+    plain = asdict(options) | {"tables": ["usr"], "key": {"usr": ["idu", "x"]}, "before": ["b"]}
+    again = restored("triggerless", plain, {})
+    assert isinstance(again, Triggerless)
+    assert again.options == options
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text('[[sources]]\nformat = "triggerless"\nsnapshots = ["x"]\nbefore = ["old"]\n')
+    (source,) = load(path).sources
+    assert source.compared is not None
+    assert source.compared.before == (str(tmp_path / "old"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", 'nothing to read; set snapshots = ["FILE"] or tables = ["NAME"]'),
+        ('tables = ["usr"]', "of which database?"),
+        ('table = "usr"', 'several may be compared; write tables = ["NAME"]'),
+        ('snapshots = ["x"]\nbuckets = 48', "write a power of two"),
+        ('snapshots = ["x"]\nhints = "samples"', "samples: hints need them"),
+        ('snapshots = ["x"]\nstate = "crc"', "state"),
+        ('snapshots = ["x"]\nstartup_option = "none"', "startup_option"),
+    ],
+)
+def test_what_is_wrong_is_told(tmp_path: Path, text: str, words: str) -> None:
+    problems = problems_of(tmp_path, f'{text}\n[dispatch]\npath = "out"')
+    assert any(words in problem for problem in problems), problems

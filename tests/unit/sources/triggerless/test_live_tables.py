@@ -1,0 +1,219 @@
+"""Jobs that compare tables of a database; SQLite, an engine without Spark."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from publisher.config.job_file import load
+from publisher.errors import FatalError
+from publisher.journal.conservation import RunReport
+from publisher.reports.check import check
+from publisher.runs import publisher_instance
+from publisher.runs.publisher_instance import Publishing
+from publisher.sources.table_queue.json_calls import json_line
+from publisher.sources.triggerless import plan_comparison
+from tests.support.local_engine import LocalEngine
+from tests.support.table_queue_files import call, element, text_file
+from tests.unit.sources.triggerless.test_runs import documents, told
+
+JOB = """
+[[sources]]
+name = "hr"
+format = "triggerless"
+tables = ["usr", "dep"]
+{more}
+[database]
+url = "sqlite:///hr.db"
+[table_queue]
+code_page = "CP866"
+eorr = 1205
+smallbufkor = 1206
+owners = {{ 5 = "HR" }}
+[run]
+lanes = 2
+[dispatch]
+path = "out"
+"""
+
+
+@pytest.fixture(autouse=True)
+def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+
+
+@pytest.fixture(autouse=True)
+def database(tmp_path: Path) -> None:
+    execute(
+        tmp_path,
+        "CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT, photo BLOB, pay NUMERIC(9, 2))",
+        "CREATE TABLE dep (name TEXT, site TEXT, chief INTEGER, PRIMARY KEY (site, name))",
+        "INSERT INTO usr VALUES (1, 'Ann', x'00ff', 10.5), (2, 'Bob', NULL, NULL)",
+        "INSERT INTO dep VALUES ('IT + more', 'Köln', 1)",
+    )
+
+
+def execute(base: Path, *statements: str) -> None:
+    with sqlite3.connect(base / "hr.db") as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+
+
+def publish(base: Path, more: str = "") -> RunReport:
+    (base / "job.toml").write_text(JOB.format(more=more))
+    return publisher_instance.publish(load(base / "job.toml"))
+
+
+def hint(base: Path, *names: str, sweep: int, others: Sequence[str] = ()) -> None:
+    """A sweep that shows some tables as touched."""
+    lines = [call(n, element(name, 5, 1), sweep) for n, name in enumerate(names, 4)]
+    lines += [call(n, element(name, 5, 0), sweep) for n, name in enumerate(others, 40)]
+    (base / "dirr").mkdir(exist_ok=True)
+    text_file(base / "dirr" / f"{sweep}.jsonl", [json_line(each) for each in lines])
+
+
+def test_differences_of_tables(tmp_path: Path) -> None:
+    first = publish(tmp_path)
+    keys = [("add", "1"), ("add", "2"), ("add", 'Köln+name="IT + more"')]
+    assert sorted(told(first, tmp_path)) == sorted(keys)
+    (ann,) = [op for op in documents(first, tmp_path) if "idu=1," in op.findtext("association", "")]
+    values = {a.attrib["attr-name"]: a.findtext("value") for a in ann.iterfind("add-attr")}
+    assert values == {"fname": "Ann", "photo": "AP8=", "pay": "10.5"}
+    execute(
+        tmp_path,
+        "UPDATE usr SET fname = NULL WHERE idu = 2",
+        "INSERT INTO usr VALUES (3, 'Cy', NULL, 0)",
+        "DELETE FROM dep",
+    )
+    second = publish(tmp_path)
+    assert told(second, tmp_path) == [
+        ("add", "3"),
+        ("delete", 'Köln+name="IT + more"'),
+        ("modify", "2"),
+    ]
+    assert second.outcomes["ignored"] == 1
+    assert publish(tmp_path).documents == 0
+
+
+def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
+    execute(tmp_path, "DROP TABLE dep")
+    with pytest.raises(FatalError, match="has no table or view dep"):
+        publish(tmp_path)
+
+
+def test_a_table_without_a_key_needs_one(tmp_path: Path) -> None:
+    execute(tmp_path, "DROP TABLE dep", "CREATE VIEW dep AS SELECT idu AS number, fname FROM usr")
+    with pytest.raises(FatalError, match="the primary key of dep is not known"):
+        publish(tmp_path)
+    report = publish(tmp_path, 'key = { dep = ["number"] }')
+    assert report.operations == {"add": 4}
+
+
+def test_hints_bring_a_comparison_forward(tmp_path: Path) -> None:
+    more = 'hints = "samples"\nsamples = ["dirr"]\nschema = "hr"'
+    hint(tmp_path, "USR", "$$$SYSRL", sweep=1)
+    assert publish(tmp_path, more).operations == {"add": 3}
+    execute(
+        tmp_path,
+        "UPDATE usr SET fname = 'Eve' WHERE idu = 1",
+        "UPDATE dep SET chief = 2",
+    )
+    assert publish(tmp_path, more).state == "nothing new to read"
+    hint(tmp_path, "USR", sweep=2, others=["DEP"])
+    report = publish(tmp_path, more)
+    assert (told(report, tmp_path), report.read) == ([("modify", "1")], 2)
+    assert publish(tmp_path, more).state == "nothing new to read"
+    hint(tmp_path, "DEP", sweep=3)
+    assert publish(tmp_path, more).operations == {"modify": 1}
+
+
+def test_every_table_is_compared_in_time(tmp_path: Path) -> None:
+    more = 'hints = "samples"\nsamples = ["dirr"]\nfull_interval = {}'
+    hint(tmp_path, sweep=1)
+    publish(tmp_path, more.format(3600))
+    execute(tmp_path, "DELETE FROM dep")
+    assert publish(tmp_path, more.format(3600)).state == "nothing new to read"
+    assert publish(tmp_path, more.format(0)).operations == {"delete": 1}
+
+
+def test_samples_that_cannot_be_read_bring_all_forward(tmp_path: Path) -> None:
+    more = 'hints = "samples"\nsamples = ["dirr"]'
+    hint(tmp_path, sweep=1)
+    publish(tmp_path, more)
+    execute(tmp_path, "DELETE FROM dep")
+    later = json_line(call(4, element("OTHER", 5, 0), 2))
+    text_file(tmp_path / "dirr" / "2.jsonl", ["no JSON", later])
+    assert publish(tmp_path, more).operations == {"delete": 1}
+
+
+def test_comparisons_that_find_nothing_leave_one_run(tmp_path: Path) -> None:
+    """They make way for the journals of runs that published something, in the sink, too."""
+    more = "\n[journal]\nretention_runs = 3\n"
+    first = publish(tmp_path, more)
+    for _ in range(5):
+        assert publish(tmp_path, more).documents == 0
+    execute(tmp_path, "DELETE FROM dep")
+    second = publish(tmp_path, more)
+    last = [publish(tmp_path, more) for _ in range(5)][-1]
+    left = [first.run, second.run, last.run]
+    for folder in (tmp_path / ".xds-publisher" / "job", tmp_path / "out" / "runs"):
+        assert sorted(path.name for path in folder.glob("job-*")) == left
+    execute(tmp_path, "DELETE FROM usr WHERE idu = 1")
+    assert told(publish(tmp_path, more), tmp_path) == [("delete", "1")]
+
+
+def test_following_goes_by_hints(tmp_path: Path) -> None:
+    hint(tmp_path, sweep=1)
+    (tmp_path / "job.toml").write_text(JOB.format(more='hints = "samples"\nsamples = ["dirr"]'))
+    with Publishing(load(tmp_path / "job.toml"), LocalEngine()) as job:
+        job.finish()
+        assert not job.backlog().is_empty
+        assert job.once() is not None
+        assert job.backlog().is_empty
+        assert job.once() is None
+        hint(tmp_path, "DEP", sweep=2)
+        assert not job.backlog().is_empty
+
+
+def test_what_can_be_compared_is_checked(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(JOB.format(more=""))
+    found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
+    assert found["source hr"].detail.startswith("2 table(s) of SQLite")
+    usr, dep = (found[f"sample of hr, table {name}"].detail for name in ("usr", "dep"))
+    assert usr.startswith(
+        "of the first 2 record(s) come 2 changes; first change usr:1:1: insert field"
+    )
+    assert dep == (
+        "of the first 1 record(s) come 1 changes; first change dep:1:1: insert field of "
+        'name="IT + more"+site=Köln in dep {"chief": "1"}'
+    )
+    execute(tmp_path, "DROP TABLE dep")
+    found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
+    assert not found["source hr"].ok
+
+
+def test_large_rows_are_compared_in_more_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_comparison, "_BUCKET_BYTES", 10_000)
+    execute(
+        tmp_path, *(f"INSERT INTO usr VALUES ({n}, '{n:0500}', NULL, 1)" for n in range(3, 103))
+    )
+    report = publish(tmp_path)
+    state = json.loads((Path(report.journal) / "state" / "hr" / "state.json").read_text())
+    assert len(state["tables"]["usr"]["files"]) == 8
+    assert len(state["tables"]["dep"]["files"]) == 1
+    assert 50_000 < state["tables"]["usr"]["bytes"] < 60_000
+
+
+def test_samples_that_are_not_there_are_told(tmp_path: Path) -> None:
+    more = 'hints = "samples"\nsamples = ["dirr"]'
+    (tmp_path / "job.toml").write_text(JOB.format(more=more))
+    found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
+    assert "dirr" in found["source hr"].detail
+    assert not found["source hr"].ok

@@ -1,0 +1,160 @@
+"""Keys in bulk as one by one; pieces and states come back as they were, whatever the number of parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from publisher.errors import FatalError, UsageError
+from publisher.model.catalogue import Kind, Table
+from publisher.model.keys import IdentifierCase, KeyPart, KeyProblem, canonical
+from publisher.sources.triggerless.carry_over import committed, present
+from publisher.sources.triggerless.compare import Rules, compare, nothing_known
+from publisher.sources.triggerless.comparison import Kept
+from publisher.sources.triggerless.differences import Rows
+from publisher.sources.triggerless.hashing import text_hashes
+from publisher.sources.triggerless.options import Keeps, Options
+from publisher.sources.triggerless.shuffle_pieces import Kind as PieceKind
+from publisher.sources.triggerless.shuffle_pieces import Packer, bucket_of, each, rows_of, unpacked
+from publisher.sources.triggerless.state_files import read_known, write_known
+from publisher.sources.triggerless.table_shape import Shape, read_rows, shape_of
+from tests.support.event_log_files import Tables
+
+keys = st.none() | st.text('01-+.eE x"\\,=é\n', max_size=6) | st.integers().map(str)
+
+
+def shape(*kinds: Kind, case: IdentifierCase = IdentifierCase.AS_WRITTEN) -> Shape:
+    """A table whose key has columns of these kinds, named backwards."""
+    names = tuple(f"k{9 - place}" for place in range(len(kinds)))
+    columns = dict(zip(names, kinds, strict=True)) | {"v": Kind.STRING}
+    known = Table("s", "t", names, columns)
+    found = [name.upper() for name in columns]
+    return shape_of("t", found, Tables({"t": known}), Options(identifier_case=case), "here")
+
+
+@given(
+    st.lists(st.tuples(keys, keys)),
+    st.sampled_from([Kind.STRING, Kind.INT, Kind.DECIMAL]),
+    st.sampled_from([Kind.STRING, Kind.INT, Kind.DECIMAL]),
+)
+def test_keys_are_those_of_the_plain_grammar(
+    rows: list[tuple[str | None, str | None]], one: Kind, other: Kind
+) -> None:
+    table = shape(one, other)
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array([row[0] for row in rows], pa.string()),
+            pa.array([row[1] for row in rows], pa.string()),
+            pa.array(["x"] * len(rows), pa.string()),
+        ],
+        names=["K9", "K8", "V"],
+    )
+    read = read_rows(table, batch, None, "here")
+    expected, faults = [], set()
+    kinds = {"K9": str(one), "K8": str(other)}
+    for number, (nine, eight) in enumerate(rows):
+        try:
+            if nine is None or eight is None:
+                raise KeyProblem("NULL")
+            parts = [KeyPart("K9", nine, quoted=True), KeyPart("K8", eight, quoted=True)]
+            expected.append(canonical(parts, kinds))
+        except KeyProblem:
+            faults.add(number)
+    assert read.keys.to_pylist() == expected
+    assert set(read.faults) == faults
+    assert read.hashes.tolist() == text_hashes(pa.array(expected, pa.string())).tolist()
+
+
+def test_names_are_in_the_case_that_is_asked_for() -> None:
+    table = shape(Kind.INT, case=IdentifierCase.DATABASE)
+    assert [part.name for part in table.key] == ["k9"]
+    assert table.columns == ("v",)
+    assert table.canonical("K9=007") == "k9=7"
+    with pytest.raises(UsageError, match="the key of t is k9"):
+        table.canonical("v=1")
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [(["v"], "key column k9 of t is missing"), (["k9", "v", "v"], "there twice")],
+)
+def test_columns_that_do_not_fit_are_told(found: list[str], words: str) -> None:
+    known = Table("s", "t", ("k9",), {"k9": Kind.INT, "v": Kind.STRING})
+    with pytest.raises(FatalError, match=words):
+        shape_of("t", found, Tables({"t": known}), Options(), "here")
+
+
+@given(st.lists(st.integers(0, 2**64 - 1)), st.integers(0, 12))
+def test_buckets_are_ranges_of_hashes(numbers: list[int], bits: int) -> None:
+    hashes = np.sort(np.array(numbers, np.uint64))
+    buckets = bucket_of(hashes, 1 << bits)
+    assert buckets.tolist() == [int(h) * (1 << bits) >> 64 for h in hashes]
+    assert (np.diff(buckets) >= 0).all()
+
+
+rows = st.dictionaries(st.integers(0, 500).map(lambda n: f"k={n}"), st.none() | st.text(max_size=5))
+
+
+def rows_made(image: dict[str, str | None]) -> Rows:
+    names = pa.array(list(image), pa.string())
+    return Rows(text_hashes(names), names, [pa.array(list(image.values()), pa.string())])
+
+
+@given(rows, st.integers(0, 5))
+def test_pieces_come_back(image: dict[str, str | None], bits: int) -> None:
+    made = rows_made(image)
+    packer = Packer(7, 1 << bits, PieceKind.NOW, 3)
+    batches = [*packer.add(made.hashes, made.keys, made.values), *packer.rest()]
+    got: dict[str, str | None] = {}
+    for batch in batches:
+        for place, (kind, split, count, data) in enumerate(each([batch])):
+            assert (kind, split) == (PieceKind.NOW, 3)
+            assert data is not None
+            back = rows_of([unpacked(data)], 1)
+            assert len(back) == count
+            bucket = batch.column("partition")[place].as_py() - 7
+            assert set(bucket_of(back.hashes, 1 << bits).tolist()) == {bucket}
+            got |= dict(zip(back.keys.to_pylist(), back.values[0].to_pylist(), strict=True))
+    assert got == image
+
+
+@given(rows, st.integers(0, 3), st.integers(0, 3), st.sampled_from(["columns", "row", "values"]))
+def test_a_state_may_be_read_in_other_parts(
+    image: dict[str, str | None], written: int, read: int, keeps: Keeps
+) -> None:
+    whole = compare(["v"], rows_made(image), nothing_known(keeps, 1), Rules(keeps)).known
+    with TemporaryDirectory() as name:
+        files = []
+        for bucket in range(1 << written):
+            part = rows_made({k: v for k, v in image.items() if in_bucket(k, bucket, 1 << written)})
+            known = compare(["v"], part, nothing_known(keeps, 1), Rules(keeps)).known
+            write_known(Path(name) / f"{bucket}", known, ["v"], keeps)
+            files.append(f"{bucket}")
+        kept = Kept(name, tuple(files), ("v",))
+        parts = [read_known(kept, b, 1 << read, ["v"], keeps) for b in range(1 << read)]
+    assert [h for part in parts for h in part.hashes.tolist()] == whole.hashes.tolist()
+    assert [k for part in parts for k in part.keys.to_pylist()] == whole.keys.to_pylist()
+    values = [v for part in parts for v in part.kept[0].tolist()]
+    assert values == whole.kept[0].tolist()
+
+
+def in_bucket(key: str, bucket: int, buckets: int) -> bool:
+    return bool(bucket_of(text_hashes(pa.array([key])), buckets)[0] == bucket)
+
+
+def test_where_a_state_lies_before_and_after_its_commit(tmp_path: Path) -> None:
+    staged = tmp_path / "state" / "job-1" / "staging" / "state" / "hr" / "found"
+    final = tmp_path / "state" / "job-1" / "state" / "hr" / "found"
+    assert committed(staged) == final
+    assert committed(tmp_path / "found") == tmp_path / "found"
+    staged.mkdir(parents=True)
+    assert present(final) == staged
+    staged.rename(tmp_path / "moved")
+    final.mkdir(parents=True)
+    assert present(final) == final

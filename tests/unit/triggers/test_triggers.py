@@ -1,0 +1,175 @@
+"""Triggers by SQLite alone: keys of any text, values, names, the command."""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from publisher.cli.main import cli
+from publisher.database import Database, DatabaseOptions
+from publisher.model.keys import format_key, parse
+from publisher.sources.columns.object_names import split_name
+from publisher.triggers import Refs, Style, TableRef, install, plan
+from publisher.triggers.model import literal, object_name, written_name
+
+SPECIAL = st.text(st.sampled_from(""",;'+"=\\<> \t\r\n\0ab[]*?é""")) | st.text(
+    st.characters(exclude_categories=["Cs"])
+)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    """A database with logged tables; what a test does is taken back by the next one."""
+    path = tmp_path_factory.mktemp("triggers") / "test.db"
+    with_tables(
+        path, "usr (a TEXT, b TEXT, v, PRIMARY KEY (a, b))", "img (k INTEGER PRIMARY KEY, p BLOB)"
+    )
+    made(path, Style.PER_FIELD, "usr", "img")
+    connection = sqlite3.connect(path)
+    yield connection
+    connection.close()
+
+
+def with_tables(path: Path, *tables: str) -> None:
+    connection = sqlite3.connect(path)
+    for table in tables:
+        connection.execute(f"CREATE TABLE {table}")
+    connection.close()
+
+
+def made(path: Path, style: Style, *tables: str) -> None:
+    with Database(DatabaseOptions(url=f"sqlite:///{path}")) as database:
+        refs = Refs(tuple(TableRef(None, table) for table in tables), TableRef(None, "event_log"))
+        install(database, plan(database, refs, style))
+
+
+def logged(log: sqlite3.Connection, sql: str, *values: object) -> list[tuple[str, str | None]]:
+    """Key and new value of what a statement logs; nothing of it stays."""
+    try:
+        log.execute(sql, values)
+        found: list[tuple[str, str | None]] = log.execute(
+            "SELECT table_key, new_value FROM event_log ORDER BY record_id"
+        ).fetchall()
+    finally:
+        log.rollback()
+    return found
+
+
+@given(SPECIAL, SPECIAL)
+@example(""", ; ' + " = \\ < >""", "")
+@example(" a", "a\n")
+@example("\0,", ",\0")
+def test_a_key_of_any_text_is_written_by_the_grammar(
+    log: sqlite3.Connection, a: str, b: str
+) -> None:
+    ((key, value),) = logged(log, "INSERT INTO usr VALUES (?, ?, 'v')", a, b)
+    if "\0" not in a + b:  # in quotes for SQLite's sake; there it changes nothing
+        assert key == format_key([("a", a), ("b", b)])
+    assert [part[:2] for part in parse(key)] == [("a", a), ("b", b)]
+    assert value == "v"
+
+
+@given(st.binary(max_size=200))
+@example(b"")
+def test_binary_values_are_base64(log: sqlite3.Connection, value: bytes) -> None:
+    expected = base64.b64encode(value).decode()
+    assert logged(log, "INSERT INTO img VALUES (1, ?)", value) == [("k=1", expected)]
+    # of a column without a type, too
+    key = format_key([("a", "x"), ("b", "y")])
+    assert logged(log, "INSERT INTO usr VALUES ('x', 'y', ?)", value) == [(key, expected)]
+
+
+@given(st.floats(-1e300, 1e300, allow_subnormal=False).filter(lambda x: abs(x) > 1e-290 or x == 0))
+@example(0.1 + 0.2)
+def test_fractions_lose_no_digit(log: sqlite3.Connection, number: float) -> None:
+    ((_, value),) = logged(log, "INSERT INTO usr VALUES ('x', 'y', ?)", number)
+    assert value is not None
+    assert float(value) == pytest.approx(number, rel=1e-15)
+
+
+def test_a_row_whose_key_holds_null_is_refused(log: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match=r"event_log\.table_key"):
+        logged(log, "INSERT INTO usr (a) VALUES ('x')")
+
+
+def test_replaced_rows_are_deleted_with_recursive_triggers(log: sqlite3.Connection) -> None:
+    log.execute("INSERT INTO img VALUES (1, NULL)")
+    log.commit()
+    log.execute("PRAGMA recursive_triggers = ON")
+    log.execute("INSERT OR REPLACE INTO img VALUES (1, x'00')")
+    types = log.execute("SELECT event_type FROM event_log ORDER BY record_id").fetchall()
+    log.rollback()
+    log.execute("PRAGMA recursive_triggers = OFF")
+    log.execute("DELETE FROM img")
+    log.execute("DELETE FROM event_log")
+    log.commit()
+    assert types == [(1,), (4,), (1,)]
+
+
+def test_new_rows_are_found_by_the_index(log: sqlite3.Connection) -> None:
+    question = "SELECT * FROM event_log WHERE status = ? ORDER BY record_id"
+    ((*_, plan_),) = log.execute(f"EXPLAIN QUERY PLAN {question}", ("N",)).fetchall()
+    assert "USING INDEX xds_event_log_status (status=?)" in plan_
+
+
+@given(st.none() | st.text(min_size=1), st.text(min_size=1))
+def test_written_names_are_read_back(schema: str | None, name: str) -> None:
+    assert split_name(written_name(schema, name)) == (schema, name)
+
+
+@given(st.text(min_size=1), st.sampled_from([63, 64, 200]))
+def test_names_of_triggers_are_short_and_differ(table: str, most: int) -> None:
+    name = object_name(table, "insert", most)
+    assert len(name.encode(errors="surrogatepass")) <= most
+    assert name != object_name(f"{table}x", "insert", most)
+
+
+def test_literals_double_the_quote_and_nothing_else() -> None:
+    assert literal("it's \\n") == "'it''s \\n'"
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, ["ddl", *arguments])
+    return done.exit_code, done.output
+
+
+def test_the_command_prints_or_applies(tmp_path: Path) -> None:
+    path = tmp_path / "hr.db"
+    with_tables(path, "usr (idu INTEGER PRIMARY KEY, fname TEXT)", '"a.b" (k INTEGER PRIMARY KEY)')
+    both = ["--table", "usr", "--table", '"a.b"', "--style", "per-row", "--log-table", "log"]
+    code, script = run("--database", f"sqlite:///{path}", *both)
+    assert code == 0
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'log'").fetchall() == []
+    code, said = run("--database", f"sqlite:///{path}", *both, "--apply")
+    assert code == 0
+    assert "trigger xds_a.b_insert" in said
+    made_ = connection.execute("SELECT sql FROM sqlite_master").fetchall()
+    connection.executescript(script)  # what is printed is what is applied
+    assert connection.execute("SELECT sql FROM sqlite_master").fetchall() == made_
+    connection.execute("INSERT INTO usr VALUES (7, 'Jack')")
+    assert connection.execute("SELECT table_key, event_type FROM log").fetchall() == [("idu=7", 5)]
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("table", "code", "words"),
+    [
+        ("bare", 2, "has no primary key"),
+        ("nothing", 1, "has no table nothing"),
+        ("a.", 2, "write it as table, schema.table"),
+    ],
+)
+def test_the_command_says_what_to_mend(tmp_path: Path, table: str, code: int, words: str) -> None:
+    path = tmp_path / "hr.db"
+    with_tables(path, "bare (a INTEGER)")
+    url = f"sqlite:///{path}"
+    got, said = run("--database", url, "--table", table, "--style", "per-row", "--apply")
+    assert (got, words in said) == (code, True), said
