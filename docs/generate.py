@@ -229,7 +229,8 @@ def _type_text(hint: Any) -> str:
     if origin is Annotated:
         text = _type_text(arguments[0]) + _bounds(arguments[1:])
     elif origin in (Union, UnionType):
-        text = " or ".join(_type_text(member) for member in arguments if member is not NoneType)
+        members = [_type_text(member) for member in arguments if member is not NoneType]
+        text = (", or " if "," in members[0] else " or ").join(members)
     elif origin is Literal:
         text = _choices([json.dumps(value, ensure_ascii=False) for value in arguments])
     elif origin in (tuple, frozenset):

@@ -79,3 +79,16 @@ def test_every_exit_code_is_explained() -> None:
 
 def exit_codes(kind: type[PublisherError]) -> set[int]:
     return {kind.exit_code}.union(*map(exit_codes, kind.__subclasses__()))
+
+
+def test_every_package_is_described() -> None:
+    text = (DIRECTORY.parent / "explanation" / "architecture.md").read_text("utf-8")
+    table = text.partition("| package of `publisher` |")[2].partition("\n\n")[0]
+    named = {
+        name
+        for line in table.splitlines()
+        for name in re.findall(r"`(\w+)`", line[: line.find(" | ")])
+    }
+    package = DIRECTORY.parents[1] / "publisher"
+    modules = {path.stem for path in package.iterdir() if (path / "__init__.py").exists()}
+    assert modules <= named
