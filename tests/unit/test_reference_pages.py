@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,7 @@ from publisher.journal.lane_writer import LOOKUP_SCHEMA
 from publisher.model.change import Outcome, Reason
 from publisher.observing.metrics import Metrics
 from publisher.observing.options import MetricsOptions
+from publisher.xds.validate import text_line, validate_files
 
 
 def page(name: str) -> str:
@@ -92,3 +94,15 @@ def test_every_package_is_described() -> None:
     package = DIRECTORY.parents[1] / "publisher"
     modules = {path.stem for path in package.iterdir() if (path / "__init__.py").exists()}
     assert modules <= named
+
+
+def test_the_document_that_is_shown_is_valid(tmp_path: Path) -> None:
+    shown = page("documents.md").partition("```xml\n")[2].partition("```")[0]
+    document = "".join(line.strip() for line in shown.splitlines())
+    wrong = re.sub("<add .*</add>", '<modify clas-name="usr"/>', document)
+    path = tmp_path / "mistake.xds"
+    path.write_text(f"{document}\n{document}\n{wrong}\n", "utf-8")
+    findings = [text_line(finding) for finding in validate_files([path], "strict")]
+    assert findings
+    assert all(":3: " in finding for finding in findings)
+    assert any(finding.removeprefix(f"{tmp_path}/") in page("documents.md") for finding in findings)
