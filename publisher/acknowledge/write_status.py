@@ -69,11 +69,11 @@ def acknowledge(
     options: AcknowledgeOptions,
     *,
     refused: Refused | None = None,
-    still_mine: Callable[[], None] = nobody_else,
+    check_lease: Callable[[], None] = nobody_else,
 ) -> Acknowledged:
     """Tells the rows of a source what became of them, once the sink has committed the run.
 
-    ``source`` is its number in the manifest, ``found`` its table; ``still_mine`` is called before each
+    ``source`` is its number in the manifest, ``found`` its table; ``check_lease`` is called before each
     transaction and raises where another instance took over.  Reasons are written before letters.
 
     Raises ``WrongTableError`` where the rows of the table are others, ``FatalError``, ``UnreachableError``.
@@ -86,20 +86,20 @@ def acknowledge(
         log = log_table(served, found.place.table, options_of(**entry.options))
         doubt = None
         if found.verdict is Verdict.UNKNOWN:
-            doubt = _doubt(lanes, StatusWriter(served, log, still_mine))
+            doubt = _doubt(lanes, StatusWriter(served, log, check_lease))
         if doubt is not None:
             raise wrong_table(manifest, source, f"in {found.place.table} of {served.name} {doubt}")
         if options.reason_table is not None:
-            reason_table = ReasonTable(served, options.reason_table, still_mine)
+            reason_table = ReasonTable(served, options.reason_table, check_lease)
             reasons = reason_table.write(manifest.run, entry.name, _entries(lanes, refused))
         if options.write_status:
             deleted = _DELETED if options.delete_processed_rows else frozenset()
-            done = _written(lanes, StatusWriter(served, log, still_mine, deleted=deleted))
+            done = _written(lanes, StatusWriter(served, log, check_lease, deleted=deleted))
         else:
             done = _counted(lanes)
         if done.letters.get("S"):
             statements = options.post_polling_statements
-            run_statements(served, statements, still_mine, "post_polling_statements")
+            run_statements(served, statements, check_lease, "post_polling_statements")
     return replace(done, reasons=reasons, passed=passed(lanes))
 
 

@@ -58,12 +58,12 @@ class ReasonTable:
     another.
     """
 
-    def __init__(self, database: Database, name: str, still_mine: Callable[[], None]) -> None:
-        """``name`` may begin with a schema.  ``still_mine`` is called before each transaction and
+    def __init__(self, database: Database, name: str, check_lease: Callable[[], None]) -> None:
+        """``name`` may begin with a schema.  ``check_lease`` is called before each transaction and
         raises where another instance has taken over."""
         self._database = database
         self._name = name
-        self._still_mine = still_mine
+        self._check_lease = check_lease
         self._made: Table | None = None
 
     def write(self, run: str, source: str, entries: Iterable[Entry]) -> int:
@@ -113,7 +113,7 @@ class ReasonTable:
 
     def _transaction(self, work: Callable[[Connection], T]) -> T:
         def begun(connection: Connection) -> T:
-            self._still_mine()
+            self._check_lease()
             with connection.begin():
                 return work(connection)
 

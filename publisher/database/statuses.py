@@ -154,15 +154,15 @@ class StatusWriter:
         self,
         database: Database,
         log: LogTable,
-        still_mine: Callable[[], None],
+        check_lease: Callable[[], None],
         *,
         deleted: frozenset[str] = frozenset(),
     ) -> None:
-        """``still_mine`` is called before each transaction and raises where another instance has
+        """``check_lease`` is called before each transaction and raises where another instance has
         taken over.  Rows whose letter is one of ``deleted`` are deleted instead."""
         self._database = database
         self._log = log
-        self._still_mine = still_mine
+        self._check_lease = check_lease
         self._deleted = [ord(letter) for letter in sorted(deleted)]
         relation = log.relation
         self._integer = relation.table.columns[log.record_id] is Kind.INT
@@ -273,7 +273,7 @@ class StatusWriter:
     @contextmanager
     def _begun(self, connection: Connection) -> Iterator[None]:
         """A transaction that holds up others as little as can be."""
-        self._still_mine()
+        self._check_lease()
         dialect = connection.dialect.name
         connection.execution_options(compiled_cache=None)  # lists stand in the statements
         if dialect in ("postgresql", "mysql", "mariadb"):

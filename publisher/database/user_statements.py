@@ -16,11 +16,11 @@ _QUOTED = re.compile(r"""(?:\s*\bat or)?\s*\bnear (?:".*?"(?:: )?|'.*)""", re.DO
 
 
 def run_statements(
-    database: Database, statements: Sequence[str], still_mine: Callable[[], None], place: str
+    database: Database, statements: Sequence[str], check_lease: Callable[[], None], place: str
 ) -> None:
     """Runs statements, each in a transaction of its own.
 
-    ``still_mine`` is called before each and raises where another instance has taken over; ``place``
+    ``check_lease`` is called before each and raises where another instance has taken over; ``place``
     is the name of the setting that has them.
 
     Raises:
@@ -30,7 +30,7 @@ def run_statements(
     for number, statement in enumerate(statements, 1):
 
         def work(connection: Connection, statement: str = statement) -> None:
-            still_mine()
+            check_lease()
             if connection.dialect.paramstyle in ("format", "pyformat"):
                 statement = statement.replace("%", "%%")
             with connection.begin():

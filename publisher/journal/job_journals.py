@@ -87,15 +87,15 @@ class Journals:
             write_durably(path, f"{wanted}\n")
         return max(wanted, used)
 
-    def discard_unplanned(self, still_mine: Callable[[], None] | None = None) -> list[str]:
+    def discard_unplanned(self, check_lease: Callable[[], None] | None = None) -> list[str]:
         """Removes the runs that are not planned wholly: nothing was sent from them.
 
-        ``still_mine`` raises where a newer instance of the job has begun.  It is called after they
+        ``check_lease`` raises where a newer instance of the job has begun.  It is called after they
         were found and before they are removed: so none of them is a run of a newer one.
         """
         unplanned = self.unplanned()
-        if still_mine is not None:
-            still_mine()
+        if check_lease is not None:
+            check_lease()
         for run in unplanned:
             shutil.rmtree(self.root / run)
         return unplanned

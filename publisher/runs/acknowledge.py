@@ -56,7 +56,7 @@ class Acknowledging:
     manifest: Manifest
     options: AcknowledgeOptions
     refused: Refused
-    still_mine: Callable[[], None]
+    check_lease: Callable[[], None]
     wrong_table: WrongTable = WrongTable.REFUSE
 
     def run(self, sources: Sequence[SourceSettings]) -> RunStatuses:
@@ -110,7 +110,7 @@ class Acknowledging:
             found,
             self.options,
             refused=self.refused,
-            still_mine=self.still_mine,
+            check_lease=self.check_lease,
         )
 
 

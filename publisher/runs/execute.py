@@ -26,28 +26,28 @@ from publisher.journal.lane_writer import LaneResult
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
 from publisher.runs.acknowledge import NotedLog, note_log
 from publisher.runs.find_torn_transactions import reject_torn
-from publisher.runs.prepare import Order, opened
+from publisher.runs.prepare import RunRequest, prepare_work
 from publisher.sources.contract import ForgetsFiles, Surveyed
 from publisher.sources.files.file_splits import Split
 
 
-def planned_and_sent(
-    order: Order, dispatcher: Dispatcher, engine: Engine, progress: Progress | None
+def plan_and_send(
+    request: RunRequest, dispatcher: Dispatcher, engine: Engine, progress: Progress | None
 ) -> RunReport:
     """Plans unless it is planned already, then dispatches.
 
-    The report of a run that is not kept (``Order.is_repetition``) names no journal.
+    The report of a run that is not kept (``RunRequest.is_repetition``) names no journal.
     """
     seconds: dict[str, float] = {}
-    manifest = order.journal.manifest()
+    manifest = request.journal.manifest()
     if manifest is None:
-        manifest = plan(order, engine, seconds, progress)
-        if not order.journal.is_committed:
+        manifest = plan(request, engine, seconds, progress)
+        if not request.journal.is_committed:
             return report_of(manifest, state=NOTHING_NEW, journal="", target="", seconds=seconds)
-    return sent(order.journal, manifest, dispatcher, seconds)
+    return send(request.journal, manifest, dispatcher, seconds)
 
 
-def sent(
+def send(
     journal: Journal,
     manifest: Manifest,
     dispatcher: Dispatcher,
@@ -59,10 +59,10 @@ def sent(
         # without what the sink refuses: it may be asked only now, and adds it
         planned = _planned(manifest, journal, "published", dispatcher, seconds)
         dispatcher.dispatch(journal, manifest, planned)
-    return told(manifest, journal, "published", dispatcher, seconds)
+    return build_report(manifest, journal, "published", dispatcher, seconds)
 
 
-def told(
+def build_report(
     manifest: Manifest,
     journal: Journal,
     state: str,
@@ -91,27 +91,27 @@ def _planned(
 
 
 def plan(
-    order: Order, engine: Engine, seconds: dict[str, float], progress: Progress | None
+    request: RunRequest, engine: Engine, seconds: dict[str, float], progress: Progress | None
 ) -> Manifest:
     """Plans all lanes in one Spark job and commits the journal, unless the run is not kept."""
     begun, starting = time.monotonic(), engine.seconds
     engine.warm_up()
     with ExitStack() as stack:
-        read = {source.name: _files_of(source) for source in order.settings.sources}
-        order.journal.begin(order.directory)
-        work = opened(order, engine, stack)
-        logs = {source.name: note_log(source) for source in order.settings.sources}
-        work, results = _planned_lanes(order, work, engine, progress)
+        read = {source.name: _files_of(source) for source in request.settings.sources}
+        request.journal.begin(request.directory)
+        work = prepare_work(request, engine, stack)
+        logs = {source.name: note_log(source) for source in request.settings.sources}
+        work, results = _planned_lanes(request, work, engine, progress)
     session = engine.seconds - starting
     seconds["session"] = round(session, 3)
     seconds["plan"] = round(time.monotonic() - begun - session, 3)
     with _timed(seconds, "commit"):
-        manifest = _manifest(order, work, results, Inputs(read, logs))
-        if order.is_repetition is not None and order.is_repetition(manifest):
+        manifest = _manifest(request, work, results, Inputs(read, logs))
+        if request.is_repetition is not None and request.is_repetition(manifest):
             return manifest
-        if order.still_mine is not None:
-            order.still_mine()
-        order.journal.commit(manifest)
+        if request.check_lease is not None:
+            request.check_lease()
+        request.journal.commit(manifest)
     return manifest
 
 
@@ -123,18 +123,18 @@ class Inputs(NamedTuple):
 
 
 def _planned_lanes(
-    order: Order, work: Work, engine: Engine, progress: Progress | None
+    request: RunRequest, work: Work, engine: Engine, progress: Progress | None
 ) -> tuple[Work, list[LaneResult]]:
     """Plans all lanes, again as long as a transaction would be published in part.
 
     Each pass rejects at least one transaction more, so there is a last one."""
-    staging, documents = order.journal.staging, order.directory / DOCUMENT_STAGING
+    staging, documents = request.journal.staging, request.directory / DOCUMENT_STAGING
     while True:
         results = engine.plan(work, staging=staging, documents=documents, progress=progress)
         again = reject_torn(work, results, staging)
         if again is None:
             return work, results
-        order.journal.discard(results, order.directory)
+        request.journal.discard(results, request.directory)
         work = again
 
 
@@ -143,35 +143,37 @@ def _files_of(source: SourceSettings) -> tuple[FileEntry, ...]:
 
 
 def _manifest(
-    order: Order,
+    request: RunRequest,
     work: Work,
     results: Sequence[LaneResult],
     inputs: Inputs,
 ) -> Manifest:
     numbers = iter(range(len(work.splits())))
     splits = [[next(numbers) for _ in source.splits] for source in work.sources]
-    entries = tuple(_entries(order, work, inputs, results, splits))
-    _drop_states_of_refused(order, work, entries)
+    entries = tuple(_entries(request, work, inputs, results, splits))
+    _drop_states_of_refused(request, work, entries)
     return Manifest(
-        run=order.run,
-        job=order.settings.name,
+        run=request.run,
+        job=request.settings.name,
         lanes=work.lanes,
         clock=_iso(work.clock),
-        settings=json.loads(order.settings.meaning()),
+        settings=json.loads(request.settings.meaning()),
         sources=entries,
         results=tuple(results),
-        documents=_relative(order.directory, order.journal.root),
+        documents=_relative(request.directory, request.journal.root),
         records_read=conserve(results, splits),
-        behind=dict(order.behind),
-        job_identity=order.job_identity,
+        behind=dict(request.behind),
+        job_identity=request.job_identity,
         states=tuple(
-            source.name for source in work.sources if order.journal.new_state(source.name).is_dir()
+            source.name
+            for source in work.sources
+            if request.journal.new_state(source.name).is_dir()
         ),
     )
 
 
 def _entries(
-    order: Order,
+    request: RunRequest,
     work: Work,
     inputs: Inputs,
     results: Sequence[LaneResult],
@@ -179,15 +181,15 @@ def _entries(
 ) -> Iterator[SourceEntry]:
     first = 0
     counted = {split: records for result in results for split, records in result.tallies}
-    asked = order.state is not None and any(
-        source.snapshots and source.compared is None for source in order.settings.sources
+    asked = request.state is not None and any(
+        source.snapshots and source.compared is None for source in request.settings.sources
     )
-    fates = fates_of_splits(results, order.journal.staging, splits) if asked else {}
-    for source, read in zip(work.sources, order.settings.sources, strict=True):
+    fates = fates_of_splits(results, request.journal.staging, splits) if asked else {}
+    for source, read in zip(work.sources, request.settings.sources, strict=True):
         again = [
             counted[first + number]
             for number, split in enumerate(source.splits)
-            if order.was_held(source.name, split)
+            if request.was_held(source.name, split)
         ]
         yield SourceEntry(
             name=source.name,
@@ -198,9 +200,9 @@ def _entries(
             first_split=first,
             table=read.table,
             files=tuple(
-                _with_fates(order, read, entry, [fates[n] for n in numbers if n in fates])
+                _with_fates(request, read, entry, [fates[n] for n in numbers if n in fates])
                 for entry, numbers in _splits_by_file(
-                    source.splits, first, _read_files(order, read, inputs.files[source.name])
+                    source.splits, first, _read_files(request, read, inputs.files[source.name])
                 )
             ),
             identity=inputs.logs[source.name].identity,
@@ -212,11 +214,11 @@ def _entries(
 
 
 def _read_files(
-    order: Order, source: SourceSettings, before: tuple[FileEntry, ...]
+    request: RunRequest, source: SourceSettings, before: tuple[FileEntry, ...]
 ) -> Iterator[FileEntry]:
     """The files as they were before they were read; of a job's with their digests, for its next run
     asks whether they still are.  Raises ``FatalError`` where one has changed."""
-    asked = order.state is not None and source.compared is None
+    asked = request.state is not None and source.compared is None
     for then, now in zip(before, _files_of(source), strict=True):
         found = now.with_digest() if asked else now
         if not (then.is_unchanged(now) and now.is_unchanged(FileEntry.of(Path(then.path)))):
@@ -240,25 +242,27 @@ def _splits_by_file(
 
 
 def _with_fates(
-    order: Order, source: SourceSettings, entry: FileEntry, fates: Sequence[SplitFates]
+    request: RunRequest, source: SourceSettings, entry: FileEntry, fates: Sequence[SplitFates]
 ) -> FileEntry:
     """A file with the result of reading it, for the next run of the job."""
-    if order.state is None or source.compared is not None:
+    if request.state is None or source.compared is not None:
         return entry
     refused = any(one.rejected for one in fates) and not any(
         one.used or one.ignored for one in fates
     )
     effect = any(one.rejected or one.used for one in fates)
-    digest = order.settings.digest_of(source) if refused else None
+    digest = request.settings.digest_of(source) if refused else None
     return replace(entry, effect=effect, refused=digest)
 
 
-def _drop_states_of_refused(order: Order, work: Work, entries: Sequence[SourceEntry]) -> None:
+def _drop_states_of_refused(
+    request: RunRequest, work: Work, entries: Sequence[SourceEntry]
+) -> None:
     """Leaves the state of a source as it was where all of its files are to be read again, and forgets
     what refused ones among others have said."""
     for source, entry in zip(work.sources, entries, strict=True):
         refused = {file.path for file in entry.files if file.refused}
-        state = order.journal.new_state(entry.name)
+        state = request.journal.new_state(entry.name)
         if not refused:
             continue
         if not entry.again and len(refused) == len(entry.files):

@@ -113,7 +113,7 @@ class JobSink:
             owner=name,
             lanes=self.lanes,
             run_lanes=self.engine.send,
-            still_mine=self.epoch,
+            check_lease=self.epoch,
             lineage=self.lineage,
             recovery=Recovery(texts) if self.recovers else None,
         )

@@ -1,4 +1,4 @@
-"""The order of a run, and what is opened for it: sources, splits, what the run before has left."""
+"""The request of a run, and what is opened for it: sources, splits, what the run before has left."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ SPLITS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RunRequest:
     """A run that is to be done.  ``clock`` is its now, in microseconds since 1970-01-01 UTC;
-    ``directory`` is where its documents go.  ``still_mine`` is called before what others see, and
+    ``directory`` is where its documents go.  ``check_lease`` is called before what others see, and
     raises where another instance of the job has taken over; ``splits`` is how many parts are read, about."""
 
     run: str
@@ -42,7 +42,7 @@ class Order:
     journal: Journal
     directory: Path
     window: Window | None = None
-    still_mine: Callable[[], None] | None = None
+    check_lease: Callable[[], None] | None = None
     behind: Mapping[str, int] = field(default_factory=dict)
     """See ``Manifest``."""
     splits: int = SPLITS
@@ -77,19 +77,19 @@ class Order:
         return Path(split.path).is_relative_to(before)
 
 
-def opened(order: Order, engine: Engine, stack: ExitStack) -> Work:
+def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
     """What the tasks of a run do; ``stack`` keeps open what they read from until they have ended.
 
     What sources have to find out before, a survey or a comparison, the engine does now; what they
     leave for the next run is written as far as it follows from that.
     """
-    work = surveyed(_work(order, engine, stack), engine.survey)
-    _leave_states(order, work)
+    work = surveyed(_work(request, engine, stack), engine.survey)
+    _leave_states(request, work)
     return work
 
 
-def _work(order: Order, engine: Engine, stack: ExitStack) -> Work:
-    settings = order.settings
+def _work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
+    settings = request.settings
     return Work(
         sources=tuple(
             SourceWork(
@@ -99,76 +99,78 @@ def _work(order: Order, engine: Engine, stack: ExitStack) -> Work:
                 filters=source.filters,
                 polls=source.polls,
                 identifier_case=source.options.identifier_case,
-                window=order.window,
+                window=request.window,
             )
-            for source, reader, splits in _opened(order, engine, stack)
+            for source, reader, splits in _opened(request, engine, stack)
         ),
         rules=settings.rules,
         lanes=settings.run.lanes,
-        clock=order.clock,
-        ids=order.journal.staging / "ids",
+        clock=request.clock,
+        ids=request.journal.staging / "ids",
     )
 
 
 def _opened(
-    order: Order, engine: Engine, stack: ExitStack
+    request: RunRequest, engine: Engine, stack: ExitStack
 ) -> Iterator[tuple[SourceSettings, AnySource, tuple[AnySplit, ...]]]:
-    for source in order.settings.sources:
+    for source in request.settings.sources:
         if source.table is None:
             reader = source.reader
             if isinstance(reader, Triggerless):
-                yield source, reader, _compared(order, source, reader, engine)
+                yield source, reader, _compared(request, source, reader, engine)
             else:
-                yield source, reader, _splits_of(order, source, reader)
+                yield source, reader, _splits_of(request, source, reader)
         else:
             live = source.live
             if isinstance(live, RemembersRejects):
-                live = live.with_reported(order.reported.get(source.name, frozenset()))
-            with Resources(order.settings.rules) as resources:
+                live = live.with_reported(request.reported.get(source.name, frozenset()))
+            with Resources(request.settings.rules) as resources:
                 asking = informed(live, resources.catalogue)
-                splits = stack.enter_context(asking.opened(order.splits, order.kept(source.name)))
+                splits = stack.enter_context(
+                    asking.opened(request.splits, request.kept(source.name))
+                )
             yield source, live, splits
 
 
 def _compared(
-    order: Order, source: SourceSettings, reader: Triggerless, engine: Engine
+    request: RunRequest, source: SourceSettings, reader: Triggerless, engine: Engine
 ) -> tuple[Split, ...]:
     """What a comparison finds, which the engine does now."""
     if not source.reads:
         return ()
-    with Resources(order.settings.rules) as resources:
+    with Resources(request.settings.rules) as resources:
         given = Given(
             catalogue=resources.catalogue,
-            target=order.journal.new_state(source.name),
-            wanted=order.splits,
-            number=order.number,
-            state=(order.state or {}).get(source.name),
-            keep=order.state is not None,
-            clock=order.clock,
+            target=request.journal.new_state(source.name),
+            wanted=request.splits,
+            number=request.number,
+            state=(request.state or {}).get(source.name),
+            keep=request.state is not None,
+            clock=request.clock,
             hinted=source.hinted,
-            migration=order.migration,
+            migration=request.migration,
             source=source.name,
-            by_rows=order.by_rows,
+            by_rows=request.by_rows,
         )
         return reader.prepared(
             source.snapshots, given, engine.compare, database=source.database, text_of=text_of
         )
 
 
-def _splits_of(order: Order, source: SourceSettings, reader: Source) -> tuple[Split, ...]:
+def _splits_of(request: RunRequest, source: SourceSettings, reader: Source) -> tuple[Split, ...]:
     if not source.snapshots and not source.resumes:
         return ()
-    kept = order.kept(source.name)
-    with Resources(order.settings.rules) as resources:
+    kept = request.kept(source.name)
+    with Resources(request.settings.rules) as resources:
         asking = informed(reader, resources.catalogue)
         if kept is None or not isinstance(asking, KeepsState):
-            return tuple(asking.splits(source.snapshots, order.splits))
-        return tuple(asking.continued(source.snapshots, order.splits, kept))
+            return tuple(asking.splits(source.snapshots, request.splits))
+        return tuple(asking.continued(source.snapshots, request.splits, kept))
 
 
-def _leave_states(order: Order, work: Work) -> None:
+def _leave_states(request: RunRequest, work: Work) -> None:
     """What sources found in their surveys, for the next run."""
     for source in work.sources:
-        kept = order.kept(source.name)
+        kept = request.kept(source.name)
         if kept is not None and source.splits and isinstance(source.source, LeavesState):
             source.source.leave([s for s in source.splits if isinstance(s, Split)], kept.after)

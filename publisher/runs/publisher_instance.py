@@ -30,13 +30,13 @@ from publisher.journal.published_files import PublishedFiles
 from publisher.model.clock import microseconds
 from publisher.observing.contract import Observer
 from publisher.runs.acknowledge import Acknowledging, WrongTable, has_status
-from publisher.runs.execute import planned_and_sent, sent, told
+from publisher.runs.execute import build_report, plan_and_send, send
 from publisher.runs.job_sink import JobSink, refuse_foreign_progress
 from publisher.runs.notes import STATUS_NOTE, notes_of, with_notes
 from publisher.runs.pending_sources import due_sources, refuse_absent
 from publisher.runs.pending_tables import comparison_notes
 from publisher.runs.poll_report import Polled
-from publisher.runs.prepare import SPLITS, Order
+from publisher.runs.prepare import SPLITS, RunRequest
 from publisher.sources.live.registry import TableBacklog
 from publisher.sources.registry import COMPARED
 from publisher.sources.triggerless.carry_over import State, forget_rows
@@ -133,9 +133,9 @@ class Publishing:
         reports = []
         for journal, manifest in self._journals.unsent():
             dispatcher = self.sink.dispatcher(manifest.run)
-            report = told(manifest, journal, "published", dispatcher)
+            report = build_report(manifest, journal, "published", dispatcher)
             if not dispatcher.dispatched(manifest):
-                report = sent(journal, manifest, dispatcher)
+                report = send(journal, manifest, dispatcher)
             first = f"run {manifest.run}, which an earlier start had planned, was sent first"
             report = with_notes(report, [first])
             reports.append(self._acknowledged(journal, manifest, report, dispatcher))
@@ -158,7 +158,7 @@ class Publishing:
             dispatcher = self.sink.dispatcher(run)
             if not dispatcher.dispatched(manifest):
                 raise UsageError(f"run {run} is not sent yet: start publish, which sends it first")
-            report = told(manifest, journal, "published", dispatcher)
+            report = build_report(manifest, journal, "published", dispatcher)
             return self._acknowledged(journal, manifest, report, dispatcher, wrong_table)
 
     def once(
@@ -218,13 +218,13 @@ class Publishing:
         run = self._journals.next_run()
         journal = self._journals.journal(run)
         dispatcher = self.sink.dispatcher(run)
-        order = Order(
+        request = RunRequest(
             run,
             settings,
             microseconds(now),
             journal,
             self.sink.directory(run),
-            still_mine=self._epoch,
+            check_lease=self._epoch,
             splits=lanes or SPLITS,
             behind=self._journals.greatest(),
             number=int(run.rpartition("-")[2]),
@@ -235,19 +235,19 @@ class Publishing:
             is_repetition=lambda found: has_nothing_new(journal, found, self._live(), left),
             by_rows=by_rows,
         )
-        return self._carry_out(order, dispatcher)
+        return self._carry_out(request, dispatcher)
 
-    def _carry_out(self, order: Order, dispatcher: Dispatcher) -> RunReport:
+    def _carry_out(self, request: RunRequest, dispatcher: Dispatcher) -> RunReport:
         try:
-            report = planned_and_sent(order, dispatcher, self._engine, self._progress)
+            report = plan_and_send(request, dispatcher, self._engine, self._progress)
         except (OSError, PublisherError):
             refuse_absent(
-                order.settings.sources
+                request.settings.sources
             )  # an input that went while it was read may come back
             raise
-        journal = order.journal
+        journal = request.journal
         if not report.is_kept:
-            self._journals.discard(order.run)
+            self._journals.discard(request.run)
             dispatcher.discard()
             return replace(report, run=self._settings.name)
         manifest = journal.manifest()

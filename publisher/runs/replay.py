@@ -31,9 +31,9 @@ from publisher.journal.lock import locked
 from publisher.journal.manifest import Journal, Manifest
 from publisher.model.clock import microseconds
 from publisher.planning.filters import Window
-from publisher.runs.execute import planned_and_sent, sent, told
+from publisher.runs.execute import build_report, plan_and_send, send
 from publisher.runs.pending_sources import due_sources
-from publisher.runs.prepare import Order
+from publisher.runs.prepare import RunRequest
 from publisher.sources.files.digest import digest_of_files
 from publisher.sources.positions import parse_position
 
@@ -106,31 +106,36 @@ def replay(
         _refuse_inside(directory, snapshots)
         journal = Journal(directory / JOURNAL)
     window = _window(source, window_from, window_until)
-    order = Order(run, settings, microseconds(now), journal, directory, window)
+    request = RunRequest(run, settings, microseconds(now), journal, directory, window)
     with Engine(settings.spark) as engine:
         dispatcher = _dispatcher(target, settings, SinkOwner.of_replay(settings, run), engine)
-        return _replayed(order, dispatcher, engine, again=again, progress=progress)
+        return _replayed(request, dispatcher, engine, again=again, progress=progress)
 
 
 def _replayed(
-    order: Order, dispatcher: Dispatcher, engine: Engine, *, again: bool, progress: Progress | None
+    request: RunRequest,
+    dispatcher: Dispatcher,
+    engine: Engine,
+    *,
+    again: bool,
+    progress: Progress | None,
 ) -> RunReport:
     """Does a replay unless its sink has it wholly."""
-    dispatcher.check(order.run)  # before the lock writes into somebody else's directory
-    with locked(order.journal.root):
-        dispatcher.prepare(order.run)
+    dispatcher.check(request.run)  # before the lock writes into somebody else's directory
+    with locked(request.journal.root):
+        dispatcher.prepare(request.run)
         if again:
-            order.journal.forget()
+            request.journal.forget()
             dispatcher.forget()
-        manifest = order.journal.manifest()
-        if manifest is not None and manifest.run != order.run:
+        manifest = request.journal.manifest()
+        if manifest is not None and manifest.run != request.run:
             raise UsageError(
-                f"{order.directory} has run {manifest.run} planned, and this is run {order.run} "
+                f"{request.directory} has run {manifest.run} planned, and this is run {request.run} "
                 "(other input or settings): start the other again, or name a new directory"
             )
         if manifest is not None and dispatcher.dispatched(manifest):
-            return told(manifest, order.journal, "already published", dispatcher)
-        return planned_and_sent(order, dispatcher, engine, progress)
+            return build_report(manifest, request.journal, "already published", dispatcher)
+        return plan_and_send(request, dispatcher, engine, progress)
 
 
 def rehearse(
@@ -161,8 +166,8 @@ def rehearse(
         dispatcher.prepare(run)
         state = journals.states_of(source.name for source in sources)
         clock = microseconds(now)
-        order = Order(run, settings, clock, journal, directory, state=state, by_rows=by_rows)
-        report = planned_and_sent(order, dispatcher, engine, progress)
+        request = RunRequest(run, settings, clock, journal, directory, state=state, by_rows=by_rows)
+        report = plan_and_send(request, dispatcher, engine, progress)
         samples = tuple(first_documents(directory, SAMPLES))
     notes = (*report.notes, REHEARSAL_NOTE)
     return replace(report, state=PLANNED, journal="", target="", samples=samples, notes=notes)
@@ -186,8 +191,8 @@ def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = 
         if again:
             dispatcher.forget()
         elif dispatcher.dispatched(manifest):
-            return told(manifest, journal, "already published", dispatcher)
-        return sent(journal, manifest, dispatcher)
+            return build_report(manifest, journal, "already published", dispatcher)
+        return send(journal, manifest, dispatcher)
 
 
 def _dispatcher(target: str, settings: Settings, owner: SinkOwner, engine: Engine) -> Dispatcher:

@@ -14,7 +14,7 @@ from publisher.dispatch.kafka.records import LaneDocuments
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.engine.spark.engine import Engine
 from publisher.journal.manifest import Journal, Manifest
-from publisher.runs.execute import told
+from publisher.runs.execute import build_report
 from publisher.runs.replay import replay
 from tests.bench import bare_producer
 from tests.bench.data import Log, event_log
@@ -112,7 +112,7 @@ def _sent(planned: Planned, brokers: KafkaCluster, engine: Engine) -> tuple[floa
     start = time.perf_counter()
     dispatcher.prepare(manifest.run)
     prepared = time.perf_counter()
-    dispatcher.dispatch(journal, manifest, told(manifest, journal, "published", dispatcher))
+    dispatcher.dispatch(journal, manifest, build_report(manifest, journal, "published", dispatcher))
     end = time.perf_counter()
     check(held(brokers.bootstrap, topic).records, planned.documents)
     made.drop()

@@ -58,7 +58,7 @@ def statuses_of(place: Place) -> list[tuple]:
 def told(
     place: Place,
     run: tuple[Journal, Manifest],
-    still_mine: Callable[[], None] = lambda: None,
+    check_lease: Callable[[], None] = lambda: None,
     refused: Refused | None = None,
     **options: object,
 ) -> Acknowledged:
@@ -68,7 +68,7 @@ def told(
         read_from(place.database().options, str(run[1].sources[0].table)),
         AcknowledgeOptions(**options),  # type: ignore[arg-type]
         refused=refused,
-        still_mine=still_mine,
+        check_lease=check_lease,
     )
 
 
@@ -279,7 +279,7 @@ from tests.services.live_journals import read_from
 small = statuses.Sizes(rows=4, listed=1, run=2)
 statuses._ARRAYS_UNINDEXED = statuses._LISTS_UNINDEXED = small
 
-def still_mine():
+def check_lease():
     global left
     left -= 1
     if left < 0:
@@ -292,7 +292,7 @@ for line in sys.stdin:
         journal = Journal(Path(sys.argv[1]))
         acknowledge(
             journal, journal.manifest(), 0, read_from(DatabaseOptions(url=sys.argv[2])),
-            AcknowledgeOptions(reason_table="reasons"), still_mine=still_mine,
+            AcknowledgeOptions(reason_table="reasons"), check_lease=check_lease,
         )
         os._exit(0)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

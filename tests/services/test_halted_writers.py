@@ -50,7 +50,7 @@ def test_rows_of_a_halted_writer_are_free_again(
                 assert written(newer) == {"S": 3}
         return changed
 
-    def still_mine() -> None:
+    def check_lease() -> None:
         if begun:
             raise FatalError("a newer one has begun")
 
@@ -58,7 +58,7 @@ def test_rows_of_a_halted_writer_are_free_again(
     with Database(place.database().options, writing=True) as database:
         log = log_table(database, "log", Options())
         with pytest.raises(FatalError, match="a newer one has begun"):
-            statuses.StatusWriter(database, log, still_mine).write(IDS, LETTERS, ROWS)
+            statuses.StatusWriter(database, log, check_lease).write(IDS, LETTERS, ROWS)
     assert begun == [3]
 
 

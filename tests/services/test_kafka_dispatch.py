@@ -179,7 +179,7 @@ def test_a_run_that_was_planned_anew_is_not_taken_for_the_first(
     journal, manifest = committed(tmp_path / "one", [made])
     sink = dispatcher(kafka, topic, 2, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        sent(replace(sink, still_mine=Stop(2)), journal, manifest)
+        sent(replace(sink, check_lease=Stop(2)), journal, manifest)
     assert len(kafka.read(topic)) == 1_000
     journal, manifest = committed(tmp_path / "two", [made[::2], made[1::2]])
     with pytest.raises(FatalError, match="planned anew"):
@@ -194,7 +194,7 @@ def test_what_stopped_goes_on_from_the_token(kafka: Topics, tmp_path: Path) -> N
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     for stop, count in ((1, 0), (2, 1_000), (2, 2_000)):
         with pytest.raises(FatalError, match="stop here"):
-            sent(replace(sink, still_mine=Stop(stop)), journal, manifest)
+            sent(replace(sink, check_lease=Stop(stop)), journal, manifest)
         assert len(kafka.read(topic)) == count
     (told,) = sent(sink, journal, manifest)
     assert told.documents == 1_000
@@ -259,7 +259,7 @@ def test_a_newer_one_takes_its_lanes_back(kafka: Topics, tmp_path: Path) -> None
             sink.prepare("of an older instance")
 
     sink.prepare(manifest.run)
-    newer = replace(sink, still_mine=mine)
+    newer = replace(sink, check_lease=mine)
     told: list[LaneSent] = []
 
     def run(lanes: Sequence[LaneSending]) -> list[LaneSent]:

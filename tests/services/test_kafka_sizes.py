@@ -99,7 +99,7 @@ def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) 
     journal, manifest = committed(tmp_path / "journal", [with_one_of(20_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        sent(replace(sink, still_mine=Stop(2)), journal, manifest)
+        sent(replace(sink, check_lease=Stop(2)), journal, manifest)
     (first,) = records(journal.root)
     allow(kafka, topic, 100_000)
     sent(sink, journal, manifest)
@@ -115,8 +115,8 @@ def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_pa
     journal, manifest = committed(tmp_path / "journal", [with_one_of(20_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        execute.sent(journal, manifest, replace(sink, still_mine=Stop(2)))
-    told = execute.sent(journal, manifest, sink)
+        execute.send(journal, manifest, replace(sink, check_lease=Stop(2)))
+    told = execute.send(journal, manifest, sink)
     kept = json.loads((journal.root / "run.json").read_text())
     assert told.outcomes["rejected"] == 1
     assert kept["outcomes"] == told.outcomes
@@ -132,7 +132,7 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(
     journal, manifest = committed(tmp_path / "journal", [made])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000, mode=mode)
     with pytest.raises(FatalError, match="stop here"):
-        sent(replace(sink, still_mine=Stop(2)), journal, manifest)
+        sent(replace(sink, check_lease=Stop(2)), journal, manifest)
     allow(kafka, topic, 10_000)
     for _ in range(2):
         with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):

@@ -111,7 +111,7 @@ def test_a_newer_instance_stops_the_tasks(kafka: Topics, engine: Engine, tmp_pat
 
     driver = os.getppid()
     sink = dispatcher(kafka, topic, 1)
-    sink = replace(sink, run_lanes=engine.send, still_mine=replaced)
+    sink = replace(sink, run_lanes=engine.send, check_lease=replaced)
     sink.prepare(manifest.run)
     with pytest.raises(FatalError, match=r"^a newer instance of the job works: this one stops$"):
         sink.dispatch(journal, manifest, report(journal, manifest))

@@ -21,7 +21,7 @@ from pathlib import Path
 from publisher.config.job_file import load
 from publisher.journal.manifest import DOCUMENT_STAGING, Manifest
 from publisher.runs import execute, replay
-from publisher.runs.prepare import Order
+from publisher.runs.prepare import RunRequest
 
 STEPS = frozenset({"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir"})
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
         if not child:
             death = Death(step, directory)
             planned = Manifest.from_json(manifest.read_text(), manifest)
-            execute.plan = lambda order, *_: death.plan(order, planned, staged)  # noqa: B023
+            execute.plan = lambda request, *_: death.plan(request, planned, staged)  # noqa: B023
             sys.addaudithook(death.hook)
             replay.replay(load(job_file), [snapshot], str(directory), again=bool(finished))
             os._exit(0)
@@ -62,14 +62,14 @@ class Death:
         if not self.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def plan(self, order: Order, planned: Manifest, staged: Path) -> Manifest:
+    def plan(self, request: RunRequest, planned: Manifest, staged: Path) -> Manifest:
         """What stands in for planning: the staged files, and their commit."""
-        order.journal.begin(self.directory)
+        request.journal.begin(self.directory)
         self.waiting = True
         for folder in ("_journal/staging", DOCUMENT_STAGING):
             shutil.copytree(staged / folder, self.directory / folder, dirs_exist_ok=True)
         self.waiting = False
-        order.journal.commit(planned)
+        request.journal.commit(planned)
         return planned
 
 

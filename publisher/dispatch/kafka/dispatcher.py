@@ -75,7 +75,7 @@ class KafkaDispatcher:
     owner: str
     lanes: int
     run_lanes: RunLanes = in_process
-    still_mine: Callable[[], None] | None = None
+    check_lease: Callable[[], None] | None = None
     lineage: Lineage | None = None
     recovery: Recovery | None = None
 
@@ -193,8 +193,8 @@ class KafkaDispatcher:
             for key, token in tokens.items()
             if not token.is_of(begin.identity, begin.run, begin.plan)
         }
-        if self.still_mine is not None:
-            self.still_mine()
+        if self.check_lease is not None:
+            self.check_lease()
         if claimed:
             write_tokens(self._clients, place.topic, claimed)
 
@@ -220,8 +220,8 @@ class KafkaDispatcher:
         self.run_lanes([s for s in sendings if s.is_due(tokens.get(place.key(s.lane)))])
         _write_rejects(journal, manifest, record.refusals)
         self._send_rejects(topics, journal, record, identity)
-        if self.still_mine is not None:
-            self.still_mine()
+        if self.check_lease is not None:
+            self.check_lease()
         whole = Token(identity, manifest.run, plan, sum(totals.values()))
         write_tokens(self._clients, place.topic, {(0, place.key(WHOLE)): whole})
 
@@ -295,7 +295,7 @@ class KafkaDispatcher:
             total=total,
             refused=record.of_lane(lane.lane) if isinstance(lane.lane, int) else frozenset(),
             limits=_limits(self.options, record),
-            still_mine=self.still_mine,
+            check_lease=self.check_lease,
         )
 
     def _examined(self) -> KafkaTopics:

@@ -48,7 +48,7 @@ class LaneSending:
     """All that a task needs to send a lane; can be pickled.
 
     ``total`` is the number of documents of the lane, ``refused`` are those that the sink does not
-    take.  ``limits`` are settings of the producer that follow from the topics.  ``still_mine`` is
+    take.  ``limits`` are settings of the producer that follow from the topics.  ``check_lease`` is
     called before each transaction and raises when a newer instance of the job exists.
     """
 
@@ -61,7 +61,7 @@ class LaneSending:
     total: int
     refused: frozenset[int]
     limits: tuple[tuple[str, int], ...]
-    still_mine: Callable[[], None] | None = None
+    check_lease: Callable[[], None] | None = None
 
     @property
     def lane(self) -> int | str:
@@ -92,7 +92,7 @@ class LaneSending:
             return 0
         problem = token.find_conflict(self.identity, self.run, self.plan)
         if problem is not None:
-            of_job = self.still_mine is not None
+            of_job = self.check_lease is not None
             raise FatalError(conflict_message(self.place, problem, of_job=of_job))
         return token.sent if token.run == self.run else 0
 
@@ -165,8 +165,8 @@ class _Sender:
             self._failed.append(error)
 
     def _mine(self) -> None:
-        if self._work.still_mine is not None:
-            self._work.still_mine()
+        if self._work.check_lease is not None:
+            self._work.check_lease()
 
     def _read(self) -> int:
         work = self._work
@@ -269,7 +269,7 @@ class _ExactlyOnce(_Sender):
                 f"{self._doing()}: a newer instance of the job has taken over this lane: let it "
                 "work, or stop it and start again"
             )
-            return fenced if self._work.still_mine is None else _AnewError(fenced)
+            return fenced if self._work.check_lease is None else _AnewError(fenced)
         if error.txn_requires_abort():
             _abort(producer, self._work.options.timeout)
         failure = (self._failed or [error])[0]

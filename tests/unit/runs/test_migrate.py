@@ -94,7 +94,7 @@ def test_a_migration_that_was_cut_short_goes_on_and_is_not_done_twice(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(execute, "sent", killed)
+        patched.setattr(execute, "send", killed)
         with pytest.raises(KeyboardInterrupt):
             migrate(tmp_path, Migration())
     report = migrate(tmp_path, Migration())
