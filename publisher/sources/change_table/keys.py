@@ -9,14 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import Reason
-from publisher.model.keys import quote
 from publisher.sources.change_table.change_seq import Flags, Integers
 from publisher.sources.change_table.rows import Rows
 from publisher.sources.change_table.values import Columns
 from publisher.sources.columns.key_lanes import key_lanes
+from publisher.sources.columns.key_texts import join_key, quote_values
 from publisher.sources.columns.object_names import Fault, Names
 
-_QUOTED = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
 _PLAIN_INTEGER = r"\A(?:-?[1-9][0-9]*|0)\z"
 """As ``keys.integer_text`` leaves it."""
 
@@ -52,7 +51,7 @@ class Keys:
         self._names = names
         self._lanes = lanes
         self._sorted = sorted(key, key=columns.name)  # as canonical keys are
-        self._texts = [quote(columns.name(name)) + "=" for name in self._sorted]
+        self._texts = [columns.name(name) for name in self._sorted]
         form = columns.target.form
         found = [form.column(columns.name(name)) for name in self._sorted]
         self._kinds = [kind for _, kind in found]
@@ -70,12 +69,12 @@ class Keys:
         parts = []
         absent = np.zeros(len(rows), bool)
         plain = np.full(len(rows), self._spelled)
-        for name, start, kind in zip(self._sorted, self._texts, self._kinds, strict=True):
+        for name, kind in zip(self._sorted, self._kinds, strict=True):
             values = batch_.column(name)
             if otherwise is not None and values.null_count:
                 values = pc.coalesce(values, otherwise.column(name))
             absent |= values.is_null().to_numpy(zero_copy_only=False)
-            parts.append(pc.binary_join_element_wise(start, _quoted(values), ""))
+            parts.append(quote_values(values))
             if kind is not None:
                 plain &= _plain_numbers(values, kind)
         asked = np.ones(len(rows), bool) if which is None else which
@@ -86,7 +85,7 @@ class Keys:
                 f"a key column ({', '.join(self._key)}) is NULL; mend the key, or the source's logging",
             ),
         )
-        whole = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "+")
+        whole = join_key(self._texts, parts)
         asked = asked & ~absent
         asked[list(rows.faults)] = False
         return self._found(rows, whole, np.flatnonzero(asked), plain)
@@ -124,11 +123,3 @@ def _plain_numbers(values: pa.Array, kind: str) -> Flags:
         zero_copy_only=False
     )
     return found
-
-
-def _quoted(values: pa.Array) -> pa.Array:
-    """Values as the grammar of keys writes them."""
-    doubtful = pc.fill_null(pc.match_substring_regex(values, _QUOTED), False)
-    if not pc.any(doubtful).as_py():
-        return values
-    return pa.array([None if v is None else quote(v) for v in values.to_pylist()], pa.string())

@@ -8,19 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from publisher.model.catalogue import Catalogue, JobCatalogue, Kind, LayeredCatalogue, Table
-from publisher.model.keys import KeyForm, KeyPart, KeyProblem, quote
+from publisher.model.keys import KeyForm
 from publisher.model.lanes import table_hash
 from publisher.sources.columns.key_lanes import key_lanes
+from publisher.sources.columns.key_texts import canonical_keys, join_key, quote_values
 from publisher.sources.dispatch_queue.images.column_types import WHOLE, Column
 from publisher.sources.dispatch_queue.images.decode import ImageReader
 from publisher.sources.dispatch_queue.images.layout import ImageLayout, image_layout
 from publisher.sources.dispatch_queue.options import Options, QueueTable
 from publisher.sources.dispatch_queue.rows.rows import Destination
-
-_NEEDS_QUOTES = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
 
 
 class Keys(NamedTuple):
@@ -66,17 +64,14 @@ class TableNames:
     def keys(self, texts: list[pa.Array]) -> Keys:
         """The keys of rows from the texts of all columns."""
         mine = [texts[place] for place in self.key]
+        names = [self.spelled[place] for place in self.key]
         there = np.all([t.is_valid().to_numpy(zero_copy_only=False) for t in mine], axis=0)
         written = [self._plain(place, text) for place, text in zip(self.key, mine, strict=True)]
         problems: dict[int, str] = {}
         if any(part is None for part in written):
-            keys = self._singly(mine, problems)
+            keys, problems = canonical_keys(self.form, names, mine)
         else:
-            parts = [
-                pc.binary_join_element_wise(f"{quote(self.spelled[place])}=", part, "")
-                for place, part in zip(self.key, written, strict=True)
-            ]
-            keys = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "+")
+            keys = join_key(names, written)
         for row in np.flatnonzero(~there).tolist():
             problems[row] = "a column of the key is NULL; mend the key or null_mode of the table"
         return Keys(keys, problems)
@@ -88,24 +83,7 @@ class TableNames:
             return texts
         if kind in (Kind.INT, Kind.DECIMAL):
             return None
-        if not pc.any(pc.match_substring_regex(texts, _NEEDS_QUOTES)).as_py():
-            return texts
-        quoted = (None if text is None else quote(text) for text in texts.to_pylist())
-        return pa.array(quoted, pa.string())
-
-    def _singly(self, texts: list[pa.Array], problems: dict[int, str]) -> pa.Array:
-        keys: list[str | None] = []
-        names = [self.spelled[place] for place in self.key]
-        for row, values in enumerate(zip(*(text.to_pylist() for text in texts), strict=True)):
-            key = None
-            if None not in values:
-                parts = [KeyPart(n, v, quoted=True) for n, v in zip(names, values, strict=True)]
-                try:
-                    key = self.form.canonical(parts)
-                except KeyProblem as problem:
-                    problems[row] = problem.message
-            keys.append(key)
-        return pa.array(keys, pa.string())
+        return quote_values(texts)
 
     def lanes(self, keys: pa.Array, lanes: int) -> pa.Array:
         """Lane of each key."""

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.catalogue import Catalogue, JobCatalogue, Kind, LayeredCatalogue
-from publisher.model.keys import IdentifierCase, KeyForm, KeyPart, KeyProblem, format_key, quote
+from publisher.model.keys import IdentifierCase, KeyForm, format_key
 from publisher.model.lanes import table_hash
 from publisher.sources.columns.key_lanes import key_lanes
+from publisher.sources.columns.key_texts import canonical_keys, join_key, quote_values
 from publisher.sources.linkexpress.options import ExtractedTable
 from publisher.sources.linkexpress.types import Item
 
-_NEEDS_QUOTES = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
 _INTEGERS = ("SMALLINT", "INTEGER")
 _DECIMALS = ("NUMERIC", "DECIMAL")
 
@@ -44,18 +44,14 @@ class TableNames:
     ) -> tuple[pa.Array, dict[int, str]]:
         """The canonical keys of rows from the texts of the key's items, none of which is null, and what
         is wrong with those that have none."""
+        names = [self.columns[number] for number in self.key]
         written = [
             self._plain(items[n], self.kinds[n], text)
             for n, text in zip(self.key, texts, strict=True)
         ]
         if any(part is None for part in written):
-            return self._singly(texts)
-        parts = []
-        for number, part in zip(self.key, written, strict=True):
-            start = f"{quote(self.columns[number])}="
-            parts.append(pc.binary_join_element_wise(start, part, ""))
-        keys = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "+")
-        return keys, {}
+            return canonical_keys(self.form, names, texts)
+        return join_key(names, written), {}
 
     def _plain(self, item: Item, kind: Kind | None, texts: pa.Array) -> pa.Array | None:
         """The values as a key has them; ``None`` where that must be looked at one by one."""
@@ -66,22 +62,7 @@ class TableNames:
             return pc.replace_substring_regex(texts, r"\.?0+$", "")
         if numeric:
             return None
-        if not pc.any(pc.match_substring_regex(texts, _NEEDS_QUOTES)).as_py():
-            return texts
-        return pa.array([quote(text) for text in texts.to_pylist()], pa.string())
-
-    def _singly(self, texts: list[pa.Array]) -> tuple[pa.Array, dict[int, str]]:
-        keys: list[str | None] = []
-        problems: dict[int, str] = {}
-        names = [self.columns[number] for number in self.key]
-        for row, values in enumerate(zip(*(text.to_pylist() for text in texts), strict=True)):
-            parts = [KeyPart(n, v, quoted=True) for n, v in zip(names, values, strict=True)]
-            try:
-                keys.append(self.form.canonical(parts))
-            except KeyProblem as problem:
-                keys.append(None)
-                problems[row] = problem.message
-        return pa.array(keys, pa.string()), problems
+        return quote_values(texts)
 
     def lanes(self, keys: pa.Array, lanes: int) -> pa.Array:
         """Lane of each key."""

@@ -21,9 +21,9 @@ from publisher.model.keys import (
     decimal_text,
     integer_text,
     parse,
-    quote,
 )
 from publisher.sources.columns.base64_columns import column_texts
+from publisher.sources.columns.key_texts import join_key, quote_values
 from publisher.sources.columns.object_names import Fault, Names, Target, split_name
 from publisher.sources.triggerless.hashing import Hashes, text_hashes
 from publisher.sources.triggerless.options import Options
@@ -38,7 +38,6 @@ _NUMBERS: dict[Kind, Callable[[str], str | None]] = {
     Kind.INT: integer_text,
     Kind.DECIMAL: decimal_text,
 }
-_NEEDS_QUOTES = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +202,8 @@ def read_rows(shape: Shape, batch: pa.RecordBatch, binary_text: str | None, wher
         return found
 
     values = [text(name) for name in shape.others]
-    parts = []
-    for part in shape.key:
-        written = _written(part, text(part.read), faults)
-        parts.append(pc.binary_join_element_wise(f"{quote(part.name)}=", written, ""))
-    keys = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "+")
+    parts = [_written(part, text(part.read), faults) for part in shape.key]
+    keys = join_key([part.name for part in shape.key], parts)
     if faults:
         good = np.ones(batch.num_rows, bool)
         good[list(faults)] = False
@@ -233,10 +229,7 @@ def _written(part: KeyPart, values: pa.Array, faults: dict[int, Fault]) -> pa.Ar
         return _numbers(part, part.kind, values, faults)
     if part.padded:
         values = pc.utf8_rtrim(values, " ")
-    doubtful = pc.fill_null(pc.match_substring_regex(values, _NEEDS_QUOTES), False)
-    if not pc.any(doubtful).as_py():
-        return values
-    return pa.array([None if v is None else quote(v) for v in values.to_pylist()], pa.string())
+    return quote_values(values)
 
 
 def _numbers(part: KeyPart, kind: Kind, values: pa.Array, faults: dict[int, Fault]) -> pa.Array:
