@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from publisher.acknowledge.reasons import written_id
 from publisher.errors import FatalError
-from publisher.journal.durable import write_durably
+from publisher.journal.durable import read_versioned, write_durably
 from publisher.journal.lane_writer import LaneNames
 from publisher.journal.manifest import Journal, Manifest
 from publisher.model.change import Outcome, Reason
@@ -49,21 +49,15 @@ def read_leftovers(root: Path) -> dict[str, Leftovers]:
     Raises:
         FatalError: The file is damaged, or of another version of the program.
     """
-    path = root / _FILE
-    remedy = "remove it; rejected rows that stay N are then reported once more"
-    try:
-        loaded = json.loads(path.read_text(encoding="utf-8"))
-        version = loaded["format"]
-        if version == FORMAT:
-            return {
-                name: Leftovers(entry["held"], frozenset(int(n, 16) for n in entry["reported"]))
-                for name, entry in loaded["sources"].items()
-            }
-    except FileNotFoundError:
-        return {}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FatalError(f"{path} is damaged: {remedy}") from error
-    raise FatalError(f"{path} has format {version}, this program reads {FORMAT}: {remedy}")
+
+    def decode(content: dict[str, Any]) -> dict[str, Leftovers]:
+        return {
+            name: Leftovers(entry["held"], frozenset(int(n, 16) for n in entry["reported"]))
+            for name, entry in content["sources"].items()
+        }
+
+    remedy = "remove it: rejected rows that stay N are then reported once more"
+    return read_versioned(root / _FILE, FORMAT, decode, remedy) or {}
 
 
 def write_leftovers(root: Path, left: Mapping[str, Leftovers]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import RunReport
-from publisher.journal.durable import make_private, sync_folder, write_durably
+from publisher.journal.durable import make_private, read_versioned, sync_folder, write_durably
 from publisher.journal.job_journals import RUN
 from publisher.journal.lane_writer import LaneNames
 from publisher.journal.lineage import Lineage
@@ -42,25 +42,17 @@ class RunMark:
     plan: str | None = None
 
     @classmethod
-    def read(cls, path: Path) -> RunMark:
-        """Reads ``begun.json`` or ``run.json``.
+    def read(cls, path: Path) -> RunMark | None:
+        """Reads ``begun.json`` or ``run.json``; ``None`` if there is no such file.
 
         Raises:
-            FatalError: It is damaged, or of another version of the program.
+            FatalError: It is damaged, or another version of the program wrote it.
         """
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            version = content.get("format", 1)
-            if version == RUN_FORMAT:
-                return cls(content["identity"], content["run"], content.get("plan"))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FatalError(
-                f"{path} is damaged: remove the directory, or name a new one"
-            ) from error
-        raise FatalError(
-            f"{path} has format {version}, this program reads format {RUN_FORMAT}: use the version of "
-            "the program that wrote it, or name a new directory"
-        )
+
+        def decode(content: dict[str, Any]) -> RunMark:
+            return cls(content["identity"], content["run"], content.get("plan"))
+
+        return read_versioned(path, RUN_FORMAT, decode, "name a new directory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +132,8 @@ class FileDispatcher:
 
     def dispatched(self, manifest: Manifest) -> bool:
         """Returns whether the directory has every document that the manifest's run planned."""
-        path = self.directory / RUN
         planned = RunMark(manifest.identity, manifest.run, manifest.plan)
-        return path.exists() and RunMark.read(path) == planned
+        return RunMark.read(self.directory / RUN) == planned
 
     def refusals(self, journal: Journal) -> Sequence[Refusal]:  # noqa: ARG002 - whatever it is
         """None: a directory takes every document."""
@@ -184,10 +175,9 @@ class FileDispatcher:
         write_durably(staging / BEGUN, json.dumps(mark) + "\n")
 
     def _begun(self) -> RunMark | None:
-        for path in (self.directory / RUN, self.directory / DOCUMENT_STAGING / BEGUN):
-            if path.exists():
-                return RunMark.read(path)
-        return None
+        return RunMark.read(self.directory / RUN) or RunMark.read(
+            self.directory / DOCUMENT_STAGING / BEGUN
+        )
 
     def _identity_of(self, run: str) -> str:
         if self.lineage is not None:

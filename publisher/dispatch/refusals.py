@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
-from publisher.journal.durable import write_durably
+from publisher.journal.durable import read_versioned, write_durably
 from publisher.model.change import Outcome
 
 RECORD_FORMAT = 1
@@ -72,23 +71,24 @@ def record_path(root: Path, sink: str) -> Path:
 
 
 def read_record(root: Path, sink: str) -> DispatchRecord | None:
-    """The record of one sink, ``None`` where there is none.
+    """Reads the record of one sink; ``None`` if there is none.
 
     Raises:
-        FatalError: It is damaged, or of another version of the program.
+        FatalError: It is damaged, or another version of the program wrote it.
     """
-    path = record_path(root, sink)
-    return _read(path) if path.exists() else None
+    return _read(record_path(root, sink))
 
 
 def records(root: Path) -> Iterator[DispatchRecord]:
-    """The records of all sinks that a journal was sent to, or is about to be.
+    """Reads the records of all sinks that a journal was sent to, or is about to be.
 
     Raises:
-        FatalError: One is damaged, or of another version of the program.
+        FatalError: One is damaged, or another version of the program wrote it.
     """
     for path in sorted(root.glob(f"{_PREFIX}*.json")):
-        yield _read(path)
+        record = _read(path)
+        if record is not None:
+            yield record
 
 
 def joined(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
@@ -121,15 +121,12 @@ def joined(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
     )
 
 
-def _read(path: Path) -> DispatchRecord:
-    try:
-        loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if loaded.pop("format") == RECORD_FORMAT:
-            refusals = tuple(Refusal(**entry) for entry in loaded.pop("refusals"))
-            topics = tuple(loaded.pop("topics"))
-            return DispatchRecord(refusals=refusals, topics=topics, **loaded)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FatalError(
-            f"{path} is no dispatch record: restore it, or remove it and send with --again"
-        ) from error
-    raise FatalError(f"{path} is of another version of this program: finish the run with that one")
+def _read(path: Path) -> DispatchRecord | None:
+    return read_versioned(path, RECORD_FORMAT, _decode, "remove it and send with --again")
+
+
+def _decode(content: dict[str, Any]) -> DispatchRecord:
+    del content["format"]
+    refusals = tuple(Refusal(**entry) for entry in content.pop("refusals"))
+    topics = tuple(content.pop("topics"))
+    return DispatchRecord(refusals=refusals, topics=topics, **content)

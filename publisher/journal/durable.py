@@ -1,14 +1,19 @@
-"""Files that outlive a crash, and that only their owner can read: they hold personal data."""
+"""Files that outlive a crash and that only their owner can read: they hold personal data."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 from publisher.errors import FatalError
 
 _DIGITS = 18
-"""Of the largest number that is taken for one."""
+"""Maximum length of a stored number."""
+
+T = TypeVar("T")
 
 
 def make_private(path: Path) -> None:
@@ -19,7 +24,7 @@ def make_private(path: Path) -> None:
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Replaces a file by a synced one, readable by its owner only."""
+    """Replaces a file by a synced one that only its owner can read."""
     temporary = path.with_name(path.name + ".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
@@ -30,8 +35,41 @@ def write_durably(path: Path, text: str) -> None:
     sync_folder(path.parent)
 
 
+def read_versioned(
+    path: Path,
+    version: int,
+    decode: Callable[[dict[str, Any]], T],
+    remedy: str,
+    *,
+    field: str = "format",
+) -> T | None:
+    """Reads a JSON file whose ``field`` holds its format version; ``None`` if there is no such file.
+
+    ``remedy`` is the way out if the file cannot be restored.
+
+    Raises:
+        FatalError: The file is damaged, or another version of the program wrote it.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        stored = content[field]
+        if stored == version:
+            return decode(content)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and not path.exists():
+            return None
+        raise FatalError(f"{path} is damaged ({error}): restore it, or {remedy}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FatalError(f"{path} is damaged: restore it, or {remedy}") from error
+    program = content.get("program", "the version of the program")
+    raise FatalError(
+        f"{path} has {field} {stored}, this program reads {field} {version}: use {program} that wrote "
+        f"it, or {remedy}"
+    )
+
+
 def read_number(path: Path, remedy: str) -> int:
-    """Reads a file that holds one number; 0 where there is no such file.
+    """Reads a file that holds one number; 0 if there is no such file.
 
     Raises:
         FatalError: It holds something else; ``remedy`` says what to do.

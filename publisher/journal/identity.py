@@ -9,12 +9,17 @@ from __future__ import annotations
 import json
 import secrets
 from pathlib import Path
+from typing import Any
 
 from publisher.errors import FatalError
-from publisher.journal.durable import sync_folder, write_durably
+from publisher.journal.durable import read_versioned, sync_folder, write_durably
 from publisher.journal.lock import locked
 from publisher.journal.manifest import JOURNAL_FORMAT
 
+_MOVE_AWAY = (
+    "move the directory away once its runs are finished, and start again (for Kafka with "
+    "`xds-publisher recover -c JOB.toml`)"
+)
 IDENTITY = "job.json"
 """File with the identity, and with the format version of all files in a job's journal directory."""
 _NOT_OURS = frozenset({"lock", f"{IDENTITY}.new"})
@@ -52,21 +57,11 @@ def read_identity(root: Path) -> str | None:
                 f"was damaged from outside; restore the file, or {_MOVE_AWAY}"
             )
         return None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        version, identity = content["format"], str(content.get("identity") or "")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FatalError(f"{path} is damaged: restore it, or {_MOVE_AWAY}") from error
-    if version != JOURNAL_FORMAT:
-        raise FatalError(
-            f"{path} has journal format {version}, this program reads format {JOURNAL_FORMAT}: use the "
-            f"version of the program that wrote it, or let that version finish its runs and {_MOVE_AWAY}"
-        )
-    if not identity:
-        raise FatalError(f"{path} is damaged: it has no identity; restore it, or {_MOVE_AWAY}")
+    return read_versioned(path, JOURNAL_FORMAT, _decode, _MOVE_AWAY)
+
+
+def _decode(content: dict[str, Any]) -> str:
+    identity = content["identity"]
+    if not isinstance(identity, str) or not identity:
+        raise ValueError(identity)
     return identity
-
-
-_MOVE_AWAY = (
-    "move the directory away and start again (for Kafka with `xds-publisher recover -c JOB.toml`)"
-)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,13 +63,17 @@ class LaneResult:
     digest: str
 
     def to_json(self) -> str:
-        """One line of JSON."""
+        """Writes the result as one line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> LaneResult:
-        """The inverse of ``to_json``."""
-        loaded = json.loads(text)
+        """Reads the text of ``to_json``."""
+        return cls.from_plain(json.loads(text))
+
+    @classmethod
+    def from_plain(cls, loaded: dict[str, Any]) -> LaneResult:
+        """Restores a result from the plain values of ``asdict``."""
         return cls(
             lane=loaded["lane"],
             staged=loaded["staged"],

@@ -17,7 +17,7 @@ from typing import Any
 
 from publisher import __version__
 from publisher.errors import FatalError
-from publisher.journal.durable import sync_folder, write_durably
+from publisher.journal.durable import read_versioned, sync_folder, write_durably
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.source_state import STATE, folder_of, secure
@@ -97,40 +97,29 @@ class Manifest:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str | bytes, path: Path) -> Manifest:
-        """The inverse of ``to_json``.
+    def read(cls, path: Path) -> Manifest | None:
+        """Reads a manifest; ``None`` if there is no such file.
 
         Raises:
-            FatalError: It is of another version of the program, or damaged.
+            FatalError: It is damaged, or another version of the program wrote it.
         """
-        try:
-            loaded = json.loads(text)
-            version = loaded["format"]
-            if version == JOURNAL_FORMAT:
-                return cls._loaded(loaded)
-        except (ValueError, KeyError, TypeError) as error:
-            raise FatalError(
-                f"{path} is no manifest of a journal: restore it, or remove the journal"
-            ) from error
-        raise FatalError(
-            f"{path} has journal format {version}, this program reads format "
-            f"{JOURNAL_FORMAT}: use the program that wrote it ({loaded.get('program')}), or "
-            "publish into a new directory"
-        )
+        remedy = "remove the journal and publish into a new directory"
+        return read_versioned(path, JOURNAL_FORMAT, cls._decode, remedy)
 
     @classmethod
-    def _loaded(cls, loaded: dict[str, Any]) -> Manifest:
-        sources = [_source(entry) for entry in loaded["sources"]]
-        results = [LaneResult.from_json(json.dumps(result)) for result in loaded["results"]]
-        states = tuple(loaded.get("states", ()))
-        made = {"sources": tuple(sources), "results": tuple(results), "states": states}
-        return cls(**loaded | made)
+    def _decode(cls, content: dict[str, Any]) -> Manifest:
+        lists = {
+            "sources": tuple(map(_decode_source, content["sources"])),
+            "results": tuple(map(LaneResult.from_plain, content["results"])),
+            "states": tuple(content.get("states", ())),
+        }
+        return cls(**content | lists)
 
 
-def _source(entry: dict[str, Any]) -> SourceEntry:
-    read = tuple(FileEntry(**file) for file in entry.get("files", ()))
-    plain = {name: tuple(entry.get(name, ())) for name in ("splits", "notes")}
-    return SourceEntry(**entry | plain | {"files": read})
+def _decode_source(entry: dict[str, Any]) -> SourceEntry:
+    lists = {name: tuple(entry.get(name, ())) for name in ("splits", "notes")}
+    files = tuple(FileEntry(**file) for file in entry.get("files", ()))
+    return SourceEntry(**entry | lists | {"files": files})
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +165,7 @@ class Journal:
         Raises:
             FatalError: It is of another version, or damaged.
         """
-        path = self.root / MANIFEST
-        try:
-            text = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        return Manifest.from_json(text, path)
+        return Manifest.read(self.root / MANIFEST)
 
     def documents(self, manifest: Manifest) -> Path:
         """The folder of the part files."""
@@ -206,22 +190,12 @@ class Journal:
         Raises:
             FatalError: It is damaged, or of another version of the program.
         """
-        path = self.root / SENT
-        try:
-            loaded = json.loads(path.read_text(encoding="utf-8"))
-            version = loaded["format"]
-            if version == SENT_FORMAT:
-                return Acknowledgement(bool(loaded["idle"]), tuple(map(str, loaded["notes"])))
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise FatalError(
-                f"{path} is damaged: remove it; the next start then acknowledges the run again"
-            ) from error
-        raise FatalError(
-            f"{path} has format {version}, this program reads {SENT_FORMAT}: use the program that "
-            "wrote it"
-        )
+
+        def decode(content: dict[str, Any]) -> Acknowledgement:
+            return Acknowledgement(bool(content["idle"]), tuple(map(str, content["notes"])))
+
+        remedy = "remove it: the next start then acknowledges the run again"
+        return read_versioned(self.root / SENT, SENT_FORMAT, decode, remedy)
 
     @property
     def is_sent(self) -> bool:

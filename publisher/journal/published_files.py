@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from publisher.errors import FatalError
-from publisher.journal.durable import write_durably
+from publisher.journal.durable import read_versioned, write_durably
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.manifest import Manifest
 
@@ -37,26 +37,17 @@ class PublishedFiles:
 
     @classmethod
     def read(cls, path: Path) -> PublishedFiles:
-        """What was written.
+        """Reads the list of a job; an empty one if there is no such file.
 
         Raises:
-            FatalError: It is damaged, or of another version of the program.
+            FatalError: It is damaged, or another version of the program wrote it.
         """
-        if not path.exists():
-            return cls()
-        try:
-            loaded = json.loads(path.read_text(encoding="utf-8"))
-            version = 1 if isinstance(loaded, list) else loaded["format"]
-            if version == FORMAT:
-                return cls(dict(_entries(loaded["files"])))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FatalError(
-                f"{path} is damaged: restore it; without it all files would be published again"
-            ) from error
-        raise FatalError(
-            f"{path} has format {version}, this program reads {FORMAT}: use the program that wrote "
-            "it; or remove the file, then all files that are still there are published again"
-        )
+
+        def decode(content: dict[str, Any]) -> PublishedFiles:
+            return cls(dict(_entries(content["files"])))
+
+        remedy = "remove it, which publishes all files again that are still there"
+        return read_versioned(path, FORMAT, decode, remedy) or cls()
 
     def with_runs(self, manifests: Iterable[Manifest]) -> PublishedFiles:
         """With the files of runs."""
@@ -139,7 +130,7 @@ def _copied(path: Path, other: FileEntry) -> FatalError:
     )
 
 
-def _entries(listed: Sequence[dict[str, object]]) -> Iterator[tuple[tuple[str, str], FileEntry]]:
+def _entries(listed: Sequence[dict[str, Any]]) -> Iterator[tuple[tuple[str, str], FileEntry]]:
     for entry in listed:
-        source = str(entry.pop("source"))
-        yield (source, str(entry["path"])), FileEntry(**entry)  # type: ignore[arg-type]
+        source = entry.pop("source")
+        yield (source, entry["path"]), FileEntry(**entry)

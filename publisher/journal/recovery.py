@@ -10,16 +10,18 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from publisher.errors import FatalError
 from publisher.journal.decisions import PositionText
-from publisher.journal.durable import sync_folder, write_durably
+from publisher.journal.durable import read_versioned, sync_folder, write_durably
 from publisher.journal.manifest import Manifest
 from publisher.journal.waiting_records import WaitingIds, documents_found
 
 RECOVERY = "recovery.json"
 RECOVERY_FORMAT = 1
 _RECOVERING = "recovering"
+_REMEDY = "remove it and run `xds-publisher recover -c JOB.toml` again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +51,18 @@ def read_recovered(root: Path, manifest: Manifest) -> RecoveredDocuments | None:
     """Reads the record of a recovery run; ``None`` where a run is no recovery.
 
     Raises:
-        FatalError: It is damaged, of another planning, or of another version of the program.
+        FatalError: It is damaged, belongs to another plan, or another version of the program wrote it.
     """
+
+    def decode(content: dict[str, Any]) -> RecoveredDocuments:
+        lanes = {int(lane): frozenset(numbers) for lane, numbers in content["lanes"].items()}
+        return RecoveredDocuments(content["plan"], lanes)
+
     path = root / RECOVERY
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] == RECOVERY_FORMAT and content["plan"] == manifest.plan:
-            lanes = {int(lane): frozenset(found) for lane, found in content["lanes"].items()}
-            return RecoveredDocuments(manifest.plan, lanes)
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FatalError(f"{path} is damaged: {_REMEDY}") from error
-    raise FatalError(
-        f"{path} is of another planning or of another version of this program: {_REMEDY}"
-    )
+    documents = read_versioned(path, RECOVERY_FORMAT, decode, _REMEDY)
+    if documents is not None and documents.plan != manifest.plan:
+        raise FatalError(f"{path} belongs to another plan of the run: {_REMEDY}")
+    return documents
 
 
 def begin_recovery(root: Path) -> None:
@@ -88,9 +87,6 @@ def refuse_interrupted_recovery(root: Path) -> None:
         raise FatalError(
             f"a recovery in {root} was interrupted: run `xds-publisher recover -c JOB.toml` again"
         )
-
-
-_REMEDY = "remove this file and run `xds-publisher recover -c JOB.toml` again"
 
 
 def recovered_documents(

@@ -34,7 +34,8 @@ def main(arguments: Sequence[str]) -> None:
         child = os.fork()
         if not child:
             death = Death(step, directory)
-            planned = Manifest.from_json(manifest.read_text(), manifest)
+            planned = Manifest.read(manifest)
+            assert planned is not None
             execute.plan = lambda request, *_: death.plan(request, planned, staged)  # noqa: B023
             sys.addaudithook(death.hook)
             replay.replay(load(job_file), [snapshot], str(directory), again=bool(finished))

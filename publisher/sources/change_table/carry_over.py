@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from publisher.errors import FatalError
+from publisher.journal.durable import read_versioned
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
 from publisher.sources.change_table.pair_wait import Wait
 
@@ -97,23 +97,14 @@ def read_marks(folder: Path | None) -> dict[str, Mark]:
 
     Raises ``FatalError`` where they are damaged or of another version.
     """
-    if folder is None or not (folder / _FILE).exists():
+    if folder is None:
         return {}
-    path = folder / _FILE
-    try:
-        content = json.loads(path.read_text("utf-8"))
-        version = content.get("version", 1)
-        tables = content.get("tables", {})
-        if version == VERSION:
-            return {table: _mark(entry) for table, entry in tables.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FatalError(
-            f"{path} is damaged: restore it; without it all rows would be published again"
-        ) from error
-    raise FatalError(
-        f"{path} has version {version}, and this program reads {VERSION}: publish with the program that"
-        " wrote it, or remove its folder and publish all rows of the change tables again"
-    )
+
+    def decode(content: dict[str, Any]) -> dict[str, Mark]:
+        return {table: _mark(entry) for table, entry in content["tables"].items()}
+
+    remedy = "remove its folder, which publishes all rows of the change tables again"
+    return read_versioned(folder / _FILE, VERSION, decode, remedy, field="version") or {}
 
 
 def write_marks(folder: Path, marks: dict[str, Mark]) -> None:

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.errors import FatalError
+from publisher.journal.durable import read_versioned
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.change_seq import Flags
 from publisher.sources.change_table.layout import Layout
@@ -144,23 +144,16 @@ class _Index(NamedTuple):
 
 
 def _read_index(folder: Path | None) -> _Index:
-    if folder is None or not (folder / _INDEX).exists():
+    if folder is None:
         return _Index()
-    path = folder / _INDEX
-    try:
-        index = json.loads(path.read_text("utf-8"))
-        version, wait = index["version"], index.get("wait")
-        if version == VERSION:
-            return _Index(
-                bool(index["expects_before"]),
-                None if wait is None else Wait(**wait),
-                {tuple(names): Reading(*reading) for names, *reading in index["readings"]},
-            )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FatalError(
-            f"{path} is damaged: restore it; without it the records that wait for their partner are lost"
-        ) from error
-    raise FatalError(
-        f"{path} has version {version}, and this program reads {VERSION}: publish with the program that"
-        " wrote it until nothing is held"
+    remedy = "remove its folder, which loses the records that wait for their partner"
+    return read_versioned(folder / _INDEX, VERSION, _decode, remedy, field="version") or _Index()
+
+
+def _decode(index: dict[str, Any]) -> _Index:
+    wait = index.get("wait")
+    return _Index(
+        bool(index["expects_before"]),
+        None if wait is None else Wait(**wait),
+        {tuple(names): Reading(*reading) for names, *reading in index["readings"]},
     )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from publisher.errors import FatalError
+from publisher.journal.durable import read_versioned
 from publisher.sources.columns.byte_areas import Offsets
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.mapped_file import mapped
@@ -141,34 +141,20 @@ def _accepted(piece: Piece) -> Piece:
 
 
 def kept_pieces(folder: Path | None) -> list[Piece]:
-    """What an earlier run has held.  Raises ``FatalError`` where it is damaged."""
-    if folder is None or not (folder / _INDEX).exists():
+    """Reads the pieces that an earlier run has held.  Raises ``FatalError`` where they are damaged."""
+    if folder is None:
         return []
-    pieces = []
-    try:
-        for entry in _entries(folder / _INDEX):
-            path, form = folder / entry["file"], file_form(entry["form"])
-            found = Found.from_plain(entry | {"shift": entry["offset"]})
-            cut = bytes.fromhex(entry["cut"])
-            pieces.append(Piece(path, path.stat().st_size, form, found, cut))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FatalError(
-            f"{folder} is damaged, which has the records that earlier runs have held ({error}): restore it"
-        ) from error
-    return pieces
 
+    def piece(entry: dict[str, Any]) -> Piece:
+        path, form = folder / entry["file"], file_form(entry["form"])
+        found = Found.from_plain(entry | {"shift": entry["offset"]})
+        return Piece(path, path.stat().st_size, form, found, bytes.fromhex(entry["cut"]))
 
-def _entries(path: Path) -> list[dict[str, Any]]:
-    loaded = json.loads(path.read_text(encoding="utf-8"))
-    version = loaded["format"] if isinstance(loaded, dict) else 1
-    if version != FORMAT:
-        raise FatalError(
-            f"{path} has format {version}, this program reads format {FORMAT}: let the program that"
-            " wrote it publish up to the commit record of what is held, or give the source a new name"
-            " and publish the held records with it"
-        )
-    entries: list[dict[str, Any]] = loaded["held"]
-    return entries
+    def decode(content: dict[str, Any]) -> list[Piece]:
+        return [piece(entry) for entry in content["held"]]
+
+    remedy = "give the source a new name and publish the held records with it"
+    return read_versioned(folder / _INDEX, FORMAT, decode, remedy) or []
 
 
 def keep(folder: Path, held: Iterable[Split], tail_of: Callable[[Split], HeldTail]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from publisher.errors import FatalError
+from publisher.journal.durable import read_versioned
 
 MANIFEST = "state.json"
 FOUND, KNOWN = "found", "known"
@@ -43,20 +44,18 @@ class State:
     @classmethod
     def read(cls, folder: Path) -> State:
         """Raises ``FatalError`` where it is damaged or of another version."""
+
+        def decode(content: dict[str, Any]) -> State:
+            return cls(
+                folder, *map(content.__getitem__, ("keeps", "tables", "hinted", "migration"))
+            )
+
         path = folder / MANIFEST
-        try:
-            plain = json.loads(path.read_text("utf-8"))
-            if plain["format"] == FORMAT:
-                named = (plain[name] for name in ("keeps", "tables", "hinted", "migration"))
-                return cls(folder, *named)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FatalError(
-                f"{path} of the state is damaged ({error}): restore it, or remove the state and migrate"
-            ) from error
-        raise FatalError(
-            f"{path} has format {plain['format']}, and this program reads {FORMAT}: use the program that"
-            " wrote it, or give the source another name, so that it starts over by startup_option"
-        )
+        remedy = "give the source another name, so that it starts over by startup_option"
+        state = read_versioned(path, FORMAT, decode, remedy)
+        if state is None:
+            raise FatalError(f"{path} of the state is missing: restore it, or {remedy}")
+        return state
 
     def carried(
         self, target: Path, described: Mapping[str, object]

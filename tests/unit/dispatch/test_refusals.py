@@ -112,10 +112,10 @@ def test_each_sink_has_its_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "is no dispatch record: restore it"),
-        ("[]", "is no dispatch record"),
-        ('{"format": 1}', "is no dispatch record"),
-        ('{"format": 9}', "is of another version of this program"),
+        ("{", "is damaged: restore it, or remove it and send with --again"),
+        ("[]", "is damaged"),
+        ('{"format": 1}', "is damaged"),
+        ('{"format": 9}', "has format 9, this program reads format 1"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_refused(

@@ -92,7 +92,11 @@ def test_the_end_of_a_run_is_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("", "is damaged: remove it"), ("[]", "is damaged"), ('{"format": 2}', "has format 2")],
+    [
+        ("", "is damaged: restore it, or remove it"),
+        ("[]", "is damaged"),
+        ('{"format": 2}', "has format 2"),
+    ],
 )
 def test_the_end_of_a_run_in_another_version_is_refused(
     tmp_path: Path, content: str, said: str

@@ -106,7 +106,7 @@ def test_a_record_of_another_version_or_planning_is_refused(
     RecoveredDocuments(manifest.plan, {}).write(root)
     path = root / RECOVERY
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    with pytest.raises(FatalError, match=r"another planning or of another version.* recover"):
+    with pytest.raises(FatalError, match=r"(has format|belongs to another plan).* recover"):
         read_recovered(root, manifest)
 
 
@@ -114,5 +114,5 @@ def test_a_record_of_another_version_or_planning_is_refused(
 def test_a_damaged_record_is_one_clear_error(planned: tuple[Path, Manifest], text: str) -> None:
     root, manifest = planned
     (root / RECOVERY).write_text(text)
-    with pytest.raises(FatalError, match="is damaged: remove this file and run"):
+    with pytest.raises(FatalError, match="is damaged: restore it, or remove it and run"):
         read_recovered(root, manifest)

@@ -546,7 +546,7 @@ def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:
     ("content", "said"),
     [
         ("", "is damaged"),
-        ('{"format": 2}', "has format 2, this program reads 1"),
+        ('{"format": 2}', "has format 2, this program reads format 1"),
         ("[]", "is damaged"),
     ],
 )
@@ -556,7 +556,7 @@ def test_leftovers_of_another_version_are_refused(tmp_path: Path, content: str, 
     root = tmp_path / ".xds-publisher" / "job"
     (root / "leftovers.json").write_text(content)
     write_rows(tmp_path, 2)
-    with pytest.raises(FatalError, match=rf"leftovers\.json {said}.*: remove it"):
+    with pytest.raises(FatalError, match=rf"leftovers\.json {said}.*remove it"):
         followed(settings(tmp_path, TABLE), LocalEngine())
     assert kept_runs(tmp_path) == ["job-000001"]
 

@@ -56,19 +56,19 @@ def test_marks_are_read_as_they_were_written(tmp_path: Path) -> None:
 )
 def test_damaged_marks_are_an_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "marks.json").write_text(content)
-    with pytest.raises(FatalError, match="all rows would be published again"):
+    with pytest.raises(FatalError, match="publishes all rows of the change tables again"):
         read_marks(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "content", ['{"t": {}}', '{"version": 2, "tables": {}}', '{"version": 4, "tables": {}}']
+    "content", ['{"version": 2, "tables": {}}', '{"version": 4, "tables": {}}']
 )
 def test_marks_of_another_version_are_refused_with_the_way_out(
     tmp_path: Path, content: str
 ) -> None:
     (tmp_path / "marks.json").write_text(content)
     with pytest.raises(
-        FatalError, match="this program reads 3: publish with the program that wrote"
+        FatalError, match="this program reads version 3: use the version of the program"
     ):
         read_marks(tmp_path)
 

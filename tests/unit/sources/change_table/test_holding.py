@@ -173,7 +173,7 @@ def test_held_rows_of_a_table_known_by_its_metadata_are_read_so_again(tmp_path: 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"version": 2}', "this program reads 1: publish with the program that wrote it"),
+        ('{"version": 2}', "has version 2, this program reads version 1: use the version"),
         ("{", "is damaged"),
         ('{"version": 1}', "is damaged"),
     ],

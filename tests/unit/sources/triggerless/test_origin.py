@@ -148,7 +148,7 @@ def test_a_state_of_another_version_is_refused_before_anything_is_read(
     path = Path(report.journal) / "state" / "hr" / "state.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": version}))
     before = published(tmp_path)
-    said = rf"state\.json has format {version}, and this program reads 2: use the program that"
+    said = rf"state\.json has format {version}, this program reads format 2: use the version"
     with pytest.raises(FatalError, match=said) as caught:
         publish(job(tmp_path))
     assert "give the source another name" in caught.value.message
