@@ -19,7 +19,7 @@ from publisher.errors import FatalError, PublisherError, of_system
 from publisher.journal.job_journals import RUNS, Journals
 from publisher.journal.lineage import Lineage
 from publisher.runs.pending_sources import new_files
-from publisher.runs.pending_tables import examined
+from publisher.runs.pending_tables import describe_tables
 from publisher.runs.sample import sample_of, sample_text, tables_to_sample
 from publisher.sources.contract import informed
 from publisher.sources.live.registry import TableBacklog
@@ -145,7 +145,7 @@ def _triggers(options: DatabaseOptions) -> str:
 def _compared(settings: Settings, source: SourceSettings) -> str:
     with Resources(settings.rules) as resources:
         known = Journals(settings.journals, settings.name).state_of(source.name)
-        return examined(source, resources.catalogue, known)
+        return describe_tables(source, resources.catalogue, known)
 
 
 def _database(options: DatabaseOptions) -> str:

@@ -23,7 +23,7 @@ from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest
 from publisher.model.clock import microseconds
 from publisher.runs.pending_sources import new_files
-from publisher.runs.pending_tables import due, tables_of
+from publisher.runs.pending_tables import tables_of, with_pending_tables
 from publisher.sources.live.registry import TableBacklog
 from publisher.sources.triggerless.carry_over import State
 
@@ -231,7 +231,7 @@ def _tables(
     def asked() -> FilesStatus:
         known = len(State.read(folder).tables) if folder is not None else 0
         clock = microseconds()
-        next_ = due(source, folder, settings.table_queue, clock)
+        next_ = with_pending_tables(source, folder, settings.table_queue, clock)
         return replace(empty, published=known, new=len(tables_of(next_)))
 
     return tries.tried(f"source {source.name}", asked, empty)

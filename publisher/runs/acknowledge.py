@@ -1,4 +1,4 @@
-"""The acknowledgement of a run that the sink has: the statuses of all its live event logs."""
+"""Acknowledges a run that the sink has: writes the statuses of its live event logs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from publisher.sources.live.table_reader import LiveTable, relation_of
 
 
 class WrongTable(Enum):
-    """What to do where the table that a run has read is not where the job file points to."""
+    """Treatment of a table that is not where the job file points to."""
 
     REFUSE = "refuse"
     BY_ROWS = "by-rows"
     """Write statuses into the table that is there, to rows that are the same."""
     ABANDON = "abandon"
-    """Write none, and count the run as done."""
+    """Write no statuses, and count the run as done."""
 
 
-class NotedLog(NamedTuple):
-    """What a manifest notes of a table that is acknowledged later; of other sources nothing."""
+class LogIdentity(NamedTuple):
+    """Identity of a table that is acknowledged later, for the manifest; empty for other sources."""
 
     identity: str | None = None
     database: str | None = None
@@ -41,7 +41,7 @@ class NotedLog(NamedTuple):
 
 @dataclass
 class RunStatuses:
-    """Rows that were changed by letter, the greatest record id of each source, and notes."""
+    """Counts of written statuses by letter, the greatest record id of each source, and notes."""
 
     changed: Counter[str] = field(default_factory=Counter)
     greatest: dict[str, int] = field(default_factory=dict)
@@ -49,8 +49,8 @@ class RunStatuses:
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledging:
-    """Acknowledges the sources of a run one after the other."""
+class StatusWriting:
+    """Writes the statuses of a run, one source after the other."""
 
     journal: Journal
     manifest: Manifest
@@ -59,8 +59,8 @@ class Acknowledging:
     check_lease: Callable[[], None]
     wrong_table: WrongTable = WrongTable.REFUSE
 
-    def run(self, sources: Sequence[SourceSettings]) -> RunStatuses:
-        """Write the statuses of all sources of the run; ``sources`` are those of the job file.
+    def write_all(self, sources: Sequence[SourceSettings]) -> RunStatuses:
+        """Writes the statuses of all sources of the run; ``sources`` come from the job file.
 
         Raises:
             WrongTableError: A table is not where the job file points to.
@@ -75,72 +75,72 @@ class Acknowledging:
         statuses = RunStatuses()
         for number, entry in enumerate(self.manifest.sources):
             if has_status(entry):
-                self._source(number, entry, places, statuses)
+                self._write_source(number, entry, places, statuses)
         return statuses
 
-    def _source(
+    def _write_source(
         self, number: int, entry: SourceEntry, places: Sequence[LogPlace], statuses: RunStatuses
     ) -> None:
         if not self.options.writes:
             passed = passed_of(self.journal, self.manifest, number)
         else:
             try:
-                done = self._acknowledged(number, self._find(number, places))
+                done = self._acknowledge(number, self._find_log(number, places))
             except (FatalError, UnreachableError) as error:
                 if self.wrong_table is not WrongTable.ABANDON:
                     raise
-                statuses.notes.append(_abandoned(entry, error))
+                statuses.notes.append(_abandonment_note(entry, error))
                 return
             passed = done.passed
             statuses.changed.update(done.changed)
-            statuses.notes += _others(entry, done)
+            statuses.notes += _notes_on_other_rows(entry, done)
         statuses.greatest[entry.name] = passed.greatest
         statuses.notes += late_notes(entry.name, self.manifest, passed)
 
-    def _find(self, number: int, places: Sequence[LogPlace]) -> FoundLog:
+    def _find_log(self, number: int, places: Sequence[LogPlace]) -> FoundLog:
         if self.wrong_table is WrongTable.BY_ROWS:
             return named_log(self.manifest, number, places)
         return find_log(self.manifest, number, places)
 
-    def _acknowledged(self, number: int, found: FoundLog) -> Acknowledged:
+    def _acknowledge(self, number: int, log: FoundLog) -> Acknowledged:
         return acknowledge(
             self.journal,
             self.manifest,
             number,
-            found,
+            log,
             self.options,
             refused=self.refused,
             check_lease=self.check_lease,
         )
 
 
-def note_log(source: SourceSettings) -> NotedLog:
-    """Note which table a source reads, where its rows are acknowledged later.
+def identify_log(source: SourceSettings) -> LogIdentity:
+    """Identifies the table that a source reads, if its rows are acknowledged later.
 
     Raises ``FatalError`` and ``UnreachableError``.
     """
     if not source.has_status or source.database is None or source.table is None:
-        return NotedLog()
+        return LogIdentity()
     with Database(source.database) as database:
         relation = relation_of(database, LiveTable(source.table))
-        return NotedLog(identity_of(database, relation), database.name)
+        return LogIdentity(identity_of(database, relation), database.name)
 
 
 def has_status(entry: SourceEntry) -> bool:
-    """Tell whether a source of a run was a table whose rows have a status."""
+    """Returns whether a source of a run was a table whose rows have a status."""
     return entry.table is not None and entry.format in WITH_STATUS
 
 
-def _abandoned(entry: SourceEntry, error: Exception) -> str:
+def _abandonment_note(entry: SourceEntry, error: Exception) -> str:
     return (
         f"{entry.name}: the statuses of this run were abandoned: rows of {entry.table} that are still N "
         f"are published again where they are read ({error})"
     )
 
 
-def _others(entry: SourceEntry, done: Acknowledged) -> Iterator[str]:
+def _notes_on_other_rows(entry: SourceEntry, done: Acknowledged) -> Iterator[str]:
     if done.others:
         yield (
-            f"{entry.name}: {done.others:,} record id(s) stand for other rows than those which were read "
-            "(by event time and table key): they were left as they are"
+            f"{entry.name}: {done.others:,} record id(s) belong to other rows now than those that were read "
+            "(by event time and table key): these rows were left as they are"
         )

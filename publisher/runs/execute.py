@@ -24,7 +24,7 @@ from publisher.journal.fates import SplitFates, fates_of_splits
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_writer import LaneResult
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
-from publisher.runs.acknowledge import NotedLog, note_log
+from publisher.runs.acknowledge import LogIdentity, identify_log
 from publisher.runs.find_torn_transactions import reject_torn
 from publisher.runs.prepare import RunRequest, prepare_work
 from publisher.sources.contract import ForgetsFiles, Surveyed
@@ -100,7 +100,7 @@ def plan(
         read = {source.name: _files_of(source) for source in request.settings.sources}
         request.journal.begin(request.directory)
         work = prepare_work(request, engine, stack)
-        logs = {source.name: note_log(source) for source in request.settings.sources}
+        logs = {source.name: identify_log(source) for source in request.settings.sources}
         work, results = _planned_lanes(request, work, engine, progress)
     session = engine.seconds - starting
     seconds["session"] = round(session, 3)
@@ -119,7 +119,7 @@ class Inputs(NamedTuple):
     """What is noted of the sources of a run, by their names: files, and tables that are acknowledged."""
 
     files: Mapping[str, tuple[FileEntry, ...]]
-    logs: Mapping[str, NotedLog]
+    logs: Mapping[str, LogIdentity]
 
 
 def _planned_lanes(

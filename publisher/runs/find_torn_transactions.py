@@ -1,9 +1,9 @@
 """Finds transactions of which a planned run would publish only a part.
 
 A transaction spans objects and so lanes: a record that one lane rejects, for a character that XML
-forbids say, cannot reach the documents that other lanes have planned.  So the decisions that the lanes
-have staged are compared before the journal is committed, and a run that would tear a transaction is
-planned again with that transaction rejected.  A run without rejects reads nothing for it.
+forbids for instance, cannot reach the documents that other lanes have planned.  So the decisions that
+lanes have staged are compared before the journal is committed, and a run that would tear a transaction
+is planned again with that transaction rejected.  A run without rejects reads nothing for it.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from publisher.sources.contract import HasTransactions
 
 _PUBLISHED = [int(Outcome.PUBLISHED), int(Outcome.SUPERSEDED)]
 _ORDER = [*Position._fields, "reason", "detail"]
-"""Which of several rejected records is the cause: the same however lanes and parts were cut."""
+"""Sort order that picks the cause among several rejected records, whatever the lanes and parts."""
 
 
 def reject_torn(work: Work, results: Sequence[LaneResult], staging: Path) -> Work | None:
-    """The work with the transactions rejected that its results would tear; ``None`` where none is.
+    """Rejects the transactions that the results would tear; gives ``None`` if there are none.
 
-    ``results`` are of all lanes, their files lie in ``staging``."""
+    ``results`` are those of all lanes; their files lie in ``staging``."""
     torn = {
         number: causes
         for number, source in enumerate(work.sources)
-        if (columns := _columns(source)) and _rejects(number, results)
-        if (causes := _torn(number, columns, results, staging))
+        if (columns := _columns(source)) and _has_rejects(number, results)
+        if (causes := _find_causes(number, columns, results, staging))
     }
     if not torn:
         return None
     sources = [
-        _rejecting(source, torn[number]) if number in torn else source
+        _with_rejects(source, torn[number]) if number in torn else source
         for number, source in enumerate(work.sources)
     ]
     return replace(work, sources=tuple(sources))
@@ -56,7 +56,7 @@ def _columns(source: SourceWork) -> tuple[str, ...]:
     return reader.transaction_columns if isinstance(reader, HasTransactions) else ()
 
 
-def _rejects(number: int, results: Sequence[LaneResult]) -> bool:
+def _has_rejects(number: int, results: Sequence[LaneResult]) -> bool:
     return any(
         count.source == number and count.outcome is Outcome.REJECTED
         for result in results
@@ -64,15 +64,15 @@ def _rejects(number: int, results: Sequence[LaneResult]) -> bool:
     )
 
 
-def _rejecting(source: SourceWork, causes: Mapping[TransactionKey, Cause]) -> SourceWork:
+def _with_rejects(source: SourceWork, causes: Mapping[TransactionKey, Cause]) -> SourceWork:
     known = {} if source.rejected is None else source.rejected.causes
     return replace(source, rejected=RejectedTransactions(_columns(source), {**causes, **known}))
 
 
-def _torn(
+def _find_causes(
     number: int, columns: tuple[str, ...], results: Sequence[LaneResult], staging: Path
 ) -> dict[TransactionKey, Cause]:
-    """The transactions of a source that have a published record and a rejected one."""
+    """Finds the transactions of a source that have a published record and a rejected one."""
 
     def read(outcomes: list[int], *more: str, chosen: pc.Expression) -> Iterator[pa.Table]:
         for result in results:
@@ -86,12 +86,12 @@ def _torn(
             )
 
     has_transactions = TRANSACTION in columns
-    # without transactions, changes count, and not records that gave none
+    # without transactions only changes count, not records that gave none
     named = pc.field(TRANSACTION if has_transactions else "event_type").is_valid()
     rejected = [int(Outcome.REJECTED)]
-    found = _distinct(columns, read(rejected, chosen=named))
+    with_rejects = _distinct(columns, read(rejected, chosen=named))
     published = read(_PUBLISHED, chosen=named)
-    torn = _distinct(columns, (_among(table, found, columns) for table in published))
+    torn = _distinct(columns, (_among(table, with_rejects, columns) for table in published))
     if not has_transactions:
         several = read([*rejected, *_PUBLISHED], chosen=named & (pc.field("ordinal") > 0))
         torn = _among(torn, _distinct(columns, several), columns)
@@ -110,11 +110,11 @@ def _torn(
 
 
 def _distinct(columns: tuple[str, ...], tables: Iterator[pa.Table]) -> pa.Table:
-    """The transactions that rows of tables belong to, each once."""
+    """Distinct transactions of the rows of tables."""
     keys = [table.group_by(list(columns)).aggregate([]) for table in tables]
     return pa.concat_tables(keys).group_by(list(columns)).aggregate([])
 
 
 def _among(table: pa.Table, transactions: pa.Table, columns: tuple[str, ...]) -> pa.Table:
-    """The rows of a table that belong to some transactions."""
+    """Rows of a table that belong to some transactions."""
     return table.join(transactions, list(columns), join_type="left semi")

@@ -1,7 +1,7 @@
-"""Publishing for good: poll after poll over one Spark session, until told to stop.
+"""Publishes continuously: poll after poll in one engine, until a stop is requested.
 
-A poll takes what has status N when it begins, not what lies behind a mark: a smaller record_id that
-was committed later is not lost.
+A poll takes the rows that have status N when it begins, not the rows after a watermark: a smaller
+record_id that was committed later is not lost.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from publisher.engine.spark.engine import Engine
 from publisher.errors import UnreachableError
 from publisher.observing.contract import Observer, Poll
 from publisher.runs.notes import notes_of
-from publisher.runs.poll_report import Polled
+from publisher.runs.poll_recorder import PollRecorder
 from publisher.runs.publisher_instance import Backlog, Publishing
 
 _ROWS_A_LANE = 2_000
-"""A small poll uses few lanes: each costs some files and a transaction."""
+"""A small poll uses few lanes: each lane costs some files and a transaction."""
 _FIRST_RETRY, _LAST_RETRY = 1.0, 60.0
-"""Seconds until what does not answer is tried again; twice as long each time."""
-_BREATH = 0.05
-"""Seconds between two looks at a log with nothing to read, however short the interval."""
-_NO_EFFECT = 1.0
-"""The same where what there is to read stays: events of the future, say."""
+"""Seconds before an unreachable system is tried again; doubled each time."""
+_SHORTEST_PAUSE = 0.05
+"""Seconds between two looks at an empty log, however short the interval."""
+_PAUSE_WITHOUT_EFFECT = 1.0
+"""Seconds after a poll that left its rows as they were, for instance events of the future."""
 _SECONDS_BETWEEN_EXPIRIES = 60.0
-_LONGEST_WAIT = 60.0
+_LONGEST_PAUSE = 60.0
 """Seconds between two looks at the clock, which may be set, or stand still while a machine sleeps."""
 
 
@@ -44,76 +44,75 @@ class Follower:
         stop: threading.Event,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """``stop`` ends it after the poll in hand; ``clock`` gives a time with a zone."""
+        """``stop`` ends it after the current poll; ``clock`` gives a time with a zone."""
         self._settings = settings
         self._engine = engine
-        self._polled = Polled(engine)
+        self._recorder = PollRecorder(engine)
         self._observer = observer
         self._stop = stop
         self._clock = clock
         at_times = settings.follow.at_times
-        self._next = settings.follow.next_publication(clock()) if at_times else None
-        """The next publication time; ``None`` where polls go by the interval."""
+        self._next_publication = settings.follow.next_publication(clock()) if at_times else None
+        """``None`` if polls follow the interval."""
         self._job: Publishing | None = None
-        self._settled = False
+        self._is_settled = False
         self._failures = 0
-        self._expired = -_SECONDS_BETWEEN_EXPIRIES
-        self._beaten = time.monotonic()
+        self._last_expiry = -_SECONDS_BETWEEN_EXPIRIES
+        self._last_heartbeat = time.monotonic()
 
     def run(self) -> None:
-        """Polls until it is told to stop.
+        """Polls until a stop is requested.
 
         Raises:
-            PublisherError: What does not go away by waiting.
+            PublisherError: An error that does not go away by waiting.
         """
         with ExitStack() as stack:
             while not self._stop.is_set():
                 try:
-                    pause = self._turn(stack)
+                    pause = self._step(stack)
                 except UnreachableError as error:
-                    self._settled = False
+                    self._is_settled = False
                     pause = min(_LAST_RETRY, _FIRST_RETRY * 2**self._failures)
                     self._failures += 1
                     self._observer.failed(error, pause)
                 self._stop.wait(pause)
         self._observer.ended("told to stop")
 
-    def _turn(self, stack: ExitStack) -> float:
-        """One poll, or what is to be done before; gives the seconds to wait after it."""
-        job = self._begun(stack)
-        if not self._settled:
-            self._told(self._finished(job))
+    def _step(self, stack: ExitStack) -> float:
+        """Polls once, after unfinished work; returns the seconds to wait afterwards."""
+        job = self._open_job(stack)
+        if not self._is_settled:
+            self._report(self._finish(job))
         self._expire(job)
-        if self._next is not None and self._clock() < self._next:
-            self._beat(job)
+        if self._next_publication is not None and self._clock() < self._next_publication:
+            self._send_heartbeat(job)
             return self._pause()
         backlog = job.backlog()
         if backlog.is_empty:
             self._failures = 0
             self._schedule()
             self._observer.idle(backlog.rows, backlog.oldest)
-            self._beat(job)
-            return max(_BREATH, self._pause())
+            self._send_heartbeat(job)
+            return max(_SHORTEST_PAUSE, self._pause())
         return self._poll(job, backlog)
 
-    def _begun(self, stack: ExitStack) -> Publishing:
+    def _open_job(self, stack: ExitStack) -> Publishing:
         if self._job is None:
             job = stack.enter_context(Publishing(self._settings, self._engine))
-            polls = self._finished(job)
+            polls = self._finish(job)
             self._job = job
             notes = notes_of(poll.report for poll in polls)
             self._observer.begun(self._settings.name, job.sink.target, notes)
-            self._told(polls)
+            self._report(polls)
         return self._job
 
-    def _finished(self, job: Publishing) -> list[Poll]:
-        """Finishes what a start, or a poll that was cut short, had planned: it counts now, as it was
-        not told before."""
+    def _finish(self, job: Publishing) -> list[Poll]:
+        """Finishes runs that an earlier start or an interrupted poll had planned; they count as polls."""
         reports = job.finish()
-        self._settled = True
-        return [self._polled.poll(report) for report in reports]
+        self._is_settled = True
+        return [self._recorder.poll(report) for report in reports]
 
-    def _told(self, polls: Sequence[Poll]) -> None:
+    def _report(self, polls: Sequence[Poll]) -> None:
         for poll in polls:
             self._observer.polled(poll)
 
@@ -126,50 +125,52 @@ class Follower:
             return self._pause()
         if not report.is_kept:
             self._observer.idle(backlog.rows, backlog.oldest)
-            self._beat(job)
-            return max(_NO_EFFECT, self._pause())
-        taken = time.monotonic() - started
-        self._observer.polled(self._polled.poll(report, taken, backlog.rows, backlog.oldest))
+            self._send_heartbeat(job)
+            return max(_PAUSE_WITHOUT_EFFECT, self._pause())
+        seconds = time.monotonic() - started
+        self._observer.polled(self._recorder.poll(report, seconds, backlog.rows, backlog.oldest))
         if report.documents:
-            self._beaten = time.monotonic()
+            self._last_heartbeat = time.monotonic()
         effect = report.documents or report.statuses or backlog.files
-        return max(0.0 if effect else _NO_EFFECT, self._pause())
+        return max(0.0 if effect else _PAUSE_WITHOUT_EFFECT, self._pause())
 
     def _schedule(self) -> None:
-        """Sets the next publication time after a poll; one that failed is repeated before."""
-        if self._next is not None:
-            now = max(self._clock(), self._next)
-            self._next = self._settings.follow.next_publication(now)
+        """Sets the next publication time after a poll; a failed poll is repeated first."""
+        if self._next_publication is not None:
+            now = max(self._clock(), self._next_publication)
+            self._next_publication = self._settings.follow.next_publication(now)
 
     def _pause(self) -> float:
-        if self._next is None:
+        if self._next_publication is None:
             return self._settings.follow.polling_interval
-        return min(_LONGEST_WAIT, max(0.0, (self._next - self._clock()).total_seconds()))
+        return min(
+            _LONGEST_PAUSE, max(0.0, (self._next_publication - self._clock()).total_seconds())
+        )
 
-    def _beat(self, job: Publishing) -> None:
-        """Shows consumers of a quiet topic that the publisher is there."""
+    def _send_heartbeat(self, job: Publishing) -> None:
+        """Shows consumers of a quiet topic that the publisher is alive."""
         minutes = self._settings.follow.heartbeat_minutes
-        if minutes and time.monotonic() - self._beaten >= minutes * 60:
+        if minutes and time.monotonic() - self._last_heartbeat >= minutes * 60:
             job.sink.heartbeat()
-            self._beaten = time.monotonic()
+            self._last_heartbeat = time.monotonic()
 
     def _expire(self, job: Publishing) -> None:
-        if time.monotonic() - self._expired >= _SECONDS_BETWEEN_EXPIRIES:
+        if time.monotonic() - self._last_expiry >= _SECONDS_BETWEEN_EXPIRIES:
             job.expire()
-            self._expired = time.monotonic()
+            self._last_expiry = time.monotonic()
 
 
 def _lanes(backlog: Backlog) -> int | None:
-    """Lanes of a poll, ``None`` for all that the job may use."""
+    """Number of lanes for a poll; ``None`` for all that the job may use."""
     return None if backlog.files else max(1, -(-backlog.rows // _ROWS_A_LANE))
 
 
 def follow(settings: Settings, observer: Observer, stop: threading.Event) -> None:
-    """Publishes what the sources of a job have, and what they will have, until ``stop`` is set.
+    """Publishes the changes of a job's sources until ``stop`` is set.
 
     Raises:
         SettingsError: Each poll would publish the same rows again.
-        PublisherError: What does not go away by waiting; a newer instance of the job, for one.
+        PublisherError: An error that does not go away by waiting, for instance a newer instance of the job.
     """
     settings.for_publish(follows=True)
     with Engine(settings.spark) as engine:

@@ -1,4 +1,4 @@
-"""The sink of a job: its dispatcher for each run, compared with the journal before anything else."""
+"""Sink of a job: its dispatcher for each run, and the comparison of its progress with the journal."""
 
 # ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> None:
     """Refuses a sink whose progress does not fit the journal.  Writes nothing.
 
-    It is compared before older instances are stopped: one of them may be the right one.
+    The comparison precedes the stop of older instances: one of them may be the right one.
 
     Raises:
         FatalError: The sink has progress of another journal or of newer runs, or a recovery was
@@ -34,7 +34,7 @@ def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> None:
     """
     refuse_interrupted_recovery(lineage.journals.root)
     if settings.sink.to == "files":
-        assert settings.sink.path is not None  # for_publish has seen to it
+        assert settings.sink.path is not None  # for_publish checks it
         refuse_foreign_runs(settings.sink.path.absolute() / RUNS, lineage)
         return
     from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
@@ -44,8 +44,10 @@ def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> None:
 
 @dataclass(frozen=True, slots=True)
 class JobSink:
-    """The sink of one instance of a job.  ``lanes`` is the greatest number of lanes that the job ever
-    used; with ``recovers`` runs take the place of those of a lost journal, see ``recovering``."""
+    """The sink of one instance of a job.
+
+    ``lanes`` is the greatest number of lanes that the job ever used.  With ``recovers`` runs replace
+    those of a lost journal, see ``recover``."""
 
     settings: Settings
     lineage: Lineage
@@ -56,7 +58,7 @@ class JobSink:
 
     @property
     def is_files(self) -> bool:
-        """Whether it is a directory."""
+        """Returns whether the sink is a directory."""
         return self.settings.sink.to == "files"
 
     @property
@@ -65,14 +67,14 @@ class JobSink:
         return str(self.settings.sink.path) if self.is_files else self.kafka().target
 
     def directory(self, run: str) -> Path:
-        """The folder of the documents of a run."""
+        """Folder for the documents of a run."""
         if not self.is_files:
             return self.lineage.journals.journal(run).root / DOCUMENTS
         assert self.settings.sink.path is not None
         return self.settings.sink.path.absolute() / RUNS / run
 
     def dispatcher(self, run: str) -> Dispatcher:
-        """The sink, ready for a run; topics and lanes were made ready at the start."""
+        """Returns the sink, ready for a run; topics and lanes were made ready at the start."""
         if not self.is_files:
             return self.kafka()
         dispatcher = FileDispatcher(self.directory(run), self.lineage)
@@ -80,12 +82,12 @@ class JobSink:
         return dispatcher
 
     def discard(self, run: str) -> None:
-        """Removes what a run has staged in the sink that was never planned wholly."""
+        """Removes files in the sink of a run that was never planned completely."""
         if self.is_files:
             FileDispatcher(self.directory(run)).discard()
 
     def heartbeat(self) -> None:
-        """Sends a document without operations, where the sink is a topic."""
+        """Sends a document without operations if the sink is a topic."""
         if not self.is_files:
             from publisher.dispatch.kafka.heartbeat import heartbeat
 
@@ -94,7 +96,7 @@ class JobSink:
             heartbeat(self.settings.kafka, self.settings.name, document)
 
     def claim_tokens(self) -> None:
-        """Makes the tokens of a topic those of this journal, where there is no run to send."""
+        """Writes tokens of this journal to the topic when there is no run to send."""
         from publisher.dispatch.kafka.progress_tokens import Token
 
         last = self.lineage.journals.last_run()

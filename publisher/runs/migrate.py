@@ -1,4 +1,4 @@
-"""Migration: rows of compared tables are published as new, as a first comparison does it with all."""
+"""Migration: publishes rows of compared tables as new, as the first comparison does with all rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from publisher.engine.spark.engine import Engine, Progress
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
 from publisher.runs.notes import notes_of, with_notes
-from publisher.runs.pending_tables import narrowed
+from publisher.runs.pending_tables import with_tables
 from publisher.runs.publisher_instance import Publishing
 from publisher.sources.triggerless.input_files import files_by_table
 from publisher.sources.triggerless.plan_comparison import Migration
 
-RESUMED = "that was this migration: nothing more is sent; start it again to migrate anew"
+RESUMED = "that was this migration: nothing more is sent; start it again to repeat the migration"
 
 
 def migrate(
@@ -26,10 +26,10 @@ def migrate(
     now: datetime | None = None,
     progress: Progress | None = None,
 ) -> RunReport:
-    """Publishes rows as new, of the source ``name`` or of all that compare tables.
+    """Publishes rows as new, of the source ``name`` or of all sources that compare tables.
 
-    What an earlier start has planned and not sent is sent first; where that was this migration, that is
-    all.
+    Runs that an earlier start planned but did not send are sent first; if one of them was this
+    migration, nothing else is sent.
 
     Raises:
         SettingsError: The job file lacks something that publishing needs.
@@ -50,33 +50,36 @@ def migrate(
 
 
 def _sources(settings: Settings, migration: Migration, name: str | None) -> list[SourceSettings]:
-    """The sources, with the tables that are migrated."""
+    """Sources to migrate, each with its tables to migrate."""
     compared = [source for source in settings.sources if source.compared is not None]
     chosen = [source for source in compared if name in (None, source.name)]
     if not chosen:
-        there = ", ".join(source.name for source in compared) or "none"
+        known = ", ".join(source.name for source in compared) or "none"
         raise UsageError(
-            f"job {settings.name} has no source{f' {name}' if name else ''} that compares tables; there"
-            f" are: {there}"
+            f"job {settings.name} has no source{f' {name}' if name else ''} that compares tables;"
+            f" known sources: {known}"
         )
-    found = [_narrowed(source, migration) for source in chosen]
-    left = [source for source in found if source.reads]
-    if not left:
-        raise UsageError(f"no source compares a table {', '.join(migration.tables)}: mend --table")
-    return left
+    narrowed = [_with_migrated_tables(source, migration) for source in chosen]
+    sources = [source for source in narrowed if source.reads]
+    if not sources:
+        raise UsageError(
+            f"no source compares a table {', '.join(migration.tables)}: correct --table"
+        )
+    return sources
 
 
-def _narrowed(source: SourceSettings, migration: Migration) -> SourceSettings:
+def _with_migrated_tables(source: SourceSettings, migration: Migration) -> SourceSettings:
     options = source.compared
     assert options is not None
     wanted = {table.casefold() for table in migration.tables}
 
-    def asked(table: str) -> bool:
+    def selects(table: str) -> bool:
         return not wanted or table.casefold() in wanted
 
     if not source.snapshots:
         return replace(
-            source, options=replace(options, tables=tuple(filter(asked, options.tables)))
+            source, options=replace(options, tables=tuple(filter(selects, options.tables)))
         )
-    found = files_by_table(source.snapshots, options)
-    return narrowed(source, {t: files for t, files in found.items() if asked(t) and files})
+    by_table = files_by_table(source.snapshots, options)
+    chosen = {name: files for name, files in by_table.items() if selects(name) and files}
+    return with_tables(source, chosen)

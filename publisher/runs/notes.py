@@ -15,7 +15,7 @@ STATUS_NOTE = (
 
 
 def late_notes(source: str, manifest: Manifest, passed: Passed) -> Iterator[str]:
-    """Says which records of a live source came late."""
+    """Notes how many published records of a live source came late."""
     if passed.late:
         yield (
             f"late: {passed.late:,} published record(s) of {source} have a record_id below "
@@ -24,10 +24,10 @@ def late_notes(source: str, manifest: Manifest, passed: Passed) -> Iterator[str]
 
 
 def notes_of(reports: Iterable[RunReport]) -> list[str]:
-    """All that there is to say about some runs."""
+    """Notes of several runs."""
     return [note for report in reports for note in report.notes]
 
 
 def with_notes(report: RunReport, notes: Iterable[str]) -> RunReport:
-    """A report with more to say, nothing twice."""
+    """Adds notes to a report, each only once."""
     return replace(report, notes=tuple(dict.fromkeys((*report.notes, *notes))))

@@ -1,4 +1,4 @@
-"""Which tables the next run of a job compares: those that may not be what they were."""
+"""Finds the tables that the next run of a job compares: those that may have changed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from publisher.sources.triggerless.plan_comparison import Given, file_inputs
 MICROSECONDS = 1_000_000
 
 
-def due(
+def with_pending_tables(
     source: SourceSettings, folder: Path | None, samples: TableQueueOptions, clock: int
 ) -> SourceSettings:
-    """The source with the tables that are to be compared.
+    """Reduces a source to the tables that have to be compared.
 
     ``folder`` is the state that the last run left, ``clock`` is in microseconds since 1970 UTC.  Files
-    that are the same as at the last comparison hold nothing new.  With hints a table is compared where
-    samples after the last comparison show it as touched, or where that is ``full_interval`` ago.
+    that are the same as at the last comparison hold nothing new.  With hints a table is compared if
+    samples after its last comparison show it as touched, or if that is ``full_interval`` ago.
 
     Raises:
         PublisherError: State, files or samples cannot be read.
@@ -36,20 +36,20 @@ def due(
     options = source.compared
     assert options is not None
     state = State.read(folder) if folder is not None else State.empty()
-    wanted, until = _wanted(options, state, samples, clock)
+    may_differ, until = _choose_tables(options, state, samples, clock)
     if not source.snapshots:
-        tables = tuple(name for name in options.tables if wanted(name))
+        tables = tuple(name for name in options.tables if may_differ(name))
         return replace(source, options=replace(options, tables=tables), hinted=until)
     chosen: dict[str, list[Path]] = {}
     for name, files in files_by_table(source.snapshots, options, may_be_none=True).items():
         known = state.tables.get(name)
-        if files and wanted(name) and (known is None or known["input"] != identity_of(files)):
+        if files and may_differ(name) and (known is None or known["input"] != identity_of(files)):
             chosen[name] = files
-    return replace(narrowed(source, chosen), hinted=until)
+    return replace(with_tables(source, chosen), hinted=until)
 
 
-def narrowed(source: SourceSettings, chosen: Mapping[str, Sequence[Path]]) -> SourceSettings:
-    """The same source of files with some of its tables, and the files of these."""
+def with_tables(source: SourceSettings, chosen: Mapping[str, Sequence[Path]]) -> SourceSettings:
+    """Reduces a source of files to some of its tables and their files."""
     options = source.compared
     assert options is not None
     return replace(
@@ -60,7 +60,7 @@ def narrowed(source: SourceSettings, chosen: Mapping[str, Sequence[Path]]) -> So
 
 
 def tables_of(source: SourceSettings) -> list[str]:
-    """The tables that a source compares."""
+    """Names of the tables that a source compares."""
     options = source.compared
     assert options is not None
     if not source.snapshots:
@@ -68,8 +68,8 @@ def tables_of(source: SourceSettings) -> list[str]:
     return [name for name, files in files_by_table(source.snapshots, options).items() if files]
 
 
-def examined(source: SourceSettings, catalogue: Catalogue, folder: Path | None) -> str:
-    """What there is to compare, for people; nothing is compared.
+def describe_tables(source: SourceSettings, catalogue: Catalogue, folder: Path | None) -> str:
+    """Describes the tables to compare, in words; compares nothing.
 
     ``folder`` is the state that the last run left.
 
@@ -87,53 +87,53 @@ def examined(source: SourceSettings, catalogue: Catalogue, folder: Path | None) 
         tables = file_inputs(by_table, options, source.reading, given)
         size = sum(path.stat().st_size for path in paths)
         return f"{len(tables)} table(s) in {len(paths)} file(s), {size:,} bytes"
-    assert source.database is not None  # for_publish has seen to it
+    assert source.database is not None  # for_publish checks it
     with Database(source.database) as database:
-        found = live_shapes(database, options, catalogue)
+        shapes = live_shapes(database, options, catalogue)
         if folder is not None:
             refuse_other_databases(database, options, State.read(folder).tables, source.name)
-        return f"{len(found)} table(s) of {database.name} can be compared"
+        return f"{len(shapes)} table(s) of {database.name} can be compared"
 
 
 def comparison_notes(folder: Path, source: str) -> list[str]:
-    """What is to be said of the comparison that left a state: rows that stay for want of proof."""
+    """Notes on rows that a comparison could neither find nor prove as deleted."""
     notes = []
     for name, table in State.read(folder).tables.items():
         last = table["last"]
         if last["left"] and last["unreadable"]:
             notes.append(
                 f"{source}: {last['left']:,} known row(s) of {name} were not seen and are not deleted,"
-                f" for {last['unreadable']:,} row(s) could not be read: mend them and publish again"
+                f" because {last['unreadable']:,} row(s) could not be read: correct them and publish again"
             )
     return notes
 
 
-def _wanted(
+def _choose_tables(
     options: Options, state: State, samples: TableQueueOptions, clock: int
 ) -> tuple[Callable[[str], bool], int | None]:
-    """Whether a table may have changed, and the time of the last sample that was asked."""
+    """Returns a test whether a table may have changed, and the time of the last sample used for it."""
     if options.hints is None:
         return (lambda _: True), None
     hints = hints_of(options.samples, samples, state.hinted)
-    if hints.problems:  # what they would have said is not known
+    if hints.problems:  # an unreadable sample may have shown any table
         return (lambda _: True), hints.until
     before = clock - int(options.full_interval * MICROSECONDS)
 
-    def wanted(name: str) -> bool:
+    def may_differ(name: str) -> bool:
         known = state.tables.get(name)
-        return known is None or known["compared"] <= before or touched(name, options, hints)
+        return known is None or known["compared"] <= before or matches_hint(name, options, hints)
 
-    return wanted, hints.until
+    return may_differ, hints.until
 
 
-def touched(name: str, options: Options, hints: Hints) -> bool:
-    """Whether samples show a table as touched; a schema counts where both sides say one."""
+def matches_hint(name: str, options: Options, hints: Hints) -> bool:
+    """Returns whether samples show a table as touched; schemas count if both sides name one."""
     parts = split_name(name)
     if parts is None:
         return True
     schema, table = parts[0] or options.schema, parts[1]
     return any(
-        found.name.casefold() == table.casefold()
-        and (found.schema is None or schema is None or found.schema.casefold() == schema.casefold())
-        for found in hints.tables
+        hint.name.casefold() == table.casefold()
+        and (hint.schema is None or schema is None or hint.schema.casefold() == schema.casefold())
+        for hint in hints.tables
     )

@@ -29,13 +29,13 @@ from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.published_files import PublishedFiles
 from publisher.model.clock import microseconds
 from publisher.observing.contract import Observer
-from publisher.runs.acknowledge import Acknowledging, WrongTable, has_status
+from publisher.runs.acknowledge import StatusWriting, WrongTable, has_status
 from publisher.runs.execute import build_report, plan_and_send, send
 from publisher.runs.job_sink import JobSink, refuse_foreign_progress
 from publisher.runs.notes import STATUS_NOTE, notes_of, with_notes
-from publisher.runs.pending_sources import due_sources, refuse_absent
+from publisher.runs.pending_sources import check_inputs, pending_sources
 from publisher.runs.pending_tables import comparison_notes
-from publisher.runs.poll_report import Polled
+from publisher.runs.poll_recorder import PollRecorder
 from publisher.runs.prepare import SPLITS, RunRequest
 from publisher.sources.live.registry import TableBacklog
 from publisher.sources.registry import COMPARED
@@ -241,7 +241,7 @@ class Publishing:
         try:
             report = plan_and_send(request, dispatcher, self._engine, self._progress)
         except (OSError, PublisherError):
-            refuse_absent(
+            check_inputs(
                 request.settings.sources
             )  # an input that went while it was read may come back
             raise
@@ -288,8 +288,8 @@ class Publishing:
         options = self._settings.acknowledge
         refused = refused_of(dispatcher.refusals(journal))
         left = read_leftovers(self._journals.root)
-        work = Acknowledging(journal, manifest, options, refused, self._epoch, wrong_table)
-        statuses = work.run(self._settings.sources)
+        work = StatusWriting(journal, manifest, options, refused, self._epoch, wrong_table)
+        statuses = work.write_all(self._settings.sources)
         for number, entry in enumerate(manifest.sources):
             if has_status(entry) and entry.name in self._live():
                 left[entry.name] = leftovers_of(journal, manifest, number)
@@ -319,7 +319,7 @@ class Publishing:
         return frozenset(source.name for source in self._settings.sources if source.has_status)
 
     def _due(self) -> Iterator[SourceSettings]:
-        return due_sources(self._settings, self._files, self._journals.state_of)
+        return pending_sources(self._settings, self._files, self._journals.state_of)
 
     def _files(self) -> PublishedFiles:
         if self._published is None:
@@ -347,15 +347,15 @@ def publish(
     with Engine(settings.spark) as engine:
         engine.warm_up()
         with Publishing(settings, engine, progress) as job:
-            polled = Polled(engine)
+            recorder = PollRecorder(engine)
             done = job.finish()
             notes = notes_of(done)
             if observer is not None:
                 observer.begun(settings.name, job.sink.target, notes)
                 for one in done:
-                    observer.polled(polled.poll(one))
+                    observer.polled(recorder.poll(one))
             report = job.once(now, by_rows=by_rows) or nothing_read(settings.name)
             if observer is not None:
-                observer.polled(polled.poll(report))
+                observer.polled(recorder.poll(report))
             job.expire()
     return with_notes(report, notes)

@@ -1,4 +1,4 @@
-"""Recovery: a job goes on whose journal was lost, or is an older copy than its progress in Kafka."""
+"""Recovery: continues a job whose journal was lost, or is an older copy than its progress in Kafka."""
 
 # ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
 
@@ -26,11 +26,11 @@ from publisher.runs.publisher_instance import Publishing
 def recover(
     settings: Settings, *, now: datetime | None = None, progress: Progress | None = None
 ) -> RunReport:
-    """Publishes what waits, beside a topic that may have some of it.
+    """Publishes pending records to a topic that may have some of them already.
 
-    Runs that the journal has planned are planned again.  An object of which the topic has a waiting
-    record is sent again with the header ``recovered``, all others exactly once.  An interrupted
-    recovery is finished.
+    Runs that the journal has planned are planned again.  If the topic has a pending record of an
+    object, the object is sent again with the header ``recovered``; all others are sent exactly once.
+    An interrupted recovery is finished.
 
     Raises:
         UsageError: The sink is no Kafka topic, or its progress fits the journal.
@@ -62,7 +62,7 @@ def recover(
 
 
 def _last_number(settings: Settings, journals: Journals) -> int:
-    """The greatest number of a run that the sink knows.
+    """Greatest number of a run that the sink knows.
 
     Raises:
         UsageError: Its progress fits the journal, and no recovery was interrupted.
@@ -80,8 +80,9 @@ def _last_number(settings: Settings, journals: Journals) -> int:
 
 
 def _forget_plans(journals: Journals) -> None:
-    """Takes runs back that were planned but not sent completely, unless a recovery has planned them: the
-    topic may have any part of them."""
+    """Discards plans of runs that were not sent completely, as the topic may have any part of them.
+
+    Runs that a recovery has planned stay."""
     for journal, _ in journals.unsent():
         if not (journal.root / RECOVERY).exists():
             journal.forget()

@@ -1,4 +1,4 @@
-"""What can be done with a job once: replay, dispatch, rehearse.  ``publishing`` does it for good."""
+"""Runs outside a job: replay of snapshots, dispatch to a further sink, rehearsal."""
 
 # ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
 
@@ -32,7 +32,7 @@ from publisher.journal.manifest import Journal, Manifest
 from publisher.model.clock import microseconds
 from publisher.planning.filters import Window
 from publisher.runs.execute import build_report, plan_and_send, send
-from publisher.runs.pending_sources import due_sources
+from publisher.runs.pending_sources import pending_sources
 from publisher.runs.prepare import RunRequest
 from publisher.sources.files.digest import digest_of_files
 from publisher.sources.positions import parse_position
@@ -48,11 +48,11 @@ _REPLAYS = "replays"
 
 @dataclass(frozen=True, slots=True)
 class SinkOwner:
-    """A run whose documents have a sink, or progress in a sink, of their own."""
+    """Owner of the documents, and of the progress, of one run in a sink."""
 
     job: str
     name: str
-    """Under which its progress is kept: runs of two jobs with one name must not share any."""
+    """Name of its progress: runs of two jobs with one name must not share any."""
     identity: str
     """See ``Manifest``."""
     lanes: int
@@ -83,8 +83,8 @@ def replay(
 ) -> RunReport:
     """Publishes snapshots to a directory or to Kafka, once.
 
-    Started again with the same input and settings it goes on where it was cut short, and sends
-    nothing when it was finished (``again`` does it anew).
+    With the same input and settings an interrupted replay resumes, and a finished one sends nothing;
+    ``again`` resends everything.
 
     Raises:
         UsageError: The snapshots or the target cannot be used.
@@ -96,7 +96,7 @@ def replay(
     paths = tuple(path.absolute() for path in reader.files(snapshots))  # executors work elsewhere
     source = replace(source, snapshots=paths, table=None)
     settings = replace(settings, sources=(source,))
-    marks = (window_from, window_until, now, *_earlier(source))
+    marks = (window_from, window_until, now, *_digest_of_earlier(source))
     run = _run_id(settings, paths, *marks)
     if target.startswith(SCHEME):
         journal = Journal(settings.journal.absolute() / _REPLAYS / run)
@@ -109,10 +109,10 @@ def replay(
     request = RunRequest(run, settings, microseconds(now), journal, directory, window)
     with Engine(settings.spark) as engine:
         dispatcher = _dispatcher(target, settings, SinkOwner.of_replay(settings, run), engine)
-        return _replayed(request, dispatcher, engine, again=again, progress=progress)
+        return _replay_once(request, dispatcher, engine, again=again, progress=progress)
 
 
-def _replayed(
+def _replay_once(
     request: RunRequest,
     dispatcher: Dispatcher,
     engine: Engine,
@@ -120,7 +120,7 @@ def _replayed(
     again: bool,
     progress: Progress | None,
 ) -> RunReport:
-    """Does a replay unless its sink has it wholly."""
+    """Publishes a replay unless its sink has all of it."""
     dispatcher.check(request.run)  # before the lock writes into somebody else's directory
     with locked(request.journal.root):
         dispatcher.prepare(request.run)
@@ -145,15 +145,15 @@ def rehearse(
     progress: Progress | None = None,
     by_rows: bool = False,
 ) -> RunReport:
-    """Plans what ``publish`` would send, with look-ups, in a directory that is removed afterwards.
+    """Plans the next run of ``publish``, with look-ups, in a directory that is removed afterwards.
 
-    Files that were published are not read again.  The report has the first documents in ``samples``.
+    Published files are not read again.  The report has the first documents in ``samples``.
     For ``by_rows`` see ``Publishing.once``.
     """
     settings = settings.for_publish()
     journals = Journals(settings.journals, settings.name)
     read_identity(journals.root)  # refuses journals of another version
-    sources = tuple(due_sources(settings, journals.published_files, journals.state_of))
+    sources = tuple(pending_sources(settings, journals.published_files, journals.state_of))
     if not any(source.reads for source in sources):
         return replace(nothing_read(settings.name), notes=(REHEARSAL_NOTE,))
     settings = replace(settings, sources=sources)
@@ -174,12 +174,12 @@ def rehearse(
 
 
 def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = False) -> RunReport:
-    """Sends what a run planned to a further sink.  Starts no Spark for a directory.
+    """Sends the documents of a planned run to a further sink.  Starts no Spark for a directory.
 
     ``settings`` say how documents go to Kafka.
 
     Raises:
-        UsageError: There is no complete run, or the target holds something else.
+        UsageError: There is no complete run, or the target holds other documents.
     """
     journal = Journal(found_journal(directory).root.absolute())
     with locked(journal.root), Engine(settings.spark) as engine:
@@ -196,7 +196,7 @@ def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = 
 
 
 def _dispatcher(target: str, settings: Settings, owner: SinkOwner, engine: Engine) -> Dispatcher:
-    """The sink that a command line names, for one run."""
+    """Sink of one run, from a target of the command line."""
     if not target.startswith(SCHEME):
         return FileDispatcher(Path(target).absolute(), identity=owner.identity)
     from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
@@ -226,15 +226,15 @@ def _refuse_inside(directory: Path, snapshots: Sequence[Path]) -> None:
             raise UsageError(f"{directory} lies in the snapshot {snapshot}: name one outside of it")
 
 
-def _earlier(source: SourceSettings) -> list[str]:
-    """Digest of the snapshot that is compared with, where there is one."""
+def _digest_of_earlier(source: SourceSettings) -> list[str]:
+    """Digest of the snapshot to compare with; none if nothing is compared."""
     if source.compared is None or not source.compared.before:
         return []
     return [digest_of_files(source.reader.files(source.compared.before))]
 
 
 def _run_id(settings: Settings, paths: Sequence[Path], *marks: object) -> str:
-    """Digest of the input's identity and of all that changes meaning."""
+    """Digest of the input's identity and of all settings that change meaning."""
     meaning = json.dumps(
         [digest_of_files(paths), settings.meaning(), [str(mark) for mark in marks]]
     )

@@ -1,4 +1,4 @@
-"""Samples of sources: what their readers make of the first records, without an engine."""
+"""Samples of sources: reads their first records, without an engine."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from publisher.xds.values import text_of
 RECORDS = 100
 """Records of a sample."""
 _SURVEYED_WHOLE = 64 << 20
-"""Bytes of files of which all splits are surveyed; of larger ones the first split is."""
-_BARE = 1 << 20
-"""Bytes of a file that may hold no record; larger ones are not looked into."""
+"""Bytes up to which all splits are surveyed; beyond, only the first split."""
+_EMPTY_AT_MOST = 1 << 20
+"""Bytes of a file that may hold no record; larger files are not examined."""
 _BATCHES_BEHIND = 3
 _SPLITS = 64
 _SHOWN = 200
-"""Characters of a value or of a detail that are shown."""
+"""Characters shown of a value or a detail."""
 
 Batches = tuple[Iterator[pa.RecordBatch], Callable[[Position], str]]
 
 
 @dataclass(slots=True)
 class Sample:
-    """The first records of a source, counted by what was made of them."""
+    """The first records of a source, counted by outcome."""
 
     changes: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -58,15 +58,15 @@ class Sample:
 
     @property
     def rejected(self) -> int:
-        """Those that were rejected."""
+        """Rejected records of the sample."""
         return sum(n for (outcome, _), n in self.outcomes.items() if outcome == "rejected")
 
 
 def sample_of(settings: Settings, source: SourceSettings, most: int = RECORDS) -> Sample:
-    """Reads the first records of a source through its reader; of files those of ``snapshots``.
+    """Reads the first records of a source through its reader; from files those of ``snapshots``.
 
-    Of tables that are compared it shows the rows as the first comparison of ``startup_option = "all"``
-    does; of several tables of a database the first ones, see ``tables_to_sample``.
+    Compared tables give their rows as the first comparison with ``startup_option = "all"`` does; of
+    several tables of a database the first ones count, see ``tables_to_sample``.
 
     Raises:
         PublisherError: The source cannot be read.
@@ -74,34 +74,36 @@ def sample_of(settings: Settings, source: SourceSettings, most: int = RECORDS) -
     sample = Sample()
     with Resources(settings.rules) as resources:
         context = Context(source=0, lanes=1, catalogue=resources.catalogue)
-        opened = _compared if source.compares_database else _files
+        open_batches = _open_comparison if source.compares_database else _open_files
         if source.table is not None:
-            opened = _table
-        with opened(source, context) as (batches, position_text):
+            open_batches = _open_table
+        with open_batches(source, context) as (batches, position_text):
             for record in _first(batches, most):
                 _add(sample, record, position_text)
     return sample
 
 
 def _first(batches: Iterator[pa.RecordBatch], most: int) -> list[dict[str, Any]]:
-    """The records that stand first in their input, of as few batches as have that many."""
+    """The first records in the order of their input, from as few batches as possible."""
     taken, rows = [RECORD_SCHEMA.empty_table()], 0
     for batch in batches:
         taken.append(pa.Table.from_batches([batch]))
         rows += batch.num_rows
         if rows > most:
             break
-    # a reader gives the records that are no changes behind the changes of the same block
+    # a reader gives records without a change after the changes of the same block
     taken += [pa.Table.from_batches([batch]) for batch in islice(batches, _BATCHES_BEHIND)]
     table = pa.concat_tables(taken).select([n for n in RECORD_SCHEMA.names if n != "lane"])
     is_record = pc.not_equal(pc.fill_null(table["outcome"], 0), TALLY)
     order = [("split", "ascending"), ("row", "ascending"), ("ordinal", "ascending")]
-    found: list[dict[str, Any]] = table.filter(is_record).sort_by(order).slice(0, most).to_pylist()
-    return found
+    records: list[dict[str, Any]] = (
+        table.filter(is_record).sort_by(order).slice(0, most).to_pylist()
+    )
+    return records
 
 
 def tables_to_sample(source: SourceSettings) -> Iterator[SourceSettings]:
-    """The source with one table of its database at a time; others as they are."""
+    """Yields a source of compared tables once for each table; other sources as they are."""
     options = source.compared
     if options is None or not source.compares_database:
         yield source
@@ -110,19 +112,19 @@ def tables_to_sample(source: SourceSettings) -> Iterator[SourceSettings]:
         yield replace(source, options=replace(options, tables=(name,)))
 
 
-def is_bare(settings: Settings, source: SourceSettings, path: Path) -> bool:
-    """Whether a file holds no record at all, a header at most."""
-    if path.stat().st_size > _BARE:
+def has_no_records(settings: Settings, source: SourceSettings, path: Path) -> bool:
+    """Returns whether a file is empty but for a header."""
+    if path.stat().st_size > _EMPTY_AT_MOST:
         return False
     try:
         sample = sample_of(settings, replace(source, snapshots=(path,)), 1)
-    except PublisherError:  # reading it will say so
+    except PublisherError:  # the run that reads it reports the error
         return False
     return not sample.records
 
 
 @contextmanager
-def _table(source: SourceSettings, context: Context) -> Iterator[Batches]:
+def _open_table(source: SourceSettings, context: Context) -> Iterator[Batches]:
     live = source.live
     with informed(live, context.catalogue).opened(1) as splits:
         batches = (
@@ -134,8 +136,8 @@ def _table(source: SourceSettings, context: Context) -> Iterator[Batches]:
 
 
 @contextmanager
-def _compared(source: SourceSettings, context: Context) -> Iterator[Batches]:
-    """Compares rows of a database with nothing, as the first run of a job does."""
+def _open_comparison(source: SourceSettings, context: Context) -> Iterator[Batches]:
+    """Compares rows of a database with an empty state, as the first run of a job does."""
     assert source.compared is not None
     reader = Triggerless(replace(source.compared, startup_option="all"), source.reading)
     with TemporaryDirectory(prefix="xds-publisher-") as folder:
@@ -150,7 +152,7 @@ def _compared(source: SourceSettings, context: Context) -> Iterator[Batches]:
 
 
 @contextmanager
-def _files(source: SourceSettings, context: Context) -> Iterator[Batches]:
+def _open_files(source: SourceSettings, context: Context) -> Iterator[Batches]:
     reader = source.reader
     size = sum(path.stat().st_size for path in source.snapshots)
     asking = informed(reader, context.catalogue)
@@ -171,30 +173,30 @@ def _add(sample: Sample, record: dict[str, Any], position_text: Callable[[Positi
     position = Position(*(record[name] for name in Position._fields))
     if record["outcome"] is None:
         sample.changes += 1
-        sample.first = sample.first or _change(record, position_text(position))
+        sample.first = sample.first or _describe_change(record, position_text(position))
         return
     outcome = Outcome(record["outcome"]).name.lower()
     sample.outcomes[outcome, record["reason"]] += 1
     if outcome == "rejected" and sample.first_reject is None:
-        said = f"{position_text(position)}: {record['reason']}: {record['detail']}"
-        sample.first_reject = _cut(said)
+        reject = f"{position_text(position)}: {record['reason']}: {record['detail']}"
+        sample.first_reject = _truncate(reject)
 
 
-def _change(record: dict[str, Any], position: str) -> str:
+def _describe_change(record: dict[str, Any], position: str) -> str:
     kind = EventType(record["event_type"]).name.lower().replace("_", " ")
     schema = f"{record['schema']}." if record["schema"] else ""
     values = record["new"] if record["new"] is not None else record["old"]
     columns = dict(zip(record["columns"], values or (), strict=False))
     shown = f" {json.dumps(columns, ensure_ascii=False)}" if columns else ""
-    return f"{position}: {kind} of {record['key']} in {schema}{record['table']}{_cut(shown)}"
+    return f"{position}: {kind} of {record['key']} in {schema}{record['table']}{_truncate(shown)}"
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def sample_text(sample: Sample) -> str:
-    """A sample in words."""
+    """Describes a sample in words."""
     if not sample.records:
         return "no records"
     parts = [f"{sample.changes:,} changes"] if sample.changes else []

@@ -225,7 +225,7 @@ def test_rows_of_an_emptied_log_are_published_and_not_acknowledged_before(
     place.execute("DELETE FROM log")
     add_rows(place, "c1", "c2", "c3", "c4", day=3)
     report = job.publish()
-    assert any("3 record id(s) stand for other rows" in note for note in report.notes)
+    assert any("3 record id(s) belong to other rows" in note for note in report.notes)
     assert statuses(place) == "SSSS"
     assert job.values() == ["a1", "a2", "a3", "c1", "c2", "c3", "c4"]
 

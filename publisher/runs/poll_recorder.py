@@ -1,4 +1,4 @@
-"""What observers are told of runs: an engine's counts grow from one run to the next."""
+"""Builds per-poll reports from the engine's cumulative counters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from publisher.journal.conservation import RunReport
 from publisher.observing.contract import Poll
 
 
-class Polled:
-    """Makes polls of runs, one after the other, with what the engine has sent for each."""
+class PollRecorder:
+    """Turns run reports into polls, with the transactions and retries of each."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -21,13 +21,11 @@ class Polled:
         waiting: int | None = None,
         oldest: float | None = None,
     ) -> Poll:
-        """The poll that a run was; without ``seconds`` it took what its report says.  For the rest
-        see ``Poll``."""
+        """Builds the poll of a run; without ``seconds`` the report's own seconds count.  See ``Poll``."""
         transactions, retries = self._engine.transactions, self._engine.retries
-        taken = sum(report.seconds.values()) if seconds is None else seconds
         poll = Poll(
             report,
-            taken,
+            sum(report.seconds.values()) if seconds is None else seconds,
             waiting,
             oldest,
             transactions - self._transactions,
