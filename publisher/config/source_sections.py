@@ -12,7 +12,7 @@ from publisher.database import DatabaseOptions, urls
 from publisher.errors import SettingsError, UsageError
 from publisher.planning.filters import FilterOptions, SelectionOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.dispatch_queue.dispatch_attrs import with_attributes
 from publisher.sources.dispatch_queue.options import Options as QueueOptions
 from publisher.sources.event_log.source import Options as EventLogOptions

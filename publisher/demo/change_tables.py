@@ -17,7 +17,7 @@ from publisher.model.change import Outcome
 from publisher.sources.change_table.change_mask import mask_of
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS
 from publisher.sources.change_table.layout import HEADERS
-from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.files.recognise import dfm_of
 
 KEPT = HEADERS[:7]
@@ -36,7 +36,7 @@ DESCRIBED = frozenset({"employee"})
 Record = dict[str, str | None]
 
 
-def write_change_tables(folder: Path, options: Options, acts: Iterable[Act]) -> Counts:
+def write_change_tables(folder: Path, options: ChangeTableOptions, acts: Iterable[Act]) -> Counts:
     """Writes one folder for each table; gives what publishing them must count."""
     records: dict[str, list[tuple[str, Record]]] = {table: [] for table in FILES}
     number = 0
@@ -91,7 +91,7 @@ def _images(change: RowChange, row: Row) -> Record:
     }
 
 
-def _named(record: Record, table: str, options: Options) -> Record:
+def _named(record: Record, table: str, options: ChangeTableOptions) -> Record:
     """All columns in the order of the change table."""
     heads = {f"{options.prefix}{name}": record[name] for name in KEPT}
     return heads | {name: record[name] for name in (*KEYS[table], *COLUMNS[table])}

@@ -16,7 +16,7 @@ from publisher.demo.story import Counts
 from publisher.model.change import Outcome, Reason
 from publisher.sources.linkexpress import layout
 from publisher.sources.linkexpress.layout import ItemLayout
-from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable, Options
+from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable, LinkexpressOptions
 from publisher.sources.linkexpress.types import NATIONAL, VARIABLE, Item
 
 ORDER: ByteOrder = "little"
@@ -24,7 +24,7 @@ ORDER: ByteOrder = "little"
 
 
 def write_extract(
-    path: Path, options: Options, acts: Iterable[Act], unfinished: RowChange
+    path: Path, options: LinkexpressOptions, acts: Iterable[Act], unfinished: RowChange
 ) -> Counts:
     """Writes the file, behind its last commit what is not finished; gives what must be counted."""
     tables = {table.name: table for table in options.tables}
@@ -43,7 +43,7 @@ def write_extract(
     }
 
 
-def record(options: Options, table: ExtractedTable, change: RowChange) -> bytes:
+def record(options: LinkexpressOptions, table: ExtractedTable, change: RowChange) -> bytes:
     """A data record: the new row, of a delete the old one."""
     form, items, lies, area = _declared(options, table)
     row = change.before if change.after is None else change.after
@@ -70,14 +70,14 @@ def record(options: Options, table: ExtractedTable, change: RowChange) -> bytes:
 
 @cache
 def _declared(
-    options: Options, table: ExtractedTable
-) -> tuple[layout.Form, tuple[Item, ...], ItemLayout, Any]:
+    options: LinkexpressOptions, table: ExtractedTable
+) -> tuple[layout.RecordForm, tuple[Item, ...], ItemLayout, Any]:
     """What is the same for all records of a table, with the declaration of its items."""
     lies = layout.item_layout(options, table, ORDER)
     return layout.form_of(options), table.parsed(), lies, lies.items(table.parsed())
 
 
-def commit(options: Options) -> bytes:
+def commit(options: LinkexpressOptions) -> bytes:
     """A commit record."""
     form = layout.form_of(options)
     head = {"length": form.mark_size, "count": 1, "flag": 0, "operation": layout.COMMIT}
@@ -85,13 +85,15 @@ def commit(options: Options) -> bytes:
     return built
 
 
-def _item(lies: ItemLayout, options: Options, item: Item, value: Value) -> dict[str, Any]:
+def _item(
+    lies: ItemLayout, options: LinkexpressOptions, item: Item, value: Value
+) -> dict[str, Any]:
     if value is None:
         return {"null": layout.NULL, "value": bytes(lies.width(item))}
     return {"null": layout.NOT_NULL, "value": _area(lies, options, item, value)}
 
 
-def _area(lies: ItemLayout, options: Options, item: Item, value: Value) -> Any:
+def _area(lies: ItemLayout, options: LinkexpressOptions, item: Item, value: Value) -> Any:
     match value:
         case str():
             return _text(lies, options, item, value)
@@ -107,7 +109,7 @@ def _area(lies: ItemLayout, options: Options, item: Item, value: Value) -> Any:
     return value
 
 
-def _text(lies: ItemLayout, options: Options, item: Item, value: str) -> Any:
+def _text(lies: ItemLayout, options: LinkexpressOptions, item: Item, value: str) -> Any:
     text = value.encode(options.national_codec if item.type in NATIONAL else options.codec)
     if item.type not in VARIABLE:
         return text.ljust(item.length)

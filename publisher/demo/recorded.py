@@ -13,9 +13,9 @@ from publisher.demo.dispatch_rows import ATTRIBUTES, write_queue
 from publisher.demo.extracts import write_extract
 from publisher.demo.story import Counts, Story
 from publisher.errors import InternalError
-from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.dispatch_queue.options import Options as QueueOptions
-from publisher.sources.linkexpress.options import Options as LinkexpressOptions
+from publisher.sources.linkexpress.options import LinkexpressOptions
 
 RECORDED = "recorded"
 """Folder of the files."""

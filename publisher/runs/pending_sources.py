@@ -15,7 +15,7 @@ from publisher.model.clock import microseconds
 from publisher.runs.pending_tables import with_pending_tables
 from publisher.runs.sample import has_no_records
 from publisher.sources.change_table.holding import is_over
-from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.registry import KNOW_REPETITIONS
 
 _ADVICE = "mount or make it, or fix the job file"

@@ -39,8 +39,8 @@ SOURCES: Mapping[str, Callable[..., Source]] = {
 
 OPTIONS: Mapping[SourceFormat, type] = {
     "event-log": source.Options,
-    "change-table": change_table_options.Options,
-    "linkexpress": linkexpress.Options,
+    "change-table": change_table_options.ChangeTableOptions,
+    "linkexpress": linkexpress.LinkexpressOptions,
     "dispatch-queue": dispatch_queue.Options,
     "triggerless": triggerless_options.Options,
 }

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Source
 from publisher.sources.dispatch_queue import DispatchQueue
@@ -29,8 +29,7 @@ from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.dispatch_queue.rows.layout import DATA_AT, ROW_BYTES, row_type
 from publisher.sources.event_log.source import EventLog
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.linkexpress import Linkexpress
-from publisher.sources.linkexpress import Options as LinkexpressOptions
+from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.linkexpress.layout import form_of
 from publisher.sources.linkexpress.options import ExtractedTable
 from tests.bench.data import FAMILY, GIVEN, Log, cache, event_log

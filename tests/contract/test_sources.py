@@ -14,15 +14,14 @@ import pytest
 from publisher.engine.survey import surveyed_source
 from publisher.errors import PublisherError
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
-from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context, KeepsState, Kept, Source
 from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.sources.event_log.source import EventLog
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.linkexpress import Linkexpress
-from publisher.sources.linkexpress import Options as LinkexpressOptions
+from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.registry import SOURCES
 from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless

@@ -15,8 +15,7 @@ from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.sources.dispatch_queue import Options as QueueOptions
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.dispatch_queue.rows import layout as row_layout
-from publisher.sources.linkexpress import Linkexpress
-from publisher.sources.linkexpress import Options as LinkexpressOptions
+from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.linkexpress.layout import form_of, word_offsets, word_type
 from publisher.sources.linkexpress.options import ExtractedTable
 from tests.fuzz.form import Claim, Content, Form, Framing, Made, Piece

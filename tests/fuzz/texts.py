@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.sources.change_table.change_mask import mask_of
-from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.event_log.source import LAYOUT, EventLog
 from publisher.sources.files.options import SnapshotOptions

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from publisher.model.change import Outcome
-from publisher.sources.linkexpress import Linkexpress, Options
+from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.linkexpress.options import ExtractedTable
 from tests.golden.stories import counted, operations_in, planned, typed_bytes, work_of
 
@@ -30,7 +30,9 @@ DEPT = ExtractedTable(
     name="dept", key=("no",), items=("no SMALLINT", "title NATIONAL CHARACTER(2)"), xid=2
 )
 SOURCE = Linkexpress(
-    Options("group", "diff", True, (USR, DEPT), charset="EUC-JP", national_charset="EUC-JP")
+    LinkexpressOptions(
+        "group", "diff", True, (USR, DEPT), charset="EUC-JP", national_charset="EUC-JP"
+    )
 )
 
 

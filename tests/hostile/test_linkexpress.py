@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from publisher.errors import FatalError
-from publisher.sources.linkexpress import Options
+from publisher.sources.linkexpress import LinkexpressOptions
 from publisher.sources.linkexpress.options import ByteOrder
 from tests.support.linkexpress_files import (
     GROUP,
@@ -48,7 +48,7 @@ FORMS = {
 WITH_LENGTHS = [name for name in FORMS if not name.startswith("open")]
 
 
-def pieces(options: Options) -> list[bytes]:
+def pieces(options: LinkexpressOptions) -> list[bytes]:
     made = [record(options, *each) for each in RECORDS]
     if options.unit == "group":
         made.insert(3, mark(options))

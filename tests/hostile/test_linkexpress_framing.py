@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from publisher.sources.linkexpress import Options
-from publisher.sources.linkexpress.file_probe import FileForm, framer
+from publisher.sources.linkexpress import LinkexpressOptions
+from publisher.sources.linkexpress.file_probe import ExtractFileForm, framer
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
 from tests.support.linkexpress_files import (
     GROUP,
@@ -42,7 +42,7 @@ DENSE = ExtractedTable(
 )
 
 
-def pieces(options: Options, order: ByteOrder = "big") -> list[bytes]:
+def pieces(options: LinkexpressOptions, order: ByteOrder = "big") -> list[bytes]:
     code = 0 if options.extract == "all" else None
     width = len(options.tables[0].items)
     made = [
@@ -77,7 +77,7 @@ def said(records: list[Record]) -> list[str]:
     ],
 )
 def test_lost_bytes_cost_their_record_only(
-    options: Options, order: ByteOrder, lost: int, trials: int, tmp_path: Path
+    options: LinkexpressOptions, order: ByteOrder, lost: int, trials: int, tmp_path: Path
 ) -> None:
     """Bytes are removed at every place of every record but the last: the reader publishes no value that
     was not in the file, and finds every other record."""
@@ -140,7 +140,7 @@ def test_an_extract_inside_a_value_is_not_published(tmp_path: Path) -> None:
         assert records[1]["outcome"] == 5
 
 
-def wrongly(options: Options, number: int, **change: object) -> Options:
+def wrongly(options: LinkexpressOptions, number: int, **change: object) -> LinkexpressOptions:
     """The settings with another description of a table."""
     tables = list(options.tables)
     tables[number] = replace(tables[number], **change)  # type: ignore[arg-type]
@@ -182,7 +182,10 @@ EXCHANGE = "CNT and LEN fit table %s: if all records say so, set the xid of each
     ],
 )
 def test_a_wrong_description_is_told_record_by_record(
-    form: str, described: Callable[[Options], Options], details: list[str], tmp_path: Path
+    form: str,
+    described: Callable[[LinkexpressOptions], LinkexpressOptions],
+    details: list[str],
+    tmp_path: Path,
 ) -> None:
     written = {"normal": GROUP, "little": little(GROUP), "bare": replace(GROUP, nulls=False)}[form]
     options = described(written)
@@ -231,7 +234,7 @@ def test_a_wrong_logtype_of_a_table_of_a_group_is_named(tmp_path: Path) -> None:
     )
 
 
-def nested(size: int) -> tuple[Options, bytes]:
+def nested(size: int) -> tuple[LinkexpressOptions, bytes]:
     """Headers of records that hold each other and lead to no record: LEN, OP, NULL, BLOB of the rest."""
     options = replace(OPEN, charset=None, tables=(DENSE,), blob_head=4, nulls=False)
     head = 14
@@ -246,14 +249,14 @@ def nested(size: int) -> tuple[Options, bytes]:
     return options, valid * 30 + b"".join(made) + b"\xff" * (size + 64)
 
 
-def alternating(size: int) -> tuple[Options, bytes]:
+def alternating(size: int) -> tuple[LinkexpressOptions, bytes]:
     """Every other record has a header that is none."""
     good = record(JNL, *jack(1))
     bad = good[:4] + b"\xff" * 6 + good[10:]
     return JNL, good * 30 + (bad + good) * (size // (2 * len(good)))
 
 
-def headless(size: int) -> tuple[Options, bytes]:
+def headless(size: int) -> tuple[LinkexpressOptions, bytes]:
     """Headers of records of a group that lead one byte too far."""
     options = little(GROUP)
     good = record(options, *jack(1))
@@ -261,7 +264,7 @@ def headless(size: int) -> tuple[Options, bytes]:
     return options, (good + mark(options)) * 30 + bad * (size // len(good))
 
 
-def unknown(size: int) -> tuple[Options, bytes]:
+def unknown(size: int) -> tuple[LinkexpressOptions, bytes]:
     """Headers of a table that is not known, each inside the one before it."""
     good = record(GROUP, *jack(1))
     head = 14
@@ -274,14 +277,14 @@ def unknown(size: int) -> tuple[Options, bytes]:
 
 @pytest.mark.parametrize("make", [nested, alternating, headless, unknown])
 def test_time_grows_with_the_bytes(
-    make: Callable[[int], tuple[Options, bytes]],
+    make: Callable[[int], tuple[LinkexpressOptions, bytes]],
 ) -> None:
     """Eight times the bytes take eight times the time of the processor, not sixty-four times."""
     seconds = []
     for size in (1 << 17, 1 << 20):
         options, data = make(size)
         bytes_ = np.frombuffer(data, np.uint8)
-        finder = framer(options, bytes_, FileForm("big"), len(data))
+        finder = framer(options, bytes_, ExtractFileForm("big"), len(data))
         start = time.process_time()
         framed = sum(int(block.lengths.sum()) for block in finder.blocks(0))
         seconds.append(time.process_time() - start)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from publisher.sources.linkexpress import Options
+from publisher.sources.linkexpress import LinkexpressOptions
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
 from tests.support.linkexpress_files import (
     GROUP,
@@ -74,7 +74,9 @@ def random_values(rng: random.Random, table: ExtractedTable, nulls: bool) -> lis
     ]
 
 
-def random_parts(rng: random.Random, options: Options, order: ByteOrder) -> Iterator[bytes]:
+def random_parts(
+    rng: random.Random, options: LinkexpressOptions, order: ByteOrder
+) -> Iterator[bytes]:
     """The records of a file, of a group with commit records among them."""
     for _ in range(7):
         number = rng.randrange(len(options.tables))
@@ -95,13 +97,13 @@ def damaged(rng: random.Random, part: bytes) -> bytes:
     return part[: at + size] + part[at:]
 
 
-def said(options: Options, data: bytes, folder: Path) -> list[str]:
+def said(options: LinkexpressOptions, data: bytes, folder: Path) -> list[str]:
     records, framed = read(options, data, folder)
     assert framed == len(records)
     return [short(each).removeprefix("held ") for each in records]
 
 
-def run_trial(rng: random.Random, options: Options, hits: int, folder: Path) -> Trial:
+def run_trial(rng: random.Random, options: LinkexpressOptions, hits: int, folder: Path) -> Trial:
     order = rng.choice(ORDERS)
     options = replace(options, byte_order=order)
     parts = list(random_parts(rng, options, order))

@@ -10,10 +10,10 @@ import pytest
 from publisher.database.identity import identity_of
 from publisher.errors import FatalError
 from publisher.model.change import TALLY
-from publisher.sources.change_table.backlog import WaitingChanges
-from publisher.sources.change_table.carry_over import Mark, Origin, read_marks, write_marks
+from publisher.sources.change_table.backlog import ChangeTableBacklog
+from publisher.sources.change_table.carry_over import Mark, MarkOrigin, read_marks, write_marks
 from publisher.sources.change_table.live_table import LiveChangeTable
-from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.contract import Context, Kept
 from publisher.sources.live.table_reader import LiveTable, relation_of
 from publisher.xds.values import text_of
@@ -21,7 +21,7 @@ from tests.services.databases import BINARY, Place
 from tests.support.change_table_files import seq, told
 from tests.support.event_log_files import OPEN
 
-KEYED = Options(key=("idu",), pair_wait=0)
+KEYED = ChangeTableOptions(key=("idu",), pair_wait=0)
 
 
 def make(place: Place, order: str) -> None:
@@ -51,18 +51,20 @@ def make(place: Place, order: str) -> None:
     )
 
 
-def read(place: Place, options: Options = KEYED, after: str | None = None) -> list[object]:
+def read(
+    place: Place, options: ChangeTableOptions = KEYED, after: str | None = None
+) -> list[object]:
     if after is None:
         return found_in(place, options, None)
     with TemporaryDirectory() as name:
         before = Path(name) / "before"
         with place.database() as database:
             identity = identity_of(database, relation_of(database, LiveTable("usr__ct")))
-        write_marks(before, {"usr__ct": Mark(after, after, origin=Origin(identity))})
+        write_marks(before, {"usr__ct": Mark(after, after, origin=MarkOrigin(identity))})
         return found_in(place, options, Kept(before, Path(name) / "after"))
 
 
-def found_in(place: Place, options: Options, kept: Kept | None) -> list[object]:
+def found_in(place: Place, options: ChangeTableOptions, kept: Kept | None) -> list[object]:
     live = LiveChangeTable(options, place.database().options, "usr__ct", text_of)
     records = []
     with live.opened(3, kept) as splits:
@@ -118,7 +120,7 @@ def test_only_what_is_newer_than_the_last_run_is_read(place: Place, tmp_path: Pa
     def row(change_seq: str, oper: str, fname: str, mask: str = "20") -> str:
         return changed(change_seq, oper, "1", fname, mask).replace("X'", literal)
 
-    waits = WaitingChanges(place.database().options, "usr__ct", KEYED)
+    waits = ChangeTableBacklog(place.database().options, "usr__ct", KEYED)
     try:
         assert waits.after(Mark()).rows == 7
         assert len(found_in(place, KEYED, Kept(None, tmp_path / "1"))) == 6

@@ -23,7 +23,7 @@ from publisher.journal.lane_writer import LaneNames
 from publisher.reports.explain import explain
 from publisher.sources.dispatch_queue.options import Options as QueueOptions
 from publisher.sources.dispatch_queue.options import QueueTable
-from publisher.sources.linkexpress import Options as LinkexpressOptions
+from publisher.sources.linkexpress import LinkexpressOptions
 from publisher.sources.linkexpress.options import ExtractedTable
 from tests.support import change_table_files as tables
 from tests.support import dispatch_queue_files as queues

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from publisher.model.change import TALLY
 from publisher.sources.change_table.change_mask import Order, mask_of
-from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
 from publisher.sources.files.options import SnapshotOptions
@@ -91,13 +91,13 @@ def write(path: Path, rows: Sequence[Row]) -> Path:
     return path
 
 
-def options(**changes: object) -> Options:
-    return Options(**{"source_table": "usr", "key": ("idu",)} | changes)  # type: ignore[arg-type]
+def options(**changes: object) -> ChangeTableOptions:
+    return ChangeTableOptions(**{"source_table": "usr", "key": ("idu",)} | changes)  # type: ignore[arg-type]
 
 
 def read(
     path: Path | Sequence[Path],
-    told: Options | None = None,
+    told: ChangeTableOptions | None = None,
     snapshot: SnapshotOptions | None = None,
     wanted: int = 1,
     tables: Tables = OPEN,

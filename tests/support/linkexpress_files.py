@@ -10,7 +10,7 @@ from typing import Any
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY
 from publisher.sources.contract import Context
-from publisher.sources.linkexpress import Linkexpress, Options
+from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.linkexpress import layout as declared
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
 
@@ -26,7 +26,7 @@ USR = ExtractedTable(
     xid=1,
 )
 DEPT = ExtractedTable(name="dept", key=("no",), items=("no SMALLINT", "title NCHAR(4)"), xid=2)
-OPEN = Options(
+OPEN = LinkexpressOptions(
     unit="table",
     extract="diff",
     nulls=True,
@@ -38,7 +38,7 @@ JNL = replace(OPEN, difftype="JNL")
 GROUP = replace(OPEN, unit="group", difftype=None, tables=(USR, DEPT), national_charset="CP932")
 
 
-def little(options: Options) -> Options:
+def little(options: LinkexpressOptions) -> LinkexpressOptions:
     """The same with LOGTYPE = LITTLE for all tables."""
     tables = tuple(replace(table, logtype="LITTLE") for table in options.tables)
     return replace(options, tables=tables)
@@ -50,7 +50,11 @@ def jack(idu: int, code: int = 1, name: bytes = b"Jack    ") -> tuple[int, int, 
 
 
 def record(
-    options: Options, number: int, code: int, values: Sequence[Any], order: ByteOrder = "big"
+    options: LinkexpressOptions,
+    number: int,
+    code: int,
+    values: Sequence[Any],
+    order: ByteOrder = "big",
 ) -> bytes:
     """A data record of a table; ``NULL`` among the values."""
     form = declared.form_of(options)
@@ -81,7 +85,7 @@ def record(
     return bytes(declaration.build({"header": head, "items": items}))
 
 
-def mark(options: Options, order: ByteOrder = "big") -> bytes:
+def mark(options: LinkexpressOptions, order: ByteOrder = "big") -> bytes:
     """A commit record."""
     form = declared.form_of(options)
     built: bytes = declared.mark(form, order).build(
@@ -90,7 +94,7 @@ def mark(options: Options, order: ByteOrder = "big") -> bytes:
     return built
 
 
-def no_rows(options: Options, order: ByteOrder = "big") -> bytes:
+def no_rows(options: LinkexpressOptions, order: ByteOrder = "big") -> bytes:
     """The record of a full extract of zero rows."""
     form = declared.form_of(options)
     head = {"length": form.size, "count": 2, "xid": 0, "flag": 0, "operation": declared.EMPTY}
@@ -99,7 +103,7 @@ def no_rows(options: Options, order: ByteOrder = "big") -> bytes:
 
 
 def read(
-    options: Options, data: bytes | Path, folder: Path, wanted: int = 1, lanes: int = 4
+    options: LinkexpressOptions, data: bytes | Path, folder: Path, wanted: int = 1, lanes: int = 4
 ) -> tuple[list[Record], int]:
     """All records in the order of the file, and the sum of the tallies."""
     path = data if isinstance(data, Path) else folder / "usr.dat"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from publisher.database import DatabaseOptions
 from publisher.model.change import TALLY
-from publisher.sources.change_table.backlog import WaitingChanges
+from publisher.sources.change_table.backlog import ChangeTableBacklog
 from publisher.sources.change_table.carry_over import Mark, read_marks
 from publisher.sources.change_table.live_table import LiveChangeTable
-from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.contract import Kept
 from publisher.xds.values import text_of
 from tests.support.change_table_files import CONTEXT, options, seq
@@ -29,7 +29,7 @@ class Table:
         self._folder = folder
         self._path = folder / "ct.db"
         self.options = DatabaseOptions(url=f"sqlite:///{self._path}")
-        self._settings: Options = options(header_columns=3, mask_order="msb", **settings)
+        self._settings: ChangeTableOptions = options(header_columns=3, mask_order="msb", **settings)
         self._runs = 0
         self.clock = 0
         """In seconds."""
@@ -80,7 +80,7 @@ class Table:
 
     def waiting(self) -> int:
         """The rows that a run beginning now would read."""
-        waits = WaitingChanges(self.options, "ct", self._settings)
+        waits = ChangeTableBacklog(self.options, "ct", self._settings)
         try:
             return waits.after(self.mark).rows
         finally:

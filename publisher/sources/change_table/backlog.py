@@ -14,21 +14,21 @@ from publisher.database import Database, DatabaseOptions
 from publisher.database.connection import fatal
 from publisher.database.identity import identity_of
 from publisher.sources.change_table.carry_over import Mark
-from publisher.sources.change_table.extent import Measuring
-from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.origin import Now
-from publisher.sources.change_table.statements import Question, statements_of
+from publisher.sources.change_table.extent import ExtentFinder
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.origin import CurrentTable
+from publisher.sources.change_table.statements import Query, statements_of
 from publisher.sources.event_log.backlog import Waiting
 from publisher.sources.live.table_reader import LiveTable
 
 
-class WaitingChanges:
+class ChangeTableBacklog:
     """Counts the rows of one change table that are to be read, again and again by the same connection.
 
     Rows without a change_seq are found when others are read.
     """
 
-    def __init__(self, database: DatabaseOptions, table: str, options: Options) -> None:
+    def __init__(self, database: DatabaseOptions, table: str, options: ChangeTableOptions) -> None:
         """Raises ``SettingsError`` where the database's URL cannot be used."""
         self._database = Database(database)
         self._live = LiveTable(table, sorted_by=f"{options.prefix}change_seq")
@@ -47,13 +47,13 @@ class WaitingChanges:
         """
         statements = statements_of(self._database, self._live, self._options)
         identity = identity_of(self._database, statements.relation)
-        Now("", self._live.name, self._database.name, identity).verify(mark)
+        CurrentTable("", self._live.name, self._database.name, identity).verify(mark)
 
         def ready(connection: Connection) -> tuple[int, str | None]:
-            def ask(statement: Question) -> Sequence[Sequence[Any]]:
+            def ask(statement: Query) -> Sequence[Sequence[Any]]:
                 return connection.execute(statement).all()
 
-            measuring = Measuring(self._live.name, statements, ask, self._options)
+            measuring = ExtentFinder(self._live.name, statements, ask, self._options)
             return measuring.ready(mark, int(time.time() * 1_000_000))
 
         try:

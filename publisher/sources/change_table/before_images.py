@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from publisher.model.change import Reason
 from publisher.sources.change_table.change_seq import Flags, Integers
-from publisher.sources.change_table.rows import Operation, Rows, joined
+from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, joined
 from publisher.sources.columns.object_names import Fault
 
 ALONE = Fault(
@@ -25,10 +25,10 @@ ALONE = Fault(
 )
 
 
-class Joined(NamedTuple):
+class PairedRows(NamedTuple):
     """Operations with what was there before, where that is known."""
 
-    after: Rows
+    after: ChangeRows
     before: pa.RecordBatch
     """Row by row the before image, all NULL where there is none."""
     has_before: Flags
@@ -56,7 +56,7 @@ class Strays:
     """Those before images, in the same order."""
     splits: Integers
     numbers: Integers
-    """As those of ``Joined``."""
+    """As those of ``PairedRows``."""
 
 
 def partners(before: Flags, high: Integers, low: Integers) -> Integers:
@@ -84,16 +84,16 @@ def partners(before: Flags, high: Integers, low: Integers) -> Integers:
     return found
 
 
-class Joiner:
+class PairJoiner:
     """Joins the rows of one split, holding those that wait for their partner."""
 
     def __init__(self, window: int, strays: Strays | None = None) -> None:
         """``window``: distance in row numbers at which a partner may come."""
         self._window = window
         self._strays = strays
-        self._waiting: Rows | None = None
+        self._waiting: ChangeRows | None = None
 
-    def add(self, rows: Rows) -> Iterator[Joined]:
+    def add(self, rows: ChangeRows) -> Iterator[PairedRows]:
         """Takes rows without fault, gives operations that are complete.
 
         Before images that stay alone come out as rows of ``after`` that are none.
@@ -101,7 +101,7 @@ class Joiner:
         if not len(rows):
             return
         last = int(rows.numbers[-1])
-        pairs = np.isin(rows.operations, (Operation.UPDATE, Operation.BEFORE_IMAGE))
+        pairs = np.isin(rows.operations, (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE))
         yield from _single(rows, np.flatnonzero(~pairs))
         rest = rows.take(np.flatnonzero(pairs)) if not pairs.all() else rows
         if self._strays is not None:
@@ -111,7 +111,7 @@ class Joiner:
         self._waiting = None
         if not len(rest):
             return
-        found = partners(rest.operations == Operation.BEFORE_IMAGE, rest.high, rest.low)
+        found = partners(rest.operations == ChangeOperation.BEFORE_IMAGE, rest.high, rest.low)
         yield from _pairs(rest, found)
         alone = np.flatnonzero(found < 0)
         waits = (
@@ -122,13 +122,15 @@ class Joiner:
         self._waiting = rest.take(alone[waits])
         yield from _single(rest, alone[~waits])
 
-    def rest(self) -> Iterator[Joined]:
+    def rest(self) -> Iterator[PairedRows]:
         """What still waits at the end."""
         if self._waiting is not None:
             yield from _single(self._waiting, np.arange(len(self._waiting)))
             self._waiting = None
 
-    def _without_strays(self, rows: Rows, strays: Strays) -> Generator[Joined, None, Rows]:
+    def _without_strays(
+        self, rows: ChangeRows, strays: Strays
+    ) -> Generator[PairedRows, None, ChangeRows]:
         taking = np.isin(rows.numbers, strays.taking)
         if taking.any() and strays.fetched is not None:
             which = np.flatnonzero(taking)
@@ -136,26 +138,26 @@ class Joiner:
             at = ranks[np.searchsorted(strays.taking[ranks], rows.numbers[which])]
             before = strays.fetched.take(pa.array(at))
             with_before = np.ones(len(which), bool)
-            yield Joined(
+            yield PairedRows(
                 rows.take(which), before, with_before, strays.splits[at], strays.numbers[at]
             )
         left = ~taking & ~np.isin(rows.numbers, strays.given)
         return rows if left.all() else rows.take(np.flatnonzero(left))
 
 
-def _single(rows: Rows, which: Integers) -> Iterator[Joined]:
+def _single(rows: ChangeRows, which: Integers) -> Iterator[PairedRows]:
     if len(which):
         after = rows.take(which)
         nothing = [pa.nulls(len(which), field.type) for field in after.batch.schema]
         before = pa.RecordBatch.from_arrays(nothing, schema=after.batch.schema)
         none = np.zeros(len(which), np.int64)
-        yield Joined(after, before, np.zeros(len(which), bool), none, none)
+        yield PairedRows(after, before, np.zeros(len(which), bool), none, none)
 
 
-def _pairs(rows: Rows, found: Integers) -> Iterator[Joined]:
-    which = np.flatnonzero((found >= 0) & (rows.operations == Operation.UPDATE))
+def _pairs(rows: ChangeRows, found: Integers) -> Iterator[PairedRows]:
+    which = np.flatnonzero((found >= 0) & (rows.operations == ChangeOperation.UPDATE))
     if len(which):
         before = rows.batch.take(pa.array(found[which]))
         here = np.zeros(len(which), np.int64)
         with_before = np.ones(len(which), bool)
-        yield Joined(rows.take(which), before, with_before, here, rows.numbers[found[which]])
+        yield PairedRows(rows.take(which), before, with_before, here, rows.numbers[found[which]])

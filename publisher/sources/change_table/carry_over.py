@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from publisher.journal.durable import read_versioned
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
-from publisher.sources.change_table.pair_wait import Wait
+from publisher.sources.change_table.pair_wait import PairWait
 
 FORM = f"^[0-9]{{{TIME_DIGITS + NUMBER_DIGITS}}} *$"
 """A change_seq, as databases match it; blanks are those of a column of fixed width."""
@@ -24,7 +24,7 @@ _FILE = "marks.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrated:
+class KnownMasks:
     """How the masks of a table were read; stays as long as its columns and the settings do."""
 
     columns: tuple[str, ...]
@@ -34,16 +34,16 @@ class Calibrated:
     key: tuple[str, ...]
 
 
-class ReadRows(NamedTuple):
+class WindowEntry(NamedTuple):
     """Rows of one change_seq and operation."""
 
     change_seq: str
     operation: int
-    """``Operation``, or -1."""
+    """``ChangeOperation``, or -1."""
     rows: int
 
 
-class KnownRow(NamedTuple):
+class RowDigests(NamedTuple):
     """Digests of a row (``origin``): of the names of its columns, of its header columns, of all."""
 
     columns: str
@@ -52,14 +52,14 @@ class KnownRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class MarkOrigin:
     """The table that a mark was left in."""
 
     identity: str | None = None
     """As ``database.identity`` reads it."""
     database: str = ""
     """The database as messages name it."""
-    rows: tuple[KnownRow, ...] = ()
+    rows: tuple[RowDigests, ...] = ()
     """Some of the rows that have the change_seq of the mark."""
 
 
@@ -73,13 +73,13 @@ class Mark:
     """The window lies between this and the mark; ``None`` where it reaches back to the first row."""
     rows: int = 0
     """Rows that the table had up to the floor."""
-    window: tuple[ReadRows, ...] = ()
+    window: tuple[WindowEntry, ...] = ()
     """The rows of the window that were read."""
     others: int = 0
     """Rows without a change_seq that it had then: they were rejected."""
-    wait: Wait | None = None
-    calibrated: Calibrated | None = None
-    origin: Origin = Origin()
+    wait: PairWait | None = None
+    calibrated: KnownMasks | None = None
+    origin: MarkOrigin = MarkOrigin()
 
     @property
     def in_window(self) -> int:
@@ -119,13 +119,15 @@ def _mark(entry: dict[str, Any]) -> Mark:
     known, wait, origin = entry["calibrated"], entry["wait"], entry["origin"]
     if known is not None:
         listed = {name: tuple(known[name]) for name in ("columns", "key")}
-        known = Calibrated(**known | listed)
+        known = KnownMasks(**known | listed)
     return Mark(
         **entry
         | {
             "calibrated": known,
-            "wait": None if wait is None else Wait(**wait),
-            "window": tuple(ReadRows(*item) for item in entry["window"]),
-            "origin": Origin(**origin | {"rows": tuple(KnownRow(*row) for row in origin["rows"])}),
+            "wait": None if wait is None else PairWait(**wait),
+            "window": tuple(WindowEntry(*item) for item in entry["window"]),
+            "origin": MarkOrigin(
+                **origin | {"rows": tuple(RowDigests(*row) for row in origin["rows"])}
+            ),
         }
     )

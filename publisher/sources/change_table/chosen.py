@@ -9,11 +9,11 @@ import numpy as np
 
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.change_seq import Flags
-from publisher.sources.change_table.rows import Rows
+from publisher.sources.change_table.rows import ChangeRows
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class RowSelection:
     """The rows to read.  Plain values: goes through JSON."""
 
     after: str | None
@@ -23,10 +23,10 @@ class Chosen:
     """change_seq, operation, rows to leave out, rows to read after those."""
 
 
-class Chooser:
+class RowSelector:
     """Finds the rows to read among those that come, in the order of change_seq."""
 
-    def __init__(self, chosen: Chosen) -> None:
+    def __init__(self, chosen: RowSelection) -> None:
         self._after = None if chosen.after is None else change_seq.parts_of(chosen.after)
         self._upto = change_seq.parts_of(chosen.upto) if chosen.upto else (-1, 0)
         self._listed = {
@@ -35,7 +35,7 @@ class Chooser:
         }
         self._passed: Counter[tuple[int, int, int]] = Counter()
 
-    def flags(self, rows: Rows) -> Flags:
+    def flags(self, rows: ChangeRows) -> Flags:
         """The rows to read; those without a change_seq are always."""
         inside = _at_most(rows, self._upto)
         if self._after is not None:
@@ -51,7 +51,7 @@ class Chooser:
         return flags
 
 
-def _at_most(rows: Rows, bound: tuple[int, int]) -> Flags:
+def _at_most(rows: ChangeRows, bound: tuple[int, int]) -> Flags:
     high, low = bound
     found: Flags = (rows.high < high) | ((rows.high == high) & (rows.low <= np.int64(low)))
     return found

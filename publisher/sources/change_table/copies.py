@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from publisher.sources.change_table.change_seq import Flags, Integers
-from publisher.sources.change_table.rows import Operation, Rows, joined
+from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, joined
 from publisher.sources.columns.record_batches import as_json
 
 
@@ -27,7 +27,7 @@ def surplus(before: Sequence[bool], contents: Sequence[str]) -> list[int]:
     return copies[len(copies) - extra :] if len(copies) > extra else copies
 
 
-def content_of(rows: Rows, row: int) -> str:
+def content_of(rows: ChangeRows, row: int) -> str:
     """A whole record as text."""
     return as_json(rows.batch.slice(row, 1).to_pylist()[0])
 
@@ -36,10 +36,10 @@ class CopyFinder:
     """Finds copies among rows that come in the order of change_seq."""
 
     def __init__(self) -> None:
-        self._last: Rows | None = None
+        self._last: ChangeRows | None = None
         """Rows of the last change_seq, which may go on."""
 
-    def add(self, rows: Rows) -> tuple[Rows, Flags]:
+    def add(self, rows: ChangeRows) -> tuple[ChangeRows, Flags]:
         """The rows whose change_seq is complete, and which of them are copies."""
         if self._last is not None:
             rows = joined(self._last, rows)
@@ -49,22 +49,22 @@ class CopyFinder:
         self._last = rows.take(np.flatnonzero(goes_on))
         return _with_copies(rows.take(np.flatnonzero(~goes_on)))
 
-    def rest(self) -> tuple[Rows, Flags] | None:
+    def rest(self) -> tuple[ChangeRows, Flags] | None:
         """The last rows; ``None`` where there are none."""
         return None if self._last is None else _with_copies(self._last)
 
 
-def _with_copies(rows: Rows) -> tuple[Rows, Flags]:
+def _with_copies(rows: ChangeRows) -> tuple[ChangeRows, Flags]:
     copies = np.zeros(len(rows), bool)
-    before = rows.operations == Operation.BEFORE_IMAGE
-    paired = np.flatnonzero(before | (rows.operations == Operation.UPDATE))
+    before = rows.operations == ChangeOperation.BEFORE_IMAGE
+    paired = np.flatnonzero(before | (rows.operations == ChangeOperation.UPDATE))
     for group in _uneven(rows, paired, before):
         contents = [content_of(rows, row) for row in group.tolist()]
         copies[group[surplus(before[group].tolist(), contents)]] = True
     return rows, copies
 
 
-def _uneven(rows: Rows, paired: Integers, before: Flags) -> list[Integers]:
+def _uneven(rows: ChangeRows, paired: Integers, before: Flags) -> list[Integers]:
     """The UPDATEs and before images of each change_seq that has both, and more of one of them."""
     if len(paired) < 3:
         return []
@@ -78,7 +78,7 @@ def _uneven(rows: Rows, paired: Integers, before: Flags) -> list[Integers]:
     return [paired[starts[at] : starts[at] + sizes[at]] for at in uneven.tolist()]
 
 
-def numbered_copies(rows: Rows, numbers: Sequence[int]) -> Flags:
+def numbered_copies(rows: ChangeRows, numbers: Sequence[int]) -> Flags:
     """Which rows are copies by their numbers."""
     found: Flags = np.isin(rows.numbers, np.array(numbers, np.int64))
     return found

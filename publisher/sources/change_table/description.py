@@ -22,7 +22,7 @@ _LINE_ENDS = ("\n", "\r\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class DfmDescription:
     """The content of a ``.dfm``."""
 
     names: tuple[str, ...]
@@ -34,7 +34,7 @@ class Description:
     """Why CSV written so cannot be read, ``None`` where it can."""
 
 
-def described_by_dfm(path: Path) -> Description | None:
+def described_by_dfm(path: Path) -> DfmDescription | None:
     """The description of a data file, ``None`` where there is no ``.dfm``.
 
     Raises ``FatalError`` where it cannot be read.
@@ -55,7 +55,7 @@ def described_by_dfm(path: Path) -> Description | None:
     )
 
 
-def _description(content: Mapping[str, Any], dfm: Path) -> Description:
+def _description(content: Mapping[str, Any], dfm: Path) -> DfmDescription:
     if content.get("fileInfo", {}).get("content") == "data":
         raise FatalError(
             f"{dfm} describes a full load, which has no changes; name the files of the {'__ct'!r} folder"
@@ -66,7 +66,7 @@ def _description(content: Mapping[str, Any], dfm: Path) -> Description:
     keys.sort(key=lambda column: int(column["primaryKeyPos"]))
     parts = (_text(info, "sourceSchema"), _text(info, "sourceTable"))
     format_ = content.get("formatInfo", {}).get("options", {})
-    return Description(
+    return DfmDescription(
         tuple(_name(column) for column in columns),
         tuple(_name(column) for column in keys),
         ".".join(f'"{part.replace(chr(34), chr(34) * 2)}"' for part in parts if part),

@@ -15,47 +15,49 @@ from typing import Any
 import pyarrow as pa
 
 from publisher.database.ordered_ranges import Seen
-from publisher.sources.change_table.carry_over import Mark, ReadRows
-from publisher.sources.change_table.chosen import Chosen
-from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.pair_wait import Wait, decided_upto, next_wait
-from publisher.sources.change_table.rows import Operation, operations_of
-from publisher.sources.change_table.statements import Question, Statements
+from publisher.sources.change_table.carry_over import Mark, WindowEntry
+from publisher.sources.change_table.chosen import RowSelection
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.pair_wait import PairWait, decided_upto, next_wait
+from publisher.sources.change_table.rows import ChangeOperation, operations_of
+from publisher.sources.change_table.statements import ChangeTableStatements, Query
 
-Ask = Callable[[Question], Sequence[Sequence[Any]]]
+Ask = Callable[[Query], Sequence[Sequence[Any]]]
 """Asks the database, always in the same moment where it can."""
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class RunExtent:
     """The rows that a run reads, and the mark that it leaves."""
 
     after: str | None
     upto: str
-    chosen: Chosen | None
+    chosen: RowSelection | None
     """``None``: all of that range."""
     mark: Mark
     """Without how masks are read."""
     notes: tuple[str, ...]
 
 
-class Measuring:
+class ExtentFinder:
     """Finds out how far one table is to be read."""
 
-    def __init__(self, table: str, statements: Statements, ask: Ask, options: Options) -> None:
+    def __init__(
+        self, table: str, statements: ChangeTableStatements, ask: Ask, options: ChangeTableOptions
+    ) -> None:
         self._table = table
         self._statements = statements
         self._ask = ask
         self._options = options
 
-    def extent(self, mark: Mark, seen: Seen, clock: int, *, one_moment: bool) -> Extent:
+    def extent(self, mark: Mark, seen: Seen, clock: int, *, one_moment: bool) -> RunExtent:
         """The extent of a run.
 
         ``seen`` is the table with its rows up to the floor of ``mark``.  Without ``one_moment`` rows
         may come between this and the reading."""
         greatest = max(filter(None, (mark.change_seq, seen.greatest)), default=None)
         if greatest is None:
-            return Extent(None, "", None, Mark(others=seen.others), ())
+            return RunExtent(None, "", None, Mark(others=seen.others), ())
         blocked = self.blocked(mark, greatest, clock)
         rows, upto = seen.rows, greatest
         if blocked is not None:
@@ -74,7 +76,7 @@ class Measuring:
             seen.others,
             wait,
         )
-        return Extent(
+        return RunExtent(
             mark.floor if _is_new(late, mark) else mark.change_seq,
             upto,
             self._chosen(mark, late, new, floor, upto, one_moment=one_moment),
@@ -119,9 +121,9 @@ class Measuring:
         return mark.wait is not None and mark.wait.is_over(self._options.pair_wait, clock)
 
     def _had_before_images(self, mark: Mark) -> bool:
-        return any(entry.operation == Operation.BEFORE_IMAGE for entry in mark.window)
+        return any(entry.operation == ChangeOperation.BEFORE_IMAGE for entry in mark.window)
 
-    def _late(self, mark: Mark, clock: int) -> tuple[list[ReadRows], int]:
+    def _late(self, mark: Mark, clock: int) -> tuple[list[WindowEntry], int]:
         """The rows of the window as they are now, without those of a change_seq that came late and
         waits for its partner; and how many wait."""
         if mark.change_seq is None or not self._options.late_window:
@@ -139,8 +141,8 @@ class Measuring:
             for text, operations in kinds.items()
             if text not in known
             and (
-                operations == {Operation.BEFORE_IMAGE}
-                or (paired and operations == {Operation.UPDATE})
+                operations == {ChangeOperation.BEFORE_IMAGE}
+                or (paired and operations == {ChangeOperation.UPDATE})
             )
         }
         waiting = sum(entry.rows for entry in entries if entry.change_seq in lone)
@@ -154,7 +156,7 @@ class Measuring:
         answer = self._ask(self._statements.from_the_end(mark.change_seq, upto, most))
         return _text(answer[0][0]) if answer else None
 
-    def _by_kind(self, after: str | None, upto: str) -> list[ReadRows]:
+    def _by_kind(self, after: str | None, upto: str) -> list[WindowEntry]:
         """Rows of a range by change_seq and operation, in their order."""
         if not self._options.late_window or not upto:
             return []
@@ -169,11 +171,11 @@ class Measuring:
         operations = operations_of(batch, {name: name for name in names}).tolist()
         for row, operation in zip(answer, operations, strict=True):
             rows[str(_text(row[0])), operation] += row[1]
-        return [ReadRows(*key, count) for key, count in sorted(rows.items())]
+        return [WindowEntry(*key, count) for key, count in sorted(rows.items())]
 
     def _window(
-        self, floor: str | None, entries: list[ReadRows]
-    ) -> tuple[str | None, tuple[ReadRows, ...]]:
+        self, floor: str | None, entries: list[WindowEntry]
+    ) -> tuple[str | None, tuple[WindowEntry, ...]]:
         """The floor of the next window, ``floor`` or above, and its rows: the last, whole sequences."""
         rows: Counter[str] = Counter()
         for entry in entries:
@@ -191,28 +193,28 @@ class Measuring:
     def _chosen(
         self,
         mark: Mark,
-        late: list[ReadRows],
-        new: list[ReadRows],
+        late: list[WindowEntry],
+        new: list[WindowEntry],
         floor: str | None,
         upto: str,
         *,
         one_moment: bool,
-    ) -> Chosen | None:
+    ) -> RowSelection | None:
         """The choice of rows, where not all of a range are read."""
         listed = []
         if _is_new(late, mark):
             listed = list(_additions(late, mark))
         if one_moment or not self._options.late_window:
-            return Chosen(mark.change_seq, upto, tuple(listed)) if listed else None
+            return RowSelection(mark.change_seq, upto, tuple(listed)) if listed else None
         # what comes between this and the reading is left for the next run, where it can be told
         whole = max(filter(None, (mark.change_seq, floor)), default=None)
         recent = (entry for entry in new if whole is None or entry.change_seq > whole)
         listed += [(text, kind, 0, rows) for text, kind, rows in recent]
-        return Chosen(mark.change_seq, whole or "", tuple(listed))
+        return RowSelection(mark.change_seq, whole or "", tuple(listed))
 
     def _wait(
         self, mark: Mark, greatest: str, clock: int, blocked: str | None, late: int
-    ) -> Wait | None:
+    ) -> PairWait | None:
         if blocked is None and not late:
             return None
         seconds = self._options.pair_wait
@@ -222,8 +224,8 @@ class Measuring:
         self,
         mark: Mark,
         seen: Seen,
-        late: list[ReadRows],
-        wait: Wait | None,
+        late: list[WindowEntry],
+        wait: PairWait | None,
         blocked: str | None,
     ) -> Iterable[str]:
         read = sum(take for *_, take in _additions(late, mark))
@@ -249,7 +251,7 @@ class Measuring:
             yield f"waiting: {wait.late:,} late row(s) of table {self._table}, for their partner"
 
 
-def _additions(now: list[ReadRows], mark: Mark) -> Iterable[tuple[str, int, int, int]]:
+def _additions(now: list[WindowEntry], mark: Mark) -> Iterable[tuple[str, int, int, int]]:
     """Of each change_seq and operation the rows that were read before, and those that were not."""
     if mark.change_seq is None:
         return
@@ -260,7 +262,7 @@ def _additions(now: list[ReadRows], mark: Mark) -> Iterable[tuple[str, int, int,
             yield text, kind, before, rows - before
 
 
-def _is_new(late: list[ReadRows], mark: Mark) -> bool:
+def _is_new(late: list[WindowEntry], mark: Mark) -> bool:
     return any(True for _ in _additions(late, mark))
 
 

@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 from publisher.journal.durable import read_versioned
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.change_seq import Flags
-from publisher.sources.change_table.layout import Layout
-from publisher.sources.change_table.mask_calibration import Reading
-from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.pair_wait import Wait, decided_upto, next_wait
-from publisher.sources.change_table.pairs import Pairs
-from publisher.sources.change_table.rows import FAULTY, Rows, rows_of
+from publisher.sources.change_table.layout import ChangeTableLayout
+from publisher.sources.change_table.mask_calibration import MaskReading
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.pair_wait import PairWait, decided_upto, next_wait
+from publisher.sources.change_table.pairs import PairFinder
+from publisher.sources.change_table.rows import FAULTY, ChangeRows, rows_of
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
@@ -36,10 +36,10 @@ _INDEX = "held.json"
 VERSION = 1
 
 
-class Holding:
+class HeldRows:
     """Decides which rows of a run are held; remembers what the next run has to know."""
 
-    def __init__(self, options: Options, before: Path | None, clock: int) -> None:
+    def __init__(self, options: ChangeTableOptions, before: Path | None, clock: int) -> None:
         """``before`` is what the last run has left.
 
         Raises ``FatalError`` where it is damaged or of another version.
@@ -53,9 +53,9 @@ class Holding:
         self.files = sorted(before.glob("*.parquet")) if before is not None else []
         """Rows that the last run has held."""
         self._cut: str | None = None
-        self._pairs: Pairs | None = None
+        self._pairs: PairFinder | None = None
 
-    def cut(self, pairs: Pairs) -> str | None:
+    def cut(self, pairs: PairFinder) -> str | None:
         """The change_seq from which on rows are held, if any are."""
         self._pairs = pairs
         if pairs.any_before or pairs.any_update:
@@ -70,7 +70,9 @@ class Holding:
             self._wait = next_wait(wait, greatest, self._cut, self._seconds, self._clock)
         return self._cut
 
-    def keep(self, splits: Sequence[Split], layouts: Sequence[Layout], folder: Path) -> None:
+    def keep(
+        self, splits: Sequence[Split], layouts: Sequence[ChangeTableLayout], folder: Path
+    ) -> None:
         """Writes what the next run needs."""
         folder.mkdir(parents=True)
         index = {
@@ -89,16 +91,16 @@ class Holding:
                 _write(path, _held_batches(split, layout, self._cut), layout)
 
 
-def is_over(before: Path | None, options: Options, clock: int) -> bool:
+def is_over(before: Path | None, options: ChangeTableOptions, clock: int) -> bool:
     """Whether rows that the last run has held have waited long enough.
 
-    Raises ``FatalError`` as ``Holding`` does.
+    Raises ``FatalError`` as ``HeldRows`` does.
     """
     wait = _read_index(before).wait
     return wait is not None and wait.is_over(options.pair_wait, clock)
 
 
-def held_rows(rows: Rows, cut: str) -> Flags:
+def held_rows(rows: ChangeRows, cut: str) -> Flags:
     """Which rows are held, by their header columns alone."""
     high, low = change_seq.parts_of(cut)
     behind = (rows.high > high) | ((rows.high == high) & (rows.low >= low))
@@ -106,14 +108,14 @@ def held_rows(rows: Rows, cut: str) -> Flags:
     return found
 
 
-def _held_batches(split: Split, layout: Layout, cut: str) -> Iterator[pa.RecordBatch]:
+def _held_batches(split: Split, layout: ChangeTableLayout, cut: str) -> Iterator[pa.RecordBatch]:
     for frame in file_splits.frames(split, layout.reading, layout.columns()):
         flags = held_rows(rows_of(frame, layout), cut)
         if flags.any():
             yield frame.batch.take(pa.array(np.flatnonzero(flags)))
 
 
-def _write(path: Path, batches: Iterator[pa.RecordBatch], layout: Layout) -> None:
+def _write(path: Path, batches: Iterator[pa.RecordBatch], layout: ChangeTableLayout) -> None:
     first = next(batches, None)
     if first is None:
         return
@@ -134,26 +136,28 @@ def _write(path: Path, batches: Iterator[pa.RecordBatch], layout: Layout) -> Non
     dfm_of(path).write_text(json.dumps({"dataInfo": described}, ensure_ascii=False), "utf-8")
 
 
-class _Index(NamedTuple):
+class _HeldIndex(NamedTuple):
     """What a run leaves beside held rows."""
 
     expects_before: bool = False
     """Whether UPDATEs have before images."""
-    wait: Wait | None = None
-    readings: Mapping[tuple[str, ...], Reading] = MappingProxyType({})
+    wait: PairWait | None = None
+    readings: Mapping[tuple[str, ...], MaskReading] = MappingProxyType({})
 
 
-def _read_index(folder: Path | None) -> _Index:
+def _read_index(folder: Path | None) -> _HeldIndex:
     if folder is None:
-        return _Index()
+        return _HeldIndex()
     remedy = "remove its folder, which loses the records that wait for their partner"
-    return read_versioned(folder / _INDEX, VERSION, _decode, remedy, field="version") or _Index()
+    return (
+        read_versioned(folder / _INDEX, VERSION, _decode, remedy, field="version") or _HeldIndex()
+    )
 
 
-def _decode(index: dict[str, Any]) -> _Index:
+def _decode(index: dict[str, Any]) -> _HeldIndex:
     wait = index.get("wait")
-    return _Index(
+    return _HeldIndex(
         bool(index["expects_before"]),
-        None if wait is None else Wait(**wait),
-        {tuple(names): Reading(*reading) for names, *reading in index["readings"]},
+        None if wait is None else PairWait(**wait),
+        {tuple(names): MaskReading(*reading) for names, *reading in index["readings"]},
     )

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from publisher.model.change import Reason
 from publisher.sources.change_table.change_mask import MaskProblem
 from publisher.sources.change_table.change_seq import Flags
-from publisher.sources.change_table.mask_calibration import Reading, columns_of
+from publisher.sources.change_table.mask_calibration import MaskReading, columns_of
 from publisher.sources.columns.object_names import Fault
 
 Matrix = npt.NDArray[np.bool_]
@@ -38,7 +38,9 @@ def differing(after: pa.RecordBatch, before: pa.RecordBatch, names: tuple[str, .
     return flags
 
 
-def columns_in(column: pa.Array, reading: Reading, width: int) -> tuple[Matrix, dict[int, Fault]]:
+def columns_in(
+    column: pa.Array, reading: MaskReading, width: int
+) -> tuple[Matrix, dict[int, Fault]]:
     """The columns that the masks of a header column set, and the rows whose mask cannot be read."""
     encoded = pc.dictionary_encode(pc.utf8_trim_whitespace(column).fill_null(""))
     codes = encoded.indices.to_numpy()

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from publisher.model.change import Reason
 from publisher.sources.change_table.change_seq import Flags, Integers
-from publisher.sources.change_table.rows import Rows
-from publisher.sources.change_table.values import Columns
+from publisher.sources.change_table.rows import ChangeRows
+from publisher.sources.change_table.values import DataColumns
 from publisher.sources.columns.key_lanes import key_lanes
 from publisher.sources.columns.key_texts import join_key, quote_values
 from publisher.sources.columns.object_names import Fault, Names
@@ -20,7 +20,7 @@ _PLAIN_INTEGER = r"\A(?:-?[1-9][0-9]*|0)\z"
 """As ``keys.integer_text`` leaves it."""
 
 
-class FoundKeys(NamedTuple):
+class RowKeys(NamedTuple):
     """The object keys of some rows."""
 
     codes: Integers
@@ -42,10 +42,12 @@ class FoundKeys(NamedTuple):
         return found
 
 
-class Keys:
+class KeyReader:
     """Reads the keys of the rows of one table."""
 
-    def __init__(self, key: tuple[str, ...], columns: Columns, names: Names, lanes: int) -> None:
+    def __init__(
+        self, key: tuple[str, ...], columns: DataColumns, names: Names, lanes: int
+    ) -> None:
         self._key = key
         self._columns = columns
         self._names = names
@@ -59,11 +61,11 @@ class Keys:
 
     def of(
         self,
-        rows: Rows,
+        rows: ChangeRows,
         batch_: pa.RecordBatch,
         otherwise: pa.RecordBatch | None,
         which: Flags | None = None,
-    ) -> FoundKeys:
+    ) -> RowKeys:
         """The object key of each row; a row without is rejected.  ``otherwise`` has the values of a
         before image, for key columns that an UPDATE does not supply."""
         parts = []
@@ -90,7 +92,7 @@ class Keys:
         asked[list(rows.faults)] = False
         return self._found(rows, whole, np.flatnonzero(asked), plain)
 
-    def _found(self, rows: Rows, whole: pa.Array, asked: Integers, plain: Flags) -> FoundKeys:
+    def _found(self, rows: ChangeRows, whole: pa.Array, asked: Integers, plain: Flags) -> RowKeys:
         encoded = pc.dictionary_encode(whole.take(pa.array(asked)))
         codes = np.full(len(rows), -1, np.int64)
         codes[asked] = encoded.indices.to_numpy()
@@ -112,7 +114,7 @@ class Keys:
                 codes[wrong] = -1
             else:
                 texts[code], lanes[code] = key
-        return FoundKeys(codes, pa.array(texts, pa.string()), lanes)
+        return RowKeys(codes, pa.array(texts, pa.string()), lanes)
 
 
 def _plain_numbers(values: pa.Array, kind: str) -> Flags:

@@ -12,8 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from publisher.errors import FatalError
-from publisher.sources.change_table.description import Description, described_by_dfm, with_reading
-from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.description import (
+    DfmDescription,
+    described_by_dfm,
+    with_reading,
+)
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.files import file_splits, json_lines
 from publisher.sources.files.options import Columns, SnapshotOptions
@@ -37,7 +41,7 @@ LOOKED_AT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ChangeTableLayout:
     """The columns of one change table and the table it is of."""
 
     names: tuple[str, ...]
@@ -69,7 +73,9 @@ class Layout:
         return Columns(names, optional=frozenset(names), closed=wanted is None)
 
 
-def layout_of(path: Path, options: Options, reading: SnapshotOptions) -> Layout:
+def layout_of(
+    path: Path, options: ChangeTableOptions, reading: SnapshotOptions
+) -> ChangeTableLayout:
     """The layout of one file.  Raises ``FatalError`` where it cannot be told."""
     described = described_by_dfm(path)
     names, reading = _columns(path, described, options, reading)
@@ -80,11 +86,11 @@ def layout_of(path: Path, options: Options, reading: SnapshotOptions) -> Layout:
 def arranged(
     names: Sequence[str],
     table: str,
-    options: Options,
+    options: ChangeTableOptions,
     where: str,
     key: tuple[str, ...] = (),
     reading: SnapshotOptions | None = None,
-) -> Layout:
+) -> ChangeTableLayout:
     """The layout with these columns.  Raises ``FatalError`` where the header columns do not do."""
     known = {f"{options.prefix}{name}".casefold(): name for name in HEADERS}
     headers = {known[name.casefold()]: name for name in names if name.casefold() in known}
@@ -110,10 +116,10 @@ def arranged(
         raise FatalError(
             f"{where}: the .dfm has the key column {wrong[0]}, which is no data column"
         )
-    return Layout(tuple(names), headers, data, table, key, reading or SnapshotOptions())
+    return ChangeTableLayout(tuple(names), headers, data, table, key, reading or SnapshotOptions())
 
 
-def named(path: Path, options: Options) -> str:
+def named(path: Path, options: ChangeTableOptions) -> str:
     """The table that the name of a folder or file speaks of: ``schema.table__ct``."""
     stem = path.name
     for suffix in reversed(path.suffixes):
@@ -129,7 +135,10 @@ def named(path: Path, options: Options) -> str:
 
 
 def _columns(
-    path: Path, described: Description | None, options: Options, reading: SnapshotOptions
+    path: Path,
+    described: DfmDescription | None,
+    options: ChangeTableOptions,
+    reading: SnapshotOptions,
 ) -> tuple[tuple[str, ...], SnapshotOptions]:
     """Column names of a file, and how it is to be read then."""
     kind = file_splits.kind_of(path)
@@ -156,7 +165,7 @@ def _columns(
 
 
 def _has_header(
-    first: Sequence[str], options: Options, told: Sequence[str], reading: SnapshotOptions
+    first: Sequence[str], options: ChangeTableOptions, told: Sequence[str], reading: SnapshotOptions
 ) -> bool:
     """Whether a CSV file begins with column names, by the setting or its first record: this holds that
     of change_seq then, or most of the names that are known."""
@@ -168,7 +177,9 @@ def _has_header(
     return seq in (name.casefold() for name in first) or len(hits) * 2 > len(first)
 
 
-def _as_described(path: Path, described: Description, reading: SnapshotOptions) -> SnapshotOptions:
+def _as_described(
+    path: Path, described: DfmDescription, reading: SnapshotOptions
+) -> SnapshotOptions:
     if described.unreadable is not None:
         raise FatalError(described.unreadable)
     given = SnapshotOptions()

@@ -26,20 +26,20 @@ from publisher.sources.change_table import change_seq as seq
 from publisher.sources.change_table import survey
 from publisher.sources.change_table.carry_over import (
     FORM,
-    Calibrated,
+    KnownMasks,
     Mark,
-    Origin,
+    MarkOrigin,
     read_marks,
     write_marks,
 )
-from publisher.sources.change_table.extent import Extent, Measuring
-from publisher.sources.change_table.layout import Layout, arranged
-from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.origin import Now, known_rows, span_at
-from publisher.sources.change_table.rows import Rows, rows_of
-from publisher.sources.change_table.source import Reader
+from publisher.sources.change_table.extent import ExtentFinder, RunExtent
+from publisher.sources.change_table.layout import ChangeTableLayout, arranged
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.origin import CurrentTable, known_rows, span_at
+from publisher.sources.change_table.rows import ChangeRows, rows_of
+from publisher.sources.change_table.source import ChangeTableReader
 from publisher.sources.change_table.statements import statements_of
-from publisher.sources.change_table.survey import Found
+from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.columns.record_batches import Place
 from publisher.sources.contract import Context, Kept
 from publisher.sources.files.frame import Frame
@@ -58,7 +58,7 @@ class LiveChangeTable:
     ``text_of`` gives the text form of a value that a database driver returns.
     """
 
-    options: Options
+    options: ChangeTableOptions
     database: DatabaseOptions
     table: str
     text_of: Callable[[Any], str | None]
@@ -111,15 +111,17 @@ class LiveChangeTable:
                     ),
                 )
 
-    def _now(self, database: Database, layout: Layout, kept: Kept | None) -> Now:
+    def _now(
+        self, database: Database, layout: ChangeTableLayout, kept: Kept | None
+    ) -> CurrentTable:
         """The table as it is now; without identity where nothing is kept of it."""
         if kept is None:
-            return Now("", self.table, database.name, None)
+            return CurrentTable("", self.table, database.name, None)
         relation = table_reader.relation_of(database, self._live(layout))
-        return Now(kept.source, self.table, database.name, identity_of(database, relation))
+        return CurrentTable(kept.source, self.table, database.name, identity_of(database, relation))
 
     def _rows_at(
-        self, database: Database, layout: Layout, split: TableSplit, change_seq: str
+        self, database: Database, layout: ChangeTableLayout, split: TableSplit, change_seq: str
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one change_seq."""
         name = table_reader.sorting(database, self._live(layout))
@@ -129,11 +131,11 @@ class LiveChangeTable:
     def _origin(
         self,
         database: Database,
-        layout: Layout,
+        layout: ChangeTableLayout,
         split: TableSplit,
-        now: Now,
+        now: CurrentTable,
         marks: tuple[Mark, Mark],
-    ) -> Origin:
+    ) -> MarkOrigin:
         """What the second mark, which follows the first, has to know of its table."""
         before, mark = marks
         if mark.change_seq is None:
@@ -147,18 +149,18 @@ class LiveChangeTable:
     def _extent(
         self,
         database: Database,
-        layout: Layout,
+        layout: ChangeTableLayout,
         whole: TableSplit,
         mark: Mark,
         kept: Kept | None,
-    ) -> Extent:
+    ) -> RunExtent:
         """How far the table is read; to its end where nothing is kept of it."""
         live = self._live(layout)
         seen = table_reader.seen(database, live, whole, FORM, mark.floor)
         if kept is None:
-            return Extent(None, seen.greatest or "", None, Mark(others=seen.others), ())
+            return RunExtent(None, seen.greatest or "", None, Mark(others=seen.others), ())
         statements = statements_of(database, live, self.options)
-        measuring = Measuring(
+        measuring = ExtentFinder(
             self.table,
             statements,
             lambda statement: table_reader.ask(database, live, whole, statement),
@@ -170,7 +172,7 @@ class LiveChangeTable:
         """As ``LiveSource.fits``."""
         self.layout(database)
 
-    def layout(self, database: Database) -> Layout:
+    def layout(self, database: Database) -> ChangeTableLayout:
         """The columns of the table.  Raises ``FatalError`` where they do not do."""
         found = table_reader.describe(database, LiveTable(self.table))
         source = self.options.source_table or self.table.removesuffix(self.options.suffix)
@@ -182,7 +184,7 @@ class LiveChangeTable:
             layout = self.layout(database)
             place = Place(ctx.source, number, self.table, ctx.lanes)
             known = replace(self.options, binary_text="hex")  # as _frames gives them
-            reader = Reader(place, layout, Found.of(split.found), ctx, known)
+            reader = ChangeTableReader(place, layout, SplitPlan.of(split.found), ctx, known)
             yield from reader.batches(self._frames(database, layout, split))
 
     def position_text(self, position: Position) -> str:
@@ -194,18 +196,22 @@ class LiveChangeTable:
         return seq.position_of(text)
 
     def _surveyed(
-        self, database: Database, layout: Layout, split: TableSplit, known: Calibrated | None
-    ) -> tuple[Found, Calibrated | None]:
+        self,
+        database: Database,
+        layout: ChangeTableLayout,
+        split: TableSplit,
+        known: KnownMasks | None,
+    ) -> tuple[SplitPlan, KnownMasks | None]:
         """How masks are read: as they were where that is sure, else as the first rows of the table and
         of the split tell; and what is to be kept of it."""
         settings = json.loads(json.dumps(asdict(self.options), default=str))
         if known is not None and (known.columns, known.options) == (layout.names, settings):
-            return Found(known.order, known.headers, list(known.key), window=NEAR), known
+            return SplitPlan(known.order, known.headers, list(known.key), window=NEAR), known
         places = [split]
         if split.span is not None and split.span.after is not None:
             places.insert(0, replace(split, span=None))
 
-        def first(_: int) -> Iterator[Rows]:
+        def first(_: int) -> Iterator[ChangeRows]:
             for place in places:
                 for frame in islice(self._frames(database, layout, place), FRAMES_SURVEYED):
                     yield rows_of(frame, layout)
@@ -216,9 +222,11 @@ class LiveChangeTable:
         if not found.sure or found.order is None:
             return found, None
         key = tuple(found.key)
-        return found, Calibrated(layout.names, settings, found.order, found.headers, key)
+        return found, KnownMasks(layout.names, settings, found.order, found.headers, key)
 
-    def _frames(self, database: Database, layout: Layout, split: TableSplit) -> Iterator[Frame]:
+    def _frames(
+        self, database: Database, layout: ChangeTableLayout, split: TableSplit
+    ) -> Iterator[Frame]:
         """The rows as text, binary values in hex."""
         live = self._live(layout)
         found = table_reader.relation_of(database, live).types
@@ -240,7 +248,7 @@ class LiveChangeTable:
             return bytes(value).hex()
         return self.text_of(value)
 
-    def _live(self, layout: Layout) -> LiveTable:
+    def _live(self, layout: ChangeTableLayout) -> LiveTable:
         return LiveTable(self.table, sorted_by=layout.headers["change_seq"])
 
 

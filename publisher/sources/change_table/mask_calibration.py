@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from publisher.errors import FatalError
 from publisher.sources.change_table.change_mask import MaskProblem, Order, bits_of
-from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.rows import Operation
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.rows import ChangeOperation
 
 _REMEMBERED = 20_000
 """Distinct masks looked at, at most; those that differ say no more than these."""
@@ -34,7 +34,7 @@ MASK_BITS = 1024
 """Bits of the documented type of change_mask, varbinary(128); header columns have some of them."""
 
 
-class Reading(NamedTuple):
+class MaskReading(NamedTuple):
     """How masks are read."""
 
     order: Order
@@ -43,7 +43,7 @@ class Reading(NamedTuple):
 
 
 @dataclass(slots=True)
-class Evidence:
+class MaskEvidence:
     """What the records say of their masks."""
 
     masks: Counter[tuple[int, str]] = field(default_factory=Counter)
@@ -65,17 +65,19 @@ class Evidence:
         return bool(self.masks)
 
 
-def readings(options: Options, counts: list[int]) -> list[Reading]:
+def readings(options: ChangeTableOptions, counts: list[int]) -> list[MaskReading]:
     """The answers to choose from, by the settings and how many header columns may count."""
     orders: tuple[Order, ...] = (
         ("msb", "lsb") if options.mask_order == "auto" else (options.mask_order,)
     )
     if options.header_columns is not None:
         counts = [options.header_columns]
-    return [Reading(order, count) for count in counts for order in orders]
+    return [MaskReading(order, count) for count in counts for order in orders]
 
 
-def decided(evidence: Evidence, choices: list[Reading], width: int, where: str) -> Reading | None:
+def decided(
+    evidence: MaskEvidence, choices: list[MaskReading], width: int, where: str
+) -> MaskReading | None:
     """The reading that the evidence leaves; ``None`` where before images would have to decide.
 
     ``width`` is the number of data columns.  Raises ``FatalError`` where no reading fits.
@@ -95,7 +97,7 @@ def decided(evidence: Evidence, choices: list[Reading], width: int, where: str) 
     return left[0] if len(left) == 1 or alike(evidence, left, width) else None
 
 
-def refuse(left: list[Reading], where: str) -> FatalError:
+def refuse(left: list[MaskReading], where: str) -> FatalError:
     """The error that says which setting to give."""
     answers = " or ".join(
         f'mask_order = "{reading.order}" with header_columns = {reading.headers}'
@@ -107,13 +109,13 @@ def refuse(left: list[Reading], where: str) -> FatalError:
     )
 
 
-def possible(evidence: Evidence, choices: list[Reading], width: int) -> list[Reading]:
+def possible(evidence: MaskEvidence, choices: list[MaskReading], width: int) -> list[MaskReading]:
     """The readings that nothing speaks against."""
     left = _possible(evidence, choices, width) or choices
     return _told(evidence, left, width) or _possible(evidence, choices, width)
 
 
-def _possible(evidence: Evidence, choices: list[Reading], width: int) -> list[Reading]:
+def _possible(evidence: MaskEvidence, choices: list[MaskReading], width: int) -> list[MaskReading]:
     """The readings under which fewest masks are out of range, if those are few."""
     odd = {
         reading: sum(
@@ -129,16 +131,19 @@ def _possible(evidence: Evidence, choices: list[Reading], width: int) -> list[Re
     return [reading for reading in choices if odd[reading] == least]
 
 
-def _told(evidence: Evidence, choices: list[Reading], width: int) -> list[Reading]:
+def _told(evidence: MaskEvidence, choices: list[MaskReading], width: int) -> list[MaskReading]:
     """The readings that most inserts, deletes and before images speak for; none where nothing speaks."""
-    votes: Counter[Reading] = Counter()
+    votes: Counter[MaskReading] = Counter()
     for reading in choices:
         for (operation, mask), count in evidence.masks.items():
-            if operation == Operation.INSERT and _columns(mask, reading, width) in _whole_rows(
-                reading, width
-            ):
+            if operation == ChangeOperation.INSERT and _columns(
+                mask, reading, width
+            ) in _whole_rows(reading, width):
                 votes[reading] += count
-            if operation == Operation.DELETE and _columns(mask, reading, width) == evidence.key:
+            if (
+                operation == ChangeOperation.DELETE
+                and _columns(mask, reading, width) == evidence.key
+            ):
                 votes[reading] += count
         for (mask, differing), count in evidence.differences.items():
             if _columns(mask, reading, width) == differing:
@@ -147,17 +152,17 @@ def _told(evidence: Evidence, choices: list[Reading], width: int) -> list[Readin
     return [reading for reading in choices if most and votes[reading] == most]
 
 
-def covered(reading: Reading, width: int) -> int:
+def covered(reading: MaskReading, width: int) -> int:
     """The first data columns, of ``width``, that a mask of the documented type has bits for."""
     return max(0, min(width, MASK_BITS - reading.headers))
 
 
-def _whole_rows(reading: Reading, width: int) -> tuple[int, int]:
+def _whole_rows(reading: MaskReading, width: int) -> tuple[int, int]:
     """The bits of an INSERT of a whole row: of all columns, or as many as the documented type has."""
     return (1 << width) - 1, (1 << covered(reading, width)) - 1
 
 
-def alike(evidence: Evidence, choices: list[Reading], width: int) -> bool:
+def alike(evidence: MaskEvidence, choices: list[MaskReading], width: int) -> bool:
     """Whether it makes no difference which reading is taken."""
     return (
         all(
@@ -168,12 +173,12 @@ def alike(evidence: Evidence, choices: list[Reading], width: int) -> bool:
     )
 
 
-def _wider(choices: list[Reading]) -> Iterator[Reading]:
+def _wider(choices: list[MaskReading]) -> Iterator[MaskReading]:
     for order in dict.fromkeys(reading.order for reading in choices):
-        yield from (Reading(order, count) for count in range(_MOST_HEADERS + 1))
+        yield from (MaskReading(order, count) for count in range(_MOST_HEADERS + 1))
 
 
-def _columns(mask: str, reading: Reading, width: int) -> int | None:
+def _columns(mask: str, reading: MaskReading, width: int) -> int | None:
     """The bits of a mask by data column; ``None`` where it cannot be read so."""
     try:
         return columns_of(mask, reading, width)
@@ -181,7 +186,7 @@ def _columns(mask: str, reading: Reading, width: int) -> int | None:
         return None
 
 
-def columns_of(mask: str, reading: Reading, width: int) -> int:
+def columns_of(mask: str, reading: MaskReading, width: int) -> int:
     """The bits of a mask as bits by data column.  Raises ``MaskProblem``."""
     bits = bits_of(mask, reading.order)
     if bits & ((1 << reading.headers) - 1):

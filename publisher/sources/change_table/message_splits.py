@@ -15,12 +15,12 @@ from publisher.model.change import Outcome, Reason
 from publisher.sources.change_table import messages
 from publisher.sources.change_table.change_seq import Ranking
 from publisher.sources.change_table.layout import named
-from publisher.sources.change_table.mask_calibration import Reading
-from publisher.sources.change_table.messages import Message, Shape
-from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.survey import Found
-from publisher.sources.change_table.to_changes import Meaning
-from publisher.sources.change_table.values import Columns, key_of
+from publisher.sources.change_table.mask_calibration import MaskReading
+from publisher.sources.change_table.messages import ChangeMessage, MessageShape
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.survey import SplitPlan
+from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
+from publisher.sources.change_table.values import DataColumns, key_of
 from publisher.sources.columns.object_names import Fault, Names
 from publisher.sources.columns.record_batches import Place, as_json, broken, nameless, tally
 from publisher.sources.contract import Context
@@ -39,7 +39,7 @@ _NO_ROWS = pa.RecordBatch.from_arrays([], names=[])
 
 
 def splits(
-    paths: list[Path], options: Options, snapshot: SnapshotOptions, wanted: int
+    paths: list[Path], options: ChangeTableOptions, snapshot: SnapshotOptions, wanted: int
 ) -> list[Split]:
     """The parts that tasks read, with the order of the masks.  Raises ``FatalError``."""
     found: list[Split] = []
@@ -52,23 +52,23 @@ def splits(
         share = max(1, wanted * path.stat().st_size // size)
         found += file_splits.splits([path], snapshot, Wanted(()), share)
 
-    def witnesses() -> Iterator[Message]:
+    def witnesses() -> Iterator[ChangeMessage]:
         for split in found:
             for _, item, _ in _read(split, snapshot):
-                if isinstance(item, Message):
+                if isinstance(item, ChangeMessage):
                     yield item
 
     where = str(paths[0])
     reading = messages.calibrated(islice(witnesses(), WITNESSES), "", options, where)
-    told = Found() if reading is None else Found(reading.order, reading.headers)
+    told = SplitPlan() if reading is None else SplitPlan(reading.order, reading.headers)
     return [replace(split, found=told.text()) for split in found]
 
 
 def read(
-    split: Split, place: Place, ctx: Context, options: Options, snapshot: SnapshotOptions
+    split: Split, place: Place, ctx: Context, options: ChangeTableOptions, snapshot: SnapshotOptions
 ) -> Iterator[pa.RecordBatch]:
     """Batches of ``RECORD_SCHEMA``, the tally last."""
-    reader = _Reader(place, ctx, options, Found.of(split.found).reading, split.path)
+    reader = _MessageReader(place, ctx, options, SplitPlan.of(split.found).reading, split.path)
     framed = 0
     items = _read(split, snapshot)
     while portion := list(islice(items, AT_ONCE)):
@@ -78,7 +78,9 @@ def read(
         )
         if pieces:
             yield broken(Frame(_NO_ROWS, np.zeros(0, np.int64), pieces), place)
-        yield from reader.records([item for _, item, _ in portion if isinstance(item, Message)])
+        yield from reader.records(
+            [item for _, item, _ in portion if isinstance(item, ChangeMessage)]
+        )
     yield tally(place, framed)
 
 
@@ -86,11 +88,13 @@ def raw(split: Split, row: int, snapshot: SnapshotOptions) -> str | None:
     """One message as it is, a line that is none as JSON text."""
     for number, item, text in _read(file_splits.narrowed(split, row, snapshot), snapshot):
         if number == row:
-            return item.raw if isinstance(item, Message) else as_json(text)
+            return item.raw if isinstance(item, ChangeMessage) else as_json(text)
     return None
 
 
-def _read(split: Split, snapshot: SnapshotOptions) -> Iterator[tuple[int, Message | str, str]]:
+def _read(
+    split: Split, snapshot: SnapshotOptions
+) -> Iterator[tuple[int, ChangeMessage | str, str]]:
     """Number, message or what is wrong, and text of each line that is not blank."""
     if Path(split.path).stat().st_size != split.length:
         raise FatalError(f"{split.path} has changed since the run began; start again")
@@ -108,22 +112,27 @@ def _read(split: Split, snapshot: SnapshotOptions) -> Iterator[tuple[int, Messag
             yield number, message, ""
 
 
-class _Reader:
+class _MessageReader:
     """Makes records of messages, shape by shape."""
 
     def __init__(
-        self, place: Place, ctx: Context, options: Options, reading: Reading | None, path: str
+        self,
+        place: Place,
+        ctx: Context,
+        options: ChangeTableOptions,
+        reading: MaskReading | None,
+        path: str,
     ) -> None:
         self._place = place
         self._options = options
         self._reading = reading
         self._path = path
         self._names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
-        self._meanings: dict[Shape, Meaning] = {}
+        self._meanings: dict[MessageShape, ChangeTableChangeBuilder] = {}
         self._table = options.source_table or _named(Path(path), options)
         """The table of messages that name none."""
 
-    def records(self, portion: list[Message]) -> Iterator[pa.RecordBatch]:
+    def records(self, portion: list[ChangeMessage]) -> Iterator[pa.RecordBatch]:
         nameless = [message for message in portion if not (message.table or self._table)]
         if nameless:
             portion = [message for message in portion if message.table]
@@ -131,7 +140,7 @@ class _Reader:
         for shape, same in messages.by_shape(portion, self._table):
             yield from self._of_shape(shape, same)
 
-    def _of_shape(self, shape: Shape, same: list[Message]) -> Iterator[pa.RecordBatch]:
+    def _of_shape(self, shape: MessageShape, same: list[ChangeMessage]) -> Iterator[pa.RecordBatch]:
         layout = messages.layout_of(shape, self._path)
         meaning = self._meanings.get(shape)
         if meaning is None:
@@ -139,10 +148,10 @@ class _Reader:
             if fault is not None:
                 yield self._rejected(same, fault)
                 return
-            columns = Columns(layout, self._names, self._options, self._path)
+            columns = DataColumns(layout, self._names, self._options, self._path)
             known = columns.target.known
             key = key_of(layout, [], known.key if known else (), self._options, self._path)
-            meaning = Meaning(
+            meaning = ChangeTableChangeBuilder(
                 self._place,
                 layout,
                 self._reading if shape.masked else None,
@@ -156,7 +165,7 @@ class _Reader:
         joined = messages.joined_of(same, layout)
         yield from meaning.records(joined)
 
-    def _fault(self, shape: Shape) -> Fault | None:
+    def _fault(self, shape: MessageShape) -> Fault | None:
         """Why no message of a shape can be read, though the settings do for others."""
         target = self._names.target(shape.table)
         if isinstance(target, Fault):
@@ -167,7 +176,7 @@ class _Reader:
         absent = [name for name in key if name.casefold() not in there]
         return Fault(Reason.TABLE_KEY, _KEYLESS.format(", ".join(absent))) if absent else None
 
-    def _rejected(self, found: list[Message], fault: Fault) -> pa.RecordBatch:
+    def _rejected(self, found: list[ChangeMessage], fault: Fault) -> pa.RecordBatch:
         """Messages whose objects cannot be told."""
         return nameless(
             self._place,
@@ -187,7 +196,7 @@ _KEYLESS = (
 )
 
 
-def _named(path: Path, options: Options) -> str | None:
+def _named(path: Path, options: ChangeTableOptions) -> str | None:
     """The table that the names of file and folder speak of, if they do."""
     try:
         return named(path, options)

@@ -18,18 +18,18 @@ import pyarrow as pa
 from publisher.errors import FatalError
 from publisher.model.change import Reason
 from publisher.sources.change_table import change_seq as seq
-from publisher.sources.change_table.before_images import Joined
-from publisher.sources.change_table.layout import Layout
+from publisher.sources.change_table.before_images import PairedRows
+from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.mask_calibration import (
-    Evidence,
-    Reading,
+    MaskEvidence,
+    MaskReading,
     alike,
     possible,
     readings,
     refuse,
 )
-from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.rows import FAULTY, RAW, Operation, Rows
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.rows import FAULTY, RAW, ChangeOperation, ChangeRows
 from publisher.sources.columns.object_names import Fault
 from publisher.sources.files.json_lines import LineProblem, parse_object
 
@@ -40,7 +40,7 @@ _NAMES = {name: f"\0{name}" for name in _HEADERS}
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChangeMessage:
     """One message as it was read."""
 
     number: int
@@ -60,10 +60,10 @@ class Message:
     @property
     def mask(self) -> str | None:
         """The mask that counts for its operation."""
-        return self.column_mask if self.operation == Operation.INSERT else self.change_mask
+        return self.column_mask if self.operation == ChangeOperation.INSERT else self.change_mask
 
 
-class Shape(NamedTuple):
+class MessageShape(NamedTuple):
     """What messages must have in common to be read together."""
 
     table: str
@@ -71,7 +71,7 @@ class Shape(NamedTuple):
     masked: bool
 
 
-def message_of(number: int, line: bytes) -> Message:
+def message_of(number: int, line: bytes) -> ChangeMessage:
     """The message on a line.  Raises ``LineProblem`` where it is none."""
     whole = _plain(parse_object(line))
     found = whole.get("message", whole)
@@ -86,7 +86,7 @@ def message_of(number: int, line: bytes) -> Message:
         _values(found.get("beforeData"), "beforeData"),
     )
     code = OPERATIONS.get(operation, FAULTY)
-    if data is None or (code == Operation.DELETE and not any(data.values())):
+    if data is None or (code == ChangeOperation.DELETE and not any(data.values())):
         data, before = before, None
     if data is None:
         raise LineProblem("neither data nor beforeData in the message; export both")
@@ -95,13 +95,13 @@ def message_of(number: int, line: bytes) -> Message:
         text.get("schema") or text.get("schemaName"),
         text.get("table") or text.get("tableName"),
     )
-    return Message(
+    return ChangeMessage(
         number=number,
         raw=line.decode().strip(),
         table=".".join(part for part in parts if part) if parts[1] else None,
         operation=code,
         data=data,
-        before=before if code == Operation.UPDATE else None,
+        before=before if code == ChangeOperation.UPDATE else None,
         change_seq=text.get("changeSequence"),
         change_mask=text.get("changeMask"),
         column_mask=text.get("columnMask"),
@@ -153,22 +153,22 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def shape_of(message: Message, table: str | None) -> Shape:
+def shape_of(message: ChangeMessage, table: str | None) -> MessageShape:
     """The shape of a message; ``table`` holds where the message names none."""
     columns = tuple(dict.fromkeys((*message.data, *(message.before or ()))))
-    masked = message.operation == Operation.DELETE or message.mask is not None
-    return Shape(message.table or table or "", columns, masked)
+    masked = message.operation == ChangeOperation.DELETE or message.mask is not None
+    return MessageShape(message.table or table or "", columns, masked)
 
 
-def layout_of(shape: Shape, where: str) -> Layout:
+def layout_of(shape: MessageShape, where: str) -> ChangeTableLayout:
     """The layout that messages of one shape are read with.  Raises ``FatalError``."""
     if not shape.table:
         raise FatalError(f"{where}: its messages name no table; set source_table")
     names = (*_NAMES.values(), *shape.columns)
-    return Layout(names, _NAMES, shape.columns, shape.table)
+    return ChangeTableLayout(names, _NAMES, shape.columns, shape.table)
 
 
-def joined_of(messages: list[Message], layout: Layout) -> Joined:
+def joined_of(messages: list[ChangeMessage], layout: ChangeTableLayout) -> PairedRows:
     """Messages of one shape as operations with what was there before."""
     texts = {
         name: [getattr(m, name) for m in messages] for name in _HEADERS if name != "change_mask"
@@ -185,7 +185,7 @@ def joined_of(messages: list[Message], layout: Layout) -> Joined:
     old += [pa.array([b.get(name) for b in befores], pa.string()) for name in layout.data]
     before = pa.RecordBatch.from_arrays([*old, arrays[-1]], names=names)
     high, low, placed = seq.sequence(arrays[0])
-    rows = Rows(
+    rows = ChangeRows(
         batch,
         np.array([m.number for m in messages], np.int64),
         np.array([m.operation for m in messages], np.int64),
@@ -199,26 +199,26 @@ def joined_of(messages: list[Message], layout: Layout) -> Joined:
     rows.fault(~placed, Fault(Reason.CHANGE_SEQ, f"changeSequence is none: {seq.WHAT}"))
     inside = np.array([m.before is not None for m in messages], bool)
     none = np.zeros(len(messages), np.int64)
-    return Joined(rows, before, inside, none, none, apart=False)
+    return PairedRows(rows, before, inside, none, none, apart=False)
 
 
 def calibrated(
-    messages: Iterable[Message], table: str | None, options: Options, where: str
-) -> Reading | None:
+    messages: Iterable[ChangeMessage], table: str | None, options: ChangeTableOptions, where: str
+) -> MaskReading | None:
     """How the masks of messages are read; ``table`` as for ``shape_of``.
 
     Raises ``FatalError`` where the messages do not tell.
     """
-    evidence: dict[int, Evidence] = {}
+    evidence: dict[int, MaskEvidence] = {}
     for message in messages:
         if message.operation == FAULTY:
             continue
         columns = shape_of(message, table).columns
-        known = evidence.setdefault(len(columns), Evidence())
+        known = evidence.setdefault(len(columns), MaskEvidence())
         # the bits of a columnMask are as good a witness as those of an INSERT
         for operation, mask in (
             (message.operation, message.change_mask),
-            (Operation.INSERT, message.column_mask),
+            (ChangeOperation.INSERT, message.column_mask),
         ):
             if mask and mask.strip("0xX"):
                 known.add([((int(operation), mask.strip()), 1)])
@@ -233,7 +233,9 @@ def calibrated(
     return _agreed(evidence, options, where)
 
 
-def _agreed(evidence: dict[int, Evidence], options: Options, where: str) -> Reading | None:
+def _agreed(
+    evidence: dict[int, MaskEvidence], options: ChangeTableOptions, where: str
+) -> MaskReading | None:
     """The reading that messages of all widths allow."""
     known = {width: one for width, one in sorted(evidence.items()) if one.any}
     if not known:
@@ -254,10 +256,10 @@ def _agreed(evidence: dict[int, Evidence], options: Options, where: str) -> Read
 
 
 def by_shape(
-    messages: Iterable[Message], table: str | None
-) -> Iterator[tuple[Shape, list[Message]]]:
+    messages: Iterable[ChangeMessage], table: str | None
+) -> Iterator[tuple[MessageShape, list[ChangeMessage]]]:
     """Messages of each shape, in their order."""
-    shapes: dict[Shape, list[Message]] = {}
+    shapes: dict[MessageShape, list[ChangeMessage]] = {}
     for message in messages:
         shapes.setdefault(shape_of(message, table), []).append(message)
     yield from shapes.items()

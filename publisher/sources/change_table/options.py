@@ -14,7 +14,7 @@ Name = Annotated[str, Len(1)]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ChangeTableOptions:
     """How a change table is to be read."""
 
     layout: Literal["rows", "messages"] = "rows"
@@ -87,7 +87,9 @@ class Options:
             ) from None
 
 
-def options_of(**plain: Any) -> Options:
+def options_of(**plain: Any) -> ChangeTableOptions:
     """The options from their plain values, as a journal keeps them."""
     listed = {name: tuple(plain[name]) for name in ("columns", "key")}
-    return Options(**plain | listed | {"identifier_case": IdentifierCase(plain["identifier_case"])})
+    return ChangeTableOptions(
+        **plain | listed | {"identifier_case": IdentifierCase(plain["identifier_case"])}
+    )

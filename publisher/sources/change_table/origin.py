@@ -17,7 +17,7 @@ import pyarrow as pa
 from publisher.database.identity import Verdict, compare, difference
 from publisher.database.ordered_ranges import Span
 from publisher.errors import FatalError
-from publisher.sources.change_table.carry_over import FORM, KnownRow, Mark, Origin
+from publisher.sources.change_table.carry_over import FORM, Mark, MarkOrigin, RowDigests
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
 
 MOST = 8
@@ -29,7 +29,7 @@ _GO_ON = (
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class CurrentTable:
     """The table that a source names now; ``source`` may be empty where messages need not name it."""
 
     source: str
@@ -67,12 +67,12 @@ class Now:
         if not mark.origin.rows:
             raise self._refusal(mark, "nothing shows that it is the same one")
 
-    def origin(self, mark: Mark, before: Mark, rows: Iterable[KnownRow]) -> Origin:
+    def origin(self, mark: Mark, before: Mark, rows: Iterable[RowDigests]) -> MarkOrigin:
         """What ``mark`` has to know; rows at it may be gone by now that the one before it knew."""
         kept = tuple(sorted(set(rows))[:MOST])
         if not kept and mark.change_seq == before.change_seq:
             kept = before.origin.rows
-        return Origin(self.identity or before.origin.identity, self.database, kept)
+        return MarkOrigin(self.identity or before.origin.identity, self.database, kept)
 
     def _refusal(self, mark: Mark, why: str, go_on: str = "") -> FatalError:
         source = f"source {self.source}: " if self.source else ""
@@ -86,11 +86,11 @@ class Now:
         )
 
 
-def known_rows(batch: pa.RecordBatch, headers: list[str]) -> list[KnownRow]:
+def known_rows(batch: pa.RecordBatch, headers: list[str]) -> list[RowDigests]:
     """Digests of rows: of their names of columns, of their header columns, of all columns."""
     columns = _digest(sorted(batch.schema.names))
     return [
-        KnownRow(
+        RowDigests(
             columns,
             _digest([(name, row[name]) for name in sorted(headers)]),
             _digest(sorted(row.items())),

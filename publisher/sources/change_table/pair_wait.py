@@ -13,7 +13,7 @@ _MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class PairWait:
     """Rows that wait for a partner."""
 
     upto: str
@@ -28,19 +28,19 @@ class Wait:
         return clock - self.since >= seconds * _MICROSECONDS
 
 
-def decided_upto(wait: Wait | None, greatest: str, seconds: float, clock: int) -> str | None:
+def decided_upto(wait: PairWait | None, greatest: str, seconds: float, clock: int) -> str | None:
     """The change_seq up to which nothing waits, ``None`` where all may; ``greatest`` is the youngest."""
     waited = wait.upto if wait is not None and wait.is_over(seconds, clock) else None
     return max(filter(None, (waited, _earlier(greatest, seconds))), default=None)
 
 
 def next_wait(
-    wait: Wait | None, greatest: str, blocked: str, seconds: float, clock: int, late: int = 0
-) -> Wait:
+    wait: PairWait | None, greatest: str, blocked: str, seconds: float, clock: int, late: int = 0
+) -> PairWait:
     """The wait after a run: the one that goes on where it concerns ``blocked``, else a new one."""
     if wait is not None and not wait.is_over(seconds, clock) and blocked <= wait.upto:
-        return Wait(wait.upto, wait.since, late)
-    return Wait(greatest, clock, late)
+        return PairWait(wait.upto, wait.since, late)
+    return PairWait(greatest, clock, late)
 
 
 def _earlier(change_seq: str, seconds: float) -> str | None:

@@ -15,18 +15,18 @@ from publisher.errors import FatalError
 from publisher.sources.change_table.before_images import partners
 from publisher.sources.change_table.change_seq import Flags, Integers, Ranking, parts_of, text_of
 from publisher.sources.change_table.copies import content_of, surplus
-from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.rows import Operation, Rows
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.rows import ChangeOperation, ChangeRows
 from publisher.sources.columns.columns import LARGEST
 
-HeaderRows = Callable[[int], Iterable[Rows]]
+HeaderRows = Callable[[int], Iterable[ChangeRows]]
 """The header columns of a split, by its number."""
-FullRows = Callable[[int], Iterable[Rows]]
+FullRows = Callable[[int], Iterable[ChangeRows]]
 """All columns of a split."""
 
 
 @dataclass(slots=True)
-class _Open:
+class _Unpaired:
     """Rows without partner so far: sequence, split and row, and their place in the whole input."""
 
     high: Integers
@@ -37,12 +37,12 @@ class _Open:
     before: Flags
 
     @classmethod
-    def none(cls) -> _Open:
+    def none(cls) -> _Unpaired:
         empty = np.zeros(0, np.int64)
         return cls(empty, empty, empty, empty, empty, empty.astype(bool))
 
-    def __add__(self, other: _Open) -> _Open:
-        return _Open(
+    def __add__(self, other: _Unpaired) -> _Unpaired:
+        return _Unpaired(
             np.concatenate([self.high, other.high]),
             np.concatenate([self.low, other.low]),
             np.concatenate([self.split, other.split]),
@@ -51,8 +51,8 @@ class _Open:
             np.concatenate([self.before, other.before]),
         )
 
-    def take(self, which: Integers | Flags) -> _Open:
-        return _Open(
+    def take(self, which: Integers | Flags) -> _Unpaired:
+        return _Unpaired(
             self.high[which],
             self.low[which],
             self.split[which],
@@ -65,18 +65,18 @@ class _Open:
         return len(self.high)
 
 
-class Pairs:
+class PairFinder:
     """Finds the pairs that a split cannot join by itself, and the window of those that it can."""
 
-    def __init__(self, options: Options, *, expects_before: bool = False) -> None:
+    def __init__(self, options: ChangeTableOptions, *, expects_before: bool = False) -> None:
         """``expects_before``: UPDATEs have before images, though the input may show none."""
         self._expects_before = expects_before
         self._most = options.join_rows
         self._limit = options.join_strays
-        self._open = _Open.none()
+        self._open = _Unpaired.none()
         self._place = 0
-        self._passed: list[_Open] = []
-        self._lone = self._members = _Open.none()
+        self._passed: list[_Unpaired] = []
+        self._lone = self._members = _Unpaired.none()
         self.window = 0
         self.any_before = self.any_update = False
         self.youngest: dict[int, tuple[int, int]] = {}
@@ -88,20 +88,21 @@ class Pairs:
         self.copies: list[tuple[int, int]] = []
         """Split and row."""
 
-    def add(self, split: int, rows: Rows) -> None:
+    def add(self, split: int, rows: ChangeRows) -> None:
         """Takes the next rows of the input."""
         which = np.flatnonzero(
-            rows.placed & np.isin(rows.operations, (Operation.UPDATE, Operation.BEFORE_IMAGE))
+            rows.placed
+            & np.isin(rows.operations, (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE))
         )
         numbers = rows.low[rows.placed]
         if len(numbers):
             self.least = min(self.least, int(numbers.min()))
             self.greatest = max(self.greatest, int(numbers.max()))
             self._note_youngest(split, rows.high[rows.placed], numbers)
-        before = rows.operations[which] == Operation.BEFORE_IMAGE
+        before = rows.operations[which] == ChangeOperation.BEFORE_IMAGE
         self.any_before = self.any_before or bool(before.any())
         self.any_update = self.any_update or not before.all()
-        new = _Open(
+        new = _Unpaired(
             rows.high[which],
             rows.low[which],
             np.full(len(which), split),
@@ -117,7 +118,7 @@ class Pairs:
             self._open = self._open.take(~old)
         self._check()
 
-    def _pass(self, updates: _Open) -> None:
+    def _pass(self, updates: _Unpaired) -> None:
         """Remembers UPDATEs whose before image is not waited for, as long as they are not too many."""
         if sum(map(len, self._passed)) + len(updates) <= self._limit:
             self._passed.append(updates)
@@ -128,17 +129,17 @@ class Pairs:
             self._lone = sum(self._passed, start=self._open)
         return len(self._lone) > 0
 
-    def look_again(self, split: int, rows: Rows) -> None:
+    def look_again(self, split: int, rows: ChangeRows) -> None:
         """Collects all rows of the sequences of which something stands without partner."""
         which = np.flatnonzero(
             rows.placed
-            & np.isin(rows.operations, (Operation.UPDATE, Operation.BEFORE_IMAGE))
+            & np.isin(rows.operations, (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE))
             & np.isin(rows.high, self._lone.high)
             & np.isin(rows.low, self._lone.low)
         )
-        before = rows.operations[which] == Operation.BEFORE_IMAGE
+        before = rows.operations[which] == ChangeOperation.BEFORE_IMAGE
         numbers = rows.numbers[which]
-        self._members = self._members + _Open(
+        self._members = self._members + _Unpaired(
             rows.high[which], rows.low[which], np.full(len(which), split), numbers, numbers, before
         )
 
@@ -168,7 +169,7 @@ class Pairs:
         found = (int(high.max()), int(low[greatest].max()))
         self.youngest[split] = max(self.youngest.get(split, found), found)
 
-    def _copies(self, members: _Open, all_of: FullRows) -> set[int]:
+    def _copies(self, members: _Unpaired, all_of: FullRows) -> set[int]:
         """Indices of the members that are copies."""
         groups: dict[tuple[int, int], list[int]] = {}
         keys = zip(members.high.tolist(), members.low.tolist(), strict=True)
@@ -187,7 +188,7 @@ class Pairs:
             for place in surplus(members.before[group].tolist(), [contents[at] for at in group])
         }
 
-    def _matched(self, rows: _Open) -> _Open:
+    def _matched(self, rows: _Unpaired) -> _Unpaired:
         found = partners(rows.before, rows.high, rows.low)
         updates = np.flatnonzero((found >= 0) & ~rows.before)
         befores = found[updates]
@@ -208,7 +209,7 @@ class Pairs:
             )
 
 
-def _contents(members: _Open, which: list[int], all_of: FullRows) -> dict[int, str]:
+def _contents(members: _Unpaired, which: list[int], all_of: FullRows) -> dict[int, str]:
     """The whole records of some members."""
     by_split: dict[int, dict[int, int]] = {}
     for at in which:

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.model.change import Outcome, Reason
-from publisher.sources.change_table.before_images import Joined
+from publisher.sources.change_table.before_images import PairedRows
 from publisher.sources.change_table.change_seq import Integers, Ranking
-from publisher.sources.change_table.rows import RAW, Rows
+from publisher.sources.change_table.rows import RAW, ChangeRows
 from publisher.sources.columns.object_names import Target
 from publisher.sources.columns.record_batches import Place, as_json, nameless
 
 
-class Rejects:
+class RejectBuilder:
     """Makes rejects of the records of one split."""
 
     def __init__(self, place: Place, target: Target, ranking: Ranking) -> None:
@@ -26,7 +26,7 @@ class Rejects:
         self._target = target
         self._ranking = ranking
 
-    def of(self, joined: Joined) -> Iterator[pa.RecordBatch]:
+    def of(self, joined: PairedRows) -> Iterator[pa.RecordBatch]:
         """The operations with a fault, then their before images."""
         rows = joined.after
         yield self.of_rows(rows)
@@ -42,7 +42,7 @@ class Rejects:
             before.faults[place] = fault._replace(detail=detail)
         yield self.of_rows(before, self._place.split + joined.splits[at])
 
-    def of_rows(self, rows: Rows, splits: Integers | None = None) -> pa.RecordBatch:
+    def of_rows(self, rows: ChangeRows, splits: Integers | None = None) -> pa.RecordBatch:
         """The rows with a fault; ``splits`` are theirs where they are of other splits."""
         which = np.array(sorted(rows.faults), np.int64)
         faults = [rows.faults[row] for row in which.tolist()]
@@ -56,12 +56,12 @@ class Rejects:
             raw=_raw(rows.batch.take(pa.array(which))),
         )
 
-    def copies(self, rows: Rows) -> pa.RecordBatch:
+    def copies(self, rows: ChangeRows) -> pa.RecordBatch:
         """Rows that repeat others word by word."""
         outcome, reason = Outcome.IGNORED.value, str(Reason.DUPLICATE)
         return self._outcomes(rows, np.arange(len(rows)), outcome=outcome, reason=reason)
 
-    def held(self, rows: Rows, cut: str) -> pa.RecordBatch:
+    def held(self, rows: ChangeRows, cut: str) -> pa.RecordBatch:
         """Rows that wait for one of them to find its partner."""
         return self._outcomes(
             rows,
@@ -73,7 +73,7 @@ class Rejects:
         )
 
     def _outcomes(
-        self, rows: Rows, which: Integers, splits: Integers | None = None, **said: object
+        self, rows: ChangeRows, which: Integers, splits: Integers | None = None, **said: object
     ) -> pa.RecordBatch:
         """Some of the rows, which gave no change, at their places."""
         placed, numbers = rows.placed[which], rows.numbers[which]

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from publisher.model.change import Reason
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.change_seq import Flags, Integers
-from publisher.sources.change_table.layout import Layout
+from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.columns.columns import plain, texts
 from publisher.sources.columns.object_names import Fault
 from publisher.sources.files.frame import Frame
 
 
-class Operation(IntEnum):
+class ChangeOperation(IntEnum):
     """What a record says (manual, change_oper and operation)."""
 
     INSERT = 1
@@ -41,14 +41,14 @@ TextForm = Callable[[str, pa.Array], tuple[pa.Array, Flags]]
 
 
 @dataclass(slots=True)
-class Rows:
+class ChangeRows:
     """Rows of a change table: all columns as text, by the names of the layout."""
 
     batch: pa.RecordBatch
     numbers: Integers
     """Number of each row in its file."""
     operations: Integers
-    """``Operation`` of each row, -1 where it is not known."""
+    """``ChangeOperation`` of each row, -1 where it is not known."""
     high: Integers
     low: Integers
     placed: Flags
@@ -59,9 +59,9 @@ class Rows:
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 
-    def take(self, which: Integers) -> Rows:
+    def take(self, which: Integers) -> ChangeRows:
         """Some of the rows, in this order; faults stay behind."""
-        return Rows(
+        return ChangeRows(
             self.batch.take(pa.array(which)),
             self.numbers[which],
             self.operations[which],
@@ -70,7 +70,7 @@ class Rows:
             self.placed[which],
         )
 
-    def without(self, which: Flags) -> Rows:
+    def without(self, which: Flags) -> ChangeRows:
         """The other rows, with their faults."""
         left = np.flatnonzero(~which)
         rows = self.take(left)
@@ -91,9 +91,9 @@ class Rows:
         return value
 
 
-def joined(first: Rows, second: Rows) -> Rows:
+def joined(first: ChangeRows, second: ChangeRows) -> ChangeRows:
     """The rows of both, without faults."""
-    return Rows(
+    return ChangeRows(
         pa.concat_batches([first.batch, second.batch]),
         np.concatenate([first.numbers, second.numbers]),
         np.concatenate([first.operations, second.operations]),
@@ -103,7 +103,7 @@ def joined(first: Rows, second: Rows) -> Rows:
     )
 
 
-def rows_of(frame: Frame, layout: Layout, form: TextForm | None = None) -> Rows:
+def rows_of(frame: Frame, layout: ChangeTableLayout, form: TextForm | None = None) -> ChangeRows:
     """The rows of a frame; ``form`` gives the text of data columns, by default as it is read.
 
     Columns of the layout that the frame does not hold are left out.
@@ -122,7 +122,7 @@ def rows_of(frame: Frame, layout: Layout, form: TextForm | None = None) -> Rows:
             unreadable.append((name, right))
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
     high, low, placed = change_seq.sequence(batch.column(layout.headers["change_seq"]))
-    rows = Rows(batch, frame.rows, operations_of(batch, layout.headers), high, low, placed)
+    rows = ChangeRows(batch, frame.rows, operations_of(batch, layout.headers), high, low, placed)
     for name, right in unreadable:
         rows.fault(
             ~right, Fault(Reason.BROKEN_RECORD, f"{name} is no text; export it as UTF-8 text")
@@ -150,9 +150,11 @@ def operations_of(batch: pa.RecordBatch, headers: Mapping[str, str]) -> Integers
     if len(by) == 1:
         return np.where(by[0] == 0, FAULTY, by[0])
     letter, word = by
-    truncate = (word == Operation.TRUNCATE) & (letter <= 0)
+    truncate = (word == ChangeOperation.TRUNCATE) & (letter <= 0)
     same = (letter == word) | (letter == 0) | (word == 0)
-    found = np.where(truncate, Operation.TRUNCATE, np.where(same, np.maximum(letter, word), FAULTY))
+    found = np.where(
+        truncate, ChangeOperation.TRUNCATE, np.where(same, np.maximum(letter, word), FAULTY)
+    )
     return np.where(found == 0, FAULTY, found)
 
 
@@ -166,7 +168,7 @@ def _codes(column: pa.Array, known: dict[str, int]) -> Integers:
     return found
 
 
-def _check(rows: Rows, layout: Layout) -> None:
+def _check(rows: ChangeRows, layout: ChangeTableLayout) -> None:
     shown = {name: layout.headers.get(name) for name in ("change_seq", "change_oper", "operation")}
 
     def said(row: int) -> str:
@@ -190,7 +192,7 @@ def _check(rows: Rows, layout: Layout) -> None:
         ),
     )
     rows.fault(
-        rows.operations == Operation.TRUNCATE,
+        rows.operations == ChangeOperation.TRUNCATE,
         Fault(
             Reason.TRUNCATE,
             "the table was truncated, which no document can say; delete its objects, or publish a new"

@@ -20,17 +20,17 @@ from publisher.errors import FatalError
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import Position
 from publisher.sources.change_table import change_seq, message_splits, survey
-from publisher.sources.change_table.before_images import Joined, Joiner, Strays
+from publisher.sources.change_table.before_images import PairedRows, PairJoiner, Strays
 from publisher.sources.change_table.change_seq import Flags
-from publisher.sources.change_table.chosen import Chooser
+from publisher.sources.change_table.chosen import RowSelector
 from publisher.sources.change_table.copies import CopyFinder, numbered_copies
-from publisher.sources.change_table.holding import Holding, held_rows
-from publisher.sources.change_table.layout import Layout, layout_of
-from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.rows import Rows, rows_of
-from publisher.sources.change_table.survey import Found
-from publisher.sources.change_table.to_changes import Meaning
-from publisher.sources.change_table.values import Columns, key_of
+from publisher.sources.change_table.holding import HeldRows, held_rows
+from publisher.sources.change_table.layout import ChangeTableLayout, layout_of
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.rows import ChangeRows, rows_of
+from publisher.sources.change_table.survey import SplitPlan
+from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
+from publisher.sources.change_table.values import DataColumns, key_of
 from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, as_json, broken, tally
 from publisher.sources.contract import Context, Kept
@@ -46,7 +46,7 @@ _HEADERS_SURVEYED = ("change_seq", "change_oper", "operation", "change_mask")
 class ChangeTable:
     """The source: change tables in files."""
 
-    options: Options = field(default_factory=Options)
+    options: ChangeTableOptions = field(default_factory=ChangeTableOptions)
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     format: str = "change-table"
     catalogue: Catalogue | None = field(default=None, compare=False, repr=False)
@@ -80,14 +80,16 @@ class ChangeTable:
         """The same after the rows that the last run has held; rows that wait now are kept."""
         if self.options.layout == "messages":
             return self.splits(paths, wanted)
-        holding = Holding(self.options, kept.before, kept.clock)
+        holding = HeldRows(self.options, kept.before, kept.clock)
         found = self.files(paths) if paths else []
         splits, layouts = self._parts([*holding.files, *found], wanted)
         made = self._surveyed(splits, layouts, holding)
         holding.keep(splits, layouts, kept.after)
         return made
 
-    def _parts(self, paths: Sequence[Path], wanted: int) -> tuple[list[Split], list[Layout]]:
+    def _parts(
+        self, paths: Sequence[Path], wanted: int
+    ) -> tuple[list[Split], list[ChangeTableLayout]]:
         """The splits of files, and the layout of each."""
         size = max(1, sum(path.stat().st_size for path in paths))
         splits, layouts = [], []
@@ -100,15 +102,15 @@ class ChangeTable:
         return splits, layouts
 
     def _surveyed(
-        self, splits: list[Split], layouts: list[Layout], holding: Holding | None = None
+        self, splits: list[Split], layouts: list[ChangeTableLayout], holding: HeldRows | None = None
     ) -> list[Split]:
-        def headers_of(number: int) -> Iterator[Rows]:
+        def headers_of(number: int) -> Iterator[ChangeRows]:
             layout = layouts[number]
             names = [layout.headers[n] for n in _HEADERS_SURVEYED if n in layout.headers]
             for frame in file_splits.frames(splits[number], layout.reading, layout.columns(names)):
                 yield rows_of(frame, layout)
 
-        def all_of(number: int) -> Iterator[Rows]:
+        def all_of(number: int) -> Iterator[ChangeRows]:
             layout = layouts[number]
             for frame in file_splits.frames(splits[number], layout.reading, layout.columns()):
                 yield rows_of(frame, layout)
@@ -123,8 +125,8 @@ class ChangeTable:
         if self.options.layout == "messages":
             return message_splits.read(split, place, ctx, self.options, self.snapshot)
         layout = self._layout(split)
-        found = Found.of(split.found)
-        reader = Reader(place, layout, found, ctx, self.options)
+        found = SplitPlan.of(split.found)
+        reader = ChangeTableReader(place, layout, found, ctx, self.options)
         strays = self._strays(found, reader)
         frames = file_splits.frames(split, layout.reading, layout.columns())
         return reader.batches(frames, strays)
@@ -154,14 +156,14 @@ class ChangeTable:
                 return as_json(rows_of(one, layout).batch.to_pylist()[0])
         return None
 
-    def _layout(self, split: Split) -> Layout:
+    def _layout(self, split: Split) -> ChangeTableLayout:
         return layout_of(Path(split.path), self.options, self.snapshot)
 
-    def _from(self, split: Split, row: int, layout: Layout) -> Iterator[Frame]:
+    def _from(self, split: Split, row: int, layout: ChangeTableLayout) -> Iterator[Frame]:
         rest = file_splits.narrowed(split, row, layout.reading)
         return file_splits.frames(rest, layout.reading, layout.columns())
 
-    def _strays(self, found: Found, reader: Reader) -> Strays | None:
+    def _strays(self, found: SplitPlan, reader: ChangeTableReader) -> Strays | None:
         if not found.given and not found.taking:
             return None
         given = np.array(found.given, np.int64)
@@ -189,7 +191,7 @@ class ChangeTable:
         return Strays(given, taken, whole, steps, rows)
 
     def _fetched(
-        self, split: Split, wanted: np.ndarray, reader: Reader
+        self, split: Split, wanted: np.ndarray, reader: ChangeTableReader
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Before images of another split, row by row, under the columns of the reader's."""
         layout = self._layout(split)
@@ -207,17 +209,22 @@ class ChangeTable:
                 return
 
 
-class Reader:
+class ChangeTableReader:
     """Reads the frames of one split of a change table."""
 
     def __init__(
-        self, place: Place, layout: Layout, found: Found, ctx: Context, options: Options
+        self,
+        place: Place,
+        layout: ChangeTableLayout,
+        found: SplitPlan,
+        ctx: Context,
+        options: ChangeTableOptions,
     ) -> None:
         """Raises ``FatalError`` where the table or its key is not known."""
         self.place = place
         self.layout = layout
         names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
-        columns = Columns(layout, names, options, place.file)
+        columns = DataColumns(layout, names, options, place.file)
         known = columns.target.known
         key = key_of(layout, found.key, known.key if known else (), options, place.file)
         self.text = columns.text
@@ -225,8 +232,8 @@ class Reader:
         self._finder = CopyFinder() if found.in_order else None
         self._known_copies = found.copies
         self._cut = found.cut
-        self._chooser = None if found.chosen is None else Chooser(found.chosen)
-        self._meaning = Meaning(
+        self._chooser = None if found.chosen is None else RowSelector(found.chosen)
+        self._meaning = ChangeTableChangeBuilder(
             place, layout, found.reading, key, columns, names, options, found.ranking
         )
 
@@ -234,7 +241,7 @@ class Reader:
         self, frames: Iterator[Frame], strays: Strays | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""
-        joiner, framed = Joiner(self._window, strays), 0
+        joiner, framed = PairJoiner(self._window, strays), 0
         for frame in map(self._chosen, frames):
             framed += frame.batch.num_rows + len(frame.broken)
             if frame.broken:
@@ -254,13 +261,15 @@ class Reader:
         yield from self._records(joiner.rest())
         yield tally(self.place, framed)
 
-    def _copies(self, rows: Rows) -> tuple[Rows, Flags]:
+    def _copies(self, rows: ChangeRows) -> tuple[ChangeRows, Flags]:
         """The rows that can be read now, and which of them are copies."""
         if self._finder is not None:
             return self._finder.add(rows)
         return rows, numbered_copies(rows, self._known_copies)
 
-    def _joined(self, joiner: Joiner, rows: Rows, copies: Flags) -> Iterator[pa.RecordBatch]:
+    def _joined(
+        self, joiner: PairJoiner, rows: ChangeRows, copies: Flags
+    ) -> Iterator[pa.RecordBatch]:
         """The records of rows, without their copies."""
         if copies.any():
             yield self._meaning.rejects.copies(rows.take(np.flatnonzero(copies)))
@@ -276,12 +285,12 @@ class Reader:
             return frame
         return frame._replace(batch=frame.batch.filter(pa.array(flags)), rows=frame.rows[flags])
 
-    def _records(self, operations: Iterator[Joined]) -> Iterator[pa.RecordBatch]:
+    def _records(self, operations: Iterator[PairedRows]) -> Iterator[pa.RecordBatch]:
         for one in operations:
             yield from self._meaning.records(one)
 
 
-def _aligned(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+def _aligned(batch: pa.RecordBatch, layout: ChangeTableLayout) -> pa.RecordBatch:
     """The batch with the columns of a layout; those that it has not are NULL."""
     have = set(batch.schema.names)
     arrays = [

@@ -11,17 +11,17 @@ from publisher.database import Database, Relation
 from publisher.database.ordered_ranges import fits, value_of
 from publisher.database.statements import sql_table_of
 from publisher.sources.change_table.carry_over import FORM
-from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.live.table_reader import LiveTable, relation_of, sorting
 
-Question = Select[*tuple[Any, ...]]
+Query = Select[*tuple[Any, ...]]
 """A statement that asks for any columns."""
 _WORDS = {"change_oper": ("B", "U"), "operation": ("BEFOREIMAGE", "UPDATE")}
 """Before image and UPDATE, in each of the columns that tell operations."""
 
 
 @dataclass(frozen=True, slots=True)
-class Statements:
+class ChangeTableStatements:
     """Makes statements about one change table; bounds are values of change_seq, ``None`` for none."""
 
     relation: Relation
@@ -30,16 +30,16 @@ class Statements:
     kinds: tuple[tuple[str, str], ...]
     """The columns that tell the operation: documented name, and as the database has it."""
 
-    def rows(self, after: str | None, upto: str | None) -> Question:
+    def rows(self, after: str | None, upto: str | None) -> Query:
         """Rows, the least and the greatest change_seq of a range."""
         asked = (func.count(), func.min(self._value), func.max(self._value))
         return self._inside(select(*asked), after, upto)
 
-    def rows_before(self, change_seq: str) -> Question:
+    def rows_before(self, change_seq: str) -> Query:
         """Rows, the least and the greatest change_seq before one."""
         return self.rows(None, None).where(self._value < change_seq)
 
-    def lone(self, after: str | None, upto: str | None) -> Question:
+    def lone(self, after: str | None, upto: str | None) -> Query:
         """The least change_seq in a range that has an UPDATE without before image, or the reverse."""
         has_before, has_update = self._count(0), self._count(1)
         by_seq = select(self._value.label("seq"), has_before.label("b"), has_update.label("u"))
@@ -47,16 +47,16 @@ class Statements:
         alone = or_(and_(groups.c.b > 0, groups.c.u == 0), and_(groups.c.b == 0, groups.c.u > 0))
         return select(func.min(groups.c.seq)).where(alone)
 
-    def before_images(self, after: str | None, upto: str | None) -> Question:
+    def before_images(self, after: str | None, upto: str | None) -> Query:
         """How many before images a range has."""
         return self._inside(select(self._count(0)), after, upto)
 
-    def from_the_end(self, after: str | None, upto: str | None, rows: int) -> Question:
+    def from_the_end(self, after: str | None, upto: str | None, rows: int) -> Query:
         """The change_seq of a range before so many rows at its end; no row where there are not more."""
         asked = self._inside(select(self._value), after, upto)
         return asked.order_by(self._value.desc()).offset(rows).limit(1)
 
-    def by_kind(self, after: str | None, upto: str | None) -> Question:
+    def by_kind(self, after: str | None, upto: str | None) -> Query:
         """change_seq, number of rows and what tells their operation, for a range."""
         kinds = [value_of(self.relation, name) for _, name in self.kinds]
         asked = self._inside(select(self._value, func.count(), *kinds), after, upto)
@@ -66,7 +66,7 @@ class Statements:
     def _value(self) -> ColumnElement[Any]:
         return value_of(self.relation, self.seq)
 
-    def _inside(self, asked: Question, after: str | None, upto: str | None) -> Question:
+    def _inside(self, asked: Query, after: str | None, upto: str | None) -> Query:
         asked = asked.select_from(sql_table_of(self.relation))
         asked = asked.where(fits(self.relation, self.seq, FORM))
         if after is not None:
@@ -84,9 +84,11 @@ class Statements:
         return func.coalesce(func.sum(case((is_one, 1), else_=0)), 0)
 
 
-def statements_of(database: Database, table: LiveTable, options: Options) -> Statements:
+def statements_of(
+    database: Database, table: LiveTable, options: ChangeTableOptions
+) -> ChangeTableStatements:
     """The statements about a table.  Raises ``FatalError`` where its columns do not do."""
     relation = relation_of(database, table)
     kinds = ((name, relation.column(f"{options.prefix}{name}")) for name in _WORDS)
     known = tuple((name, column) for name, column in kinds if column is not None)
-    return Statements(relation, sorting(database, table), known)
+    return ChangeTableStatements(relation, sorting(database, table), known)

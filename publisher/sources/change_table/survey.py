@@ -19,21 +19,21 @@ from publisher.model.catalogue import Catalogue
 from publisher.sources.change_table.before_images import partners
 from publisher.sources.change_table.change_mask import MaskProblem
 from publisher.sources.change_table.change_seq import Ranking
-from publisher.sources.change_table.chosen import Chosen
-from publisher.sources.change_table.holding import Holding
-from publisher.sources.change_table.layout import Layout
+from publisher.sources.change_table.chosen import RowSelection
+from publisher.sources.change_table.holding import HeldRows
+from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.mask_calibration import (
-    Evidence,
-    Reading,
+    MaskEvidence,
+    MaskReading,
     columns_of,
     decided,
     possible,
     readings,
     refuse,
 )
-from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.pairs import FullRows, HeaderRows, Pairs
-from publisher.sources.change_table.rows import Operation, Rows
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.pairs import FullRows, HeaderRows, PairFinder
+from publisher.sources.change_table.rows import ChangeOperation, ChangeRows
 from publisher.sources.change_table.values import known_key
 from publisher.sources.files.file_splits import Split
 
@@ -43,7 +43,7 @@ ROWS_COMPARED = 100_000
 
 
 @dataclass(slots=True)
-class Found:
+class SplitPlan:
     """What the task of a split has to know; goes through JSON."""
 
     order: str | None = None
@@ -72,13 +72,13 @@ class Found:
     """Whether rows come in the order of change_seq, so that copies lie side by side."""
     cut: str | None = None
     """Rows from this change_seq on are held: one of them waits for its partner."""
-    chosen: Chosen | None = None
+    chosen: RowSelection | None = None
     """Of a live table, the rows to read where not all are."""
 
     @property
-    def reading(self) -> Reading | None:
+    def reading(self) -> MaskReading | None:
         """How masks are read, ``None`` where there are none."""
-        return None if self.order is None else Reading(self.order, self.headers)  # type: ignore[arg-type]
+        return None if self.order is None else MaskReading(self.order, self.headers)  # type: ignore[arg-type]
 
     @property
     def ranking(self) -> Ranking:
@@ -90,23 +90,23 @@ class Found:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
-    def of(cls, text: str) -> Found:
+    def of(cls, text: str) -> SplitPlan:
         """From JSON; what was found out of nothing where there is no text."""
         plain = json.loads(text) if text else {}
         plain["taking"] = [tuple(one) for one in plain.get("taking", [])]
         if chosen := plain.get("chosen"):
             listed = tuple(tuple(one) for one in chosen["listed"])
-            plain["chosen"] = Chosen(**chosen | {"listed": listed})
+            plain["chosen"] = RowSelection(**chosen | {"listed": listed})
         return cls(**plain)
 
 
 def surveyed(
     splits: list[Split],
-    layouts: list[Layout],
-    options: Options,
+    layouts: list[ChangeTableLayout],
+    options: ChangeTableOptions,
     headers_of: HeaderRows,
     all_of: FullRows,
-    holding: Holding | None = None,
+    holding: HeldRows | None = None,
     catalogue: Catalogue | None = None,
 ) -> list[Split]:
     """The splits with what was found out; ``layouts`` has the layout of each.
@@ -114,11 +114,11 @@ def surveyed(
     ``holding`` says which rows wait for a partner, ``catalogue`` may know the keys of the tables.  Raises
     ``FatalError`` where masks cannot be read, or pairs are too far apart.
     """
-    pairs = Pairs(options, expects_before=holding is not None and holding.expects_before)
-    evidence: dict[tuple[str, ...], Evidence] = {}
+    pairs = PairFinder(options, expects_before=holding is not None and holding.expects_before)
+    evidence: dict[tuple[str, ...], MaskEvidence] = {}
     keys = [layout.names for layout in layouts]  # files with the same columns read masks alike
     for number in range(len(splits)):
-        masks = evidence.setdefault(keys[number], Evidence())
+        masks = evidence.setdefault(keys[number], MaskEvidence())
         for rows in headers_of(number):
             pairs.add(number, rows)
             masks.add(_masks(rows, layouts[number]))
@@ -127,7 +127,7 @@ def surveyed(
             for rows in headers_of(number):
                 pairs.look_again(number, rows)
         pairs.settle(all_of)
-    found: dict[tuple[str, ...], Found] = {}
+    found: dict[tuple[str, ...], SplitPlan] = {}
     for number, names in enumerate(keys):
         if names not in found:
             same = [other for other, key in enumerate(keys) if key == names]
@@ -143,18 +143,18 @@ def surveyed(
 
 
 def surveyed_table(
-    layout: Layout,
-    options: Options,
+    layout: ChangeTableLayout,
+    options: ChangeTableOptions,
     first: FullRows,
     where: str,
     window: int,
     catalogue: Catalogue | None = None,
-) -> Found:
+) -> SplitPlan:
     """What the first rows of a table say, which is read in the order of change_seq.
 
     Raises ``FatalError`` where masks cannot be read.
     """
-    evidence = Evidence()
+    evidence = MaskEvidence()
     for rows in first(0):
         evidence.add(_masks(rows, layout))
     evidence.key = _key_bits(evidence, layout, options, catalogue)
@@ -162,13 +162,13 @@ def surveyed_table(
     return replace(found, window=window)
 
 
-def _masks(rows: Rows, layout: Layout) -> Iterator[tuple[tuple[int, str], int]]:
+def _masks(rows: ChangeRows, layout: ChangeTableLayout) -> Iterator[tuple[tuple[int, str], int]]:
     """Masks with their operation, and how often they are there."""
     name = layout.headers.get("change_mask")
     if name is None:
         return
     masks = pc.utf8_trim_whitespace(rows.batch.column(name)).fill_null("")
-    for operation in (Operation.INSERT, Operation.UPDATE, Operation.DELETE):
+    for operation in (ChangeOperation.INSERT, ChangeOperation.UPDATE, ChangeOperation.DELETE):
         counts = pc.value_counts(masks.filter(pa.array(rows.operations == operation)))
         for item in counts.to_pylist():
             if item["values"].strip("0xX\\"):
@@ -176,17 +176,17 @@ def _masks(rows: Rows, layout: Layout) -> Iterator[tuple[tuple[int, str], int]]:
 
 
 def _calibrated(
-    evidence: Evidence,
-    layout: Layout,
+    evidence: MaskEvidence,
+    layout: ChangeTableLayout,
     splits: list[int],
-    options: Options,
+    options: ChangeTableOptions,
     all_of: FullRows,
     where: str,
-    known: Reading | None = None,
-) -> Found:
+    known: MaskReading | None = None,
+) -> SplitPlan:
     """How masks are read; as ``known`` where the records do not tell."""
     if not evidence.any:
-        return Found()
+        return SplitPlan()
     width = len(layout.data)
     choices = readings(options, layout.header_counts)
     reading = decided(evidence, choices, width, where)
@@ -199,15 +199,18 @@ def _calibrated(
             raise refuse(left, where)
         reading = known
     sure = len(possible(evidence, choices, width)) == 1
-    return Found(reading.order, reading.headers, _key_of(evidence, reading, layout.data), sure)
+    return SplitPlan(reading.order, reading.headers, _key_of(evidence, reading, layout.data), sure)
 
 
 def _key_bits(
-    evidence: Evidence, layout: Layout, options: Options, catalogue: Catalogue | None
+    evidence: MaskEvidence,
+    layout: ChangeTableLayout,
+    options: ChangeTableOptions,
+    catalogue: Catalogue | None,
 ) -> int:
     """The primary key as bits by data column; 0 where nobody knows it, or masks of deletes show another
     index.  The catalogue is asked last, and only if there is a delete whose mask the key may explain."""
-    deletes = any(operation == Operation.DELETE for operation, _ in evidence.masks)
+    deletes = any(operation == ChangeOperation.DELETE for operation, _ in evidence.masks)
     if not deletes or not options.key_from_deletes:
         return 0
     key = layout.key or options.key or known_key(layout, catalogue, options)
@@ -216,11 +219,11 @@ def _key_bits(
     return sum(1 << place for place in places) if len(places) == len(wanted) else 0
 
 
-def _key_of(evidence: Evidence, reading: Reading, data: tuple[str, ...]) -> list[str]:
+def _key_of(evidence: MaskEvidence, reading: MaskReading, data: tuple[str, ...]) -> list[str]:
     """The columns that the masks of most deletes set."""
     seen: Counter[int] = Counter()
     for (operation, mask), count in evidence.masks.items():
-        if operation == Operation.DELETE:
+        if operation == ChangeOperation.DELETE:
             try:
                 seen[columns_of(mask, reading, len(data))] += count
             except MaskProblem:
@@ -231,7 +234,9 @@ def _key_of(evidence: Evidence, reading: Reading, data: tuple[str, ...]) -> list
     return [name for place, name in enumerate(data) if bits >> place & 1]
 
 
-def _differences(splits: list[int], layout: Layout, all_of: FullRows) -> Counter[tuple[str, int]]:
+def _differences(
+    splits: list[int], layout: ChangeTableLayout, all_of: FullRows
+) -> Counter[tuple[str, int]]:
     """Masks of UPDATEs with the columns in which their before image differs."""
     seen: Counter[tuple[str, int]] = Counter()
     read = 0
@@ -244,13 +249,15 @@ def _differences(splits: list[int], layout: Layout, all_of: FullRows) -> Counter
     return seen
 
 
-def _compared(rows: Rows, layout: Layout) -> Iterator[tuple[str, int]]:
-    found = partners(rows.operations == Operation.BEFORE_IMAGE, rows.high, rows.low)
+def _compared(rows: ChangeRows, layout: ChangeTableLayout) -> Iterator[tuple[str, int]]:
+    found = partners(rows.operations == ChangeOperation.BEFORE_IMAGE, rows.high, rows.low)
     found = np.where(rows.placed, found, -1)
-    updates = np.flatnonzero((found >= 0) & (rows.operations == Operation.UPDATE))[:PAIRS_COMPARED]
+    updates = np.flatnonzero((found >= 0) & (rows.operations == ChangeOperation.UPDATE))[
+        :PAIRS_COMPARED
+    ]
     if not len(updates):
         return
-    pairs = updates[rows.operations[found[updates]] == Operation.BEFORE_IMAGE]
+    pairs = updates[rows.operations[found[updates]] == ChangeOperation.BEFORE_IMAGE]
     after = rows.batch.take(pa.array(pairs)).select(list(layout.data)).to_pylist()
     before = rows.batch.take(pa.array(found[pairs])).select(list(layout.data)).to_pylist()
     masks = rows.batch.column(layout.headers["change_mask"]).take(pa.array(pairs)).to_pylist()
@@ -260,7 +267,9 @@ def _compared(rows: Rows, layout: Layout) -> Iterator[tuple[str, int]]:
             yield mask.strip(), differing
 
 
-def _told(splits: list[Split], shared: list[Found], pairs: Pairs, cut: str | None) -> list[Split]:
+def _told(
+    splits: list[Split], shared: list[SplitPlan], pairs: PairFinder, cut: str | None
+) -> list[Split]:
     """The splits, each with what its task has to know."""
     window = pairs.window if pairs.any_before else 0
     ranking = Ranking.of(pairs.least, max(pairs.least, pairs.greatest))

@@ -24,16 +24,16 @@ import pyarrow as pa
 
 from publisher.model.change import Reason
 from publisher.sources.change_table import images
-from publisher.sources.change_table.before_images import ALONE, Joined
+from publisher.sources.change_table.before_images import ALONE, PairedRows
 from publisher.sources.change_table.change_seq import Flags, Integers, Ranking
 from publisher.sources.change_table.images import Matrix
-from publisher.sources.change_table.keys import FoundKeys, Keys
-from publisher.sources.change_table.layout import Layout
-from publisher.sources.change_table.mask_calibration import Reading, covered
-from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.rejects import Rejects
-from publisher.sources.change_table.rows import Operation, Rows
-from publisher.sources.change_table.values import Columns
+from publisher.sources.change_table.keys import KeyReader, RowKeys
+from publisher.sources.change_table.layout import ChangeTableLayout
+from publisher.sources.change_table.mask_calibration import MaskReading, covered
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.rejects import RejectBuilder
+from publisher.sources.change_table.rows import ChangeOperation, ChangeRows
+from publisher.sources.change_table.values import DataColumns
 from publisher.sources.columns.columns import times
 from publisher.sources.columns.object_names import Fault, Names
 from publisher.sources.columns.record_batches import Place, batch
@@ -62,10 +62,10 @@ UNMASKED = Fault(
 
 
 @dataclass(slots=True)
-class _Step:
+class _Draft:
     """What is known of some operations on their way."""
 
-    joined: Joined
+    joined: PairedRows
     masked: Matrix
     """The columns of each mask."""
     has_mask: Flags
@@ -83,18 +83,18 @@ class _Step:
     """Columns of a new key's row that no image supplies."""
 
 
-class Meaning:
+class ChangeTableChangeBuilder:
     """Makes records of the operations of one split."""
 
     def __init__(
         self,
         place: Place,
-        layout: Layout,
-        reading: Reading | None,
+        layout: ChangeTableLayout,
+        reading: MaskReading | None,
         key: tuple[str, ...],
-        columns: Columns,
+        columns: DataColumns,
         names: Names,
-        options: Options,
+        options: ChangeTableOptions,
         ranking: Ranking,
     ) -> None:
         self._place = place
@@ -103,16 +103,16 @@ class Meaning:
         self._key = key
         self._key_places = [layout.data.index(name) for name in key]
         self._columns = columns
-        self._keys = Keys(key, columns, names, place.lanes)
+        self._keys = KeyReader(key, columns, names, place.lanes)
         self._options = options
         self._ranking = ranking
-        self.rejects = Rejects(place, columns.target, ranking)
+        self.rejects = RejectBuilder(place, columns.target, ranking)
         self._spelled = pa.array([columns.name(name) for name in layout.data], pa.string())
         width = len(layout.data)
         self._beyond = np.arange(width) >= (width if reading is None else covered(reading, width))
         """Columns that have no bit in a mask of 128 bytes."""
 
-    def records(self, joined: Joined) -> Iterator[pa.RecordBatch]:
+    def records(self, joined: PairedRows) -> Iterator[pa.RecordBatch]:
         """Changes, then rejects."""
         step = self._step(joined)
         rows = joined.after
@@ -132,30 +132,30 @@ class Meaning:
         if rows.faults:
             yield from self.rejects.of(joined)
 
-    def _step(self, joined: Joined) -> _Step:
+    def _step(self, joined: PairedRows) -> _Draft:
         rows, size = joined.after, (len(joined.after), len(self._layout.data))
         masked, has_mask = self._masks(rows)
         differs = np.zeros(size, bool)
         if joined.has_before.any():
             differs = images.differing(rows.batch, joined.before, self._layout.data)
             differs[~joined.has_before] = False
-        step = _Step(
+        step = _Draft(
             joined, masked, has_mask, differs, masked.copy(), rows.operations.copy(),
             np.zeros(size[0], bool), masked, np.zeros(size, bool),
         )  # fmt: skip
-        rows.fault(rows.operations == Operation.BEFORE_IMAGE, ALONE)
-        step.kinds[rows.operations == Operation.DELETE] = 4
-        step.chosen[rows.operations == Operation.DELETE] = False
-        inserts = rows.operations == Operation.INSERT
+        rows.fault(rows.operations == ChangeOperation.BEFORE_IMAGE, ALONE)
+        step.kinds[rows.operations == ChangeOperation.DELETE] = 4
+        step.chosen[rows.operations == ChangeOperation.DELETE] = False
+        inserts = rows.operations == ChangeOperation.INSERT
         step.chosen[inserts & ~has_mask] = True
-        self._updates(step, rows.operations == Operation.UPDATE)
+        self._updates(step, rows.operations == ChangeOperation.UPDATE)
         for place, name in enumerate(self._layout.data):
             fault = self._columns.faults.get(name)
             if fault is not None:
                 rows.fault(step.chosen[:, place], fault)
         return step
 
-    def _updates(self, step: _Step, updates: Flags) -> None:
+    def _updates(self, step: _Draft, updates: Flags) -> None:
         rows, has_before = step.joined.after, step.joined.has_before
         step.kinds[updates] = np.where(has_before[updates], 2, 3)
         if self._reading is None:
@@ -177,21 +177,21 @@ class Meaning:
         if step.moved.any():
             self._whole_row(step)
 
-    def _unmasked(self, step: _Step, updates: Flags) -> None:
+    def _unmasked(self, step: _Draft, updates: Flags) -> None:
         """UPDATEs of a table whose mask is not kept."""
         everything = np.ones(len(self._layout.data), bool)
         step.chosen[updates] = False
         self._by_images(step, updates, everything, UNMASKED)
 
-    def _uncovered(self, step: _Step, updates: Flags) -> None:
+    def _uncovered(self, step: _Draft, updates: Flags) -> None:
         """Columns beyond the last bit of a mask of 128 bytes; a mask with such a bit is longer."""
         ends = ~step.masked[:, self._beyond].any(axis=1)
-        inserts = ends & step.has_mask & (step.joined.after.operations == Operation.INSERT)
+        inserts = ends & step.has_mask & (step.joined.after.operations == ChangeOperation.INSERT)
         supplied = images.supplied(step.joined.after.batch, self._layout.data)
         step.chosen |= inserts[:, np.newaxis] & supplied & self._beyond
         self._by_images(step, updates & ends, self._beyond, UNCOVERED)
 
-    def _by_images(self, step: _Step, updates: Flags, places: Flags, fault: Fault) -> None:
+    def _by_images(self, step: _Draft, updates: Flags, places: Flags, fault: Fault) -> None:
         """Chooses among the columns ``places``, of which no mask says anything."""
         rows, meant = step.joined.after, self._options.images
         supplied = images.supplied(rows.batch, self._layout.data) & places
@@ -210,7 +210,7 @@ class Meaning:
         else:
             step.chosen[alone] |= supplied[alone] if meant == "sparse" else places
 
-    def _refuse_unmarked(self, step: _Step, updates: Flags) -> None:
+    def _refuse_unmarked(self, step: _Draft, updates: Flags) -> None:
         """UPDATEs that differ from their before image in a column that they do not mark as changed.
 
         NULL in an UPDATE outside its mask is not supplied, unless images are said to be full."""
@@ -224,7 +224,7 @@ class Meaning:
         hits = np.asarray(wrong.any(axis=1))
         rows.fault(hits, lambda row: images.unmarked_fault(data, wrong[row]))
 
-    def _whole_row(self, step: _Step) -> None:
+    def _whole_row(self, step: _Draft) -> None:
         """The new row of a changed key: what the UPDATE says, else what was there before."""
         moved, rows, before = step.moved, step.joined.after, step.joined.before
         data = self._layout.data
@@ -236,7 +236,7 @@ class Meaning:
         rows.batch = images.completed(rows.batch, before, data, open_)
         step.unknown = open_ & ~images.supplied(rows.batch, data)
 
-    def _full(self, rows: Rows) -> Matrix:
+    def _full(self, rows: ChangeRows) -> Matrix:
         """The columns whose NULL is a value though no mask marks them: those of a columnMask, which
         says what a message supplies, else all where images are full."""
         size = (len(rows), len(self._layout.data))
@@ -247,7 +247,7 @@ class Meaning:
         listed = self._columns_in(rows, name)
         return np.where(listed.any(axis=1, keepdims=True), listed, full)
 
-    def _gaps(self, step: _Step) -> None:
+    def _gaps(self, step: _Draft) -> None:
         """Columns of the row of a new key that no image supplies: never NULL, by setting."""
         moved = step.moved
         gaps: Matrix = step.unknown & moved[:, np.newaxis]
@@ -260,7 +260,7 @@ class Meaning:
             step.kinds[hits] = 5
             step.chosen[hits] = False
 
-    def _stay(self, step: _Step, new_keys: FoundKeys, old_keys: FoundKeys) -> None:
+    def _stay(self, step: _Draft, new_keys: RowKeys, old_keys: RowKeys) -> None:
         """UPDATEs that only write the key differently (``01`` for ``1``) change no key."""
         for row in np.flatnonzero(step.moved).tolist():
             if new_keys.text(row) == old_keys.text(row):
@@ -268,7 +268,7 @@ class Meaning:
                 step.kinds[row] = 2
                 step.chosen[row] = step.marked[row]
 
-    def _masks(self, rows: Rows) -> tuple[Matrix, Flags]:
+    def _masks(self, rows: ChangeRows) -> tuple[Matrix, Flags]:
         """The columns of each mask, and which rows have one that is not empty."""
         if self._reading is None:
             width = len(self._layout.data)
@@ -276,20 +276,20 @@ class Meaning:
         masked = self._columns_in(rows, self._layout.headers["change_mask"])
         return masked, np.asarray(masked.any(axis=1))
 
-    def _columns_in(self, rows: Rows, name: str) -> Matrix:
+    def _columns_in(self, rows: ChangeRows, name: str) -> Matrix:
         """The columns of each mask in a header column; rows with a mask that is none are rejected."""
         assert self._reading is not None
         column, width = rows.batch.column(name), len(self._layout.data)
         columns, problems = images.columns_in(column, self._reading, width)
         if problems:
-            is_before = rows.operations == Operation.BEFORE_IMAGE
+            is_before = rows.operations == ChangeOperation.BEFORE_IMAGE
             for row in (
                 problems.keys() - set(np.flatnonzero(is_before).tolist()) - rows.faults.keys()
             ):
                 rows.faults[row] = problems[row]
         return columns
 
-    def _moments(self, rows: Rows) -> Integers | None:
+    def _moments(self, rows: ChangeRows) -> Integers | None:
         """Header timestamps; the first day of 1970 says that it was not known (manual, timestamp)."""
         name = self._layout.headers.get("timestamp")
         if name is None:
@@ -310,10 +310,10 @@ class Meaning:
 
     def _changes(
         self,
-        step: _Step,
+        step: _Draft,
         live: Integers,
-        new_keys: FoundKeys,
-        old_keys: FoundKeys | None,
+        new_keys: RowKeys,
+        old_keys: RowKeys | None,
         moments: Integers | None,
     ) -> Iterator[pa.RecordBatch]:
         rows = step.joined.after
@@ -348,7 +348,12 @@ class Meaning:
             )
 
     def _batch(
-        self, rows: Rows, which: Integers, keys: FoundKeys, moments: Integers | None, **own: object
+        self,
+        rows: ChangeRows,
+        which: Integers,
+        keys: RowKeys,
+        moments: Integers | None,
+        **own: object,
     ) -> pa.RecordBatch:
         """Changes of some rows."""
         texts, lanes = keys.of(which)

@@ -9,16 +9,18 @@ import pyarrow as pa
 from publisher.errors import FatalError
 from publisher.model.catalogue import Catalogue
 from publisher.sources.change_table.change_seq import Flags
-from publisher.sources.change_table.layout import Layout
-from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.layout import ChangeTableLayout
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.columns.base64_columns import column_texts
 from publisher.sources.columns.object_names import Column, Fault, Names, Target
 
 
-class Columns:
+class DataColumns:
     """The data columns of one table: their names in documents, the text of their values."""
 
-    def __init__(self, layout: Layout, names: Names, options: Options, where: str) -> None:
+    def __init__(
+        self, layout: ChangeTableLayout, names: Names, options: ChangeTableOptions, where: str
+    ) -> None:
         """Raises ``FatalError`` where the table is not known to a database that was asked."""
         target = names.target(layout.table)
         if isinstance(target, Fault):
@@ -50,7 +52,9 @@ class Columns:
         )
 
 
-def known_key(layout: Layout, catalogue: Catalogue | None, options: Options) -> tuple[str, ...]:
+def known_key(
+    layout: ChangeTableLayout, catalogue: Catalogue | None, options: ChangeTableOptions
+) -> tuple[str, ...]:
     """The primary key that a database or ``[tables]`` has of the table, if one knows it."""
     if catalogue is None:
         return ()
@@ -59,41 +63,50 @@ def known_key(layout: Layout, catalogue: Catalogue | None, options: Options) -> 
 
 
 def key_of(
-    layout: Layout, shown: list[str], known: tuple[str, ...], options: Options, where: str
+    layout: ChangeTableLayout,
+    shown: list[str],
+    known: tuple[str, ...],
+    options: ChangeTableOptions,
+    where: str,
 ) -> tuple[str, ...]:
-    """The primary key by ``.dfm``, database, masks of deletes, or settings, in this order.
+    """The primary key by ``.dfm``, database, masks of DELETE records, or settings, in this order.
 
-    ``shown`` are the columns of masks of deletes, ``known`` those of the database.  Raises
-    ``FatalError`` where two of them differ or none says anything.
+    ``shown`` are the columns of those masks, ``known`` those of the database.
+
+    Raises:
+        FatalError: Two of them differ, or none names a key.
     """
-    said = {
+    named = {
         "the .dfm": layout.key,
         "the database or [tables]": known,
-        "masks of deletes": tuple(shown) if options.key_from_deletes else (),
+        "masks of DELETE records": tuple(shown) if options.key_from_deletes else (),
         "the setting key": options.key,
     }
-    spelled = {name.casefold(): name for name in layout.data}
-    found: dict[str, tuple[str, ...]] = {}
-    for who, columns in said.items():
-        if columns:
-            absent = [name for name in columns if name.casefold() not in spelled]
-            if absent:
-                raise FatalError(
-                    f"{where}: {who} has the key column {absent[0]}, and the change table"
-                    " has no such column; mend the key, or keep the column in the task"
-                )
-            found[who] = tuple(spelled[name.casefold()] for name in columns)
-    if not found:
+    keys = {who: _spell(key, who, layout, where) for who, key in named.items() if key}
+    if not keys:
         raise FatalError(
-            f"{where}: the primary key of its table is not known: there is no .dfm, no database, no"
-            " delete with a mask; set key"
+            f"{where}: the primary key of its table is not known: no .dfm, no database and no DELETE with"
+            " a mask names it; set key"
         )
-    (first, key), *others = found.items()
+    (first, key), *others = keys.items()
     for who, other in others:
         if set(other) != set(key):
             raise FatalError(
-                f"{where}: the key is {', '.join(key)} by {first} and"
-                f" {', '.join(other)} by {who}; mend one of them (key_from_deletes = false where deletes"
-                " show a unique index)"
+                f"{where}: the key is {', '.join(key)} by {first} and {', '.join(other)} by {who}; fix one"
+                " of them (key_from_deletes = false if DELETE records show a unique index)"
             )
     return key
+
+
+def _spell(
+    key: tuple[str, ...], who: str, layout: ChangeTableLayout, where: str
+) -> tuple[str, ...]:
+    """Spells key columns as the change table does."""
+    spelled = {name.casefold(): name for name in layout.data}
+    absent = [name for name in key if name.casefold() not in spelled]
+    if absent:
+        raise FatalError(
+            f"{where}: {who} has the key column {absent[0]}, but the change table has no such column;"
+            " fix the key, or keep the column in the task"
+        )
+    return tuple(spelled[name.casefold()] for name in key)

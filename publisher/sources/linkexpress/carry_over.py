@@ -22,7 +22,7 @@ from publisher.journal.durable import read_versioned
 from publisher.sources.columns.byte_areas import Offsets
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.mapped_file import mapped
-from publisher.sources.linkexpress.file_probe import FileForm, State, file_form
+from publisher.sources.linkexpress.file_probe import ExtractFileForm, State, file_form
 
 _INDEX = "held.json"
 FORMAT = 3
@@ -36,7 +36,7 @@ Ranges = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SplitOrigin:
     """What a split of a group's differences is told besides, as JSON text."""
 
     shift: int = 0
@@ -77,15 +77,15 @@ class Found:
     @property
     def text(self) -> str:
         """As a split keeps it; nothing where there is nothing to be told."""
-        return "" if self == Found() else json.dumps(asdict(self))
+        return "" if self == SplitOrigin() else json.dumps(asdict(self))
 
     @classmethod
-    def of(cls, text: str) -> Found:
+    def of(cls, text: str) -> SplitOrigin:
         """The inverse of ``text``."""
         return cls.from_plain(json.loads(text)) if text else cls()
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Found:
+    def from_plain(cls, plain: Mapping[str, Any]) -> SplitOrigin:
         """From the values of JSON."""
         gaps = tuple((int(at), int(shift)) for at, shift in plain.get("gaps", ()))
         rejected = str(plain.get("rejected", ""))
@@ -105,19 +105,19 @@ class HeldTail(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class InputPart:
     """Bytes that are read as a whole: a file, or what an earlier run has held of one."""
 
     path: Path
     size: int
-    known: FileForm | None = None
+    known: ExtractFileForm | None = None
     """``None``: to be found out."""
-    found: Found = field(default_factory=Found)
+    found: SplitOrigin = field(default_factory=SplitOrigin)
     cut: bytes = b""
     """See ``HeldTail``."""
 
 
-def completed(before: Sequence[Piece], new: Sequence[Piece]) -> list[Piece]:
+def completed(before: Sequence[InputPart], new: Sequence[InputPart]) -> list[InputPart]:
     """The pieces that earlier runs have held, not rejected where the next file begins with the cut
     record, as the missing bytes were sent, or where the files that were refused are read again."""
     read = {str(piece.path.resolve()) for piece in new}
@@ -131,26 +131,26 @@ def completed(before: Sequence[Piece], new: Sequence[Piece]) -> list[Piece]:
     return [_accepted(piece) for piece in pieces]
 
 
-def _is_read_again(piece: Piece, read: Collection[str]) -> bool:
+def _is_read_again(piece: InputPart, read: Collection[str]) -> bool:
     """Whether all files that a piece is rejected for are among those that are read now."""
     return bool(piece.found.refused) and set(piece.found.refused) <= set(read)
 
 
-def _accepted(piece: Piece) -> Piece:
+def _accepted(piece: InputPart) -> InputPart:
     return replace(piece, found=replace(piece.found, rejected="", refused=()))
 
 
-def kept_pieces(folder: Path | None) -> list[Piece]:
+def kept_pieces(folder: Path | None) -> list[InputPart]:
     """Reads the pieces that an earlier run has held.  Raises ``FatalError`` where they are damaged."""
     if folder is None:
         return []
 
-    def piece(entry: dict[str, Any]) -> Piece:
+    def piece(entry: dict[str, Any]) -> InputPart:
         path, form = folder / entry["file"], file_form(entry["form"])
-        found = Found.from_plain(entry | {"shift": entry["offset"]})
-        return Piece(path, path.stat().st_size, form, found, bytes.fromhex(entry["cut"]))
+        found = SplitOrigin.from_plain(entry | {"shift": entry["offset"]})
+        return InputPart(path, path.stat().st_size, form, found, bytes.fromhex(entry["cut"]))
 
-    def decode(content: dict[str, Any]) -> list[Piece]:
+    def decode(content: dict[str, Any]) -> list[InputPart]:
         return [piece(entry) for entry in content["held"]]
 
     remedy = "give the source a new name and publish the held records with it"
@@ -197,7 +197,7 @@ def _refused(tails: Sequence[tuple[Split, HeldTail]]) -> list[str]:
     """The refused files that a transaction is rejected for; none where it is rejected for others, too."""
     found: list[str] = []
     for split, tail in tails:
-        before = Found.of(split.found)
+        before = SplitOrigin.of(split.found)
         if before.rejected and not before.refused:
             return []
         found += before.refused
@@ -216,10 +216,10 @@ def _copy(split: Split, pieces: Ranges, target: Path) -> None:
                 data[at : min(at + _BYTES, stop)].tofile(file)
 
 
-def _as_kept(split: Split, pieces: Ranges) -> Found:
+def _as_kept(split: Split, pieces: Ranges) -> SplitOrigin:
     """Where the pieces of a split stand in the file that they are named by, when they follow each
     other in one of their own."""
-    found, at = Found.of(split.found), 0
+    found, at = SplitOrigin.of(split.found), 0
     shifts: list[tuple[int, int]] = []
     before = [gap for gap, _ in found.gaps]
     for start, stop in pieces:
@@ -228,7 +228,7 @@ def _as_kept(split: Split, pieces: Ranges) -> Found:
             shifts.append((at, found.place(first) - at))
             at += last - first
     since = found.since or f"{Path(split.path).name}:{found.place(split.start)}"
-    return Found(shifts[0][1] if shifts else 0, since, gaps=tuple(shifts[1:]))
+    return SplitOrigin(shifts[0][1] if shifts else 0, since, gaps=tuple(shifts[1:]))
 
 
 def joined(splits: Sequence[Split]) -> list[Split]:
@@ -241,7 +241,7 @@ def joined(splits: Sequence[Split]) -> list[Split]:
     rejected = ""
     refused: tuple[str, ...] = ()
     for number, split in enumerate(splits):
-        form, found = file_form(split.kind), Found.of(split.found)
+        form, found = file_form(split.kind), SplitOrigin.of(split.found)
         is_tail = form.state == "held"
         if is_tail and number < last:
             form = replace(form, state="tail")

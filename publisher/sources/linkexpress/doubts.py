@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from publisher.sources.linkexpress.headers import Headers
+from publisher.sources.linkexpress.headers import HeaderReader
 from publisher.sources.linkexpress.layout import COMMIT, mark
-from publisher.sources.linkexpress.places import Places
+from publisher.sources.linkexpress.places import RecordStarts
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RecordSpan:
     """A record, or bytes that are none."""
 
     offset: int
@@ -29,24 +29,24 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class NeighbourCheck:
     """Judges whole records of one file by what follows them."""
 
-    headers: Headers
-    places: Places
+    headers: HeaderReader
+    places: RecordStarts
 
-    def of(self, at: int, end: int) -> Piece | None:
+    def of(self, at: int, end: int) -> RecordSpan | None:
         """The piece to reject in place of a whole record; ``None`` where nothing speaks against it."""
         if end == self.headers.end or self.places.at(end) is not None:
             return None
         inner = self._reaching(at, end)
         if inner is not None:
             why = f"LEN says {end - at} bytes, but a record that reaches beyond begins after {inner - at}"
-            return Piece(at, inner - at, f"{why}: bytes are missing here; extract again")
+            return RecordSpan(at, inner - at, f"{why}: bytes are missing here; extract again")
         extra = self._extra(end)
         if extra and self._has_double(at, end + extra, extra):
             why = f"LEN says {end - at} bytes, and {extra} that belong to no record follow"
-            return Piece(at, end - at + extra, f"{why}: bytes were added here; extract again")
+            return RecordSpan(at, end - at + extra, f"{why}: bytes were added here; extract again")
         return None
 
     @property

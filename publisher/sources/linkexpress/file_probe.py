@@ -15,16 +15,16 @@ import numpy as np
 
 from publisher.errors import FatalError
 from publisher.sources.columns.byte_areas import Bytes, Offsets, numbers_at
-from publisher.sources.linkexpress.framing import Framer
-from publisher.sources.linkexpress.headers import MARK, Headers
+from publisher.sources.linkexpress.framing import RecordFramer
+from publisher.sources.linkexpress.headers import MARK, HeaderReader
 from publisher.sources.linkexpress.item_offsets import TableLayout
 from publisher.sources.linkexpress.layout import form_of, item_layout, numpy_type
 from publisher.sources.linkexpress.options import (
     GREATEST_XID,
     ByteOrder,
     ExtractedTable,
+    LinkexpressOptions,
     LogType,
-    Options,
 )
 from publisher.sources.linkexpress.reject_messages import header_fault
 from publisher.sources.linkexpress.types import Item
@@ -52,7 +52,7 @@ _ORDERS: tuple[ByteOrder, ...] = ("big", "little")
 
 
 @dataclass(frozen=True, slots=True)
-class FileForm:
+class ExtractFileForm:
     """What is known of a file, or of a part of it, beside the settings."""
 
     order: ByteOrder
@@ -68,13 +68,15 @@ class FileForm:
         return f"{self.order} {self.logtype or 'declared'} {self.state}"
 
 
-def file_form(text: str) -> FileForm:
+def file_form(text: str) -> ExtractFileForm:
     """What a split keeps."""
     order, logtype, state = text.split()
-    return FileForm(order, None if logtype == "declared" else logtype, state)  # type: ignore[arg-type]
+    return ExtractFileForm(order, None if logtype == "declared" else logtype, state)  # type: ignore[arg-type]
 
 
-def framer(options: Options, data: Bytes, known: FileForm, stop: int) -> Framer:
+def framer(
+    options: LinkexpressOptions, data: Bytes, known: ExtractFileForm, stop: int
+) -> RecordFramer:
     """What finds the records of a file."""
     form = form_of(options)
     layouts = []
@@ -85,28 +87,30 @@ def framer(options: Options, data: Bytes, known: FileForm, stop: int) -> Framer:
     if "xid" in form.words and options.extract == "diff":
         xids = {table.xid or 0: number for number, table in enumerate(options.tables)}
     strict = options.null_flags == "strict"
-    return Framer(Headers(data, form, tuple(layouts), xids, known.order, strict), stop)
+    return RecordFramer(HeaderReader(data, form, tuple(layouts), xids, known.order, strict), stop)
 
 
-def recognised(options: Options, data: Bytes, path: str) -> FileForm:
+def recognised(options: LinkexpressOptions, data: Bytes, path: str) -> ExtractFileForm:
     """The form of a file.  Raises ``FatalError`` where it cannot be what the settings say."""
     form = form_of(options)
     if not len(data):
-        return FileForm("big")
+        return ExtractFileForm("big")
     if not form.has_length:
         if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:
-            return FileForm("big", state="no-rows")
+            return ExtractFileForm("big", state="no-rows")
         return _of_one_length(options, data, path)
     order = _order_of_lengths(options, data, path)
-    known = FileForm(order, _logtype(options, data, order))
+    known = ExtractFileForm(order, _logtype(options, data, order))
     first = framer(options, data, known, len(data)).heads(np.zeros(1, np.int64))
     return replace(known, state="no-rows") if int(first.table[0]) == -3 else known
 
 
-def _order_of_lengths(options: Options, data: Bytes, path: str) -> ByteOrder:
+def _order_of_lengths(options: LinkexpressOptions, data: Bytes, path: str) -> ByteOrder:
     """The order in which headers and lengths make sense."""
     orders = _orders(options)
-    found = _counted(data, orders, lambda part, order: _fitting(options, part, FileForm(order)))
+    found = _counted(
+        data, orders, lambda part, order: _fitting(options, part, ExtractFileForm(order))
+    )
     best = max(orders, key=lambda order: found[order])
     if not found[best]:
         raise FatalError(
@@ -124,9 +128,11 @@ def _order_of_lengths(options: Options, data: Bytes, path: str) -> ByteOrder:
     )
 
 
-def _first(options: Options, data: Bytes) -> str:
+def _first(options: LinkexpressOptions, data: Bytes) -> str:
     """What is wrong with the first record, read in the order in which its length is the likelier."""
-    finders = [framer(options, data, FileForm(order), len(data)) for order in _orders(options)]
+    finders = [
+        framer(options, data, ExtractFileForm(order), len(data)) for order in _orders(options)
+    ]
     heads = [(finder, finder.heads(np.zeros(1, np.int64))) for finder in finders]
     finder, head = min(heads, key=lambda each: int(each[1].length[0]) % (1 << 32))
     if head.good[0] or not head.length[0]:
@@ -142,13 +148,13 @@ def _first(options: Options, data: Bytes) -> str:
     return f"of the first one: {detail}"
 
 
-def _begins(options: Options, data: Bytes, order: ByteOrder) -> bool:
+def _begins(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> bool:
     """Whether the file begins with a whole record."""
-    finder = framer(options, data, FileForm(order), len(data))
+    finder = framer(options, data, ExtractFileForm(order), len(data))
     return finder.exact(finder.one(0)) == 1
 
 
-def _orders(options: Options) -> tuple[ByteOrder, ...]:
+def _orders(options: LinkexpressOptions) -> tuple[ByteOrder, ...]:
     return _ORDERS if options.byte_order == "auto" else (options.byte_order,)
 
 
@@ -166,7 +172,7 @@ def _counted(
     return found
 
 
-def _fitting(options: Options, sample: Bytes, known: FileForm) -> int:
+def _fitting(options: LinkexpressOptions, sample: Bytes, known: ExtractFileForm) -> int:
     """Good records among the first of a sample."""
     found = 0
     for block in framer(options, sample, known, len(sample)).blocks(0):
@@ -176,16 +182,18 @@ def _fitting(options: Options, sample: Bytes, known: FileForm) -> int:
     return found
 
 
-def _logtype(options: Options, data: Bytes, order: ByteOrder) -> LogType | None:
+def _logtype(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> LogType | None:
     """Of a JNL file whether its items follow LITTLE; no page says that they do."""
     if options.difftype != "JNL" or options.extract != "diff" or not options.tables[0].varies:
         return None
     kinds: tuple[LogType, ...] = ("LITTLE", "NORMAL")
-    used = _counted(data, kinds, lambda part, kind: _whole(options, part, FileForm(order, kind)))
+    used = _counted(
+        data, kinds, lambda part, kind: _whole(options, part, ExtractFileForm(order, kind))
+    )
     return max(kinds, key=lambda kind: used[kind])
 
 
-def _whole(options: Options, data: Bytes, known: FileForm) -> int:
+def _whole(options: LinkexpressOptions, data: Bytes, known: ExtractFileForm) -> int:
     """Records at the begin of a file that are used up by their items, whose lengths are possible."""
     sample = data[:_SAMPLE_BYTES]
     finder = framer(options, sample, known, len(sample))
@@ -198,8 +206,8 @@ def _whole(options: Options, data: Bytes, known: FileForm) -> int:
     return found
 
 
-def _of_one_length(options: Options, data: Bytes, path: str) -> FileForm:
-    length = framer(options, data, FileForm("big"), len(data)).tables[0].greatest
+def _of_one_length(options: LinkexpressOptions, data: Bytes, path: str) -> ExtractFileForm:
+    length = framer(options, data, ExtractFileForm("big"), len(data)).tables[0].greatest
     rest = len(data) % length
     if rest:
         whole = data[: len(data) - rest]
@@ -222,21 +230,23 @@ def _of_one_length(options: Options, data: Bytes, path: str) -> FileForm:
             f"{path}: only {legal} of the first {min(SAMPLE, len(data) // length)} records of"
             f" {length} bytes have an operation code that may stand there; {_advice(options, data)}"
         )
-    return FileForm(order)
+    return ExtractFileForm(order)
 
 
-def _sampled(options: Options, data: Bytes, order: ByteOrder) -> tuple[Framer, Offsets]:
-    finder = framer(options, data, FileForm(order), len(data))
+def _sampled(
+    options: LinkexpressOptions, data: Bytes, order: ByteOrder
+) -> tuple[RecordFramer, Offsets]:
+    finder = framer(options, data, ExtractFileForm(order), len(data))
     length = finder.tables[0].greatest
     return finder, np.arange(min(SAMPLE, len(data) // length), dtype=np.int64) * length
 
 
-def _legal(options: Options, data: Bytes, order: ByteOrder) -> int:
+def _legal(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> int:
     finder, at = _sampled(options, data, order)
     return int(finder.heads(at).good.sum())
 
 
-def _order_of_one_length(options: Options, data: Bytes, path: str) -> ByteOrder:
+def _order_of_one_length(options: LinkexpressOptions, data: Bytes, path: str) -> ByteOrder:
     if options.byte_order != "auto":
         return options.byte_order
     legal = {order: _legal(options, data, order) for order in _ORDERS}
@@ -259,7 +269,7 @@ def _is_ordered(item: Item) -> bool:
     return item.type not in ("NUMERIC", "DECIMAL", "CHARACTER", "NATIONAL CHARACTER", "TIME")
 
 
-def _impossible(options: Options, data: Bytes, order: ByteOrder) -> int:
+def _impossible(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> int:
     """Lengths and years of the first records that cannot be, read in this order."""
     finder, records = _sampled(options, data, order)
     table = finder.tables[0]
@@ -286,10 +296,12 @@ def _oversized(table: TableLayout, data: Bytes, records: Offsets) -> Offsets:
     return found
 
 
-def _explained(options: Options, sample: Bytes, order: ByteOrder, *, by_headers: bool) -> bool:
+def _explained(
+    options: LinkexpressOptions, sample: Bytes, order: ByteOrder, *, by_headers: bool
+) -> bool:
     """Whether most of the first records fit; ``by_headers``: their items need not, as the headers of a
     group's differences tell what they are."""
-    finder = framer(options, sample, FileForm(order), len(sample))
+    finder = framer(options, sample, ExtractFileForm(order), len(sample))
     found = fitting = 0
     for block in islice(finder.blocks(0), _BLOCKS):
         is_mark = block.heads.table == MARK
@@ -301,7 +313,7 @@ def _explained(options: Options, sample: Bytes, order: ByteOrder, *, by_headers:
     return fitting * 2 > found
 
 
-def _settings(options: Options) -> str:
+def _settings(options: LinkexpressOptions) -> str:
     said = [f"unit = {options.unit}", f"extract = {options.extract}"]
     if options.difftype:
         said.append(f"difftype = {options.difftype}")
@@ -309,7 +321,7 @@ def _settings(options: Options) -> str:
     return ", ".join([*said, f"nulls = {nulls}", f"byte_order = {options.byte_order}"])
 
 
-def _advice(options: Options, data: Bytes, otherwise: str = "") -> str:
+def _advice(options: LinkexpressOptions, data: Bytes, otherwise: str = "") -> str:
     """Which other setting would explain the file; ``otherwise`` what is to be said if none does."""
     for magic, tool in _COMPRESSED.items():
         if data[: len(magic)].tobytes() == magic:
@@ -327,7 +339,7 @@ def _advice(options: Options, data: Bytes, otherwise: str = "") -> str:
     )
 
 
-def _others(options: Options) -> Iterator[tuple[str, Options]]:
+def _others(options: LinkexpressOptions) -> Iterator[tuple[str, LinkexpressOptions]]:
     """The settings with one changed."""
     flipped: ByteOrder = "little" if options.byte_order == "big" else "big"
     changes: list[tuple[str, dict[str, object]]] = [
@@ -360,17 +372,17 @@ def _others(options: Options) -> Iterator[tuple[str, Options]]:
             yield said, other
 
 
-def _with_xids(options: Options) -> tuple[ExtractedTable, ...]:
+def _with_xids(options: LinkexpressOptions) -> tuple[ExtractedTable, ...]:
     """The tables with extraction identifiers, which only differences of a group need."""
     return tuple(replace(table, xid=table.xid or GREATEST_XID) for table in options.tables)
 
 
-def _is_of_group(options: Options) -> bool:
+def _is_of_group(options: LinkexpressOptions) -> bool:
     """Whether files have the differences of a group."""
     return options.unit == "group" and options.extract == "diff"
 
 
-def _explains(options: Options, data: Bytes, *, by_headers: bool) -> bool:
+def _explains(options: LinkexpressOptions, data: Bytes, *, by_headers: bool) -> bool:
     form = form_of(options)
     for order in _orders(options):
         if form.has_length:
@@ -379,7 +391,7 @@ def _explains(options: Options, data: Bytes, *, by_headers: bool) -> bool:
             continue
         if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:
             return True
-        length = framer(options, data, FileForm(order), len(data)).tables[0].greatest
+        length = framer(options, data, ExtractFileForm(order), len(data)).tables[0].greatest
         if len(data) % length == 0:
             legal = _legal(options, data, order)
             if legal and legal == min(SAMPLE, len(data) // length):

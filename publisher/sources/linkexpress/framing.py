@@ -25,11 +25,11 @@ from types import MappingProxyType
 import numpy as np
 
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets
-from publisher.sources.linkexpress.doubts import Doubt, Piece
-from publisher.sources.linkexpress.headers import Headers, Heads, Numbers
+from publisher.sources.linkexpress.doubts import NeighbourCheck, RecordSpan
+from publisher.sources.linkexpress.headers import HeaderBatch, HeaderReader, Numbers
 from publisher.sources.linkexpress.item_offsets import TableLayout
-from publisher.sources.linkexpress.layout import Form
-from publisher.sources.linkexpress.places import Places
+from publisher.sources.linkexpress.layout import RecordForm
+from publisher.sources.linkexpress.places import RecordStarts
 
 RECORDS = 8192
 """Records of a block, at most."""
@@ -42,12 +42,12 @@ _NONE: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RecordBlock:
     """Some records in a row."""
 
     offsets: Offsets
     lengths: Numbers
-    heads: Heads
+    heads: HeaderBatch
     broken: Mapping[int, str] = field(default_factory=lambda: _NONE)
     """Why pieces of this block are no records, by their place in it."""
 
@@ -67,13 +67,13 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Framer:
+class RecordFramer:
     """Finds the records of one file, or of a part of it that ends at ``stop``.
 
     The part ends where a record begins; what may be a record is judged by the whole file, so that a
     part gives what the file gives."""
 
-    headers: Headers
+    headers: HeaderReader
     stop: int
 
     @property
@@ -82,7 +82,7 @@ class Framer:
         return self.headers.data
 
     @property
-    def form(self) -> Form:
+    def form(self) -> RecordForm:
         """The form of the records."""
         return self.headers.form
 
@@ -97,14 +97,14 @@ class Framer:
         return self.headers.end
 
     @cached_property
-    def _places(self) -> Places:
-        return Places(self.headers)
+    def _places(self) -> RecordStarts:
+        return RecordStarts(self.headers)
 
-    def heads(self, at: Offsets) -> Heads:
+    def heads(self, at: Offsets) -> HeaderBatch:
         """The headers at offsets."""
         return self.headers.read(at)
 
-    def blocks(self, start: int) -> Iterator[Block]:
+    def blocks(self, start: int) -> Iterator[RecordBlock]:
         """The records from ``start`` on, every byte in exactly one."""
         if not self.form.has_length:
             yield from self._by_multiplication(start)
@@ -120,29 +120,31 @@ class Framer:
             yield block
             at = block.end
 
-    def _by_multiplication(self, start: int) -> Iterator[Block]:
+    def _by_multiplication(self, start: int) -> Iterator[RecordBlock]:
         size = self.tables[0].greatest
         step = size * max(1, min(RECORDS, BYTES // size))
         for at in range(start, self.stop, step):
             offsets = np.arange(at, min(at + step, self.stop), size, dtype=np.int64)
             lengths = np.full(len(offsets), size, np.int64)
-            yield Block(offsets, lengths, self.heads(offsets))
+            yield RecordBlock(offsets, lengths, self.heads(offsets))
 
-    def one(self, at: int) -> Block:
+    def one(self, at: int) -> RecordBlock:
         """The record at an offset, or the piece that is none, judged by all that can be known of it."""
         if not self.form.has_length:
             here = np.array([at], np.int64)
-            return Block(here, np.array([self.tables[0].greatest], np.int64), self.heads(here))
+            return RecordBlock(
+                here, np.array([self.tables[0].greatest], np.int64), self.heads(here)
+            )
         return self._block_of([self._examine(at)])
 
-    def exact(self, block: Block) -> int:
+    def exact(self, block: RecordBlock) -> int:
         """How many records of a block use up their length."""
         used = self.headers.used(block.offsets, block.heads)
         return int((block.good & (used == block.lengths)).sum())
 
-    def _one_by_one(self, at: int) -> Block:
+    def _one_by_one(self, at: int) -> RecordBlock:
         """Records and pieces around damage, up to some good records in a row."""
-        pieces: list[Piece] = []
+        pieces: list[RecordSpan] = []
         begin, good = at, 0
         while at < self.stop and at - begin < BYTES and len(pieces) < RECORDS and good < _FEW:
             piece = self._examine(at)
@@ -151,13 +153,13 @@ class Framer:
             at += piece.length
         return self._block_of(pieces)
 
-    def _block_of(self, pieces: list[Piece]) -> Block:
+    def _block_of(self, pieces: list[RecordSpan]) -> RecordBlock:
         offsets = np.array([piece.offset for piece in pieces], np.int64)
         lengths = np.array([piece.length for piece in pieces], np.int64)
         broken = {n: piece.why for n, piece in enumerate(pieces) if piece.why is not None}
-        return Block(offsets, lengths, self.heads(offsets), broken)
+        return RecordBlock(offsets, lengths, self.heads(offsets), broken)
 
-    def _chain(self, at: int, most: int) -> Block:
+    def _chain(self, at: int, most: int) -> RecordBlock:
         """The records that follow each other from an offset, as long as nothing speaks against them:
         some of those that ``_examine`` would give."""
         offsets, lengths = self._evenly(at, most)
@@ -168,11 +170,11 @@ class Framer:
         offsets, lengths = self._by_lengths(at, most)
         return self._believed(offsets, lengths, evenly=False)
 
-    def _believed(self, offsets: Offsets, lengths: Numbers, *, evenly: bool) -> Block:
+    def _believed(self, offsets: Offsets, lengths: Numbers, *, evenly: bool) -> RecordBlock:
         """The first of some records, up to one that must be looked at by itself."""
         count = len(offsets)
         if not count:
-            return Block(offsets, lengths, self.heads(offsets))
+            return RecordBlock(offsets, lengths, self.heads(offsets))
         after = int(offsets[-1] + lengths[-1])
         every = np.append(offsets, after)
         heads = self.heads(every)
@@ -191,9 +193,9 @@ class Framer:
             right |= odd | (whole[:count] & np.append(runs[1:], False))
             right &= ~self._hiding(offsets, lengths, odd & (np.arange(count) < _leading(right)))
         stop = _leading(right)
-        return Block(offsets[:stop], lengths[:stop], heads.taken(slice(stop)))
+        return RecordBlock(offsets[:stop], lengths[:stop], heads.taken(slice(stop)))
 
-    def _running(self, heads: Heads, after: int) -> Mask:
+    def _running(self, heads: HeaderBatch, after: int) -> Mask:
         """Which records of a row the settings do not describe, though they lead, by their lengths, to a
         good header or the end of the file, or to some more of their kind."""
         if not heads.odd.any():
@@ -220,7 +222,7 @@ class Framer:
             at += int(head.length[0])
         return np.array(odd, bool), np.array(ends, bool)
 
-    def _lead_elsewhere(self, offsets: Offsets, heads: Heads, used: Numbers) -> Mask:
+    def _lead_elsewhere(self, offsets: Offsets, heads: HeaderBatch, used: Numbers) -> Mask:
         """Which records lead, by their items, to another good header than by their length."""
         ends = offsets + used
         good = self.heads(ends).good | (ends == self.end)
@@ -262,34 +264,34 @@ class Framer:
         offsets = at + np.concatenate([[0], np.cumsum(lengths)[:-1]]) if found else lengths
         return offsets.astype(np.int64), lengths
 
-    def _examine(self, at: int) -> Piece:
+    def _examine(self, at: int) -> RecordSpan:
         """The record at an offset, or the piece that is none, judged by all that can be known of it."""
         head, length, used = self._look(at)
         end = at + length
         if used and used != length and self._is_good(at + used):
             why = f"LEN says {length} bytes, the record has {used}; the file is damaged, extract again"
-            return Piece(at, used, why)
+            return RecordSpan(at, used, why)
         fits = self.form.mark_size <= length <= self.end - at
         if fits and used == length:
             if not self._places.is_crossed(at, end) or self._leads_on(end):
-                doubt = Doubt(self.headers, self._places).of(at, end)
-                return doubt if doubt is not None else Piece(at, length)
+                doubt = NeighbourCheck(self.headers, self._places).of(at, end)
+                return doubt if doubt is not None else RecordSpan(at, length)
             size = self._places.next(at + 1, end) - at
             why = f"LEN says {length} bytes, but the next record begins after {size} and is whole:"
-            return Piece(at, size, f"{why} bytes are missing here; extract again")
+            return RecordSpan(at, size, f"{why} bytes are missing here; extract again")
         runs = head is not None and bool(head.odd[0]) and self._runs(head, end)
         size = self._places.next(at + 1, end if runs else self.end) - at
         if fits and (runs or self._is_good(end)) and not self._places.is_touched(at, end):
             greatest = self._greatest(at, head)
             if runs or length <= size or length <= greatest:
-                return Piece(at, length)
+                return RecordSpan(at, length)
         seen = f" (LEN would be {length})" if size >= self.form.mark_size else ""
         why = f"no record begins here nor in the {size} bytes from here{seen}"
         if at + size == self.end and length > size:
             why = f"LEN says {length} bytes, {size} are left; the file was cut or damaged"
-        return Piece(at, size, f"{why}, extract again")
+        return RecordSpan(at, size, f"{why}, extract again")
 
-    def _look(self, at: int) -> tuple[Heads | None, int, int]:
+    def _look(self, at: int) -> tuple[HeaderBatch | None, int, int]:
         """The header at an offset, ``None`` of a good one; the length by LEN and by the items."""
         place = self._places.at(at)
         if place is not None:
@@ -298,10 +300,10 @@ class Framer:
         head = self.heads(here)
         return head, int(head.length[0]), int(self.headers.used(here, head)[0])
 
-    def _runs(self, head: Heads, end: int) -> bool:
+    def _runs(self, head: HeaderBatch, end: int) -> bool:
         return bool(self._running(head, end)[0])
 
-    def _greatest(self, at: int, head: Heads | None) -> int:
+    def _greatest(self, at: int, head: HeaderBatch | None) -> int:
         """Bytes that the record at an offset may have; one of a table that the settings do not name,
         any."""
         table = int((head or self.heads(np.array([at], np.int64))).table[0])

@@ -17,7 +17,7 @@ from publisher.sources.linkexpress.layout import (
     FLAG,
     NOT_NULL,
     NULL,
-    Form,
+    RecordForm,
     word_offsets,
     word_type,
 )
@@ -31,7 +31,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
+class HeaderBatch:
     """The headers at some offsets."""
 
     length: Numbers
@@ -49,9 +49,9 @@ class Heads:
     """Whether it might if the settings described its table: the table is unknown, or has another number
     of items or another length."""
 
-    def taken(self, chosen: Any) -> Heads:
+    def taken(self, chosen: Any) -> HeaderBatch:
         """The headers at some of the offsets."""
-        return Heads(
+        return HeaderBatch(
             self.length[chosen],
             self.count[chosen],
             self.xid[chosen],
@@ -65,11 +65,11 @@ class Heads:
 
 
 @dataclass(frozen=True)
-class Headers:
+class HeaderReader:
     """Reads the headers of one file."""
 
     data: Bytes
-    form: Form
+    form: RecordForm
     tables: tuple[TableLayout, ...]
     xids: Mapping[int, int]
     """Number of a table by its extraction identifier."""
@@ -105,7 +105,7 @@ class Headers:
         """The type of a word of the header."""
         return self._words[name]
 
-    def read(self, at: Offsets) -> Heads:
+    def read(self, at: Offsets) -> HeaderBatch:
         """The headers at offsets; one that does not lie inside is not good."""
         places, marks = word_offsets(self.form.words), word_offsets(self.form.mark_words)
         mark_size = self.form.mark_size
@@ -115,7 +115,7 @@ class Headers:
             nothing = np.zeros(len(at), np.int64)
             none = np.full(len(at), UNKNOWN, np.int64)
             no = inside & False
-            return Heads(nothing, nothing, nothing, nothing, nothing, none, no, no, no)
+            return HeaderBatch(nothing, nothing, nothing, nothing, nothing, none, no, no, no)
         zeros = np.zeros(len(at), np.int64)
         found = dict.fromkeys(("length", "count", "xid", "flag", "operation"), zeros)
         for word in ("length", "count"):
@@ -136,7 +136,9 @@ class Headers:
         at = np.minimum(at, self.end - kind.itemsize)
         return numbers_at(self.data, at, kind).astype(np.int64)
 
-    def _judge(self, at: Offsets, found: dict[str, Numbers], is_mark: Mask, whole: Mask) -> Heads:
+    def _judge(
+        self, at: Offsets, found: dict[str, Numbers], is_mark: Mask, whole: Mask
+    ) -> HeaderBatch:
         """Which table a header speaks of, and whether it is one that may stand there."""
         length, count, code = found["length"], found["count"], found["operation"]
         no_rows = ~is_mark & (code == EMPTY)
@@ -164,7 +166,7 @@ class Headers:
         odd = legal & ~good & ~is_mark & ~no_rows & (code != COMMIT)
         odd &= self._is_plausible(at, found, table)
         table = np.where(is_mark, MARK, np.where(no_rows & empty, NO_ROWS, table))
-        return Heads(length, count, found["xid"], found["flag"], code, table, good, cut, odd)
+        return HeaderBatch(length, count, found["xid"], found["flag"], code, table, good, cut, odd)
 
     def _is_plausible(self, at: Offsets, found: dict[str, Numbers], table: Numbers) -> Mask:
         """Whether headers may be those of records that the settings do not describe."""
@@ -180,7 +182,7 @@ class Headers:
         inside = (length >= least) & (at + length <= self.end)
         return np.asarray(possible & inside & (items > 0))
 
-    def used(self, at: Offsets, heads: Heads) -> Numbers:
+    def used(self, at: Offsets, heads: HeaderBatch) -> Numbers:
         """Bytes that records use up by their items, whatever their length words say; 0 where the table
         is unknown or an item does not fit."""
         used = np.where(heads.table == MARK, self.form.mark_size, 0)
@@ -197,7 +199,7 @@ class Headers:
             used[chosen] = np.where(cells.fault < 0, cells.ends - records, 0)
         return used
 
-    def sound(self, at: Offsets, heads: Heads) -> Mask:
+    def sound(self, at: Offsets, heads: HeaderBatch) -> Mask:
         """Whether the NULL areas of records can be such; not asked of records that do not fit."""
         sound = np.ones(len(at), bool)
         if not (self.strict and self.form.nulls):

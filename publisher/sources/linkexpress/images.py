@@ -8,11 +8,11 @@ import pyarrow as pa
 from publisher.sources.columns.byte_areas import Offsets
 from publisher.sources.columns.byte_texts import Column
 from publisher.sources.linkexpress.layout import DELETE
-from publisher.sources.linkexpress.object_names import TableNames
+from publisher.sources.linkexpress.object_names import ExtractedTableNames
 
 
 def images(
-    names: TableNames, texts: list[pa.Array], live: Offsets, codes: Offsets
+    names: ExtractedTableNames, texts: list[pa.Array], live: Offsets, codes: Offsets
 ) -> tuple[pa.Array, pa.Array]:
     """Names and new values of the items outside the key; none of deletes."""
     columns = [names.columns[number] for number in names.others]

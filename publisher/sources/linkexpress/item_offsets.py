@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, numbers_at
-from publisher.sources.linkexpress.layout import FLAG, NOT_NULL, Form, ItemLayout, numpy_type
+from publisher.sources.linkexpress.layout import FLAG, NOT_NULL, ItemLayout, RecordForm, numpy_type
 from publisher.sources.linkexpress.types import Item
 
 FITS = -1
-"""In ``Cells.fault``: all items of the record lie inside it."""
+"""In ``ItemCells.fault``: all items of the record lie inside it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class ItemCells:
     """The items of some records of one table."""
 
     starts: tuple[Offsets, ...]
@@ -29,9 +29,9 @@ class Cells:
     fault: npt.NDArray[np.int64]
     """Number of the first item that cannot lie where it should; ``FITS`` where there is none."""
 
-    def taken(self, chosen: Offsets) -> Cells:
+    def taken(self, chosen: Offsets) -> ItemCells:
         """Those of some of the records."""
-        return Cells(
+        return ItemCells(
             tuple(starts[chosen] for starts in self.starts),
             tuple(flags[chosen] for flags in self.flags),
             self.ends[chosen],
@@ -45,7 +45,7 @@ class TableLayout:
 
     items: tuple[Item, ...]
     layout: ItemLayout
-    form: Form
+    form: RecordForm
 
     @property
     def overhead(self) -> int:
@@ -67,7 +67,7 @@ class TableLayout:
         """Bytes of every record, ``None`` where they differ."""
         return None if any(map(self.layout.is_variable, self.items)) else self.greatest
 
-    def cells(self, data: Bytes, records: Offsets, limits: Offsets) -> Cells:
+    def cells(self, data: Bytes, records: Offsets, limits: Offsets) -> ItemCells:
         """Where the items of records lie; ``limits`` are the offsets that no item may cross.
 
         Records of one length must lie inside ``data``."""
@@ -91,7 +91,7 @@ class TableLayout:
             else:
                 width = self.layout.width(item)
                 at = (_inside(at, limits, width, fault, number) if varies else at) + width
-        return Cells(tuple(starts), tuple(flags), at, fault)
+        return ItemCells(tuple(starts), tuple(flags), at, fault)
 
     def _after(
         self,

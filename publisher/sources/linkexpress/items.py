@@ -24,9 +24,9 @@ from publisher.sources.columns.byte_texts import (
     plain_in,
     strings,
 )
-from publisher.sources.linkexpress.item_offsets import Cells
+from publisher.sources.linkexpress.item_offsets import ItemCells
 from publisher.sources.linkexpress.layout import ItemLayout, numpy_type
-from publisher.sources.linkexpress.options import Options
+from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.types import NATIONAL, VARIABLE, Item
 
 _ZERO, _MINUS, _PLUS, _POINT, _BLANK = b"0-+. "
@@ -49,9 +49,9 @@ class ItemReader:
     """Reads the items of one table in one file."""
 
     layout: ItemLayout
-    options: Options
+    options: LinkexpressOptions
 
-    def column(self, data: Bytes, cells: Cells, number: int, item: Item) -> Column:
+    def column(self, data: Bytes, cells: ItemCells, number: int, item: Item) -> Column:
         """An item of the records of ``cells``, all of which lie inside their records."""
         at = cells.starts[number]
         null = np.zeros(len(at), bool)

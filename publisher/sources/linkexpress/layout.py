@@ -26,7 +26,12 @@ from typing import Any
 import construct as c
 import numpy as np
 
-from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable, LogType, Options
+from publisher.sources.linkexpress.options import (
+    ByteOrder,
+    ExtractedTable,
+    LinkexpressOptions,
+    LogType,
+)
 from publisher.sources.linkexpress.types import VARIABLE, Item
 
 FULL, INSERT, UPDATE, DELETE = 0x0000, 0x0001, 0x0002, 0x0003
@@ -46,7 +51,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class RecordForm:
     """Which words a header has, and what else follows from the settings for a whole file."""
 
     words: tuple[str, ...]
@@ -83,19 +88,19 @@ def _size(words: tuple[str, ...]) -> int:
     return sum(_WORDS[word]["big"].sizeof() for word in words)
 
 
-def form_of(options: Options) -> Form:
+def form_of(options: LinkexpressOptions) -> RecordForm:
     """The form of the records of a file."""
     codes = {FULL, EMPTY} if options.extract == "all" else {INSERT, UPDATE, DELETE}
     if options.unit == "group":
         flag = ("flag",) if options.nulls else ()
         words = ("length", "count", "xid", *flag, "operation")
-        return Form(words, 2, options.nulls, frozenset(codes | {COMMIT}))
+        return RecordForm(words, 2, options.nulls, frozenset(codes | {COMMIT}))
     if options.difftype == "JNL" and options.extract == "diff":
         words = ("length", "count", "flag", "operation")
-        return Form(words, 1, True, frozenset(codes))
+        return RecordForm(words, 1, True, frozenset(codes))
     # a full extract of a JNL definition has the table's form, with NULL areas
     words = ("length", "operation") if options.tables[0].logtype == "LITTLE" else ("operation",)
-    return Form(words, 0, options.nulls, frozenset(codes))
+    return RecordForm(words, 0, options.nulls, frozenset(codes))
 
 
 @cache
@@ -282,7 +287,7 @@ _NUMBERS: dict[str, dict[str, Any]] = {
 }
 
 
-def item_layout(options: Options, table: ExtractedTable, order: ByteOrder) -> ItemLayout:
+def item_layout(options: LinkexpressOptions, table: ExtractedTable, order: ByteOrder) -> ItemLayout:
     """How the items of a table lie, by the settings."""
     return ItemLayout(
         order=order,
@@ -297,11 +302,11 @@ def item_layout(options: Options, table: ExtractedTable, order: ByteOrder) -> It
     )
 
 
-def record(form: Form, layout: ItemLayout, items: Sequence[Item]) -> Any:
+def record(form: RecordForm, layout: ItemLayout, items: Sequence[Item]) -> Any:
     """The declaration of a data record: header and items."""
     return c.Struct("header" / header(form.words, layout.order), "items" / layout.items(items))
 
 
-def mark(form: Form, order: ByteOrder) -> Any:
+def mark(form: RecordForm, order: ByteOrder) -> Any:
     """The declaration of a commit record of a group."""
     return header(form.mark_words, order)

@@ -20,7 +20,7 @@ _DECIMALS = ("NUMERIC", "DECIMAL")
 
 
 @dataclass(frozen=True, slots=True)
-class TableNames:
+class ExtractedTableNames:
     """How a table and its columns are called in changes, and how its keys are written."""
 
     schema: str | None
@@ -71,7 +71,7 @@ class TableNames:
 
 def names_of(
     table: ExtractedTable, schema: str | None, catalogue: Catalogue, case: IdentifierCase
-) -> TableNames:
+) -> ExtractedTableNames:
     """The names of a table; the catalogue's spelling and kinds, else those of its definition."""
     own = table.known(schema)
     known = LayeredCatalogue(catalogue, JobCatalogue([own])).table(own.schema, own.name)
@@ -87,6 +87,6 @@ def names_of(
     numbers = sorted((items.index(name) for name in table.key), key=lambda n: columns[n])
     form = KeyForm(dict(known.columns), case, known.columns)
     format_key([(columns[n], "") for n in numbers])
-    return TableNames(
+    return ExtractedTableNames(
         schema, spelled, columns, tuple(numbers), kinds, form, table_hash(schema, spelled)
     )

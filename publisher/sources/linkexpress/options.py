@@ -77,7 +77,7 @@ class ExtractedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class LinkexpressOptions:
     """How the files of a Linkexpress source are to be read."""
 
     unit: Literal["table", "group"]
@@ -215,7 +215,7 @@ def codec_of(charset: str) -> str:
     return codec
 
 
-def options_of(**plain: Any) -> Options:
+def options_of(**plain: Any) -> LinkexpressOptions:
     """The options from their plain values, as a journal keeps them."""
     tables = tuple(
         ExtractedTable(
@@ -224,15 +224,15 @@ def options_of(**plain: Any) -> Options:
         for table in plain["tables"]
     )
     case = IdentifierCase(plain["identifier_case"])
-    return Options(**plain | {"tables": tables, "identifier_case": case})
+    return LinkexpressOptions(**plain | {"tables": tables, "identifier_case": case})
 
 
 __all__ = [
     "GREATEST_XID",
     "ByteOrder",
     "ExtractedTable",
+    "LinkexpressOptions",
     "LogType",
-    "Options",
     "codec_of",
     "options_of",
 ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from publisher.sources.columns.byte_areas import Mask, Offsets, numbers_at
-from publisher.sources.linkexpress.headers import Headers, Numbers
+from publisher.sources.linkexpress.headers import HeaderReader, Numbers
 
 _STRETCH = 1 << 14
 """Bytes that are looked at together."""
@@ -50,7 +50,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordStart:
     """A good header."""
 
     length: int
@@ -63,17 +63,17 @@ class Place:
         return self.used == self.length
 
 
-class Places:
+class RecordStarts:
     """Where records may begin, by their headers, their items and what follows them."""
 
-    def __init__(self, headers: Headers) -> None:
+    def __init__(self, headers: HeaderReader) -> None:
         self._headers = headers
         self._stretches: OrderedDict[int, Stretch] = OrderedDict()
         self._least, self._greatest = headers.lengths
         self._empty = (0, 0)
         """From and up to where no record is known to begin."""
 
-    def at(self, offset: int) -> Place | None:
+    def at(self, offset: int) -> RecordStart | None:
         """The good header at an offset."""
         if not 0 <= offset < self._headers.end:
             return None
@@ -81,7 +81,7 @@ class Places:
         place = int(np.searchsorted(stretch.offsets, offset))
         if place == len(stretch.offsets) or stretch.offsets[place] != offset:
             return None
-        return Place(
+        return RecordStart(
             int(stretch.lengths[place]), int(stretch.used[place]), bool(stretch.followed[place])
         )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from publisher.model.change import Reason
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import as_json
-from publisher.sources.linkexpress.headers import UNKNOWN, Heads
+from publisher.sources.linkexpress.headers import UNKNOWN, HeaderBatch
 from publisher.sources.linkexpress.item_offsets import TableLayout
 from publisher.sources.linkexpress.layout import (
     COMMIT,
@@ -17,10 +17,10 @@ from publisher.sources.linkexpress.layout import (
     FULL,
     INSERT,
     UPDATE,
-    Form,
+    RecordForm,
     item_layout,
 )
-from publisher.sources.linkexpress.options import LogType, Options
+from publisher.sources.linkexpress.options import LinkexpressOptions, LogType
 from publisher.sources.linkexpress.types import VARIABLE, Item
 
 CODES = {
@@ -36,7 +36,7 @@ _RAW_BYTES = 1 << 20
 
 
 def header_fault(
-    heads: Heads, place: int, table: TableLayout, options: Options
+    heads: HeaderBatch, place: int, table: TableLayout, options: LinkexpressOptions
 ) -> tuple[Reason, str]:
     """Why a record whose length is right cannot stand there."""
     code, count = int(heads.code[place]), int(heads.count[place])
@@ -66,7 +66,9 @@ def header_fault(
     return Reason.BROKEN_RECORD, _description_fault(heads, place, table, options)
 
 
-def _description_fault(heads: Heads, place: int, table: TableLayout, options: Options) -> str:
+def _description_fault(
+    heads: HeaderBatch, place: int, table: TableLayout, options: LinkexpressOptions
+) -> str:
     """The difference between a record and the description of its table, and a setting that fits."""
     form, count = table.form, int(heads.count[place])
     expected = len(table.items) + form.extra
@@ -84,13 +86,15 @@ def _description_fault(heads: Heads, place: int, table: TableLayout, options: Op
     )
 
 
-def name_table(options: Options, number: int) -> str:
+def name_table(options: LinkexpressOptions, number: int) -> str:
     """The table of a record where a file has several."""
     table = options.tables[max(number, 0)]
     return "" if table.xid is None else f"table {table.name} (xid {table.xid}): "
 
 
-def _count_advice(heads: Heads, place: int, table: TableLayout, options: Options) -> str:
+def _count_advice(
+    heads: HeaderBatch, place: int, table: TableLayout, options: LinkexpressOptions
+) -> str:
     other = _other_table(heads, place, table.form, options)
     if other:
         return other
@@ -105,7 +109,9 @@ def _count_advice(heads: Heads, place: int, table: TableLayout, options: Options
     return f"add {missing} {noun}{size} to its items, as in the extraction definition"
 
 
-def _length_advice(heads: Heads, place: int, table: TableLayout, options: Options) -> str:
+def _length_advice(
+    heads: HeaderBatch, place: int, table: TableLayout, options: LinkexpressOptions
+) -> str:
     length = int(heads.length[place])
     other = _other_table(heads, place, table.form, options)
     if other:
@@ -120,7 +126,9 @@ def _length_advice(heads: Heads, place: int, table: TableLayout, options: Option
     return advice
 
 
-def _other_table(heads: Heads, place: int, form: Form, options: Options) -> str:
+def _other_table(
+    heads: HeaderBatch, place: int, form: RecordForm, options: LinkexpressOptions
+) -> str:
     """Another table of the settings that the header fits."""
     count, length, own = (int(of[place]) for of in (heads.count, heads.length, heads.table))
     for number, table in enumerate(options.tables):
@@ -136,7 +144,7 @@ def _other_table(heads: Heads, place: int, form: Form, options: Options) -> str:
     return ""
 
 
-def lengths_explained(length: int, table: TableLayout, options: Options) -> str:
+def lengths_explained(length: int, table: TableLayout, options: LinkexpressOptions) -> str:
     """Which setting would explain a length that every record has."""
     if table.fixed is None:
         return _variable_hint(options)
@@ -164,7 +172,7 @@ def lengths_explained(length: int, table: TableLayout, options: Options) -> str:
     )
 
 
-def item_crosses(table: TableLayout, number: int, length: int, options: Options) -> str:
+def item_crosses(table: TableLayout, number: int, length: int, options: LinkexpressOptions) -> str:
     """An item that does not lie inside its record."""
     item = table.items[number]
     return (
@@ -173,7 +181,7 @@ def item_crosses(table: TableLayout, number: int, length: int, options: Options)
     )
 
 
-def items_differ(table: TableLayout, used: int, length: int, options: Options) -> str:
+def items_differ(table: TableLayout, used: int, length: int, options: LinkexpressOptions) -> str:
     """Items that end before or behind the end of their record."""
     last = table.items[-1]
     return (
@@ -182,7 +190,7 @@ def items_differ(table: TableLayout, used: int, length: int, options: Options) -
     )
 
 
-def _variable_hint(options: Options) -> str:
+def _variable_hint(options: LinkexpressOptions) -> str:
     other = "absent" if options.little_null == "length word" else "length word"
     return (
         "if many records say so, look at logtype, blob_head, national_length and"

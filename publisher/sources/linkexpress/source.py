@@ -22,30 +22,30 @@ from publisher.sources.files.file_splits import Split
 from publisher.sources.files.mapped_file import mapped
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress.carry_over import (
-    Found,
     HeldTail,
-    Piece,
+    InputPart,
+    SplitOrigin,
     completed,
     joined,
     keep,
     kept_pieces,
 )
 from publisher.sources.linkexpress.empty_extract import no_rows, no_rows_raw
-from publisher.sources.linkexpress.file_probe import FileForm, file_form, framer, recognised
+from publisher.sources.linkexpress.file_probe import ExtractFileForm, file_form, framer, recognised
 from publisher.sources.linkexpress.headers import MARK
 from publisher.sources.linkexpress.layout import form_of
 from publisher.sources.linkexpress.object_names import names_of
-from publisher.sources.linkexpress.options import Options
+from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.reject_messages import raw_text
-from publisher.sources.linkexpress.to_changes import Meaning
+from publisher.sources.linkexpress.to_changes import LinkexpressChangeBuilder
 
 
-class _Part(NamedTuple):
+class _FilePart(NamedTuple):
     """A part of a file: first byte, byte after the last, what is known of it."""
 
     start: int
     stop: int
-    known: FileForm
+    known: ExtractFileForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Linkexpress:
     order of their names; in differences of a group a transaction may go on from one to the next.
     """
 
-    options: Options
+    options: LinkexpressOptions
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     """Says nothing of these files."""
     format: str = "linkexpress"
@@ -102,7 +102,7 @@ class Linkexpress:
         # a kind that only the job knows of a key's column may still reject one of these
         ctx = Context(0, 1, JobCatalogue(()))
         found = [np.zeros(0, np.int64)]
-        rejected = Found.of(split.found).rejected
+        rejected = SplitOrigin.of(split.found).rejected
         rejects: list[dict[str, Any]] = []
         for batch in self.read(split, 0, ctx):
             outcomes = np.asarray(batch["outcome"].fill_null(0))
@@ -141,11 +141,11 @@ class Linkexpress:
     def _in_transactions(self) -> bool:
         return self.options.unit == "group" and self.options.extract == "diff"
 
-    def _pieces(self, paths: Sequence[str | os.PathLike[str]]) -> list[Piece]:
+    def _pieces(self, paths: Sequence[str | os.PathLike[str]]) -> list[InputPart]:
         found = sorted(self.files(paths), key=lambda path: path.name)
-        return [Piece(path, path.stat().st_size) for path in found]
+        return [InputPart(path, path.stat().st_size) for path in found]
 
-    def _splits(self, pieces: Sequence[Piece], wanted: int) -> list[Split]:
+    def _splits(self, pieces: Sequence[InputPart], wanted: int) -> list[Split]:
         target = max(1, sum(piece.size for piece in pieces) // max(1, wanted))
         made, before = [], 0
         for piece in pieces:
@@ -158,25 +158,25 @@ class Linkexpress:
             before += size + 1
         return joined(made) if self._in_transactions else made
 
-    def _parts(self, data: Bytes, known: FileForm, target: int) -> Iterator[_Part]:
+    def _parts(self, data: Bytes, known: ExtractFileForm, target: int) -> Iterator[_FilePart]:
         size, form = len(data), form_of(self.options)
         if not size or (not form.has_length and known.state == "no-rows"):
-            yield _Part(0, size, known)
+            yield _FilePart(0, size, known)
         elif not form.has_length:
             length = framer(self.options, data, known, size).tables[0].greatest
             step = max(1, -(-target // length)) * length
             for start in range(0, size, step):
-                yield _Part(start, min(start + step, size), known)
+                yield _FilePart(start, min(start + step, size), known)
         else:
             yield from self._indexed(data, known, target)
 
-    def _indexed(self, data: Bytes, known: FileForm, target: int) -> Iterator[_Part]:
+    def _indexed(self, data: Bytes, known: ExtractFileForm, target: int) -> Iterator[_FilePart]:
         """Parts that begin at records, of a group's differences at transactions; what stands behind
         the last commit is a part of its own."""
         in_transactions = self._in_transactions
         size, start, committed = len(data), 0, 0
         if not in_transactions and target >= size:
-            yield _Part(0, size, known)
+            yield _FilePart(0, size, known)
             return
         finder = framer(self.options, data, known, size)
         for block in finder.blocks(0):
@@ -190,15 +190,15 @@ class Linkexpress:
             while len(at := places[places >= start + target]):
                 if int(at[0]) >= size:
                     break
-                yield _Part(start, int(at[0]), known)
+                yield _FilePart(start, int(at[0]), known)
                 start = int(at[0])
         if not in_transactions:
-            yield _Part(start, size, known)
+            yield _FilePart(start, size, known)
             return
         if committed > start:
-            yield _Part(start, committed, known)
+            yield _FilePart(start, committed, known)
         if committed < size:
-            yield _Part(committed, size, FileForm(known.order, known.logtype, "held"))
+            yield _FilePart(committed, size, ExtractFileForm(known.order, known.logtype, "held"))
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""
@@ -219,7 +219,7 @@ class Linkexpress:
                     f"{split.path} has no record at byte {split.start}, where one was; it has changed"
                     " since the run began: start again"
                 )
-        meaning = Meaning(
+        meaning = LinkexpressChangeBuilder(
             place,
             self.options,
             finder,
@@ -227,7 +227,7 @@ class Linkexpress:
             base,
             held=known.state == "held",
             no_rows=known.state == "no-rows",
-            found=Found.of(split.found),
+            found=SplitOrigin.of(split.found),
         )
         yield from meaning.batches(finder.blocks(split.start), split.start)
 
@@ -244,7 +244,7 @@ class Linkexpress:
 
     def raw(self, split: Split, row: int) -> str | None:
         """The record at an offset as JSON text with its bytes in hex."""
-        offset = Found.of(split.found).offset(row)
+        offset = SplitOrigin.of(split.found).offset(row)
         if offset is None or not split.start <= offset < split.stop:
             return None
         data = mapped(split.path, split.length)

@@ -27,15 +27,15 @@ from publisher.model.lanes import key_lane
 from publisher.sources.columns.byte_areas import Mask, Offsets
 from publisher.sources.columns.byte_texts import Column
 from publisher.sources.columns.record_batches import Place, batch, record_lanes, tally
-from publisher.sources.linkexpress.carry_over import Found
-from publisher.sources.linkexpress.framing import Block, Framer
+from publisher.sources.linkexpress.carry_over import SplitOrigin
+from publisher.sources.linkexpress.framing import RecordBlock, RecordFramer
 from publisher.sources.linkexpress.headers import MARK, NO_ROWS
 from publisher.sources.linkexpress.images import images, spread
-from publisher.sources.linkexpress.item_offsets import FITS, Cells
+from publisher.sources.linkexpress.item_offsets import FITS, ItemCells
 from publisher.sources.linkexpress.items import ItemReader
 from publisher.sources.linkexpress.layout import DELETE, UPDATE
-from publisher.sources.linkexpress.object_names import TableNames
-from publisher.sources.linkexpress.options import Options
+from publisher.sources.linkexpress.object_names import ExtractedTableNames
+from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.reject_messages import (
     header_fault,
     item_crosses,
@@ -57,7 +57,7 @@ class Fault(NamedTuple):
 
 
 @dataclass(slots=True)
-class Rows:
+class DataRecords:
     """The data records of one table in a block, on their way."""
 
     number: int
@@ -65,7 +65,7 @@ class Rows:
     lengths: Offsets
     codes: Offsets
     transactions: pa.Array
-    cells: Cells
+    cells: ItemCells
     live: Mask
     faults: dict[int, Fault] = field(default_factory=dict)
 
@@ -77,25 +77,25 @@ class Rows:
 
 
 @dataclass(slots=True)
-class Meaning:
+class LinkexpressChangeBuilder:
     """Turns the records of one split into batches of ``RECORD_SCHEMA``."""
 
     place: Place
-    options: Options
-    framer: Framer
-    names: tuple[TableNames, ...]
+    options: LinkexpressOptions
+    framer: RecordFramer
+    names: tuple[ExtractedTableNames, ...]
     base: int
     """What is added to an offset to give its rank."""
     held: bool = False
     """Whether the records stand behind the last commit of a group."""
     no_rows: bool = False
     """Whether the file begins with the record that says that there are none."""
-    found: Found = field(default_factory=Found)
+    found: SplitOrigin = field(default_factory=SplitOrigin)
     """Where the records stand in their file, and the transaction that goes on."""
     _since: str = ""
     """The first record of the transaction."""
 
-    def batches(self, blocks: Iterable[Block], start: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, blocks: Iterable[RecordBlock], start: int) -> Iterator[pa.RecordBatch]:
         """One or some for each block, and the tally of the split."""
         self._since = self.found.since or self._named(start)
         framed = 0
@@ -104,7 +104,7 @@ class Meaning:
             yield from self._block(block)
         yield tally(self.place, framed)
 
-    def _block(self, block: Block) -> Iterator[pa.RecordBatch]:
+    def _block(self, block: RecordBlock) -> Iterator[pa.RecordBatch]:
         transactions = self._transactions(block)
         table, good = block.heads.table, block.good
         alone = ~np.zeros(len(good), bool)
@@ -126,13 +126,13 @@ class Meaning:
             offsets, lengths = block.offsets[wrong], block.lengths[wrong]
             yield self._rejects(offsets, lengths, faults, transaction=known)
 
-    def _alone(self, block: Block) -> Mask:
+    def _alone(self, block: RecordBlock) -> Mask:
         """Which records may stand there beside FFFF: it is the only one of its file."""
         alone: Mask = np.equal(block.offsets, 0)
         alone |= (block.heads.table == MARK) if self.no_rows else (block.heads.table != NO_ROWS)
         return alone
 
-    def _fault(self, block: Block, row: int, alone: bool) -> Fault:
+    def _fault(self, block: RecordBlock, row: int, alone: bool) -> Fault:
         if row in block.broken:
             return Fault(Reason.BROKEN_RECORD, block.broken[row])
         if not alone:
@@ -144,7 +144,7 @@ class Meaning:
         table = self.framer.tables[number]
         return Fault(*header_fault(block.heads, row, table, self.options))
 
-    def _transactions(self, block: Block) -> pa.Array:
+    def _transactions(self, block: RecordBlock) -> pa.Array:
         """What each record belongs to: of a group's differences the offset of the first record."""
         count = len(block.offsets)
         if self.options.extract == "all":
@@ -210,7 +210,7 @@ class Meaning:
         )
 
     def _data(
-        self, block: Block, chosen: Offsets, number: int, transactions: pa.Array
+        self, block: RecordBlock, chosen: Offsets, number: int, transactions: pa.Array
     ) -> Iterator[pa.RecordBatch]:
         rows = self._rows(block, chosen, number, transactions)
         columns = self._columns(rows)
@@ -226,7 +226,7 @@ class Meaning:
             known["transaction"] = rows.transactions.take(pa.array(bad))
             yield self._rejects(rows.offsets[bad], rows.lengths[bad], faults, **known)
 
-    def _hold_back(self, rows: Rows) -> None:
+    def _hold_back(self, rows: DataRecords) -> None:
         """Rejects the rest of a transaction of which an earlier run has rejected a record."""
         if self.found.rejected and not self.held:
             rows.fault(
@@ -235,7 +235,7 @@ class Meaning:
                 f"its transaction is rejected as one: {self.found.rejected}",
             )
 
-    def _known(self, rows: Rows, columns: list[Column], bad: Offsets) -> dict[str, object]:
+    def _known(self, rows: DataRecords, columns: list[Column], bad: Offsets) -> dict[str, object]:
         """Objects and lanes of rejected rows, as far as their keys can be read."""
         names, items = self.names[rows.number], self.framer.tables[rows.number].items
         texts = [columns[number].texts.take(pa.array(bad)) for number in names.key]
@@ -255,12 +255,14 @@ class Meaning:
             "key": pa.array(keys, pa.string()),
         }
 
-    def _rows(self, block: Block, chosen: Offsets, number: int, transactions: pa.Array) -> Rows:
+    def _rows(
+        self, block: RecordBlock, chosen: Offsets, number: int, transactions: pa.Array
+    ) -> DataRecords:
         table = self.framer.tables[number]
         offsets, lengths = block.offsets[chosen], block.lengths[chosen]
         ends = offsets + lengths
         cells = table.cells(self.framer.data, offsets, ends)
-        rows = Rows(
+        rows = DataRecords(
             number,
             offsets,
             lengths,
@@ -291,7 +293,7 @@ class Meaning:
         )
         return rows
 
-    def _columns(self, rows: Rows) -> list[Column]:
+    def _columns(self, rows: DataRecords) -> list[Column]:
         """The items of all rows; those that did not fit are read at their first byte, for nothing."""
         table = self.framer.tables[rows.number]
         reader = ItemReader(table.layout, self.options)
@@ -311,7 +313,7 @@ class Meaning:
             columns.append(column)
         return columns
 
-    def _item_fault(self, rows: Rows, number: int) -> object:
+    def _item_fault(self, rows: DataRecords, number: int) -> object:
         table = self.framer.tables[rows.number]
         item = table.items[number]
 
@@ -324,7 +326,7 @@ class Meaning:
 
         return say
 
-    def _keys(self, rows: Rows, columns: list[Column]) -> tuple[pa.Array, pa.Array]:
+    def _keys(self, rows: DataRecords, columns: list[Column]) -> tuple[pa.Array, pa.Array]:
         """Keys and lanes of the live rows; rows without a key are rejected."""
         names = self.names[rows.number]
         items = self.framer.tables[rows.number].items
@@ -348,7 +350,7 @@ class Meaning:
 
     def _changes(
         self,
-        rows: Rows,
+        rows: DataRecords,
         columns: list[Column],
         live: Offsets,
         keys: pa.Array,

@@ -8,10 +8,10 @@ from typing import Any, Self
 
 from publisher.database import DatabaseOptions
 from publisher.errors import InternalError
-from publisher.sources.change_table.backlog import WaitingChanges
+from publisher.sources.change_table.backlog import ChangeTableBacklog
 from publisher.sources.change_table.carry_over import Mark, read_marks
 from publisher.sources.change_table.live_table import LiveChangeTable
-from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.contract import LiveSource
 from publisher.sources.event_log.backlog import Waiting, WaitingRows
 from publisher.sources.event_log.live_table import EventLogTable
@@ -43,9 +43,9 @@ class TableBacklog:
         """Raises ``SettingsError`` where the database's URL cannot be used."""
         self._table = table
         self._log: WaitingRows | None = None
-        self._changes: WaitingChanges | None = None
+        self._changes: ChangeTableBacklog | None = None
         if isinstance(options, ChangeTableOptions):
-            self._changes = WaitingChanges(database, table, options)
+            self._changes = ChangeTableBacklog(database, table, options)
         elif isinstance(options, EventLogOptions):
             self._log = WaitingRows(database, table, options)
         else:

@@ -12,7 +12,7 @@ from publisher.engine.spark.engine import Engine
 from publisher.engine.spark.options import SparkOptions
 from publisher.errors import SettingsError, UnreachableError
 from publisher.runs.publisher_instance import Publishing
-from publisher.sources.linkexpress.options import Options as LinkexpressOptions
+from publisher.sources.linkexpress.options import LinkexpressOptions
 
 MANY = """\
 [job]

@@ -39,9 +39,9 @@ from publisher.journal.lane_writer import LaneNames
 from publisher.model.catalogue import Kind, Table
 from publisher.resources import resource
 from publisher.runs.sample import RECORDS, sample_of
-from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.dispatch_queue.options import Options as QueueOptions
-from publisher.sources.linkexpress.options import Options as LinkexpressOptions
+from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.types import item_of
 from tests.support import change_table_files, dispatch_queue_files, linkexpress_files
 from tests.support.event_log_files import Row, Tables

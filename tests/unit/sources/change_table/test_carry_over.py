@@ -10,19 +10,19 @@ import pytest
 from publisher.database import Database, DatabaseOptions
 from publisher.database.ordered_ranges import Seen, Span
 from publisher.errors import FatalError
-from publisher.sources.change_table.backlog import WaitingChanges
+from publisher.sources.change_table.backlog import ChangeTableBacklog
 from publisher.sources.change_table.carry_over import (
     FORM,
-    Calibrated,
-    KnownRow,
+    KnownMasks,
     Mark,
-    Origin,
-    ReadRows,
+    MarkOrigin,
+    RowDigests,
+    WindowEntry,
     read_marks,
     write_marks,
 )
-from publisher.sources.change_table.options import Options
-from publisher.sources.change_table.pair_wait import Wait
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.pair_wait import PairWait
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
 from publisher.xds.values import text_of
@@ -34,11 +34,11 @@ MARKS = {
         seq(5),
         seq(2),
         7,
-        (ReadRows(seq(3), 1, 1), ReadRows(seq(5), 2, 2)),
+        (WindowEntry(seq(3), 1, 1), WindowEntry(seq(5), 2, 2)),
         1,
-        Wait(seq(9), 12, 3),
-        Calibrated(("a", "b"), {"key": ["a"]}, "msb", 7, ("a",)),
-        Origin("sqlite:1", "SQLite ct.db", (KnownRow("1", "2", "3"),)),
+        PairWait(seq(9), 12, 3),
+        KnownMasks(("a", "b"), {"key": ["a"]}, "msb", 7, ("a",)),
+        MarkOrigin("sqlite:1", "SQLite ct.db", (RowDigests("1", "2", "3"),)),
     ),
     "dept__ct": Mark(),
 }
@@ -130,7 +130,7 @@ def test_what_a_table_has_is_seen(database: Database) -> None:
 def test_rows_wait_behind_the_mark(tmp_path: Path) -> None:
     table = Table(tmp_path)
     table.add((1, "I", 1), (2, "I", 2), (3, "U", 2))
-    waits = WaitingChanges(table.options, "ct", Options())
+    waits = ChangeTableBacklog(table.options, "ct", ChangeTableOptions())
     assert [waits.after(mark).rows for mark in (Mark(), Mark(seq(2), seq(2)))] == [3, 1]
     assert waits.after(Mark(seq(8), seq(8))).oldest is None
     assert (waits.after(Mark(seq(2), seq(2))).oldest or 0) > 0

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from publisher.errors import FatalError
-from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.files.recognise import dfm_of
 from tests.support.change_table_files import (
@@ -54,7 +54,7 @@ def test_metadata_says_columns_key_table_delimiter_and_null(tmp_path: Path) -> N
     )
     path.write_bytes(gzip.compress(text.encode()))
     describe(path, fieldDelimiter=";", nullValue="NULL")
-    found = read(path, Options())
+    found = read(path, ChangeTableOptions())
     assert [(one["schema"], one["table"], one["event_type"]) for one in found] == [
         ("hr", "people.x", 1),
         ("hr", "people.x", 4),
@@ -80,7 +80,7 @@ def test_delimiters_are_read_as_metadata_writes_them(
     path = tmp_path / "usr__ct.csv"
     path.write_text(csv_of(ROWS).replace(",", delimiter))
     describe(path, fieldDelimiter=written, quoteChar='"', escapeChar='"', recordDelimiter=r"\n")
-    assert [told(one)[0] for one in read(path, Options())] == [1, 4]
+    assert [told(one)[0] for one in read(path, ChangeTableOptions())] == [1, 4]
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_csv_that_is_written_otherwise_is_refused_and_other_files_are_not(
     path = write(tmp_path / "usr__ct.csv", ROWS)
     describe(path, **{option: value})  # type: ignore[arg-type]
     with pytest.raises(FatalError, match=said) as refusal:
-        read(path, Options())
+        read(path, ChangeTableOptions())
     assert "usr__ct.dfm" in refusal.value.message
     if isinstance(value, str):
         path = write(tmp_path / "usr__ct.jsonl", ROWS)
-        assert [told(one)[0] for one in read(path, Options())] == [1, 4]
+        assert [told(one)[0] for one in read(path, ChangeTableOptions())] == [1, 4]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_other_delimiters_and_quotes_are_read_as_metadata_names_them(
     names = [*rows[0]]
     path.write_text("".join(f"{delimiter.join(line)}\n" for line in [names, *cells]))
     describe(path, **format_)
-    found = read(path, Options())
+    found = read(path, ChangeTableOptions())
     assert [one["event_type"] for one in found] == [1, 4]
     assert ("fname", 'O\'Neil, "x" | y') in told(found[0])
 
@@ -149,27 +149,27 @@ def test_an_empty_quote_means_that_nothing_is_quoted(tmp_path: Path) -> None:
     lines = [[*ROWS[0]], *([str(v or "") for v in row.values()] for row in ROWS)]
     path.write_text("".join("|".join(line).replace("Ann", '"Ann"') + "\n" for line in lines))
     describe(path, fieldDelimiter="|", quoteChar="", escapeChar='"')
-    assert ("fname", '"Ann"') in told(read(path, Options())[0])
+    assert ("fname", '"Ann"') in told(read(path, ChangeTableOptions())[0])
     describe(path, fieldDelimiter="|", quoteChar="", escapeChar="\\")
     with pytest.raises(FatalError, match="no quotes"):
-        read(path, Options())
+        read(path, ChangeTableOptions())
 
 
 def test_an_escape_before_quotes_is_read_as_metadata_names_it(tmp_path: Path) -> None:
     path = tmp_path / "usr__ct.csv"
     path.write_text(csv_of(ROWS).replace("Ann", 'An\\"n').replace('"An\\"n"', '"An\\"n"'))
     describe(path, escapeChar="\\")
-    assert ("fname", 'An"n') in told(read(path, Options())[0])
+    assert ("fname", 'An"n') in told(read(path, ChangeTableOptions())[0])
 
 
 def test_marks_of_metadata_and_settings_that_differ_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "usr__ct.csv", ROWS)
     describe(path, quoteChar='"')
     with pytest.raises(FatalError, match='quote is "\'" in the settings'):
-        read(path, Options(), SnapshotOptions(quote="'"))
+        read(path, ChangeTableOptions(), SnapshotOptions(quote="'"))
     describe(path, quoteChar="'")
     with pytest.raises(FatalError, match="do not fit"):
-        read(path, Options(), SnapshotOptions(delimiter="'"))
+        read(path, ChangeTableOptions(), SnapshotOptions(delimiter="'"))
 
 
 def test_a_full_load_is_refused(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from dataclasses import fields
 from pathlib import Path
 
 from publisher.config.job_file import load
-from publisher.sources.change_table.options import Options
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.registry import restored
 from tests.support.settings_reference import activated, loaded, toml_lines
 
 
 def test_what_it_says_are_the_defaults() -> None:
-    assert loaded("change-table").options == Options()
+    assert loaded("change-table").options == ChangeTableOptions()
 
 
 def test_all_settings_reach_the_source_and_its_journal(tmp_path: Path) -> None:
@@ -22,9 +22,9 @@ def test_all_settings_reach_the_source_and_its_journal(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text("[[sources]]\n" + toml_lines(shown), "utf-8")
     (source,) = load(tmp_path / "job.toml").sources
     options = source.options
-    assert isinstance(options, Options)
+    assert isinstance(options, ChangeTableOptions)
     assert (options.images, options.key, options.header_columns) == ("full", ("idu",), 7)
-    kept = {field.name: getattr(options, field.name) for field in fields(Options)}
+    kept = {field.name: getattr(options, field.name) for field in fields(ChangeTableOptions)}
     kept |= {"key": list(options.key), "columns": list(options.columns)}
     again = restored("change-table", kept | {"identifier_case": "database"}, {})
     assert again.options == options  # type: ignore[attr-defined]

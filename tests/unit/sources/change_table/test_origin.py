@@ -11,9 +11,9 @@ import pytest
 
 from publisher.database.identity import difference
 from publisher.errors import FatalError
-from publisher.sources.change_table.backlog import WaitingChanges
-from publisher.sources.change_table.carry_over import Mark, Origin
-from publisher.sources.change_table.origin import Now, span_at
+from publisher.sources.change_table.backlog import ChangeTableBacklog
+from publisher.sources.change_table.carry_over import Mark, MarkOrigin
+from publisher.sources.change_table.origin import CurrentTable, span_at
 from tests.support.change_table_files import options, seq
 from tests.support.live_change_tables import Table
 
@@ -77,9 +77,9 @@ def test_rows_at_the_mark_may_be_purged_from_the_same_table(table: Table) -> Non
 
 
 def test_a_mark_without_rows_proves_nothing(table: Table) -> None:
-    now = Now("people", "ct", "SQLite ct.db", None)
+    now = CurrentTable("people", "ct", "SQLite ct.db", None)
     with pytest.raises(FatalError, match=r"source people: table ct .* nothing shows"):
-        now.verify_rows(replace(table.mark, origin=Origin()), [], [])
+        now.verify_rows(replace(table.mark, origin=MarkOrigin()), [], [])
 
 
 def test_a_mark_that_passes_over_nothing_fits_every_table(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_a_mark_that_passes_over_nothing_fits_every_table(tmp_path: Path) -> Non
 
 
 def test_rows_are_not_counted_by_the_mark_of_another_table(table: Table) -> None:
-    mark = Mark(seq(2), seq(2), origin=Origin("postgresql:7:5:9", "PostgreSQL hr"))
-    waits = WaitingChanges(table.options, "ct", options())
+    mark = Mark(seq(2), seq(2), origin=MarkOrigin("postgresql:7:5:9", "PostgreSQL hr"))
+    waits = ChangeTableBacklog(table.options, "ct", options())
     with pytest.raises(FatalError, match=r"is not the table of PostgreSQL hr .* another kind"):
         waits.after(mark)
     waits.close()

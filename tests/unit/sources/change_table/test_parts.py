@@ -16,7 +16,7 @@ from publisher.model.change import Position
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.before_images import partners
 from publisher.sources.change_table.change_mask import MaskProblem, bits_of, mask_of
-from publisher.sources.change_table.mask_calibration import Reading, columns_of
+from publisher.sources.change_table.mask_calibration import MaskReading, columns_of
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_table_files import HEADERS, csv_of, options, read, record, told
 from tests.support.change_table_files import seq as seq_text
@@ -42,9 +42,9 @@ def test_the_table_of_the_manual(octet: int, numbers: list[int]) -> None:
 
 def test_five_header_columns_take_bits_0_to_4() -> None:
     """The first data column is bit 5 (manual, change_mask)."""
-    assert columns_of("20", Reading("lsb", 5), 12) == 1
+    assert columns_of("20", MaskReading("lsb", 5), 12) == 1
     with pytest.raises(MaskProblem, match="header columns"):
-        columns_of("10", Reading("lsb", 5), 12)
+        columns_of("10", MaskReading("lsb", 5), 12)
 
 
 REAL = [

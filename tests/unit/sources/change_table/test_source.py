@@ -160,7 +160,7 @@ def test_columns_need_a_sequence_and_an_operation(tmp_path: Path) -> None:
 
 def test_keys_of_several_sources_must_agree(tmp_path: Path) -> None:
     rows = [insert(), record(2, "D", [0, 1], idu="1", fname="x")]
-    with pytest.raises(FatalError, match="masks of deletes"):
+    with pytest.raises(FatalError, match="masks of DELETE records"):
         meant(tmp_path, *rows)
     assert meant(tmp_path, *rows, key_from_deletes=False)[1] == (4, "idu=1")
     assert meant(tmp_path, *rows, key=())[1] == (4, "fname=x+idu=1")

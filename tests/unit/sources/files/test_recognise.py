@@ -11,7 +11,7 @@ import pytest
 
 from publisher.errors import FatalError
 from publisher.sources.change_table.layout import HEADERS
-from publisher.sources.change_table.options import Options as ChangeTableOptions
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.dispatch_queue.rows.layout import COLUMNS
 from publisher.sources.event_log.source import LAYOUT
 from publisher.sources.event_log.source import Options as EventLogOptions

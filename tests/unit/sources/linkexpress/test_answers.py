@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.errors import FatalError
-from publisher.sources.linkexpress import Options
+from publisher.sources.linkexpress import LinkexpressOptions
 from publisher.sources.linkexpress.options import ExtractedTable
 from publisher.sources.linkexpress.types import item_of
 from tests.support.linkexpress_files import (
@@ -34,11 +34,11 @@ from tests.support.linkexpress_files import (
 FORMS = {"open": OPEN, "little": little(OPEN), "jnl": JNL, "group": GROUP}
 
 
-def rows(options: Options, code: int, count: int = 30) -> bytes:
+def rows(options: LinkexpressOptions, code: int, count: int = 30) -> bytes:
     return b"".join(record(options, *jack(n, code)) for n in range(1, count + 1))
 
 
-def refusal(options: Options, data: bytes, folder: Path) -> str:
+def refusal(options: LinkexpressOptions, data: bytes, folder: Path) -> str:
     with pytest.raises(FatalError) as error:
         read(options, data, folder)
     return error.value.message

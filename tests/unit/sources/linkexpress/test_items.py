@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publisher.sources.linkexpress import Options
-from publisher.sources.linkexpress.file_probe import FileForm, framer
+from publisher.sources.linkexpress import LinkexpressOptions
+from publisher.sources.linkexpress.file_probe import ExtractFileForm, framer
 from publisher.sources.linkexpress.items import ItemReader
 from publisher.sources.linkexpress.layout import form_of, item_layout
 from publisher.sources.linkexpress.layout import record as declared_record
@@ -21,7 +21,7 @@ from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
 from publisher.sources.linkexpress.types import item_of
 from tests.support.linkexpress_files import NULL, little, record
 
-BASE = Options(
+BASE = LinkexpressOptions(
     "table",
     "diff",
     False,
@@ -34,15 +34,15 @@ BASE = Options(
 Read = tuple[list[str | None], list[bool]]
 
 
-def of_type(written: str, options: Options = BASE, **more: Any) -> Options:
+def of_type(written: str, options: LinkexpressOptions = BASE, **more: Any) -> LinkexpressOptions:
     table = replace(options.tables[0], items=("k SMALLINT", f"x {written}"))
     return replace(options, tables=(table,), **more)
 
 
-def column(options: Options, data: bytes, order: ByteOrder = "big") -> Read:
+def column(options: LinkexpressOptions, data: bytes, order: ByteOrder = "big") -> Read:
     """The texts of ``x`` in some records, and which are wrong."""
     buffer = np.frombuffer(data, np.uint8)
-    finder = framer(options, buffer, FileForm(order), len(data))
+    finder = framer(options, buffer, ExtractFileForm(order), len(data))
     texts: list[str | None] = []
     wrong: list[bool] = []
     table = finder.tables[0]
@@ -56,7 +56,7 @@ def column(options: Options, data: bytes, order: ByteOrder = "big") -> Read:
     return texts, wrong
 
 
-def typed(options: Options, area: str, order: ByteOrder = "big") -> str | None:
+def typed(options: LinkexpressOptions, area: str, order: ByteOrder = "big") -> str | None:
     """The text of one item whose bytes are typed as hex, in an insert record with key 1."""
     head = "0001 0001" if order == "big" else "0100 0100"
     body = bytes.fromhex(head + area)
@@ -180,7 +180,7 @@ def test_variable_items_of_a_little_log(written: str, head: Any, text: str, area
 def test_what_is_no_value_is_wrong(written: str, area: str) -> None:
     options = of_type(written)
     body = bytes.fromhex("0001 0001" + area)
-    size = framer(options, np.zeros(0, np.uint8), FileForm("big"), 0).tables[0].greatest
+    size = framer(options, np.zeros(0, np.uint8), ExtractFileForm("big"), 0).tables[0].greatest
     (text,), (wrong,) = column(options, body.ljust(size, b"\0"))
     assert wrong
     assert text is None or written != "DATE"
@@ -318,7 +318,7 @@ def test_reading_in_bulk_finds_items_where_the_declaration_does(
     form, layout = form_of(options), item_layout(options, options.tables[0], order)
     items = options.tables[0].parsed()
     parsed = declared_record(form, layout, items).parse(built)
-    finder = framer(options, buffer, FileForm(order), len(built))
+    finder = framer(options, buffer, ExtractFileForm(order), len(built))
     (block,) = finder.blocks(0)
     cells = finder.tables[0].cells(buffer, block.offsets, block.offsets + block.lengths)
     assert cells.ends.tolist() == [len(built)]

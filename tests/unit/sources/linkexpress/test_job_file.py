@@ -12,7 +12,7 @@ import pytest
 from publisher.config.job_file import load
 from publisher.errors import SettingsError
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.linkexpress import Options
+from publisher.sources.linkexpress import LinkexpressOptions
 from publisher.sources.registry import restored
 from tests.support.linkexpress_files import GROUP, little
 from tests.support.settings_reference import activated, loaded, toml_lines
@@ -20,7 +20,7 @@ from tests.support.settings_reference import activated, loaded, toml_lines
 
 def test_items_are_shown_with_their_types() -> None:
     options = loaded("linkexpress").options
-    assert isinstance(options, Options)
+    assert isinstance(options, LinkexpressOptions)
     types = [item.type for item in options.tables[0].parsed()]
     assert types[2] == "NATIONAL CHARACTER VARYING"
 

@@ -11,14 +11,14 @@ from publisher.config.job_file import load
 from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import JobCatalogue
 from publisher.sources.contract import Context
-from publisher.sources.linkexpress import Linkexpress, Options
+from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
 from tests.support import linkexpress_files as files
 from tests.support.linkexpress_files import little, mark, read, record, short
 
 # idu INTEGER, pay DECIMAL(5,2), note VARCHAR(4)
 USR = ExtractedTable("usr", ("idu INTEGER", "pay DECIMAL(5,2)", "note VARCHAR(4)"), ("idu",), xid=7)
-BARE = Options("table", "diff", False, (USR,), "OPEN", charset="EUC-JP")
+BARE = LinkexpressOptions("table", "diff", False, (USR,), "OPEN", charset="EUC-JP")
 NULLS = replace(BARE, nulls=True)
 JNL = replace(NULLS, difftype="JNL")
 GROUP = replace(NULLS, unit="group", difftype=None)
@@ -185,7 +185,7 @@ def test_a_file_of_differences_of_a_group_is_told_by_its_headers(
     change: dict, marks: int, order: ByteOrder, tmp_path: Path
 ) -> None:
     """Whatever its items are: those of the shipped job file are other ones."""
-    assert isinstance(SHIPPED, Options)
+    assert isinstance(SHIPPED, LinkexpressOptions)
     rows = [record(files.GROUP, *files.jack(n), order) for n in range(5)]
     rows.append(record(files.GROUP, 1, 2, [7, b"ab" * 4], order))
     data = b"".join(row + mark(files.GROUP, order) * (marks > 0) for row in rows)
