@@ -1,1 +1,1 @@
-"""What samples of the table queue say about the tables: statistics over sweeps."""
+"""Statistics about tables, computed from samples of LINTER's table queue."""

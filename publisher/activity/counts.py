@@ -1,10 +1,10 @@
-"""What is counted in sweeps of the table queue, per table and per interval; all else is made of it.
+"""ActivityCounts over sweeps of the table queue, per table and per interval; all measures derive from them.
 
-Two views of one thing, never added up.  In the *presence view* a table that is missing from a sweep and
-was in the one before was evicted, and one that is new was included; it holds whatever an ordinal means.
-In the *slot view* an ordinal names a place in memory, and another table at the same ordinal is a
-replacement.  The page of DIRR says both that new elements become first and that elements are never moved,
-and both cannot be true of one numbering (reference, 3.4).
+There are two views, never added up.  In the *presence view*, a table that disappears between two sweeps
+was evicted, and a table that appears was included; this view holds whatever an ordinal means.  In the
+*slot view*, an ordinal names a place in memory, and another table at the same ordinal is a replacement.
+The page of DIRR says both that new elements become first and that elements never move; both statements
+cannot be true of one numbering (reference, 3.4).
 """
 
 from __future__ import annotations
@@ -13,31 +13,32 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ActivityCounts:
     """Sums over sweeps, of a table, an interval, or both."""
 
     present: int = 0
-    """Sweeps in which a table was in the queue, behind the three system elements."""
+    """Sweeps with the table in the queue, behind the three system elements."""
     ordinals: int = 0
-    """Sum of its ordinals there, the smallest where it stood twice in a sweep."""
+    """Sum of its ordinals in those sweeps; the smallest one if it appears twice in a sweep."""
     dirty: int = 0
-    """Sum of UpdFlag: sweeps in which it had changes not yet flushed."""
+    """Sum of UpdFlag: sweeps in which the table had unflushed changes."""
     dirty_observed: int = 0
-    """Those of them that end an observed interval: not the first of a recording or behind a gap."""
+    """Dirty sweeps that end an observed interval, so neither the first of a recording nor behind a gap."""
     included: int = 0
-    """Presence view: in a sweep and not in the one before."""
+    """Presence view: times that the table is in a sweep but not in the previous one."""
     reincluded: int = 0
-    """Those of them that had been evicted before, with no gap between."""
+    """Inclusions after an earlier eviction, with no gap between."""
     absent_us: int = 0
-    """Microseconds from the first sweep without it to the one that had it again, over ``reincluded``."""
+    """Microseconds from the first sweep without the table to the sweep with it again, summed over
+    ``reincluded``."""
     evicted: int = 0
-    """Presence view: in a sweep and not in the next; counted where it is missing first."""
+    """Presence view: times that the table is missing but was in the previous sweep."""
     replaced: int = 0
-    """Slot view: another table stood at its ordinal in the next sweep."""
+    """Slot view: times that another table had its ordinal in the next sweep."""
     doubled: int = 0
-    """Times it stood at a further ordinal of one sweep: a sweep is many calls, and the queue moves."""
+    """Further ordinals of the table within one sweep; a sweep is many calls, and the queue moves."""
     odd_flags: int = 0
-    """Sweeps in which its UpdFlag was neither 0 nor 1; they count as 1."""
+    """Sweeps in which UpdFlag was neither 0 nor 1; it counts as 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,35 +49,35 @@ class NodeCounts:
     sweeps: int
     """Sweeps that count."""
     untimed: int
-    """Those of them without a time: they have no neighbours and count for presence and ordinals."""
+    """Sweeps without a time; they have no neighbours and count only for presence and ordinals."""
     first: int | None
-    """Times of the first and the last sweep, in microseconds since 1970 UTC."""
+    """Time of the first sweep, in microseconds since 1970 UTC; ``last`` is that of the last one."""
     last: int | None
     observed_us: int
     """Time between sweeps, without gaps."""
     gaps: int
     gap_us: int
     gap_limit_us: int | None
-    """Sweeps further apart have a gap between them."""
+    """Sweeps that are further apart have a gap between them."""
     shortest: int | None
-    """Elements of the shortest and the longest sweep, without the system's."""
+    """Elements of the shortest sweep without the system's; ``longest`` likewise."""
     longest: int | None
     missing: int
     """Numbers of sweeps that are missing between those recorded."""
     incomplete: int
-    """Sweeps left out since a call is missing, or the EORR at their end."""
+    """Sweeps excluded because a call, or the EORR at the end, is missing."""
     failed: int
-    """Sweeps left out since a call of theirs failed or cannot be used."""
+    """Sweeps excluded because a call failed or is unusable."""
     implausible: int
-    """Sweeps left out since EORR came at one of the first three ordinals, where system tables always are."""
+    """Sweeps excluded because EORR came at one of the first three ordinals, which system tables occupy."""
     conflicting: int
-    """Sweeps left out since calls of one sweep and ordinal differ."""
+    """Sweeps excluded because two calls with the same sweep and ordinal differ."""
     duplicates: int
-    """Calls that were recorded twice and are the same; they count once."""
+    """Identical calls that were recorded twice; they count once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class SweepGap:
     """Two neighbouring sweeps that are too far apart."""
 
     node: str
@@ -91,7 +92,7 @@ class TableCounts:
     node: str
     owner: int
     name: str
-    counts: Counts
+    counts: ActivityCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class IntervalCounts:
     """Microseconds since 1970 UTC."""
     sweeps: int
     observed_us: int
-    counts: Counts
+    counts: ActivityCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,52 +115,52 @@ class CellCounts:
     owner: int
     name: str
     start: int
-    counts: Counts
+    counts: ActivityCounts
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """What could not be used, of one kind."""
+class ProblemCount:
+    """The number of unusable calls with one kind of problem, and the first of them."""
 
     problem: str
     calls: int
     file: str
-    """The first of them: file, line or byte offset in it, what to do."""
+    """File of the first one; ``row`` is the line or byte offset in it, ``detail`` says what to do."""
     row: int
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Everything that was counted."""
+    """All counts of a set of samples."""
 
     calls: int
-    """Calls and pieces of the input that should be one."""
+    """Calls in the input, including unreadable pieces."""
     nodes: tuple[NodeCounts, ...] = ()
     tables: tuple[TableCounts, ...] = ()
     """Present most often first."""
     interval_us: int = 0
     """Width of the intervals."""
     intervals: tuple[IntervalCounts, ...] = ()
-    """Those with sweeps, in order of time."""
+    """Intervals with sweeps, in order of time."""
     cells: tuple[CellCounts, ...] = ()
-    """Those of the first tables."""
-    gaps: tuple[Gap, ...] = ()
-    """The first of them."""
-    problems: tuple[Problem, ...] = ()
+    """Counts per interval of the first tables."""
+    gaps: tuple[SweepGap, ...] = ()
+    """The first gaps."""
+    problems: tuple[ProblemCount, ...] = ()
     warnings: dict[str, int] = field(default_factory=dict)
-    """Calls that count and are odd, by kind: ``flag``, ``cut``."""
+    """Odd calls that count, by kind: ``flag``, ``cut``."""
 
 
 _WIDTHS = (1, 5, 10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400, 604800)
-_MOST = 96
+_MAX_INTERVALS = 96
 
 
 def interval_width(first: int, last: int) -> int:
-    """A width in microseconds that cuts the time between two moments into 96 intervals at most."""
+    """Returns a width in microseconds that divides the time between two moments into at most 96 intervals."""
     for seconds in _WIDTHS:
         width = seconds * 1_000_000
-        if last // width - first // width < _MOST:
+        if last // width - first // width < _MAX_INTERVALS:
             return width
-    weeks = -(-(last - first) // ((_MOST - 1) * _WIDTHS[-1] * 1_000_000))
+    weeks = -(-(last - first) // ((_MAX_INTERVALS - 1) * _WIDTHS[-1] * 1_000_000))
     return weeks * _WIDTHS[-1] * 1_000_000

@@ -1,16 +1,16 @@
-"""The four uses of the table queue, as the page of DIRR names them, from what was counted.
+"""The four measures that the page of DIRR derives from the table queue.
 
 * access frequency: the share of sweeps in which the table is present;
-* access intensity: the mean of its ordinals, smaller is more often; a heuristic;
+** access intensity: the mean of its ordinals, a heuristic: smaller means more often;
 * update rate: the sum of UpdFlag over time;
 * pressure on the queue: evictions and re-inclusions over time.
 
-Rates go by observed time, not by the number of sweeps, since sweeps need not be evenly spaced.
+Rates are per observed time, not per sweep, because sweeps need not be evenly spaced.
 """
 
 from __future__ import annotations
 
-from publisher.activity.counts import Counts
+from publisher.activity.counts import ActivityCounts
 
 _HOUR = 3_600_000_000
 
@@ -21,46 +21,46 @@ UPDATE_RATE_BIASES = (
     ),
     "too high where they are closer together: one change is seen in several sweeps",
 )
-"""Stand beside every update rate."""
+"""Known biases, shown beside every update rate."""
 
 
-def frequency(counts: Counts, sweeps: int) -> float | None:
+def frequency(counts: ActivityCounts, sweeps: int) -> float | None:
     """Share of sweeps in which a table was present, 0 to 1."""
     return counts.present / sweeps if sweeps else None
 
 
-def intensity(counts: Counts) -> float | None:
+def intensity(counts: ActivityCounts) -> float | None:
     """Mean ordinal of a table while it was present; from 4."""
     return counts.ordinals / counts.present if counts.present else None
 
 
-def dirty_share(counts: Counts, sweeps: int) -> float | None:
+def dirty_share(counts: ActivityCounts, sweeps: int) -> float | None:
     """Share of sweeps in which a table had changes not yet flushed, 0 to 1."""
     return counts.dirty / sweeps if sweeps else None
 
 
-def update_rate(counts: Counts, observed_us: int) -> float | None:
-    """UpdFlag summed over observed time: times an hour that a table was seen with changes."""
+def update_rate(counts: ActivityCounts, observed_us: int) -> float | None:
+    """Sum of UpdFlag per hour of observed time."""
     return per_hour(counts.dirty_observed, observed_us)
 
 
-def eviction_rate(counts: Counts, observed_us: int) -> float | None:
+def eviction_rate(counts: ActivityCounts, observed_us: int) -> float | None:
     """Evictions an hour."""
     return per_hour(counts.evicted, observed_us)
 
 
-def reinclusion_rate(counts: Counts, observed_us: int) -> float | None:
+def reinclusion_rate(counts: ActivityCounts, observed_us: int) -> float | None:
     """Re-inclusions an hour."""
     return per_hour(counts.reincluded, observed_us)
 
 
-def replacement_rate(counts: Counts, observed_us: int) -> float | None:
+def replacement_rate(counts: ActivityCounts, observed_us: int) -> float | None:
     """Replacements an hour, in the slot view."""
     return per_hour(counts.replaced, observed_us)
 
 
-def absence_seconds(counts: Counts) -> float | None:
-    """Mean time from an eviction to the re-inclusion; short where the queue is too short."""
+def absence_seconds(counts: ActivityCounts) -> float | None:
+    """Mean time from an eviction to the re-inclusion; a short time means that the queue is too short."""
     return counts.absent_us / counts.reincluded / 1e6 if counts.reincluded else None
 
 

@@ -1,4 +1,4 @@
-"""How samples of the table queue become statistics."""
+"""Settings of the statistics over samples of the table queue."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from html import escape as escaped
 
 from publisher.activity.counts import CellCounts, IntervalCounts, NodeCounts
 from publisher.activity.measures import (
@@ -14,11 +14,11 @@ from publisher.activity.measures import (
     replacement_rate,
     update_rate,
 )
-from publisher.activity.plots import Cell, Line, TimeAxis, clock, heat_map, steps
-from publisher.activity.report import Report, TableReport
+from publisher.activity.plots import HeatCell, RateLine, TimeAxis, clock, draw_heat_map, draw_rates
+from publisher.activity.report import ActivityReport, TableActivity
 
-_MOST_COLUMNS = 400
-_MOST_ROWS = 1000
+_MAX_COLUMNS = 400
+_MAX_ROWS = 1000
 _CONTROLS = {number: f"\\x{number:02x}" for number in (*range(0x20), *range(0x7F, 0xA0))}
 """HTML forbids most control characters, escaped or not."""
 
@@ -60,23 +60,25 @@ _HEAD = f"""<!DOCTYPE html>
 <h1>Activity of the table queue</h1>"""
 
 
-def page(report: Report) -> str:
-    """The whole page.  Names stand escaped."""
-    found = report.activity
-    parts = [_HEAD, f"<p>{found.calls:,} calls of DIRR.</p>"]
+def render_page(report: ActivityReport) -> str:
+    """Renders the whole page; names are escaped."""
+    activity = report.activity
+    parts = [_HEAD, f"<p>{activity.calls:,} calls of DIRR.</p>"]
     tables = report.tables()
-    for node in found.nodes:
+    for node in activity.nodes:
         parts += _node(report, node, [table for table in tables if table.node == node.node])
     parts += [*_notes(report), *_problems(report), "</body>\n</html>"]
     return "\n".join(parts)
 
 
 def escape(text: str) -> str:
-    """Text as HTML may hold it: markup and control characters escaped."""
-    return escaped(text.translate(_CONTROLS))
+    """Escapes markup and control characters."""
+    return html.escape(text.translate(_CONTROLS))
 
 
-def _node(report: Report, node: NodeCounts, tables: Sequence[TableReport]) -> Iterator[str]:
+def _node(
+    report: ActivityReport, node: NodeCounts, tables: Sequence[TableActivity]
+) -> Iterator[str]:
     yield f"<h2>Node {escape(node.node or '(not recorded)')}</h2>"
     yield "<ul>" + "".join(f"<li>{line}</li>" for line in _facts(report, node)) + "</ul>"
     intervals = [each for each in report.activity.intervals if each.node == node.node]
@@ -85,7 +87,7 @@ def _node(report: Report, node: NodeCounts, tables: Sequence[TableReport]) -> It
     yield from _table(tables)
 
 
-def _facts(report: Report, node: NodeCounts) -> Iterator[str]:
+def _facts(report: ActivityReport, node: NodeCounts) -> Iterator[str]:
     if node.first is not None and node.last is not None:
         yield f"{node.sweeps:,} sweeps from {clock(node.first)} to {clock(node.last)} UTC"
     else:
@@ -105,35 +107,39 @@ def _facts(report: Report, node: NodeCounts) -> Iterator[str]:
         yield f"{node.untimed:,} sweeps without a time, which have no neighbours"
 
 
-def _plots(report: Report, node: NodeCounts, intervals: Sequence[IntervalCounts]) -> Iterator[str]:
+def _plots(
+    report: ActivityReport, node: NodeCounts, intervals: Sequence[IntervalCounts]
+) -> Iterator[str]:
     width = report.activity.interval_us
     last = intervals[-1].start
-    first = max(intervals[0].start, last - (_MOST_COLUMNS - 1) * width)
+    first = max(intervals[0].start, last - (_MAX_COLUMNS - 1) * width)
     axis = TimeAxis(first, width, (last - first) // width + 1)
-    shown = [each for each in intervals if each.start >= first]
-    if len(shown) < len(intervals):
-        yield f"<p>Plots show the last {_MOST_COLUMNS} intervals.</p>"
+    visible = [each for each in intervals if each.start >= first]
+    if len(visible) < len(intervals):
+        yield f"<p>Plots show the last {_MAX_COLUMNS} intervals.</p>"
     yield "<h3>Tables over time</h3>"
     yield (
-        f"<p>Each column is {width // 1_000_000:,} s (UTC). The stronger, the more of its sweeps have the"
-        " table; the bar below is the share of them with changes not yet flushed (UpdFlag). Columns"
-        " without a ground have no sweeps.</p>"
+        f"<p>Each column covers {width // 1_000_000:,} s (UTC). A stronger colour means that more of its"
+        " sweeps contain the table; the bar below is the share of them with unflushed changes (UpdFlag)."
+        " Columns without a background have no sweeps.</p>"
     )
-    sweeps = {each.start: each.sweeps for each in shown}
-    yield _wide(heat_map(axis, list(sweeps), _rows(report, node, sweeps)))
-    for title, about, lines in _rates(shown):
+    sweeps = {each.start: each.sweeps for each in visible}
+    yield _wide(draw_heat_map(axis, list(sweeps), _rows(report, node, sweeps)))
+    for title, about, lines in _rates(visible):
         yield f"<h3>{title}</h3><p>{about}</p>"
-        yield _wide(steps(axis, title, lines))
+        yield _wide(draw_rates(axis, title, lines))
 
 
 def _wide(plot: str) -> str:
-    """A plot that keeps the size of its text: on narrow screens it is moved sideways."""
+    """Wraps a plot so that narrow screens scroll it sideways instead of shrinking its text."""
     return f'<div class="wide">{plot}</div>'
 
 
-def _rows(report: Report, node: NodeCounts, sweeps: dict[int, int]) -> list[tuple[str, list[Cell]]]:
+def _rows(
+    report: ActivityReport, node: NodeCounts, sweeps: dict[int, int]
+) -> list[tuple[str, list[HeatCell]]]:
     """Tables with their cells, present most often first."""
-    rows: dict[tuple[int, str], list[Cell]] = {}
+    rows: dict[tuple[int, str], list[HeatCell]] = {}
     for table in report.activity.tables:
         if table.node == node.node:
             rows[table.owner, table.name] = []
@@ -141,54 +147,56 @@ def _rows(report: Report, node: NodeCounts, sweeps: dict[int, int]) -> list[tupl
         if cell.node == node.node and cell.start in sweeps and cell.counts.present:
             rows[cell.owner, cell.name].append(_cell(report, cell, sweeps[cell.start]))
     return [
-        (report.named(*table).translate(_CONTROLS), cells) for table, cells in rows.items() if cells
+        (report.table_name(*table).translate(_CONTROLS), cells)
+        for table, cells in rows.items()
+        if cells
     ]
 
 
-def _cell(report: Report, cell: CellCounts, sweeps: int) -> Cell:
+def _cell(report: ActivityReport, cell: CellCounts, sweeps: int) -> HeatCell:
     counts = cell.counts
-    said = (
-        f"{report.named(cell.owner, cell.name)}, {clock(cell.start)}: in {counts.present} of {sweeps}"
+    label = (
+        f"{report.table_name(cell.owner, cell.name)}, {clock(cell.start)}: in {counts.present} of {sweeps}"
         f" sweeps, mean ordinal {intensity(counts) or 0:.1f}, with changes in {counts.dirty}"
     )
     if counts.evicted or counts.reincluded:
-        said += f", evicted {counts.evicted}, included again {counts.reincluded}"
-    return Cell(
-        cell.start, counts.present / sweeps, counts.dirty / sweeps, said.translate(_CONTROLS)
+        label += f", evicted {counts.evicted}, included again {counts.reincluded}"
+    return HeatCell(
+        cell.start, counts.present / sweeps, counts.dirty / sweeps, label.translate(_CONTROLS)
     )
 
 
-def _rates(intervals: Sequence[IntervalCounts]) -> Iterator[tuple[str, str, list[Line]]]:
-    def line(name: str, style: str, rate: Callable[..., float | None]) -> Line:
+def _rates(intervals: Sequence[IntervalCounts]) -> Iterator[tuple[str, str, list[RateLine]]]:
+    def line(name: str, style: str, rate: Callable[..., float | None]) -> RateLine:
         values = ((each.start, rate(each.counts, each.observed_us)) for each in intervals)
-        return Line(name, style, {start: value for start, value in values if value is not None})
+        return RateLine(name, style, {start: value for start, value in values if value is not None})
 
     yield (
-        "Updates an hour",
-        "The sum of UpdFlag of all tables over observed time. It is "
+        "Updates per hour",
+        "The sum of UpdFlag of all tables over observed time. The rate is "
         + "; ".join(escape(bias) for bias in UPDATE_RATE_BIASES)
         + ".",
         [line("updates", "dirty", update_rate)],
     )
     yield (
-        "Evictions an hour: presence view",
-        "A table is missing from a sweep and was in the one before; included again after that.",
+        "Evictions per hour: presence view",
+        "An evicted table is missing from a sweep and was in the previous one.",
         [
             line("evicted", "heat", eviction_rate),
             line("included again", "again", reinclusion_rate),
         ],
     )
     yield (
-        "Replacements an hour: slot view",
+        "Replacements per hour: slot view",
         (
-            "Another table stands at the same ordinal as in the sweep before. A view of its own: where"
-            " ordinals are ranks, one inclusion moves many. Never add it to the evictions."
+            "A different table has the ordinal in the next sweep. Never add replacements to"
+            " evictions: if ordinals are ranks, one inclusion moves many tables."
         ),
         [line("replaced", "slot", replacement_rate)],
     )
 
 
-_COLUMNS: Sequence[tuple[str, Callable[[TableReport], float | int | None], str]] = (
+_COLUMNS: Sequence[tuple[str, Callable[[TableActivity], float | int | None], str]] = (
     ("sweeps", lambda t: t.sweeps_present, ",d"),
     ("present", lambda t: t.access_frequency, ".1%"),
     ("mean ordinal", lambda t: t.access_intensity, ",.1f"),
@@ -203,20 +211,20 @@ _COLUMNS: Sequence[tuple[str, Callable[[TableReport], float | int | None], str]]
 )
 
 
-def _table(tables: Sequence[TableReport]) -> Iterator[str]:
+def _table(tables: Sequence[TableActivity]) -> Iterator[str]:
     if not tables:
         return
     biases = "; ".join(UPDATE_RATE_BIASES)
     yield f"<h3>Tables</h3><p>Updates/h, the sum of UpdFlag over observed time, is {escape(biases)}.</p>"
     yield '<div class="wide"><table>'
     yield _row("th", ["table", *(name for name, _, _ in _COLUMNS)])
-    for table in tables[:_MOST_ROWS]:
+    for table in tables[:_MAX_ROWS]:
         name = f"{table.schema if table.schema is not None else table.owner}.{table.table}"
         values = (_text(value(table), form) for _, value, form in _COLUMNS)
         yield _row("td", [name, *values])
     yield "</table></div>"
-    if len(tables) > _MOST_ROWS:
-        yield f"<p>and {len(tables) - _MOST_ROWS:,} tables more: see --as csv.</p>"
+    if len(tables) > _MAX_ROWS:
+        yield f"<p>and {len(tables) - _MAX_ROWS:,} more tables: see --as csv.</p>"
 
 
 def _text(value: float | None, form: str) -> str:
@@ -227,14 +235,14 @@ def _row(tag: str, cells: Iterable[str]) -> str:
     return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
-def _notes(report: Report) -> Iterator[str]:
+def _notes(report: ActivityReport) -> Iterator[str]:
     notes = list(report.notes())
     if notes:
         yield "<h2>Odd calls that count</h2>"
         yield "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul>"
 
 
-def _problems(report: Report) -> Iterator[str]:
+def _problems(report: ActivityReport) -> Iterator[str]:
     if not report.activity.problems:
         return
     yield "<h2>Calls that cannot be used</h2><ul>"

@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """Intervals from the first to the last, those without sweeps too; times in microseconds."""
+    """All intervals from the first to the last, including empty ones; times in microseconds."""
 
     start: int
     width: int
@@ -36,28 +36,28 @@ class TimeAxis:
         return (_WIDTH - _LEFT - _RIGHT) / self.count
 
     def x(self, start: int) -> float:
-        """Where an interval begins on the page."""
+        """Left edge of an interval on the page."""
         return _LEFT + (start - self.start) // self.width * self.step
 
     def ticks(self) -> Iterator[tuple[float, str]]:
-        """Places and texts of some moments."""
+        """Yields positions and labels of the axis."""
         every = max(1, -(-self.count // _TICKS))
         for number in range(0, self.count, every):
             yield _LEFT + number * self.step, clock(self.start + number * self.width)
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """A table in an interval: shares of its sweeps, and what to say of it."""
+class HeatCell:
+    """A table in an interval: two shares of the sweeps, and the label of the cell."""
 
     start: int
     present: float
     dirty: float
-    said: str
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RateLine:
     """Values by the start of their intervals, drawn in one colour."""
 
     name: str
@@ -70,11 +70,10 @@ def clock(us: int) -> str:
     return f"{_EPOCH + timedelta(microseconds=us):%Y-%m-%d %H:%M:%S}"
 
 
-def heat_map(
-    axis: TimeAxis, seen: Sequence[int], rows: Sequence[tuple[str, Sequence[Cell]]]
+def draw_heat_map(
+    axis: TimeAxis, seen: Sequence[int], rows: Sequence[tuple[str, Sequence[HeatCell]]]
 ) -> str:
-    """Tables over time.  ``seen``: the intervals with sweeps; the others stay empty, as nothing is
-    known of them."""
+    """Draws tables over time.  ``seen``: the intervals with sweeps; the other ones stay empty."""
     height = len(rows) * _ROW + _AXIS
     parts = [_open(height, "Tables over time")]
     for number, (name, cells) in enumerate(rows):
@@ -86,18 +85,18 @@ def heat_map(
     return "".join(parts)
 
 
-def _cell(axis: TimeAxis, cell: Cell, top: int) -> str:
+def _cell(axis: TimeAxis, cell: HeatCell, top: int) -> str:
     x, inner = axis.x(cell.start), _ROW - 2
     bar = 2 + min(1.0, cell.dirty) * inner * 0.5 if cell.dirty else 0.0
     dirty = _box("dirty", x, top + inner - bar, axis.step, bar + 1) if bar else ""
     heat = _box("heat", x, top, axis.step, _ROW, opacity=0.15 + 0.85 * min(1.0, cell.present))
-    return f"<g><title>{escape(cell.said)}</title>{heat}{dirty}</g>"
+    return f"<g><title>{escape(cell.label)}</title>{heat}{dirty}</g>"
 
 
-def steps(axis: TimeAxis, title: str, lines: Sequence[Line]) -> str:
-    """Rates over time, each interval as a level; nothing where nothing was observed."""
-    most = max((value for line in lines for value in line.values.values()), default=0.0)
-    scale = most or 1.0
+def draw_rates(axis: TimeAxis, title: str, lines: Sequence[RateLine]) -> str:
+    """Draws rates over time, one level per interval, with gaps where nothing was observed."""
+    highest = max((value for line in lines for value in line.values.values()), default=0.0)
+    scale = highest or 1.0
     parts = [_open(_HEIGHT + _AXIS, title)]
     for share in (0.0, 0.5, 1.0):
         y = _y(share)
@@ -113,19 +112,19 @@ def steps(axis: TimeAxis, title: str, lines: Sequence[Line]) -> str:
     return "".join(parts)
 
 
-def _steps(axis: TimeAxis, line: Line, scale: float) -> Iterator[str]:
+def _steps(axis: TimeAxis, line: RateLine, scale: float) -> Iterator[str]:
     path, end = [], None
     for start, value in sorted(line.values.items()):
         x, y = axis.x(start), _y(value / scale)
-        joined = end is not None and start == end
-        path.append(f"{'L' if joined else 'M'}{x:.1f} {y:.1f}L{x + axis.step:.1f} {y:.1f}")
+        continues = end is not None and start == end
+        path.append(f"{'L' if continues else 'M'}{x:.1f} {y:.1f}L{x + axis.step:.1f} {y:.1f}")
         end = start + axis.width
     if path:
         yield f'<path class="{line.style} line" d="{"".join(path)}"/>'
     for start, value in sorted(line.values.items()):
-        said = escape(f"{line.name}, {clock(start)}: {value:,.4g}")
+        label = escape(f"{line.name}, {clock(start)}: {value:,.4g}")
         box = _box("touch", axis.x(start), 0, axis.step, _HEIGHT)
-        yield f"<g><title>{said}</title>{box}</g>"
+        yield f"<g><title>{label}</title>{box}</g>"
 
 
 def _y(share: float) -> float:
@@ -151,7 +150,7 @@ def _box(
 
 
 def _label(name: str, top: int) -> str:
-    """A name from its beginning; of a long one the middle is left out, what is still too wide is clipped."""
+    """Draws a name; the middle of a long name is omitted, and a name that is still too wide is clipped."""
     half = (_NAME - 1) // 2
     short = name if len(name) <= _NAME else f"{name[: _NAME - 1 - half]}…{name[-half:]}"
     return (

@@ -1,6 +1,6 @@
-"""What people and scripts are told: the measures of each table, beside what they are made of.
+"""The report on table activity: measures of each table with their counts, as JSON and CSV.
 
-Numbers of the presence view and of the slot view stand in parts of their own.
+Numbers of the presence view and of the slot view are kept in separate parts.
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from publisher.activity import measures
-from publisher.activity.counts import Activity, CellCounts, Counts, IntervalCounts, NodeCounts
+from publisher.activity.counts import (
+    Activity,
+    ActivityCounts,
+    CellCounts,
+    IntervalCounts,
+    NodeCounts,
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
+class PresenceView:
     """Pressure on the queue by the presence view."""
 
     inclusions: int
@@ -32,7 +38,7 @@ class Presence:
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class SlotView:
     """Pressure on the queue by the slot view."""
 
     replacements: int
@@ -40,13 +46,13 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True)
-class TableReport:
-    """The four uses, of one table in the queue of one node."""
+class TableActivity:
+    """The four measures of one table in the queue of one node."""
 
     node: str
     owner: int
     schema: str | None
-    """Name of the owner by the settings."""
+    """Name of the owner from the settings."""
     table: str
     sweeps_present: int
     access_frequency: float | None
@@ -61,19 +67,19 @@ class TableReport:
     doubled: int
     odd_flags: int
     """Sweeps with an UpdFlag other than 0 and 1."""
-    presence: Presence
-    slots: Slots
+    presence: PresenceView
+    slots: SlotView
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """An activity with the names of its owners."""
+class ActivityReport:
+    """Counts with the names of owners."""
 
     activity: Activity
     owners: Mapping[int, str]
     """Names of schemas by the number of the owner."""
 
-    def tables(self) -> list[TableReport]:
+    def tables(self) -> list[TableActivity]:
         """The measures of all tables, present most often first."""
         nodes = {node.node: node for node in self.activity.nodes}
         return [
@@ -81,8 +87,10 @@ class Report:
             for each in self.activity.tables
         ]
 
-    def _table(self, node: NodeCounts, owner: int, name: str, counts: Counts) -> TableReport:
-        return TableReport(
+    def _table(
+        self, node: NodeCounts, owner: int, name: str, counts: ActivityCounts
+    ) -> TableActivity:
+        return TableActivity(
             node=node.node,
             owner=owner,
             schema=self.owners.get(owner),
@@ -100,44 +108,44 @@ class Report:
         )
 
     def notes(self) -> Iterator[str]:
-        """Odd calls that count all the same, and how."""
-        found = self.activity
-        flags, cut = (found.warnings.get(kind, 0) for kind in ("flag", "cut"))
-        doubled = sum(table.counts.doubled for table in found.tables)
+        """Yields a warning for each kind of odd call that nevertheless counts."""
+        activity = self.activity
+        flags, cut = (activity.warnings.get(kind, 0) for kind in ("flag", "cut"))
+        doubled = sum(table.counts.doubled for table in activity.tables)
         if flags:
             yield (
-                f"{flags:,} calls have an UpdFlag other than 0 and 1, which counts as 1: look at"
+                f"{flags:,} calls have an UpdFlag other than 0 and 1, which counts as 1: check"
                 " identifier_length, long_bytes and byte_order (odd flags)"
             )
         if cut:
-            yield f"{cut:,} names are cut inside a character and end in U+FFFD: look at identifier_length"
+            yield f"{cut:,} names are cut inside a character and end in U+FFFD: check identifier_length"
         if doubled:
             yield (
-                f"tables are at a further ordinal of one sweep {doubled:,} times, and count once, at the"
-                " smallest: the queue moved during the sweep (doubled)"
+                f"tables are at a further ordinal of one sweep {doubled:,} times and count once, at the"
+                " smallest ordinal: the queue moved during the sweep (doubled)"
             )
 
-    def named(self, owner: int, name: str) -> str:
-        """A table as people know it: with its schema, or the number of its owner."""
+    def table_name(self, owner: int, name: str) -> str:
+        """Name of a table with its schema, or with the number of its owner if the schema is unknown."""
         return f"{self.owners.get(owner, owner)}.{name}"
 
     def content(self) -> dict[str, Any]:
-        """Everything, in plain values for JSON; times in ISO 8601, UTC."""
-        found = self.activity
+        """The whole report as plain values for JSON; times in ISO 8601, UTC."""
+        activity = self.activity
         return {
-            "calls": found.calls,
-            "problems": [asdict(problem) for problem in found.problems],
-            "warnings": found.warnings,
-            "nodes": [_node(node) for node in found.nodes],
+            "calls": activity.calls,
+            "problems": [asdict(problem) for problem in activity.problems],
+            "warnings": activity.warnings,
+            "nodes": [_node(node) for node in activity.nodes],
             "gaps": [
-                {"node": gap.node, "from": moment(gap.start), "to": moment(gap.stop)}
-                for gap in found.gaps
+                {"node": gap.node, "from": iso_time(gap.start), "to": iso_time(gap.stop)}
+                for gap in activity.gaps
             ],
             "updates_per_hour_biases": list(measures.UPDATE_RATE_BIASES),
             "tables": [asdict(table) for table in self.tables()],
-            "interval_seconds": found.interval_us / 1e6,
-            "intervals": [_interval(interval) for interval in found.intervals],
-            "tables_over_time": [self._cell(cell) for cell in found.cells],
+            "interval_seconds": activity.interval_us / 1e6,
+            "intervals": [_interval(interval) for interval in activity.intervals],
+            "tables_over_time": [self._cell(cell) for cell in activity.cells],
         }
 
     def _cell(self, cell: CellCounts) -> dict[str, Any]:
@@ -146,7 +154,7 @@ class Report:
             "node": cell.node,
             "owner": cell.owner,
             "table": cell.name,
-            "start": moment(cell.start),
+            "start": iso_time(cell.start),
             "sweeps_present": counts.present,
             "access_intensity": measures.intensity(counts),
             "dirty_sweeps": counts.dirty,
@@ -159,16 +167,16 @@ class Report:
         }
 
     def csv_lines(self) -> Iterator[str]:
-        """The tables as CSV (RFC 4180) with a header, without line ends; what is unknown is empty."""
+        """Yields the tables as CSV (RFC 4180) with a header, without line ends; unknown values are empty."""
         yield _csv_line(_CSV_COLUMNS)
         for table in self.tables():
             flat = _flat(asdict(table))
             yield _csv_line([flat[name] for name in _CSV_COLUMNS])
 
 
-def presence(counts: Counts, observed_us: int) -> Presence:
-    """The presence view of what was counted in some time."""
-    return Presence(
+def presence(counts: ActivityCounts, observed_us: int) -> PresenceView:
+    """The presence view of counts over an observed time."""
+    return PresenceView(
         inclusions=counts.included,
         evictions=counts.evicted,
         evictions_per_hour=measures.eviction_rate(counts, observed_us),
@@ -178,13 +186,13 @@ def presence(counts: Counts, observed_us: int) -> Presence:
     )
 
 
-def slots(counts: Counts, observed_us: int) -> Slots:
-    """The slot view of it."""
-    return Slots(counts.replaced, measures.replacement_rate(counts, observed_us))
+def slots(counts: ActivityCounts, observed_us: int) -> SlotView:
+    """The slot view of counts over an observed time."""
+    return SlotView(counts.replaced, measures.replacement_rate(counts, observed_us))
 
 
-def moment(us: int | None) -> str | None:
-    """A time in ISO 8601, UTC."""
+def iso_time(us: int | None) -> str | None:
+    """Formats a time in ISO 8601, UTC."""
     return None if us is None else (_EPOCH + timedelta(microseconds=us)).isoformat()
 
 
@@ -197,8 +205,8 @@ def _node(node: NodeCounts) -> dict[str, Any]:
         "sweeps_left_out": {name: getattr(node, name) for name in left_out},
         "sweep_numbers_missing": node.missing,
         "duplicate_calls": node.duplicates,
-        "first": moment(node.first),
-        "last": moment(node.last),
+        "first": iso_time(node.first),
+        "last": iso_time(node.last),
         "observed_seconds": node.observed_us / 1e6,
         "gaps": node.gaps,
         "gap_seconds": node.gap_us / 1e6,
@@ -211,7 +219,7 @@ def _interval(interval: IntervalCounts) -> dict[str, Any]:
     counts, observed = interval.counts, interval.observed_us
     return {
         "node": interval.node,
-        "start": moment(interval.start),
+        "start": iso_time(interval.start),
         "sweeps": interval.sweeps,
         "observed_seconds": observed / 1e6,
         "dirty_sweeps": counts.dirty,
@@ -221,10 +229,10 @@ def _interval(interval: IntervalCounts) -> dict[str, Any]:
     }
 
 
-_VIEWS = {"presence": Presence, "slots": Slots}
+_VIEWS = {"presence": PresenceView, "slots": SlotView}
 _CSV_COLUMNS = [
     name
-    for field in fields(TableReport)
+    for field in fields(TableActivity)
     for name in (
         [f"{field.name}_{part.name}" for part in fields(_VIEWS[field.name])]
         if field.name in _VIEWS
@@ -234,12 +242,12 @@ _CSV_COLUMNS = [
 
 
 def _flat(table: dict[str, Any]) -> dict[str, Any]:
-    """With the numbers of each view under names of its own."""
-    found: dict[str, Any] = {}
+    """Flattens the numbers of each view into columns named after the view."""
+    flat: dict[str, Any] = {}
     for name, value in table.items():
         parts = value if name in _VIEWS else None
-        found |= {name: value} if parts is None else {f"{name}_{k}": v for k, v in parts.items()}
-    return found
+        flat |= {name: value} if parts is None else {f"{name}_{k}": v for k, v in parts.items()}
+    return flat
 
 
 def _csv_line(values: Iterable[Any]) -> str:

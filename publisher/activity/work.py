@@ -1,4 +1,4 @@
-"""What is to be counted, as it goes to the tasks."""
+"""Samples divided into splits, as tasks receive them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from publisher.sources.files.file_splits import Split
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.table_queue.reading import sample_files, sample_splits
 
-_BYTES_OF_A_SPLIT = 8 << 20
+_SPLIT_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Samples in the parts that tasks read."""
+    """Samples in the splits that tasks read, and the settings."""
 
     splits: tuple[Split, ...]
     reading: TableQueueOptions
@@ -24,19 +24,19 @@ class Samples:
 
     @property
     def size(self) -> int:
-        """Bytes to be read, about."""
+        """Approximate bytes to read."""
         return sum(split.size for split in self.splits)
 
 
 def samples_of(
     paths: Sequence[str | os.PathLike[str]], reading: TableQueueOptions, counting: ActivityOptions
 ) -> Samples:
-    """The samples that paths name; those of directories in name order.
+    """Finds the samples that paths name, directories in name order, and divides them.
 
     Raises:
-        UsageError: There are none, or the form of a file is not known by its name.
-        FatalError: A file as a whole is not of its form.
+        UsageError: The paths name no samples, or the name of a file does not tell its form.
+        FatalError: A file has not the form that its name says.
     """
     files = [path.absolute() for path in sample_files(paths)]
-    wanted = 1 + sum(path.stat().st_size for path in files) // _BYTES_OF_A_SPLIT
+    wanted = 1 + sum(path.stat().st_size for path in files) // _SPLIT_BYTES
     return Samples(tuple(sample_splits(files, reading, wanted)), reading, counting)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from publisher.activity.counts import Activity, NodeCounts
-    from publisher.activity.report import Report, TableReport
+    from publisher.activity.report import ActivityReport, TableActivity
     from publisher.config.settings import Settings
 
 Form = Literal["table", "json", "csv", "html"]
@@ -53,11 +53,11 @@ def activity(
     SAMPLES are files and directories of what DIRR said, in any number of sweeps.  A job file is asked
     for [table_queue], [activity] and [spark].
     """
-    from publisher.activity.report import Report
+    from publisher.activity.report import ActivityReport
     from publisher.config.job_file import defaults, load
 
     settings = load(config) if config else defaults()
-    report = Report(_counted(settings, samples), settings.table_queue.owners)
+    report = ActivityReport(_counted(settings, samples), settings.table_queue.owners)
     if target is not None:
         with target.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in _lines(report, settings, form))
@@ -76,20 +76,20 @@ def _counted(settings: Settings, samples: tuple[Path, ...]) -> Activity:
         return engine.count_activity(work)
 
 
-def _lines(report: Report, settings: Settings, form: Form) -> Iterator[str]:
+def _lines(report: ActivityReport, settings: Settings, form: Form) -> Iterator[str]:
     if form == "json":
         yield json.dumps(report.content(), indent=2)
     elif form == "csv":
         yield from report.csv_lines()
     elif form == "html":
-        from publisher.activity.page import page
+        from publisher.activity.page import render_page
 
-        yield page(report)
+        yield render_page(report)
     else:
         yield from activity_text(report, settings.activity.tables)
 
 
-def activity_notes(report: Report, form: Form) -> Iterator[str]:
+def activity_notes(report: ActivityReport, form: Form) -> Iterator[str]:
     """What must be known beside the numbers."""
     from publisher.activity.measures import UPDATE_RATE_BIASES
     from publisher.console import printable
@@ -108,7 +108,7 @@ def activity_notes(report: Report, form: Form) -> Iterator[str]:
         yield "no sweep counts: see what was left out, and [table_queue] recorded"
 
 
-def activity_text(report: Report, most: int) -> Iterator[str]:
+def activity_text(report: ActivityReport, most: int) -> Iterator[str]:
     """The report for people, in lines."""
     from rich.console import Console
 
@@ -126,7 +126,7 @@ def activity_text(report: Report, most: int) -> Iterator[str]:
             console.print(_table(own[:most]))
         yield captured.get().rstrip("\n")
         if len(own) > most:
-            yield f"and {len(own) - most:,} tables more: see --as csv"
+            yield f"and {len(own) - most:,} more tables: see --as csv"
     if tables:
         yield "updates/h: the sum of UpdFlag over observed time, which is"
         yield from (f"  {bias}" for bias in UPDATE_RATE_BIASES)
@@ -135,9 +135,11 @@ def activity_text(report: Report, most: int) -> Iterator[str]:
 
 
 def _node_text(node: NodeCounts) -> Iterator[str]:
-    from publisher.activity.report import moment
+    from publisher.activity.report import iso_time
 
-    times = f" from {moment(node.first)} to {moment(node.last)}" if node.first is not None else ""
+    times = (
+        f" from {iso_time(node.first)} to {iso_time(node.last)}" if node.first is not None else ""
+    )
     yield f"node {node.node or '(not recorded)'}: {node.sweeps:,} sweeps{times}"
     hours = node.observed_us / 3.6e9
     yield f"  observed     {hours:,.2f} h; elements {_range(node.shortest, node.longest)}"
@@ -161,7 +163,7 @@ def _range(least: int | None, most: int | None) -> str:
     return "none" if least is None else f"{least:,} to {most:,}"
 
 
-def _table(tables: list[TableReport]) -> Table:
+def _table(tables: list[TableActivity]) -> Table:
     from rich.table import Column, Table
     from rich.text import Text
 
@@ -192,7 +194,7 @@ def _table(tables: list[TableReport]) -> Table:
     return shown
 
 
-_ODD: tuple[tuple[str, Callable[[TableReport], int]], ...] = (
+_ODD: tuple[tuple[str, Callable[[TableActivity], int]], ...] = (
     ("doubled", lambda table: table.doubled),
     ("odd flags", lambda table: table.odd_flags),
 )

@@ -272,9 +272,9 @@ def inspect(files: tuple[Path, ...], config: Path | None, **said: Any) -> None:
     from publisher.reports.changes import inspect as records_of
 
     if said["format_"] == "table-queue":
-        from publisher.activity.inspection import elements_of
+        from publisher.activity.inspection import call_lines
 
-        echo_json(elements_of(files, _settings(config).table_queue))
+        echo_json(call_lines(files, _settings(config).table_queue))
         return
     settings = _settings(config, **said).for_replay(said["format_"])
     echo_json(records_of(settings, files))

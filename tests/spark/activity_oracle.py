@@ -8,11 +8,11 @@ from dataclasses import fields
 from itertools import pairwise
 from statistics import median
 
-from publisher.activity.counts import Counts, NodeCounts
+from publisher.activity.counts import ActivityCounts, NodeCounts
 from publisher.sources.table_queue import Call
 from publisher.sources.table_queue.calls import micros
 
-NAMES = [field.name for field in fields(Counts)]
+NAMES = [field.name for field in fields(ActivityCounts)]
 
 
 class Told:
@@ -148,6 +148,6 @@ def by_table(slots: Slots) -> dict[tuple[int, str], list[tuple[int, int]]]:
     return found
 
 
-def counts(found: Counter[str]) -> Counts:
-    """The same as ``Counts``."""
-    return Counts(**{name: found[name] for name in NAMES})
+def counts(found: Counter[str]) -> ActivityCounts:
+    """The same as ``ActivityCounts``."""
+    return ActivityCounts(**{name: found[name] for name in NAMES})

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from publisher.activity.counts import Activity, Counts
+from publisher.activity.counts import Activity, ActivityCounts
 from publisher.activity.options import ActivityOptions
 from publisher.activity.work import Samples
 from publisher.cli.main import cli
@@ -163,9 +163,9 @@ def test_bare_records_have_no_neighbours(spark: SparkSession, tmp_path: Path) ->
         0,
     )
     assert {table.name: table.counts for table in found.tables} == {
-        "X": Counts(present=2, ordinals=8),
-        "Y": Counts(present=1, ordinals=5, dirty=1),
-        "Z": Counts(present=1, ordinals=5),
+        "X": ActivityCounts(present=2, ordinals=8),
+        "Y": ActivityCounts(present=1, ordinals=5, dirty=1),
+        "Z": ActivityCounts(present=1, ordinals=5),
     }
     assert not found.intervals
     assert not found.cells

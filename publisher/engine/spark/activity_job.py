@@ -1,4 +1,4 @@
-"""Counts sweeps of the table queue in Spark: any number of them, results by table and by interval."""
+"""ActivityCounts sweeps of the table queue in Spark: any number of them, results by table and by interval."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from publisher.activity.counts import (
     Activity,
+    ActivityCounts,
     CellCounts,
-    Counts,
-    Gap,
     IntervalCounts,
     NodeCounts,
-    Problem,
+    ProblemCount,
+    SweepGap,
     TableCounts,
     interval_width,
 )
@@ -41,7 +41,7 @@ _SPREAD = 4
 
 
 def count_activity(spark: SparkSession, samples: Samples) -> Activity:
-    """Counts what the samples hold.  Collects rows by node, table and interval, and no others.
+    """ActivityCounts what the samples hold.  Collects rows by node, table and interval, and no others.
 
     Raises:
         PublisherError: What a task raised.
@@ -104,12 +104,12 @@ def _read(spark: SparkSession, samples: Samples) -> DataFrame:
     return spark.range(0, count, 1, parts).mapInArrow(read, from_arrow_schema(SAMPLE_SCHEMA))
 
 
-def _quality(read: DataFrame) -> tuple[int, tuple[Problem, ...], dict[str, int]]:
+def _quality(read: DataFrame) -> tuple[int, tuple[ProblemCount, ...], dict[str, int]]:
     """Calls, what cannot be used, what is odd."""
     first = F.min(F.struct("file", "row", "detail"))
     sums = F.count("*").alias("calls"), first.alias("first")
     rows = read.groupBy("problem", "warning").agg(*sums).orderBy("problem", "warning").collect()
-    problems = (Problem(row.problem, row.calls, *row.first) for row in rows if row.problem)
+    problems = (ProblemCount(row.problem, row.calls, *row.first) for row in rows if row.problem)
     warnings = {row.warning: row.calls for row in rows if row.warning}
     return sum(row.calls for row in rows), tuple(problems), warnings
 
@@ -190,19 +190,19 @@ def _cells(
     return tuple(sorted(found, key=lambda cell: (cell.start, cell.node, cell.owner, cell.name)))
 
 
-def _gaps(sweeps: DataFrame) -> tuple[Gap, ...]:
+def _gaps(sweeps: DataFrame) -> tuple[SweepGap, ...]:
     rows = (
         sweeps.where(F.col("starts") & F.col("previous").isNotNull())
         .orderBy("previous", "node")
         .limit(_GAPS_SHOWN)
         .collect()
     )
-    return tuple(Gap(row.node, row.previous, row.time) for row in rows)
+    return tuple(SweepGap(row.node, row.previous, row.time) for row in rows)
 
 
 def _sums() -> list[Column]:
     return [F.sum(name).alias(name) for name in COUNTS]
 
 
-def _counts(row: Row) -> Counts:
-    return Counts(**{name: row[name] or 0 for name in COUNTS})
+def _counts(row: Row) -> ActivityCounts:
+    return ActivityCounts(**{name: row[name] or 0 for name in COUNTS})

@@ -7,11 +7,11 @@ from dataclasses import fields
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from publisher.activity.counts import Counts
+from publisher.activity.counts import ActivityCounts
 from publisher.sources.table_queue.calls import SYSTEM_ELEMENTS
 from publisher.sources.table_queue.options import EORR, NORMAL, TableQueueOptions
 
-COUNTS = tuple(field.name for field in fields(Counts))
+COUNTS = tuple(field.name for field in fields(ActivityCounts))
 SWEEP = ("node", "sweep")
 TABLE = ("node", "owner", "table")
 
@@ -134,7 +134,7 @@ def _with_limit(sweeps: DataFrame, gap_seconds: float | None) -> DataFrame:
 
 
 def events_of(calls: DataFrame, sweeps: DataFrame, width: int) -> DataFrame:
-    """What happened to tables, in columns named as the fields of ``Counts``; ``start`` is the interval's
+    """Events of tables, in columns named as the fields of ``ActivityCounts``; ``start`` is the interval's
     (NULL without a time)."""
     counting = sweeps.where(F.col("state") == "counts").select(
         *SWEEP, "time", "number", "previous", "next", "stretch", "starts", "ends"

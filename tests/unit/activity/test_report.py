@@ -1,4 +1,4 @@
-"""What is told of counts: for people, for scripts, as a page."""
+"""Reports of table activity: as text, JSON, CSV and a page of HTML."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from lxml import etree
 from publisher.activity import measures
 from publisher.activity.counts import (
     Activity,
+    ActivityCounts,
     CellCounts,
-    Counts,
-    Gap,
     IntervalCounts,
     NodeCounts,
-    Problem,
+    ProblemCount,
+    SweepGap,
     TableCounts,
     interval_width,
 )
-from publisher.activity.page import page
-from publisher.activity.report import Report
+from publisher.activity.page import render_page
+from publisher.activity.report import ActivityReport
 from publisher.cli.activity import activity_notes, activity_text
 
 HOUR = 3_600_000_000
@@ -48,7 +48,7 @@ NODE = NodeCounts(
     conflicting=7,
     duplicates=8,
 )
-USED = Counts(
+USED = ActivityCounts(
     present=8,
     ordinals=40,
     dirty=5,
@@ -64,24 +64,27 @@ USED = Counts(
 ACTIVITY = Activity(
     calls=100,
     nodes=(NODE,),
-    tables=(TableCounts("HR", 5, "USR", USED), TableCounts("HR", 9, HOSTILE, Counts(present=1))),
+    tables=(
+        TableCounts("HR", 5, "USR", USED),
+        TableCounts("HR", 9, HOSTILE, ActivityCounts(present=1)),
+    ),
     interval_us=HOUR,
     intervals=(
-        IntervalCounts("HR", 0, 5, HOUR, Counts(evicted=1)),
+        IntervalCounts("HR", 0, 5, HOUR, ActivityCounts(evicted=1)),
         IntervalCounts("HR", 2 * HOUR, 5, HOUR, USED),
     ),
     cells=(
-        CellCounts("HR", 5, "USR", 0, Counts(present=5, ordinals=20, dirty=5)),
-        CellCounts("HR", 9, HOSTILE, 2 * HOUR, Counts(present=1, ordinals=4)),
+        CellCounts("HR", 5, "USR", 0, ActivityCounts(present=5, ordinals=20, dirty=5)),
+        CellCounts("HR", 9, HOSTILE, 2 * HOUR, ActivityCounts(present=1, ordinals=4)),
     ),
-    gaps=(Gap("HR", HOUR // 2, HOUR),),
-    problems=(Problem("json", 3, "<b>.jsonl", 7, "no JSON"),),
+    gaps=(SweepGap("HR", HOUR // 2, HOUR),),
+    problems=(ProblemCount("json", 3, "<b>.jsonl", 7, "no JSON"),),
     warnings={"flag": 4, "cut": 1},
 )
-REPORT = Report(ACTIVITY, {5: "people"})
+REPORT = ActivityReport(ACTIVITY, {5: "people"})
 
 
-def test_measures_are_what_the_page_of_dirr_names() -> None:
+def test_measures_match_the_page_of_dirr() -> None:
     assert measures.frequency(USED, 10) == 0.8
     assert measures.intensity(USED) == 5
     assert measures.dirty_share(USED, 10) == 0.5
@@ -92,8 +95,8 @@ def test_measures_are_what_the_page_of_dirr_names() -> None:
     assert measures.absence_seconds(USED) == 15
 
 
-def test_what_was_not_observed_has_no_measure() -> None:
-    nothing = Counts()
+def test_unobserved_time_has_no_measure() -> None:
+    nothing = ActivityCounts()
     assert measures.frequency(nothing, 0) is None
     assert measures.intensity(nothing) is None
     assert measures.update_rate(nothing, 0) is None
@@ -146,7 +149,7 @@ def test_csv_has_a_row_for_each_table() -> None:
     assert dict(zip(header, rows[1], strict=True))["presence_absence_seconds"] == ""
 
 
-def test_the_table_tells_everything_and_no_name_drives_the_terminal() -> None:
+def test_text_shows_every_measure_and_escapes_names() -> None:
     text = "\n".join(activity_text(REPORT, 40))
     for said in ("people.USR", "80.0%", "5 sweeps with a call missing", "presence view"):
         assert said in text
@@ -158,13 +161,13 @@ def test_the_table_tells_everything_and_no_name_drives_the_terminal() -> None:
     assert "9 with EORR before the system's tables" in text
     assert "doubled" in text
     assert "odd flags" in text
-    plain = replace(ACTIVITY, tables=(TableCounts("HR", 5, "USR", Counts(present=8)),))
-    assert "odd flags" not in "\n".join(activity_text(Report(plain, {}), 40))
-    assert "1 tables more" in "\n".join(activity_text(REPORT, 1))
+    plain = replace(ACTIVITY, tables=(TableCounts("HR", 5, "USR", ActivityCounts(present=8)),))
+    assert "odd flags" not in "\n".join(activity_text(ActivityReport(plain, {}), 40))
+    assert "1 more tables" in "\n".join(activity_text(REPORT, 1))
 
 
 def test_the_page_is_well_formed_and_stands_alone() -> None:
-    text = page(REPORT)
+    text = render_page(REPORT)
     doctype, _, rest = text.partition("\n")
     assert doctype == "<!DOCTYPE html>"
     root = etree.fromstring(rest)
@@ -176,8 +179,8 @@ def test_the_page_is_well_formed_and_stands_alone() -> None:
     assert "prefers-color-scheme: dark" in text
 
 
-def test_names_stand_escaped_in_the_page() -> None:
-    text = page(REPORT)
+def test_the_page_escapes_names() -> None:
+    text = render_page(REPORT)
     assert "\x07" not in text
     name = f"9.{HOSTILE}".replace("\x07", "\\x07")
     root = etree.fromstring(text.partition("\n")[2])
@@ -186,14 +189,14 @@ def test_names_stand_escaped_in_the_page() -> None:
 
 
 def test_the_page_has_its_plots_and_its_table() -> None:
-    text = page(REPORT)
+    text = render_page(REPORT)
     root = etree.fromstring(text.partition("\n")[2])
     plots = [svg for svg in root.iter("svg") if svg.get("class") == "plot"]
     assert [plot.get("aria-label") for plot in plots] == [
         "Tables over time",
-        "Updates an hour",
-        "Evictions an hour: presence view",
-        "Replacements an hour: slot view",
+        "Updates per hour",
+        "Evictions per hour: presence view",
+        "Replacements per hour: slot view",
     ]
     boxes = [box for box in plots[0].iter("rect") if box.get("class") == "heat"]
     assert [box.get("fill-opacity") for box in boxes] == ["1.00", "0.32"]
@@ -209,17 +212,17 @@ def classes(plot: etree._Element) -> Counter[str | None]:
     return Counter(box.get("class") for box in plot.iter("rect"))
 
 
-def test_a_page_without_sweeps_is_a_page() -> None:
-    assert page(Report(Activity(calls=0), {})).endswith("</html>")
+def test_a_page_without_sweeps_is_complete() -> None:
+    assert render_page(ActivityReport(Activity(calls=0), {})).endswith("</html>")
 
 
 LONGEST = ("W" * 66, "\u0428" * 66, "ARCHIVE_" * 8 + "A1", "ARCHIVE_" * 8 + "A2")
 
 
 def test_long_names_do_not_break_the_page() -> None:
-    cells = tuple(CellCounts("HR", 5, name, 0, Counts(present=1)) for name in LONGEST)
-    tables = tuple(TableCounts("HR", 5, name, Counts(present=1)) for name in LONGEST)
-    text = page(Report(replace(ACTIVITY, tables=tables, cells=cells), {5: "people"}))
+    cells = tuple(CellCounts("HR", 5, name, 0, ActivityCounts(present=1)) for name in LONGEST)
+    tables = tuple(TableCounts("HR", 5, name, ActivityCounts(present=1)) for name in LONGEST)
+    text = render_page(ActivityReport(replace(ACTIVITY, tables=tables, cells=cells), {5: "people"}))
     root = etree.fromstring(text.partition("\n")[2])
     labels = [svg for plot in root.iter("svg") for svg in plot.findall("svg")]
     shown = [label.findtext("text") or "" for label in labels]
@@ -234,7 +237,7 @@ def test_long_names_do_not_break_the_page() -> None:
 
 
 def test_plots_keep_the_size_of_their_text_on_narrow_screens() -> None:
-    root = etree.fromstring(page(REPORT).partition("\n")[2])
+    root = etree.fromstring(render_page(REPORT).partition("\n")[2])
     plots = [svg for svg in root.iter("svg") if svg.get("class") == "plot"]
     assert len(plots) == 4
     scrolled = [plot for box in root.iter("div") if box.get("class") == "wide" for plot in box]
@@ -244,7 +247,7 @@ def test_plots_keep_the_size_of_their_text_on_narrow_screens() -> None:
     assert re.search(r"@media \(max-width: \d+px\) \{ .plot \{ width: 1000px", style)
 
 
-def test_what_must_be_known_beside_the_numbers() -> None:
+def test_notes_warn_of_problems_and_biases() -> None:
     problem, *odd = activity_notes(REPORT, "table")
     assert problem.startswith("calls that cannot be used (json): 3, the first at <b>.jsonl:7: no")
     assert [note.split(",")[0][:38] for note in odd] == [
@@ -252,10 +255,10 @@ def test_what_must_be_known_beside_the_numbers() -> None:
         "1 names are cut inside a character and",
         "tables are at a further ordinal of one",
     ]
-    assert all(note.replace("'", "&#x27;") in page(REPORT) for note in odd)
+    assert all(note.replace("'", "&#x27;") in render_page(REPORT) for note in odd)
     biases, *_ = activity_notes(REPORT, "csv")
     assert all(bias in biases for bias in measures.UPDATE_RATE_BIASES)
-    nothing = Report(Activity(calls=1, nodes=(replace(NODE, sweeps=0),)), {})
+    nothing = ActivityReport(Activity(calls=1, nodes=(replace(NODE, sweeps=0),)), {})
     assert list(activity_notes(nothing, "json")) == [
         "no sweep counts: see what was left out, and [table_queue] recorded"
     ]
