@@ -10,7 +10,7 @@ from publisher.config.settings import SourceSettings
 from publisher.database import Database
 from publisher.model.catalogue import Catalogue
 from publisher.sources.columns.object_names import split_name
-from publisher.sources.table_queue import Hints, TableQueueOptions, hints_of
+from publisher.sources.table_queue import Hints, TableQueueOptions, read_hints
 from publisher.sources.table_queue.reading import sample_files
 from publisher.sources.triggerless.carry_over import State, identity_of
 from publisher.sources.triggerless.input_files import files_by_table
@@ -114,7 +114,7 @@ def _choose_tables(
     """Returns a test whether a table may have changed, and the time of the last sample used for it."""
     if options.hints is None:
         return (lambda _: True), None
-    hints = hints_of(options.samples, samples, state.hinted)
+    hints = read_hints(options.samples, samples, state.hinted)
     if hints.problems:  # an unreadable sample may have shown any table
         return (lambda _: True), hints.until
     before = clock - int(options.full_interval * MICROSECONDS)

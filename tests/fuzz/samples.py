@@ -73,7 +73,7 @@ def _calls(chance: random.Random, count: int) -> list[Call]:
 
 def _in_bulk(chance: random.Random, count: int) -> Made:
     calls = (replace(each, node="HR") for each in _calls(chance, count))
-    return Made(_HEADER.built(), [Piece(_HEADER.call(each), words=_WORDS) for each in calls])
+    return Made(_HEADER.build(), [Piece(_HEADER.build_call(each), words=_WORDS) for each in calls])
 
 
 def _bare(chance: random.Random, count: int) -> Made:

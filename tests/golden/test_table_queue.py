@@ -1,4 +1,4 @@
-"""Samples typed by hand (``table_queue/*.hex``) to their elements."""
+"""Samples typed by hand (``table_queue/*.hex``) and their decoded elements."""
 
 from __future__ import annotations
 

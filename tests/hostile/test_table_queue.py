@@ -1,4 +1,4 @@
-"""Recordings of the table queue that are damaged anywhere: what was not touched stays as it was."""
+"""Recordings of the table queue with damage anywhere: undamaged calls are read as before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALLS = [
 LINES = [f"{json_line(each)}\n".encode() for each in CALLS]
 PARTS = {
     "a.jsonl": (b"", LINES),
-    "a.dirr": (HEADER.built(), [HEADER.call(each) for each in CALLS]),
+    "a.dirr": (HEADER.build(), [HEADER.build_call(each) for each in CALLS]),
     "a.raw": (b"", [each.record or b"" for each in CALLS]),
 }
 
@@ -31,7 +31,7 @@ def rows_by_place(path: Path, head: bytes, parts: list[bytes]) -> list[dict[str,
 
 @pytest.mark.parametrize("name", PARTS)
 @pytest.mark.parametrize("seed", range(20))
-def test_damage_costs_no_other_call(tmp_path: Path, name: str, seed: int) -> None:
+def test_damage_affects_no_other_call(tmp_path: Path, name: str, seed: int) -> None:
     head, parts = PARTS[name]
     whole = rows_by_place(tmp_path / name, head, parts)
     draw = random.Random(seed)
@@ -50,7 +50,7 @@ def test_damage_costs_no_other_call(tmp_path: Path, name: str, seed: int) -> Non
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_a_cut_costs_one_call(tmp_path: Path, name: str) -> None:
+def test_a_truncation_affects_one_call(tmp_path: Path, name: str) -> None:
     head, parts = PARTS[name]
     whole = rows_by_place(tmp_path / name, head, parts)
     data = head + b"".join(parts)

@@ -10,7 +10,7 @@ from statistics import median
 
 from publisher.activity.counts import ActivityCounts, NodeCounts
 from publisher.sources.table_queue import Call
-from publisher.sources.table_queue.calls import micros
+from publisher.sources.table_queue.calls import to_micros
 
 NAMES = [field.name for field in fields(ActivityCounts)]
 
@@ -30,7 +30,7 @@ class Told:
             found.setdefault(each[0].sweep, {}).setdefault(each[0].ordinal, []).append(each)
         states = {number: state(sweep) for number, sweep in found.items()}
         good = sorted(
-            (micros(min(each[0][0].time for each in sweep.values())), number)
+            (to_micros(min(each[0][0].time for each in sweep.values())), number)
             for number, sweep in found.items()
             if states[number] == "counts"
         )

@@ -1,4 +1,4 @@
-"""Sweeps of the table queue counted in Spark, held to plain loops."""
+"""Counts over sweeps of the table queue in Spark, compared with plain loops."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_bare_records_have_no_neighbours(spark: SparkSession, tmp_path: Path) ->
     assert not found.cells
 
 
-def test_what_cannot_be_used_is_counted_with_its_place(spark: SparkSession, tmp_path: Path) -> None:
+def test_unusable_calls_are_counted_with_their_place(spark: SparkSession, tmp_path: Path) -> None:
     good = [json_line(call) for call, _, _ in whole(1, START, "AB", [1, 7])]
     bad = json_line(Call(2, START, 1, "NORMAL", 0, b"short"))
     path = text_file(tmp_path / "a.jsonl", [*good, "nothing", bad, bad])

@@ -36,13 +36,13 @@ def element(
 def call(ordinal: int, record: bytes | None = None, sweep: int = 1, **more: Any) -> Call:
     name = "EORR" if record is None else "NORMAL"
     time = START + timedelta(seconds=10 * sweep, milliseconds=ordinal)
-    right = Call(sweep=sweep, time=time, ordinal=ordinal, completion=name, record=record)
-    return replace(right, **more)
+    usual = Call(sweep=sweep, time=time, ordinal=ordinal, completion=name, record=record)
+    return replace(usual, **more)
 
 
 def line(**fields: Any) -> str:
-    """A line of JSON of a call that is right but for what is said."""
-    right = {
+    """A line of JSON of a valid call except for the given fields; ``...`` omits a field."""
+    valid = {
         "sweep": 1,
         "time": "2026-05-04T08:00:00Z",
         "node": "HR",
@@ -51,7 +51,7 @@ def line(**fields: Any) -> str:
         "code": 0,
         "record": element("PERSON").hex(),
     }
-    return json.dumps({name: value for name, value in (right | fields).items() if value != ...})
+    return json.dumps({name: value for name, value in (valid | fields).items() if value != ...})
 
 
 def read(
@@ -60,15 +60,15 @@ def read(
     splits: int = 1,
     reading: SnapshotOptions | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of a file."""
+    """Reads the rows of a file."""
     reading = reading or SnapshotOptions(max_record=1 << 20)
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for split in sample_splits(sample_files([path]), options, splits, reading):
         for batch in read_samples(split, options, reading):
             assert batch.schema == SAMPLE_SCHEMA
             batch.validate(full=True)
-            found += batch.to_pylist()
-    return found
+            rows += batch.to_pylist()
+    return rows
 
 
 def text_file(path: Path, lines: Sequence[str]) -> Path:

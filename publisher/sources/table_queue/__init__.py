@@ -1,12 +1,12 @@
-"""Samples of LINTER's table queue, as the command DIRR gives its elements.
+"""Samples of LINTER's table queue, recorded with the command DIRR.
 
-They say which tables are in the queue and which have changes not yet flushed; they carry no rows, so
-they are no source of changes by themselves.  ``xds-publisher activity`` makes statistics of them, the
+They show which tables are in the queue and which of them have unflushed changes.  Samples carry no rows, so
+they are not a source of changes.  ``xds-publisher activity`` computes statistics from them, and the
 triggerless mode takes hints from them.
 """
 
 from publisher.sources.table_queue.calls import SAMPLE_SCHEMA, Call, Recorder
-from publisher.sources.table_queue.hints import Hints, TouchedTable, hints_of, touched
+from publisher.sources.table_queue.hints import Hints, TouchedTable, find_touched_tables, read_hints
 from publisher.sources.table_queue.options import TableQueueOptions, options_of
 
 __all__ = [
@@ -16,7 +16,7 @@ __all__ = [
     "Recorder",
     "TableQueueOptions",
     "TouchedTable",
-    "hints_of",
+    "find_touched_tables",
     "options_of",
-    "touched",
+    "read_hints",
 ]

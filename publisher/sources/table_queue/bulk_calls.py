@@ -1,4 +1,4 @@
-"""Samples in bulk: a header of the file, then calls of one width; and bare records as one sweep."""
+"""Samples in bulk: a file header, then calls of fixed width; and bare records as one sweep."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from publisher.sources.table_queue.calls import (
     LAST_ORDINAL,
     LAST_TIME,
     NO_RECORD,
-    Block,
     Call,
-    Envelope,
-    Unusable,
-    micros,
+    CallEnvelope,
+    SampleBlock,
+    UnusablePiece,
+    to_micros,
 )
 from publisher.sources.table_queue.layout import (
     BULK_CALL,
@@ -37,13 +37,13 @@ from publisher.sources.table_queue.options import NORMAL
 
 HEADER_BYTES = BULK_HEADER.sizeof()
 _ENVELOPE = columns_of(BULK_CALL)
-_CALLS = 16_384
-_MOST_RECORD = 1 << 16
+_CALLS_AT_ONCE = 16_384
+_MAX_RECORD = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class BulkHeader:
-    """What the header of a bulk file says of all its calls."""
+    """The header of a bulk file, which applies to all its calls."""
 
     record_bytes: int
     """Room for a record in each call."""
@@ -52,15 +52,17 @@ class BulkHeader:
 
     @property
     def stride(self) -> int:
-        """Bytes of a call."""
+        """Bytes per call."""
         return _ENVELOPE.itemsize + self.record_bytes
 
-    def built(self) -> bytes:
-        """The header as it begins a file.  Raises ``ValueError`` where node or code page are too long."""
+    def build(self) -> bytes:
+        """Builds the header bytes.  Raises ``ValueError`` if the node or the code page is too long."""
         node, page = self.node.encode(), (self.code_page or "").encode("ascii")
-        if len(node) > 16 or len(page) > 32 or not 0 < self.record_bytes < _MOST_RECORD:
-            raise ValueError("node has 16 bytes, code_page 32, a record 1 to 65535; shorten them")
-        built: bytes = BULK_HEADER.build(
+        if len(node) > 16 or len(page) > 32 or not 0 < self.record_bytes < _MAX_RECORD:
+            raise ValueError(
+                "the limits are 16 bytes for node, 32 for code_page, 1 to 65535 for a record; shorten them"
+            )
+        header: bytes = BULK_HEADER.build(
             {
                 "version": VERSION,
                 "record_bytes": self.record_bytes,
@@ -68,13 +70,13 @@ class BulkHeader:
                 "code_page": page.ljust(32, b"\0"),
             }
         )
-        return built
+        return header
 
-    def call(self, call: Call) -> bytes:
-        """A call as it stands in the file.
+    def build_call(self, call: Call) -> bytes:
+        """Builds the bytes of a call.
 
-        Raises ``ValueError`` where it does not fit: another node or code page, a longer record, a
-        completion code that has a name of its own and no number."""
+        Raises ``ValueError`` if the call does not fit: its node or code page differs, its record is longer,
+        or its completion code has a name of its own and no number."""
         record, page = call.record or b"", call.code_page or self.code_page
         if (call.node, page) != (self.node, self.code_page) or len(record) > self.record_bytes:
             raise ValueError("a call of another node, code page or record size; write another file")
@@ -85,7 +87,7 @@ class BulkHeader:
         envelope: bytes = BULK_CALL.build(
             {
                 "sweep": call.sweep,
-                "time": micros(call.time),
+                "time": to_micros(call.time),
                 "ordinal": call.ordinal,
                 "code": call.code or 0,
                 "system_error": call.system_error or 0,
@@ -98,30 +100,32 @@ class BulkHeader:
 
 
 def read_header(path: Path) -> BulkHeader:
-    """The header of a bulk file.  Raises ``FatalError`` where it is none of a known version."""
+    """Reads the header of a bulk file.  Raises ``FatalError`` if it is missing or of another version."""
     with path.open("rb") as file:
         start = file.read(HEADER_BYTES)
-    advice = "record again, or name the file by its form"
+    advice = "record the samples again, or rename the file after its form"
     if len(start) < HEADER_BYTES or not start.startswith(MAGIC):
-        raise FatalError(f"{path}: is no bulk file of samples, its header is missing; {advice}")
+        raise FatalError(f"{path}: not a bulk file of samples, the header is missing; {advice}")
     if start[len(MAGIC)] != VERSION:
         raise FatalError(
-            f"{path}: is a bulk file of version {start[len(MAGIC)]}, known is {VERSION}; read it with"
-            " the version of the program that wrote it"
+            f"{path}: bulk file of version {start[len(MAGIC)]}, but this program reads version {VERSION};"
+            " read it with the program that wrote it"
         )
     try:
-        found = BULK_HEADER.parse(start)
-        node = found.node.rstrip(b"\0 ").decode()
-        page = found.code_page.rstrip(b"\0 ").decode("ascii") or None
+        header = BULK_HEADER.parse(start)
+        node = header.node.rstrip(b"\0 ").decode()
+        page = header.code_page.rstrip(b"\0 ").decode("ascii") or None
     except (c.ConstructError, UnicodeDecodeError):
         raise FatalError(f"{path}: the header of the bulk file is damaged; {advice}") from None
-    if not 0 < found.record_bytes < _MOST_RECORD:
-        raise FatalError(f"{path}: records of {found.record_bytes} bytes cannot be; {advice}")
-    return BulkHeader(found.record_bytes, node, page)
+    if not 0 < header.record_bytes < _MAX_RECORD:
+        raise FatalError(f"{path}: {header.record_bytes} is not a possible record size; {advice}")
+    return BulkHeader(header.record_bytes, node, page)
 
 
-def bulk_blocks(path: Path, start: int, stop: int, header: BulkHeader) -> Iterator[Block]:
-    """The calls between two offsets of a bulk file."""
+def read_bulk_blocks(
+    path: Path, start: int, stop: int, header: BulkHeader
+) -> Iterator[SampleBlock]:
+    """Reads the calls between two offsets of a bulk file."""
     layout = np.dtype([("envelope", _ENVELOPE), ("record", np.uint8, (header.record_bytes,))])
     for at, calls in _pieces(path, start, stop, layout):
         if isinstance(calls, bytes):
@@ -130,37 +134,37 @@ def bulk_blocks(path: Path, start: int, stop: int, header: BulkHeader) -> Iterat
             yield _bulk_block(at, calls, header)
 
 
-def _bulk_block(at: int, calls: npt.NDArray[Any], header: BulkHeader) -> Block:
+def _bulk_block(at: int, calls: npt.NDArray[Any], header: BulkHeader) -> SampleBlock:
     envelope = calls["envelope"]
-    good, why = _usable(envelope, header)
+    good, problems = _find_problems(envelope, header)
     rows = at + np.arange(len(calls)) * header.stride
     unusable = tuple(
-        Unusable(int(rows[i]), *why[i], raw=calls[i].tobytes().hex())
+        UnusablePiece(int(rows[i]), *problems[i], raw=calls[i].tobytes().hex())
         for i in np.flatnonzero(~good).tolist()
     )
     envelope, rows = envelope[good], rows[good]
     known = envelope["known"]
     count = len(rows)
     envelopes = map(
-        Envelope,
+        CallEnvelope,
         rows.tolist(),
         map(str, envelope["sweep"].tolist()),
         envelope["time"].tolist(),
         [header.node] * count,
         envelope["ordinal"].tolist(),
         [COMPLETIONS[index] for index in envelope["completion"].tolist()],
-        _where(known & CODE, envelope["code"]),
-        _where(known & SYSTEM_ERROR, envelope["system_error"]),
+        _values_or_none(known & CODE, envelope["code"]),
+        _values_or_none(known & SYSTEM_ERROR, envelope["system_error"]),
         [header.code_page] * count,
     )
     lengths = np.where(known & RECORD, envelope["length"].astype(np.int64), NO_RECORD)
-    return Block(list(envelopes), lengths.tolist(), calls["record"][good], unusable=unusable)
+    return SampleBlock(list(envelopes), lengths.tolist(), calls["record"][good], unusable=unusable)
 
 
-def _usable(
+def _find_problems(
     envelope: npt.NDArray[Any], header: BulkHeader
 ) -> tuple[npt.NDArray[np.bool_], dict[int, tuple[str, str]]]:
-    """Which envelopes can be used, and what is wrong with the others."""
+    """Returns a mask of usable envelopes, and by row the problem and advice of each other one."""
     ordinals, times = envelope["ordinal"], envelope["time"]
     checks = {
         "ordinal": (ordinals >= 1) & (ordinals <= LAST_ORDINAL),
@@ -169,21 +173,21 @@ def _usable(
         "length": envelope["length"] <= header.record_bytes,
     }
     good = np.ones(len(envelope), np.bool_)
-    why: dict[int, tuple[str, str]] = {}
+    problems: dict[int, tuple[str, str]] = {}
     for name, fits in checks.items():
-        detail = f"{name}: cannot be what is recorded; the file is damaged here, record it again"
-        why |= dict.fromkeys(np.flatnonzero(good & ~fits).tolist(), (name, detail))
+        detail = f"{name}: not a possible value; the file is damaged here, record it again"
+        problems |= dict.fromkeys(np.flatnonzero(good & ~fits).tolist(), (name, detail))
         good &= fits
-    return good, why
+    return good, problems
 
 
-def _where(known: npt.NDArray[Any], values: npt.NDArray[Any]) -> list[int | None]:
+def _values_or_none(known: npt.NDArray[Any], values: npt.NDArray[Any]) -> list[int | None]:
     pairs = zip(known.tolist(), values.tolist(), strict=True)
-    return [value if there else None for there, value in pairs]
+    return [value if is_known else None for is_known, value in pairs]
 
 
-def raw_blocks(path: Path, start: int, stop: int, record_bytes: int) -> Iterator[Block]:
-    """Bare records between two offsets: elements of one sweep, their ordinals by position."""
+def read_raw_blocks(path: Path, start: int, stop: int, record_bytes: int) -> Iterator[SampleBlock]:
+    """Reads bare records between two offsets: elements of one sweep, with ordinals by position."""
     layout = np.dtype([("record", np.uint8, (record_bytes,))])
     for at, records in _pieces(path, start, stop, layout):
         if isinstance(records, bytes):
@@ -191,23 +195,23 @@ def raw_blocks(path: Path, start: int, stop: int, record_bytes: int) -> Iterator
             continue
         count, first = len(records), at // record_bytes + 1
         envelopes = [
-            Envelope(
+            CallEnvelope(
                 at + i * record_bytes, str(path), None, "", first + i, NORMAL, None, None, None
             )
             for i in range(count)
         ]
-        yield Block(envelopes, [record_bytes] * count, records["record"])
+        yield SampleBlock(envelopes, [record_bytes] * count, records["record"])
 
 
 def _pieces(
     path: Path, start: int, stop: int, layout: np.dtype[Any]
 ) -> Iterator[tuple[int, npt.NDArray[Any] | bytes]]:
-    """Whole pieces of a file by their offsets, many at once; what is left at its end as bytes."""
+    """Yields whole pieces of a file with their offset, many at once, and an incomplete last one as bytes."""
     width = layout.itemsize
     with path.open("rb") as file:
         file.seek(start)
         while start < stop:
-            data = file.read(min(stop - start, _CALLS * width))
+            data = file.read(min(stop - start, _CALLS_AT_ONCE * width))
             whole = len(data) - len(data) % width
             if whole:
                 yield start, np.frombuffer(data[:whole], layout)
@@ -217,6 +221,6 @@ def _pieces(
             start += whole
 
 
-def _tail(at: int, rest: bytes, width: int, sweep: str | None = None) -> Block:
-    detail = f"the file ends after {len(rest)} of {width} bytes; it was cut, record it again"
-    return Block(unusable=(Unusable(at, "cut", detail, rest.hex(), sweep),))
+def _tail(at: int, rest: bytes, width: int, sweep: str | None = None) -> SampleBlock:
+    detail = f"the file ends after {len(rest)} of {width} bytes; it is truncated, record it again"
+    return SampleBlock(unusable=(UnusablePiece(at, "cut", detail, rest.hex(), sweep),))

@@ -1,8 +1,8 @@
-"""The result of one DIRR call, the seam for what records them, and the columns that reading gives.
+"""The result of one DIRR call, the protocol of recorders, and the columns of decoded samples.
 
-A recorder calls DIRR with ordinals 1, 2, 3 ... until EORR, notes the result of each call, and begins
-again with the next sweep.  Nothing here talks to LINTER; :class:`Recorder` is where such a part fits, and
-the writers beside the readers (``json_calls``, ``bulk_calls``) keep what it yields.
+A recorder calls DIRR with ordinals 1, 2, 3 ... until EORR, notes the result of each call, and starts the
+next sweep.  This program does not talk to LINTER itself: a recorder implements :class:`Recorder`, and the
+writers in ``json_calls`` and ``bulk_calls`` store its calls.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ import pyarrow as pa
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_TIME = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
-"""Times of samples lie between 1970 and this, in microseconds."""
+"""The greatest time of a sample, in microseconds since 1970 UTC."""
 LAST_ORDINAL = 2**31 - 1
 SYSTEM_ELEMENTS = 3
-"""The first elements of the queue are always those of system tables (the page of DIRR)."""
+"""The first elements of the queue are always system tables (the page of DIRR)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one DIRR call was asked and gave."""
+    """One DIRR call: its arguments and its result."""
 
     sweep: int
-    """Number of the sweep; goes on counting for good, also when the recorder starts again."""
+    """Number of the sweep; counts continuously, even across restarts of the recorder."""
     time: datetime
-    """When the call returned; with a zone."""
+    """Time at which the call returned, with a zone."""
     ordinal: int
     """RowId: from 1."""
     completion: str | None = None
     """Symbolic name of CodErr: NORMAL, SMALLBUFKOR, EORR; of other codes any name, or none."""
     code: int | None = None
-    """Number of CodErr, where it is known."""
+    """Number of CodErr, if known."""
     record: bytes | None = None
-    """RowBuf, LnBufRow bytes of it; a call that gave no element has none."""
+    """The first LnBufRow bytes of RowBuf; ``None`` if the call returned no element."""
     node: str = ""
-    """LINTER server that was asked."""
+    """The LINTER server."""
     code_page: str | None = None
-    """Code page of the channel, where it is known."""
+    """Code page of the channel, if known."""
     system_error: int | None = None
-    """SysErr, the state of the operating system."""
+    """SysErr, the error code of the operating system."""
 
 
 class Recorder(Protocol):
-    """What records a table queue, where there is a LINTER to ask."""
+    """Records the table queue of a LINTER server."""
 
     def calls(self) -> Iterator[Call]:
-        """The results of DIRR calls, sweep after sweep, each sweep up to its EORR.
+        """Yields the results of DIRR calls, sweep by sweep, each sweep up to its EORR.
 
-        Where ordinals name slots an EORR may come in the middle: such a recorder goes on to a bound,
-        and the last call of each sweep is an EORR all the same."""
+        If ordinals name slots, EORR may occur in the middle of a sweep: such a recorder continues up to a
+        bound, and the last call of each sweep is still an EORR."""
 
 
 SAMPLE_SCHEMA = pa.schema(
@@ -78,30 +78,30 @@ SAMPLE_SCHEMA = pa.schema(
         pa.field("raw", pa.string()),
     ]
 )
-"""One row for each call that was recorded.
+"""One row per recorded call.
 
-``row``: line, or offset in bytes, of the call in its file.  ``sweep``: its number as text, the path of
-a file that is one sweep by itself.  ``time``: microseconds since 1970 UTC, NULL where none was recorded.
-``completion``: name of the completion code.  ``owner``, ``table``, ``updated`` (UpdFlag): NULL where
-there is no element.  ``warning``: what is odd about a call that counts: ``flag`` (UpdFlag is neither 0 nor
-1), ``cut`` (the name ends inside a character).  ``problem``: why a call cannot be used, NULL where it can;
-``detail`` says what to do, ``raw`` is what was recorded, 4,096 bytes of it at most.
+``row``: line, or offset in bytes, of the call in its file.  ``sweep``: its number as text, or the path of
+a file that is one sweep by itself.  ``time``: microseconds since 1970 UTC, NULL if not recorded.
+``completion``: name of the completion code.  ``owner``, ``table``, ``updated`` (UpdFlag): NULL if the call
+returned no element.  ``warning``: an oddity of a call that counts: ``flag`` (UpdFlag is neither 0 nor 1),
+``cut`` (the name ends inside a character).  ``problem``: the reason why a call is unusable, NULL if it is
+usable; ``detail`` says what to do, ``raw`` holds at most 4,096 bytes of the recorded call.
 """
 
 
-class Unusable(NamedTuple):
-    """A piece of the input that is no call."""
+class UnusablePiece(NamedTuple):
+    """A piece of the input that is not a call."""
 
     row: int
     problem: str
     detail: str
     raw: str
     sweep: str | None = None
-    """The sweep that lacks it, where that is known."""
+    """The sweep that lacks this call, if known."""
 
 
-class Envelope(NamedTuple):
-    """What is recorded of a call beside its record."""
+class CallEnvelope(NamedTuple):
+    """The recorded fields of a call except its record."""
 
     row: int
     sweep: str
@@ -115,20 +115,20 @@ class Envelope(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Some calls of a file as they were recorded."""
+class SampleBlock:
+    """Some calls of a file, not yet decoded."""
 
-    envelopes: Sequence[Envelope] = ()
+    envelopes: Sequence[CallEnvelope] = ()
     lengths: Sequence[int] = ()
-    """Bytes of each record as it was returned; ``NO_RECORD`` where there is none."""
+    """Bytes of each returned record; ``NO_RECORD`` if the call returned none."""
     records: npt.NDArray[np.uint8] | None = None
-    """The records, one row each; of those with another length than the settings give any bytes."""
+    """One row per record; arbitrary bytes if the length of the record differs from the settings."""
     whole: Sequence[bytes] = ()
-    """The same as they were recorded, where they may be longer than there."""
-    unusable: tuple[Unusable, ...] = ()
+    """The complete records, if they may be longer than in ``records``."""
+    unusable: tuple[UnusablePiece, ...] = ()
 
     def record(self, row: int) -> bytes:
-        """A record with what there is behind it."""
+        """The complete bytes of a record."""
         if self.whole:
             return self.whole[row]
         return b"" if self.records is None else self.records[row].tobytes()
@@ -138,24 +138,19 @@ NO_RECORD = -1
 
 
 class CallProblem(ValueError):  # noqa: N818 -- becomes a row of the result, not an error
-    """Why a call cannot be used."""
+    """A problem that makes a call unusable."""
 
     def __init__(self, problem: str, detail: str) -> None:
         super().__init__(detail)
         self.problem = problem
 
 
-def micros(moment: datetime) -> int:
-    """Microseconds since 1970 UTC.  Raises ``CallProblem`` where that is no time of a sample."""
+def to_micros(moment: datetime) -> int:
+    """Microseconds since 1970 UTC.  Raises ``CallProblem`` if the time is not between 1970 and 9999."""
     try:
-        found = (moment - EPOCH) // timedelta(microseconds=1)
+        value = (moment - EPOCH) // timedelta(microseconds=1)
     except OverflowError:
-        found = -1
-    return checked_time(found)
-
-
-def checked_time(value: int) -> int:
-    """The same.  Raises ``CallProblem`` where it is no time of a sample."""
+        value = -1
     if not 0 <= value <= LAST_TIME:
-        raise CallProblem("time", "the time is not between 1970 and 9999; mend the recording")
+        raise CallProblem("time", "the time is not between 1970 and 9999; fix the recording")
     return value

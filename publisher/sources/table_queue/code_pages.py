@@ -1,6 +1,6 @@
 """Names of tables: bytes of a fixed field in one of LINTER's code pages.
 
-The page of DIRR lets a channel use any page that the database knows, and UTF-8 and UCS2 in any case.
+By the page of DIRR, a channel may use UTF-8, UCS2, or any code page that the database knows.
 A field is measured in bytes, so a long name may be cut inside a character (reference, 3.2).
 """
 
@@ -15,17 +15,17 @@ from typing import Literal, NamedTuple
 ByteOrder = Literal["little", "big"]
 
 CUT = "\ufffd"
-"""Stands for the character inside which a name was cut."""
+"""Replaces the character inside which a name was cut."""
 _ASCII = bytes(range(0x20, 0x7F))
 _OWN = {"utf8": "utf-8", "20127": "ascii"}
 _PAGES = re.compile(
     r"utf-8|ascii|(cp|koi8-|iso8859-|mac-|gb|big5|euc_|shift_jis)\w*|kz1048|ptcp154"
 )
-"""Python's names of code pages; it has codecs of other kinds, too."""
+"""Python's names of code pages, as opposed to its other codecs."""
 _LONGEST = 64
 
 
-class Name(NamedTuple):
+class TableName(NamedTuple):
     """A name, and whether its last character was cut."""
 
     text: str
@@ -34,28 +34,28 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CodePage:
-    """How bytes become text."""
+    """A code page with its blank and the size of its units."""
 
     codec: str
-    """Python's name of it."""
+    """Python's name of the code page."""
     unit: int
-    """Bytes of the smallest piece: 2 in UCS2, 1 elsewhere."""
+    """Bytes per unit: 2 in UCS2, 1 elsewhere."""
     blank: bytes
 
-    def name(self, field: bytes) -> Name:
-        """The name in a field: up to the first NUL, without the blanks at its end.
+    def name(self, field: bytes) -> TableName:
+        """The name in a field: the text before the first NUL without trailing blanks.
 
-        Raises ``ValueError`` where the bytes are no text of this page; a character that the end of
-        the name cuts becomes ``CUT``.
+        A character that the end of the field cuts becomes ``CUT``.  Raises ``ValueError`` if the bytes are
+        not text in this code page.
         """
         content = self._content(field)
         decoder = codecs.getincrementaldecoder(self.codec)("strict")
         try:
             text = decoder.decode(content)
         except UnicodeDecodeError as error:
-            raise ValueError(f"byte {error.start} of the name is no {self.codec}") from None
+            raise ValueError(f"byte {error.start} of the name is not {self.codec}") from None
         cut = bool(decoder.getstate()[0])
-        return Name(text + CUT if cut else text, cut)
+        return TableName(text + CUT if cut else text, cut)
 
     def _content(self, field: bytes) -> bytes:
         whole = len(field) - len(field) % self.unit
@@ -68,7 +68,7 @@ class CodePage:
         return content
 
     def _nul(self, field: bytes) -> int:
-        """Where the first NUL character is, the end where there is none."""
+        """Offset of the first NUL character, or the end of the field."""
         nul, at = bytes(self.unit), field.find(bytes(self.unit))
         while at % self.unit and at >= 0:
             at = field.find(nul, at + 1)
@@ -79,7 +79,7 @@ class CodePage:
 def code_page_of(name: str, order: ByteOrder) -> CodePage:
     """The code page that LINTER calls ``name``.
 
-    Raises ``ValueError`` where Python has none of this name, or one that does not hold ASCII.
+    Raises ``ValueError`` if Python has no such code page, or if the page does not contain ASCII.
     """
     plain = name.strip().lower().replace("_", "-")
     if plain in ("ucs2", "ucs-2"):
@@ -89,12 +89,13 @@ def code_page_of(name: str, order: ByteOrder) -> CodePage:
     try:
         if len(codec) > _LONGEST:
             raise LookupError
-        found = codecs.lookup(codec).name
-        if not _PAGES.fullmatch(found) or _ASCII.decode(found).encode("ascii") != _ASCII:
+        name_in_python = codecs.lookup(codec).name
+        ascii_text = _ASCII.decode(name_in_python)
+        if not _PAGES.fullmatch(name_in_python) or ascii_text.encode("ascii") != _ASCII:
             raise LookupError
     except (LookupError, ValueError):
         shown = name if len(name) <= _LONGEST else name[:_LONGEST] + "…"
         raise ValueError(
-            f"{shown!r} is no code page that is known; write UTF-8, UCS2, CP866, CP1251, KOI8-R ..."
+            f"{shown!r} is not a known code page; write UTF-8, UCS2, CP866, CP1251, KOI8-R ..."
         ) from None
-    return CodePage(found, 1, b" ")
+    return CodePage(name_in_python, 1, b" ")

@@ -1,4 +1,4 @@
-"""From envelopes and records to elements of the queue: completion codes, owners, names, flags."""
+"""Decodes envelopes and records to elements of the queue: completion codes, owners, names, flags."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import pyarrow as pa
 from publisher.sources.table_queue.calls import (
     NO_RECORD,
     SAMPLE_SCHEMA,
-    Block,
+    CallEnvelope,
     CallProblem,
-    Envelope,
-    Unusable,
+    SampleBlock,
+    UnusablePiece,
 )
-from publisher.sources.table_queue.code_pages import Name, code_page_of
+from publisher.sources.table_queue.code_pages import TableName, code_page_of
 from publisher.sources.table_queue.layout import columns_of, dirr_out
 from publisher.sources.table_queue.options import NORMAL, TableQueueOptions
 
-_REMEMBERED = 100_000
+_CACHED_NAMES = 100_000
 _SHOWN = 4096
 
 
@@ -39,41 +39,41 @@ class _Element(NamedTuple):
     raw: str | None = None
 
 
-class Decoder:
-    """Makes rows of the calls of a file."""
+class SampleDecoder:
+    """Decodes the calls of a file to rows of ``SAMPLE_SCHEMA``."""
 
     def __init__(self, options: TableQueueOptions) -> None:
         self._options = options
         self._numbers = options.numbers()
         self._layout = columns_of(dirr_out(options))
         self.record_bytes: int = self._layout.itemsize
-        """Bytes of DIRR_OUT by the settings."""
-        self._completion = lru_cache(maxsize=1000)(self._completion_of)
-        self._name = lru_cache(maxsize=_REMEMBERED)(self._name_of)
+        """Bytes of DIRR_OUT according to the settings."""
+        self._completion = lru_cache(maxsize=1000)(self._decode_completion)
+        self._name = lru_cache(maxsize=_CACHED_NAMES)(self._decode_name)
 
-    def batch(self, file: str, block: Block) -> pa.RecordBatch:
-        """A batch of ``SAMPLE_SCHEMA``: every call of the block, once, then what is no call."""
+    def batch(self, file: str, block: SampleBlock) -> pa.RecordBatch:
+        """A batch of ``SAMPLE_SCHEMA``: every call of the block once, then the unusable pieces."""
         elements, unusable = self._elements(block), block.unusable
-        made = {
+        of_calls = {
             **_columns(_OF_ENVELOPES, block.envelopes),
             **_columns(_Element._fields, elements),
         }
-        others = {
-            **_columns(Unusable._fields, unusable),
+        of_unusable = {
+            **_columns(UnusablePiece._fields, unusable),
             "node": [""] * len(unusable),
         }
-        nothing = [None] * len(unusable)
+        missing = [None] * len(unusable)
         arrays = [pa.array([file] * (len(elements) + len(unusable)), pa.string())]
         for field in list(SAMPLE_SCHEMA)[1:]:
-            values = [*made[field.name], *others.get(field.name, nothing)]
+            values = [*of_calls[field.name], *of_unusable.get(field.name, missing)]
             arrays.append(pa.array(values, field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=SAMPLE_SCHEMA)
 
-    def _elements(self, block: Block) -> list[_Element]:
+    def _elements(self, block: SampleBlock) -> list[_Element]:
         fields: Iterable[tuple[int, bytes, int]] = repeat((0, b"", 0))
         if block.records is not None and block.records.shape[1] >= self.record_bytes:
-            found = np.ascontiguousarray(block.records[:, : self.record_bytes])
-            records = found.view(self._layout)[:, 0]
+            octets = np.ascontiguousarray(block.records[:, : self.record_bytes])
+            records = octets.view(self._layout)[:, 0]
             data, width = records["table"].tobytes(), records["table"].shape[1]
             names = [data[at : at + width] for at in range(0, len(data), width)]
             fields = zip(records["owner"].tolist(), names, records["updated"].tolist(), strict=True)
@@ -85,9 +85,9 @@ class Decoder:
 
     def _element(
         self,
-        block: Block,
+        block: SampleBlock,
         row: int,
-        envelope: Envelope,
+        envelope: CallEnvelope,
         length: int,
         record: tuple[int, bytes, int],
     ) -> _Element:
@@ -104,7 +104,7 @@ class Decoder:
         warning = "cut" if table.cut else None
         return _Element(symbol, owner, table.text, flag, "flag" if flag > 1 else warning)
 
-    def _completion_of(self, name: str | None, code: int | None) -> str:
+    def _decode_completion(self, name: str | None, code: int | None) -> str:
         known = self._numbers.get(code) if code is not None else None
         symbol = name.strip().upper() if name and name.strip() else None
         if symbol is None and known is None:
@@ -113,29 +113,28 @@ class Decoder:
                 "completion",
                 f"the completion code is {number}; record its name, or set normal, smallbufkor, eorr",
             )
-        if symbol is not None and code is not None and known != symbol:
-            own = {what: number for number, what in self._numbers.items()}
-            if known is not None or symbol in own:
-                raise CallProblem(
-                    "completion",
-                    f"the completion code {code} is recorded as {symbol}, which the settings do not"
-                    f" say; mend normal, smallbufkor, eorr",
-                )
-        found = symbol or known
-        assert found is not None
-        return found
+        contradicts = symbol != known and (known is not None or symbol in self._numbers.values())
+        if symbol is not None and code is not None and contradicts:
+            raise CallProblem(
+                "completion",
+                f"the completion code {code} is recorded as {symbol}, which contradicts the"
+                " settings; fix normal, smallbufkor, eorr",
+            )
+        completion = symbol or known
+        assert completion is not None
+        return completion
 
     def _check_length(self, length: int) -> None:
         if length == NO_RECORD:
-            raise CallProblem("record", "there is no record in a NORMAL call; record RowBuf")
+            raise CallProblem("record", "a NORMAL call has no record; record RowBuf")
         if length != self.record_bytes:
             raise CallProblem(
                 "length",
-                f"the record has {length} bytes, by the settings DIRR_OUT has {self.record_bytes};"
+                f"the record has {length} bytes, but DIRR_OUT has {self.record_bytes} by the settings;"
                 " set long_bytes and identifier_length",
             )
 
-    def _name_of(self, field: bytes, page: str | None) -> Name:
+    def _decode_name(self, field: bytes, page: str | None) -> TableName:
         page = page or self._options.code_page
         if page is None:
             raise CallProblem("code-page", "no code page is recorded; set code_page")
@@ -153,7 +152,7 @@ class Decoder:
 
 
 _OF_ENVELOPES = ("row", "sweep", "time", "node", "ordinal", "_", "code", "system_error", "_page")
-"""Names of the columns that envelopes give; the completion code is looked at first."""
+"""Columns of the fields of an envelope; the completion code is decoded separately."""
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:

@@ -1,7 +1,7 @@
-"""What samples hint at: tables that had changes not yet flushed.
+"""Hints from samples: tables that had unflushed changes.
 
-A hint only brings a comparison forward.  A change that was flushed between two sweeps leaves no mark in
-any sample, so that a table without a hint may have changed all the same.
+A hint only brings a comparison forward.  A change that was flushed between two sweeps leaves no trace in
+any sample, so a table without a hint may have changed, too.
 """
 
 from __future__ import annotations
@@ -29,48 +29,48 @@ class TouchedTable(NamedTuple):
     owner: int
     """Number of the owner."""
     schema: str | None
-    """The owner's name by the settings (``owners``); ``None`` where they do not say it."""
+    """The owner's name from the setting ``owners``; ``None`` if it is not there."""
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the samples after a moment say."""
+    """Touched tables in the samples after a moment."""
 
     tables: frozenset[TouchedTable]
-    """Without the system tables."""
+    """Touched tables, without system tables."""
     until: int | None
-    """Time of the last call seen, in microseconds since 1970 UTC: the ``since`` of the next time.
-    ``None`` where there are no calls with a time at all."""
+    """Time of the last call in microseconds since 1970 UTC: ``since`` of the next reading.
+    ``None`` if no call has a time."""
     calls: int
     """Calls after ``since``."""
     problems: int
-    """Those of them that could not be used: what they would have said is not known."""
+    """Unusable calls after ``since``; the tables that they would have named are unknown."""
 
     @property
     def unnamed_owners(self) -> frozenset[int]:
-        """Owners of touched tables whose names the settings do not say."""
+        """Owners of touched tables without a name in the settings."""
         return frozenset(table.owner for table in self.tables if table.schema is None)
 
 
-def touched(
+def find_touched_tables(
     samples: Iterable[pa.RecordBatch], options: TableQueueOptions, since: int | None = None
 ) -> Hints:
-    """The tables with UpdFlag in batches of ``SAMPLE_SCHEMA``, of calls later than ``since``.
+    """Finds the tables with UpdFlag in batches of ``SAMPLE_SCHEMA``, in calls later than ``since``.
 
-    ``since``: microseconds since 1970 UTC, or ``None`` for all.  Calls without a time (bare records)
-    count always.  A piece of the input that is no call has the time of the call that follows it in its
-    file; before there is one it may still be written to, and does not count.  Elements 1 to 3 and
-    tables with names of system tables are never there.
+    ``since``: microseconds since 1970 UTC, or ``None`` for all calls.  Calls without a time (bare records)
+    always count.  An unusable piece has the time of the next call in its file; while there is none, the
+    piece may still be incomplete and does not count.  System tables (elements 1 to 3, or by their names) are
+    never included.
     """
     tables: set[TouchedTable] = set()
     until, calls, problems = since, 0, 0
-    waiting: Counter[str] = Counter()
+    unusable: Counter[str] = Counter()
     for call in _calls(samples):
         if call.sweep is None:
-            waiting[call.file] += 1
+            unusable[call.file] += 1
             continue
-        before = waiting.pop(call.file, 0)
+        before = unusable.pop(call.file, 0)
         if call.time is not None:
             if since is not None and call.time <= since:
                 continue
@@ -82,8 +82,8 @@ def touched(
     return Hints(frozenset(tables), until, calls, problems)
 
 
-class _Call(NamedTuple):
-    """What matters here of a row."""
+class _CallRow(NamedTuple):
+    """The columns that hints need."""
 
     row: int
     file: str
@@ -96,24 +96,26 @@ class _Call(NamedTuple):
     problem: str | None
 
 
-def _calls(samples: Iterable[pa.RecordBatch]) -> Iterator[_Call]:
-    """The rows in the order of their files: what is no call stands last in its batch."""
+def _calls(samples: Iterable[pa.RecordBatch]) -> Iterator[_CallRow]:
+    """Yields rows in the order of their files, although batches have unusable pieces at their end."""
     for batch in samples:
-        columns = (batch.column(name).to_pylist() for name in _Call._fields)
-        yield from sorted(map(_Call, *columns), key=itemgetter(0))
+        columns = (batch.column(name).to_pylist() for name in _CallRow._fields)
+        yield from sorted(map(_CallRow, *columns), key=itemgetter(0))
 
 
-def hints_of(
+def read_hints(
     paths: Sequence[str | os.PathLike[str]], options: TableQueueOptions, since: int | None = None
 ) -> Hints:
-    """The same of files and directories of samples, read in this process; there may be none yet.
+    """Reads files and directories of samples in this process and finds the touched tables.
+
+    Directories may still be empty.
 
     Raises:
-        UsageError: A path does not exist, or the form of a file is not known by its name.
-        FatalError: A file as a whole is not of its form.
+        UsageError: A path does not exist, or the name of a file does not tell its form.
+        FatalError: A file has not the form that its name says.
     """
     files = sample_files(paths, may_be_none=True)
     splits = sample_splits(files, options, 1)
-    return touched(
+    return find_touched_tables(
         (batch for split in splits for batch in read_samples(split, options)), options, since
     )

@@ -14,12 +14,12 @@ from publisher.sources.files.text_blocks import Tail, readable
 from publisher.sources.table_queue.calls import (
     LAST_ORDINAL,
     NO_RECORD,
-    Block,
     Call,
+    CallEnvelope,
     CallProblem,
-    Envelope,
-    Unusable,
-    micros,
+    SampleBlock,
+    UnusablePiece,
+    to_micros,
 )
 
 _LINES = 16_384
@@ -30,8 +30,8 @@ _INT32 = 2**31
 
 
 def json_line(call: Call) -> str:
-    """A call as a line of JSON, without its end."""
-    found: dict[str, Any] = {
+    """Formats a call as a line of JSON, without a line end."""
+    fields: dict[str, Any] = {
         "sweep": call.sweep,
         "time": call.time.astimezone(UTC).isoformat(),
         "node": call.node,
@@ -42,34 +42,34 @@ def json_line(call: Call) -> str:
         "code_page": call.code_page,
         "record": None if call.record is None else call.record.hex(),
     }
-    return json.dumps({name: value for name, value in found.items() if value is not None})
+    return json.dumps({name: value for name, value in fields.items() if value is not None})
 
 
-def json_blocks(
+def read_json_blocks(
     blocks: Iterator[bytes | Tail], first: int, limit: int, record_bytes: int
-) -> Iterator[Block]:
-    """The calls of the lines of a split, the first of which has number ``first``."""
-    gathered = _Gathered(record_bytes)
+) -> Iterator[SampleBlock]:
+    """Reads the calls of the lines of a split, whose first line has number ``first``."""
+    builder = _BlockBuilder(record_bytes)
     for number, line, why in lines(blocks, first, limit):
         if why is None and not line.strip():
             continue
-        gathered.add(number, line, why)
-        if gathered.full():
-            yield gathered.block()
-            gathered = _Gathered(record_bytes)
-    yield gathered.block()
+        builder.add(number, line, why)
+        if builder.full():
+            yield builder.block()
+            builder = _BlockBuilder(record_bytes)
+    yield builder.block()
 
 
-class _Gathered:
-    """Calls until they are worth a block."""
+class _BlockBuilder:
+    """Collects calls until they fill a block."""
 
     def __init__(self, record_bytes: int) -> None:
         self._count = self._size = 0
         self._width = record_bytes
-        self._envelopes: list[Envelope] = []
+        self._envelopes: list[CallEnvelope] = []
         self._lengths: list[int] = []
         self._records: list[bytes] = []
-        self._unusable: list[Unusable] = []
+        self._unusable: list[UnusablePiece] = []
 
     def full(self) -> bool:
         return self._count >= _LINES or self._size >= _BYTES
@@ -82,31 +82,35 @@ class _Gathered:
                 raise CallProblem("json", why)
             envelope, record = _call(number, line)
         except LineProblem as problem:
-            self._unusable.append(Unusable(number, "json", str(problem), readable(line, _SHOWN)))
+            self._unusable.append(
+                UnusablePiece(number, "json", str(problem), readable(line, _SHOWN))
+            )
         except CallProblem as problem:
             self._unusable.append(
-                Unusable(number, problem.problem, str(problem), readable(line, _SHOWN))
+                UnusablePiece(number, problem.problem, str(problem), readable(line, _SHOWN))
             )
         else:
             self._envelopes.append(envelope)
             self._lengths.append(NO_RECORD if record is None else len(record))
             self._records.append(record or b"")
 
-    def block(self) -> Block:
+    def block(self) -> SampleBlock:
         width = self._width
-        # one of another length is rejected by its length, whatever is in it here
+        # a record of another length is rejected by its length, so its bytes do not matter
         even = b"".join(record[:width].ljust(width, b"\0") for record in self._records)
         records = np.frombuffer(even, np.uint8).reshape(-1, width)
-        return Block(self._envelopes, self._lengths, records, self._records, tuple(self._unusable))
+        return SampleBlock(
+            self._envelopes, self._lengths, records, self._records, tuple(self._unusable)
+        )
 
 
-def _call(number: int, line: bytes) -> tuple[Envelope, bytes | None]:
-    """The envelope of a call and its record."""
+def _call(number: int, line: bytes) -> tuple[CallEnvelope, bytes | None]:
+    """Parses the envelope of a call and its record."""
     pairs = parse_object(line)
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise CallProblem("json", "a key is there twice in the object; leave one of them")
-    envelope = Envelope(
+        raise CallProblem("json", "a key appears twice in the object; remove one of them")
+    envelope = CallEnvelope(
         row=number,
         sweep=_sweep(fields),
         time=_time(fields),
@@ -123,7 +127,7 @@ def _call(number: int, line: bytes) -> tuple[Envelope, bytes | None]:
 def _sweep(fields: Mapping[str, object]) -> str:
     text = _text(fields, "sweep")
     if text is None or not text.strip():
-        raise CallProblem("sweep", "there is no sweep; record its number")
+        raise CallProblem("sweep", "the sweep is missing; record its number")
     text = text.strip()
     return str(int(text)) if text.isascii() and text.isdecimal() else text
 
@@ -134,9 +138,9 @@ def _time(fields: Mapping[str, object]) -> int:
         moment = datetime.fromisoformat(text or "")
     except ValueError:
         raise CallProblem(
-            "time", f"time: {text!r} is no time; record it as 2026-01-31T12:00:00.000Z"
+            "time", f"time: {text!r} is not a time; record it as 2026-01-31T12:00:00.000Z"
         ) from None
-    return micros(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return to_micros(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 def _number(fields: Mapping[str, object], name: str, least: int, greatest: int) -> int:
@@ -146,7 +150,9 @@ def _number(fields: Mapping[str, object], name: str, least: int, greatest: int) 
     except ValueError:
         number = None
     if number is None or not least <= number <= greatest:
-        raise CallProblem(name, f"{name}: is no number from {least} to {greatest}; record it so")
+        raise CallProblem(
+            name, f"{name}: not a number from {least} to {greatest}; fix the recording"
+        )
     return number
 
 
@@ -161,12 +167,14 @@ def _text(fields: Mapping[str, object], name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or len(value) > _LONGEST:
-        raise CallProblem(name, f"{name}: is no text of {_LONGEST} characters at most; mend it")
+        raise CallProblem(
+            name, f"{name}: not a text of at most {_LONGEST} characters; fix the recording"
+        )
     try:
         value.encode()
     except UnicodeEncodeError:
         raise CallProblem(
-            name, f"{name}: holds half of a surrogate pair; mend the escape"
+            name, f"{name}: contains half of a surrogate pair; fix the escape"
         ) from None
     return value
 
@@ -178,4 +186,4 @@ def _record(fields: Mapping[str, object]) -> bytes | None:
     try:
         return bytes.fromhex(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise CallProblem("hex", "record: is no hex; record each byte as two digits") from None
+        raise CallProblem("hex", "record: not hex; record each byte as two digits") from None

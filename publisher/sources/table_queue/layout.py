@@ -1,4 +1,4 @@
-"""The structures, declared: DIRR_OUT as the page of DIRR prints it, and the bulk envelope of our own.
+"""Declarations of the structures: DIRR_OUT as the page of DIRR prints it, and our own bulk envelope.
 
 ::
 
@@ -6,9 +6,9 @@
 
 The page gives no widths: L_WORD and L_CHAR follow from offsets in $$$SYSRL, L_LONG and MAX_ID_LEN are
 settings (reference, 3.1).  A C compiler aligns UpdFlag and the end of the structure; with the defaults
-(4, 66) there is nothing to fill and the structure has 72 bytes.
+(4, 66) no padding is needed and the structure has 72 bytes.
 
-The declarations build and read single records; what reads in bulk takes its offsets from them.
+The declarations build and parse single records; the bulk readers take their offsets from them.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _WORD = 2
 
 
 def dirr_out(options: TableQueueOptions) -> Any:
-    """The declaration of DIRR_OUT by the settings."""
+    """Declares DIRR_OUT according to the settings."""
     return _dirr_out(options.long_bytes, options.identifier_length, options.byte_order)
 
 
 @lru_cache(maxsize=64)
 def _dirr_out(long_bytes: int, identifier_length: int, order: ByteOrder) -> Any:
-    named = long_bytes + identifier_length
-    before_flag = -named % _WORD
-    at_end = -(named + before_flag + _WORD) % long_bytes
+    end_of_name = long_bytes + identifier_length
+    before_flag = -end_of_name % _WORD
+    at_end = -(end_of_name + before_flag + _WORD) % long_bytes
     return c.Struct(
         "owner" / _LONGS[long_bytes, order],
         "table" / c.Bytes(identifier_length),
@@ -52,7 +52,7 @@ def _dirr_out(long_bytes: int, identifier_length: int, order: ByteOrder) -> Any:
 
 
 MAGIC = b"XDSDIRR"
-"""The first bytes of a bulk file; the eighth is the version of its form."""
+"""The first seven bytes of a bulk file; the eighth is the version of the format."""
 VERSION = 1
 
 BULK_HEADER = c.Struct(
@@ -63,8 +63,8 @@ BULK_HEADER = c.Struct(
     "code_page" / c.Bytes(32),
     "reserved" / c.Const(bytes(4)),
 )
-"""Begins a bulk file.  ``record_bytes``: room for a record in each call; ``node`` in UTF-8 and
-``code_page`` in ASCII, filled with NUL; no ``code_page``: that of the settings."""
+"""Header of a bulk file.  ``record_bytes``: room for a record in each call.  ``node`` in UTF-8 and
+``code_page`` in ASCII are padded with NUL; without a ``code_page`` that of the settings applies."""
 
 BULK_CALL = c.Struct(
     "sweep" / c.Int64ul,
@@ -76,17 +76,17 @@ BULK_CALL = c.Struct(
     "completion" / c.Int8ul,
     "known" / c.Int8ul,
 )
-"""Each call of a bulk file; ``record_bytes`` bytes of record follow.  ``time`` in microseconds since
-1970 UTC; ``length`` is LnBufRow as it was returned; ``completion`` as ``COMPLETIONS``; ``known`` has a bit
-for each of what is there: ``CODE``, ``RECORD``, ``SYSTEM_ERROR``."""
+"""A call of a bulk file; ``record_bytes`` bytes of record follow.  ``time`` in microseconds since
+1970 UTC; ``length`` is the returned LnBufRow; ``completion`` is an index of ``COMPLETIONS``; ``known`` has
+one bit each for a present ``CODE``, ``RECORD`` and ``SYSTEM_ERROR``."""
 
 COMPLETIONS = (None, NORMAL, SMALLBUFKOR, EORR)
-"""Completion codes of a bulk call; ``None``: by the number alone."""
+"""Completion codes of a bulk call; ``None``: known by its number only."""
 CODE, RECORD, SYSTEM_ERROR = 1, 2, 4
 
 
 def columns_of(declared: Any) -> np.dtype[Any]:
-    """A declaration as NumPy reads many of them: fields of numbers and of bytes, at their offsets."""
+    """Derives the NumPy type of a declaration: number and byte fields at their offsets."""
     names, formats, offsets, at = [], [], [], 0
     for part in declared.subcons:
         if part.name and part.name not in ("magic", "reserved"):
@@ -103,6 +103,6 @@ def _format(declared: Any) -> Any:
     letters = getattr(declared, "fmtstr", None)
     if letters is None:
         return (np.uint8, (declared.sizeof(),))
-    # the letters of struct and NumPy differ (l), so by order, kind and size
+    # struct and NumPy mean different sizes by the letter l, so derive it from order, sign and size
     order, letter = letters
     return f"{order}{'i' if letter.islower() else 'u'}{declared.sizeof()}"

@@ -1,7 +1,7 @@
-"""How samples of the table queue are to be read.
+"""Settings for reading samples of the table queue.
 
-What the page of DIRR prints is followed.  What it leaves open is a setting: with the likely value as
-its default where there is one, without any where a guess could give wrong tables in silence.
+Everything that the page of DIRR leaves open is a setting.  The default is the likely value; settings whose
+wrong value would silently give wrong tables have no default.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from annotated_types import Ge, Le, Len
 from publisher.sources.table_queue.code_pages import ByteOrder, code_page_of
 
 NORMAL, SMALLBUFKOR, EORR = "NORMAL", "SMALLBUFKOR", "EORR"
-"""The completion codes of DIRR: an element, too small a buffer, no element with this ordinal."""
+"""Completion codes of DIRR: an element, a buffer that is too small, no element with this ordinal."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableQueueOptions:
-    """``[table_queue]``: the form of DIRR_OUT, and what its numbers mean."""
+    """``[table_queue]``: the layout of DIRR_OUT, and the meaning of its numbers."""
 
     long_bytes: Literal[4, 8] = 4
     """Bytes of L_LONG, the type of Owner."""
@@ -45,26 +45,26 @@ class TableQueueOptions:
     """Names of schemas by the number of the owner, as in $$$USR."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for what cannot be."""
-        wrong: list[str] = []
+        """Raises ``ValueError`` if settings contradict each other."""
+        problems: list[str] = []
         if self.code_page is not None:
             try:
                 code_page_of(self.code_page, self.byte_order)
             except ValueError as error:
-                wrong.append(f"code_page: {error}")
+                problems.append(f"code_page: {error}")
         numbers = [n for n in (self.normal, self.smallbufkor, self.eorr) if n is not None]
         if len(set(numbers)) < len(numbers):
-            wrong.append("eorr: two completion codes have the same number; give each its own")
-        if wrong:
-            raise ValueError("\n".join(wrong))
+            problems.append("eorr: two completion codes have the same number; give each its own")
+        if problems:
+            raise ValueError("\n".join(problems))
 
     def numbers(self) -> dict[int, str]:
-        """The completion codes whose numbers are known."""
+        """Completion codes by number, as far as their numbers are known."""
         known = {NORMAL: self.normal, SMALLBUFKOR: self.smallbufkor, EORR: self.eorr}
         return {number: name for name, number in known.items() if number is not None}
 
 
 def options_of(**plain: Any) -> TableQueueOptions:
-    """The options from their plain values, as JSON keeps them."""
+    """Restores options from their plain values in JSON."""
     owners = {int(number): name for number, name in plain.get("owners", {}).items()}
     return TableQueueOptions(**plain | {"owners": owners})

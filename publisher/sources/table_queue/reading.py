@@ -1,4 +1,4 @@
-"""Files of samples: which they are, how they are cut into splits, how those are read."""
+"""Finds files of samples, divides them into splits, and reads splits."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import Columns, SnapshotOptions
 from publisher.sources.table_queue.bulk_calls import (
     HEADER_BYTES,
-    bulk_blocks,
-    raw_blocks,
+    read_bulk_blocks,
     read_header,
+    read_raw_blocks,
 )
-from publisher.sources.table_queue.calls import Block
-from publisher.sources.table_queue.decoding import Decoder
-from publisher.sources.table_queue.json_calls import json_blocks
+from publisher.sources.table_queue.calls import SampleBlock
+from publisher.sources.table_queue.decoding import SampleDecoder
+from publisher.sources.table_queue.json_calls import read_json_blocks
 from publisher.sources.table_queue.layout import dirr_out
 from publisher.sources.table_queue.options import TableQueueOptions
 
@@ -35,14 +35,14 @@ SUFFIXES: dict[str, Form] = {
     ".dirr": "bulk",
     ".raw": "raw",
 }
-"""Forms of files by the ending of their names; JSON lines may be packed (``.gz`` behind it)."""
+"""Form of a file by the suffix of its name; JSON lines may be compressed (``.gz``)."""
 
 _TEXT = SnapshotOptions(max_record=1 << 20)
 _NO_COLUMNS = Columns(())
 
 
 def form_of(path: Path) -> Form | None:
-    """The form of a file by its name."""
+    """The form of a file according to its name; ``None`` if the name does not tell it."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] == [".gz"]:
         return "jsonl" if SUFFIXES.get("".join(suffixes[-2:-1])) == "jsonl" else None
@@ -52,31 +52,32 @@ def form_of(path: Path) -> Form | None:
 def sample_files(
     paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
 ) -> list[Path]:
-    """The files that paths name: as given, those in directories in name order, each once.
+    """Finds the files that paths name: as given, directories in name order, each file once.
 
-    Raises ``UsageError`` where there are none (unless there may be none yet), or a form is not known.
+    Raises ``UsageError`` if there are none (unless ``may_be_none``), or if the name of a file does not tell
+    its form.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
             inside = sorted(each for each in path.rglob("*") if each.is_file())
-            found += [each for each in inside if form_of(each) and not _hidden(each, path)]
+            files += [each for each in inside if form_of(each) and not _is_hidden(each, path)]
         elif not path.is_file():
             raise UsageError(f"{path} does not exist; name a file or a directory")
         elif form_of(path) is None:
             raise UsageError(
-                f"{path}: the form of the samples is not known by its name; use"
+                f"{path}: the name does not tell the form of the samples; use"
                 f" {', '.join(SUFFIXES)} (JSON lines also with .gz)"
             )
         else:
-            found.append(path)
-    if not found and not may_be_none:
+            files.append(path)
+    if not files and not may_be_none:
         raise UsageError(f"no samples in {', '.join(map(str, paths))}; use {', '.join(SUFFIXES)}")
-    refuse_undecodable(found)
-    return list(dict.fromkeys(found))
+    refuse_undecodable(files)
+    return list(dict.fromkeys(files))
 
 
-def _hidden(path: Path, root: Path) -> bool:
+def _is_hidden(path: Path, root: Path) -> bool:
     return any(part[0] in "._" for part in path.relative_to(root).parts)
 
 
@@ -86,9 +87,9 @@ def sample_splits(
     wanted: int,
     reading: SnapshotOptions = _TEXT,
 ) -> list[Split]:
-    """The parts that tasks read, about ``wanted`` of them or more, in the order of the files.
+    """Divides files into about ``wanted`` splits or more, in the order of the files.
 
-    Raises ``FatalError`` where a file as a whole is not of its form.
+    Raises ``FatalError`` if a file has not the form that its name says.
     """
     target = max(1, sum(path.stat().st_size for path in files) // max(1, wanted))
     return [split for path in files for split in _cut(path, options, target, reading)]
@@ -115,24 +116,24 @@ def _cut(
 def read_samples(
     split: Split, options: TableQueueOptions, reading: SnapshotOptions = _TEXT
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of ``SAMPLE_SCHEMA``: every call of the split, once.
+    """Reads batches of ``SAMPLE_SCHEMA`` with every call of the split.
 
-    Raises ``FatalError`` where the file is shorter than it was, or is not of its form any more.
+    Raises ``FatalError`` if the file has become shorter or has another form than before.
     """
     if Path(split.path).stat().st_size < split.length:
         raise FatalError(f"{split.path} has become shorter while it was read; start again")
-    decoder = Decoder(options)
+    decoder = SampleDecoder(options)
     for block in _blocks(split, decoder.record_bytes, reading):
         batch = decoder.batch(split.path, block)
         if batch.num_rows:
             yield batch
 
 
-def _blocks(split: Split, record_bytes: int, reading: SnapshotOptions) -> Iterator[Block]:
+def _blocks(split: Split, record_bytes: int, reading: SnapshotOptions) -> Iterator[SampleBlock]:
     path = Path(split.path)
     if split.kind == "bulk":
-        return bulk_blocks(path, split.start, split.stop, read_header(path))
+        return read_bulk_blocks(path, split.start, split.stop, read_header(path))
     if split.kind == "raw":
-        return raw_blocks(path, split.start, split.stop, record_bytes)
+        return read_raw_blocks(path, split.start, split.stop, record_bytes)
     texts = file_splits.blocks(split, reading)
-    return json_blocks(texts, split.first, reading.max_record, record_bytes)
+    return read_json_blocks(texts, split.first, reading.max_record, record_bytes)

@@ -1,4 +1,4 @@
-"""What samples hint at."""
+"""Hints that samples give to the triggerless mode."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from publisher.sources.table_queue import Call, Hints, TouchedTable, hints_of
-from publisher.sources.table_queue.calls import micros
+from publisher.sources.table_queue import Call, Hints, TouchedTable, read_hints
+from publisher.sources.table_queue.calls import to_micros
 from publisher.sources.table_queue.json_calls import json_line
 from tests.support.table_queue_files import OPTIONS, call, element, text_file
 
@@ -16,10 +16,10 @@ OWNED = replace(OPTIONS, owners={5: "HR"})
 
 def hints(path: Path, calls: Sequence[Call | str], since: int | None = None) -> Hints:
     lines = [each if isinstance(each, str) else json_line(each) for each in calls]
-    return hints_of([text_file(path / "a.jsonl", lines)], OWNED, since)
+    return read_hints([text_file(path / "a.jsonl", lines)], OWNED, since)
 
 
-def test_tables_with_the_flag_and_no_others(tmp_path: Path) -> None:
+def test_only_tables_with_the_flag_are_touched(tmp_path: Path) -> None:
     found = hints(
         tmp_path,
         [
@@ -34,12 +34,12 @@ def test_tables_with_the_flag_and_no_others(tmp_path: Path) -> None:
     assert found.tables == {TouchedTable(5, "HR", "PERSON"), TouchedTable(6, None, "PERSON")}
     assert found.unnamed_owners == {6}
     assert (found.calls, found.problems) == (6, 0)
-    assert found.until == micros(call(8).time)
+    assert found.until == to_micros(call(8).time)
 
 
-def test_only_what_is_later_than_since(tmp_path: Path) -> None:
+def test_only_calls_later_than_since_count(tmp_path: Path) -> None:
     calls = [call(4, element(name, 5, 1), sweep=n) for n, name in enumerate("ABC", 1)]
-    since = micros(calls[1].time)
+    since = to_micros(calls[1].time)
     found = hints(tmp_path, calls, since)
     assert {table.name for table in found.tables} == {"C"}
     assert found.calls == 1
@@ -47,12 +47,12 @@ def test_only_what_is_later_than_since(tmp_path: Path) -> None:
     assert (again.tables, again.until, again.calls) == (frozenset(), found.until, 0)
 
 
-def test_calls_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
+def test_unusable_calls_are_counted(tmp_path: Path) -> None:
     found = hints(tmp_path, ["no JSON", call(4, b"short"), call(5, element("A", 5, 1))])
     assert (found.calls, found.problems, len(found.tables)) == (3, 2, 1)
 
 
-def test_what_is_no_call_is_as_old_as_what_follows(tmp_path: Path) -> None:
+def test_an_unusable_piece_has_the_time_of_the_next_call(tmp_path: Path) -> None:
     calls: list[Call | str] = [
         call(4, element("A"), sweep=1),
         "broken",
@@ -60,19 +60,19 @@ def test_what_is_no_call_is_as_old_as_what_follows(tmp_path: Path) -> None:
         "half a li",
     ]
     assert hints(tmp_path, calls).problems == 1
-    assert hints(tmp_path, calls, micros(call(4, sweep=1).time)).problems == 1
-    assert hints(tmp_path, calls, micros(call(4, sweep=2).time)).problems == 0
+    assert hints(tmp_path, calls, to_micros(call(4, sweep=1).time)).problems == 1
+    assert hints(tmp_path, calls, to_micros(call(4, sweep=2).time)).problems == 0
     calls.append(call(4, element("A"), sweep=3))
-    assert hints(tmp_path, calls, micros(call(4, sweep=2).time)).problems == 1
+    assert hints(tmp_path, calls, to_micros(call(4, sweep=2).time)).problems == 1
 
 
 def test_there_may_be_no_samples_yet(tmp_path: Path) -> None:
-    assert hints_of([tmp_path], OWNED) == Hints(frozenset(), None, 0, 0)
+    assert read_hints([tmp_path], OWNED) == Hints(frozenset(), None, 0, 0)
 
 
 def test_bare_records_count_always(tmp_path: Path) -> None:
     path = tmp_path / "one.raw"
     path.write_bytes(b"".join(element(name, 5, 1) for name in ("$A", "$B", "$C", "PERSON")))
-    found = hints_of([path], OWNED, since=1)
+    found = read_hints([path], OWNED, since=1)
     assert found.tables == {TouchedTable(5, "HR", "PERSON")}
     assert found.until == 1

@@ -1,4 +1,4 @@
-"""conf/table-queue.toml shows every setting of samples, its default and nothing else."""
+"""The example conf/table-queue.toml shows every setting of samples and its default."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SHOWN = shown("table-queue")
 OWN = ("table_queue", "activity")
 
 
-def test_it_loads_as_it_stands() -> None:
+def test_the_example_loads() -> None:
     settings = load(SHOWN)
     assert settings.table_queue == defaults().table_queue
     assert settings.activity == defaults().activity
 
 
-def test_it_loads_with_every_setting_in_force(tmp_path: Path) -> None:
+def test_the_example_loads_with_every_setting_enabled(tmp_path: Path) -> None:
     path = tmp_path / "all.toml"
     path.write_text(in_force(SHOWN), "utf-8")
     assert load(path).table_queue.owners == {5: "HR"}
@@ -47,13 +47,13 @@ def test_every_setting_is_shown_with_its_default(section: str) -> None:
     [
         ("long_bytes = 2", "long_bytes: should be 4 or 8, not 2"),
         ("identifier_length = 0", "identifier_length: should be greater than or equal to 1"),
-        ('code_page = "zlib"', "code_page: 'zlib' is no code page that is known"),
+        ('code_page = "zlib"', "code_page: 'zlib' is not a known code page"),
         ("eorr = 0", "eorr: two completion codes have the same number"),
         ('owners = { hr = "HR" }', "owners"),
         ("ordinals = 3", "unknown key"),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_contradictory_settings_are_refused(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "job.toml"
     path.write_text(f"[table_queue]\n{text}\n", "utf-8")
     with pytest.raises(SettingsError, match="line 2") as caught:

@@ -1,4 +1,4 @@
-"""Samples of the table queue: code pages, records, envelopes, files, and what cannot be used."""
+"""Samples of the table queue: code pages, records, envelopes, files, and unusable calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from publisher.errors import FatalError, UsageError
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.table_queue import Call, Recorder, TableQueueOptions
 from publisher.sources.table_queue.bulk_calls import BulkHeader
-from publisher.sources.table_queue.calls import micros
+from publisher.sources.table_queue.calls import to_micros
 from publisher.sources.table_queue.code_pages import code_page_of
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import BULK_CALL, columns_of, dirr_out
@@ -81,7 +81,7 @@ def test_a_character_that_is_cut_is_marked(page: str, field: str, name: str) -> 
     ("page", "field"),
     [("UTF-8", "41D041"), ("UTF-8", "FF41"), ("20127", "8B"), ("UCS2", "00DC4100")],
 )
-def test_bytes_that_are_no_text_are_refused(page: str, field: str) -> None:
+def test_bytes_that_are_not_text_are_refused(page: str, field: str) -> None:
     with pytest.raises(ValueError, match=r"byte . of the name is no"):
         name_of(bytes.fromhex(field), page)
 
@@ -90,8 +90,8 @@ def test_bytes_that_are_no_text_are_refused(page: str, field: str) -> None:
     "page",
     ["", "zlib", "rot13", "utf-16", "utf-7", "cp037", "idna", "unicode_escape", "\0", "x" * 99],
 )
-def test_what_is_no_code_page_is_refused(page: str) -> None:
-    with pytest.raises(ValueError, match="is no code page that is known; write UTF-8"):
+def test_an_unknown_code_page_is_refused(page: str) -> None:
+    with pytest.raises(ValueError, match="is not a known code page; write UTF-8"):
         code_page_of(page, "little")
 
 
@@ -122,7 +122,7 @@ def test_the_size_of_dirr_out(long_bytes: Any, length: int, size: int) -> None:
     st.integers(0, 2**16 - 1),
     st.binary(min_size=70, max_size=70),
 )
-def test_bulk_reading_is_the_declaration(
+def test_bulk_reading_matches_the_declaration(
     long_bytes: Any, length: int, order: Any, owner: int, updated: int, name: bytes
 ) -> None:
     declared = dirr_out(TableQueueOptions(long_bytes, length, order))
@@ -134,7 +134,7 @@ def test_bulk_reading_is_the_declaration(
     assert found == fields == {name: parsed[name] for name in fields}
 
 
-def test_an_envelope_in_bulk_is_its_declaration() -> None:
+def test_an_envelope_in_bulk_matches_its_declaration() -> None:
     values = dict(zip(columns_of(BULK_CALL).names or (), range(1, 9), strict=True))
     row = np.frombuffer(BULK_CALL.build(values), columns_of(BULK_CALL))[0]
     assert {name: int(row[name]) for name in values} == values
@@ -165,27 +165,27 @@ class Listed:
         return iter(self._calls)
 
 
-def recorded(recorder: Recorder, directory: Path) -> list[Path]:
+def write_recordings(recorder: Recorder, directory: Path) -> list[Path]:
     """What a recorder yields, as JSON lines and in bulk."""
     header = BulkHeader(80, "HR", "CP866")
     calls = list(recorder.calls())
     bulk = directory / "calls.dirr"
-    bulk.write_bytes(header.built() + b"".join(map(header.call, calls)))
+    bulk.write_bytes(header.build() + b"".join(map(header.build_call, calls)))
     return [text_file(directory / "calls.jsonl", [json_line(each) for each in calls]), bulk]
 
 
 @settings(max_examples=30)
 @given(st.lists(CALLS, max_size=5))
-def test_what_a_recorder_yields_is_read_again(
+def test_calls_of_a_recorder_are_read_again(
     tmp_path_factory: pytest.TempPathFactory, calls: list[Call]
 ) -> None:
     options = replace(OPTIONS, identifier_length=62)
-    lines, bulk = recorded(Listed(calls), tmp_path_factory.mktemp("calls"))
+    lines, bulk = write_recordings(Listed(calls), tmp_path_factory.mktemp("calls"))
     text, packed = read(lines, options), read(bulk, options)
     own = {"file", "row"}
     assert [strip(row, own) for row in text] == [strip(row, own) for row in packed]
     for row, each in zip(text, calls, strict=True):
-        assert (row["sweep"], row["time"]) == (str(each.sweep), micros(each.time))
+        assert (row["sweep"], row["time"]) == (str(each.sweep), to_micros(each.time))
         assert (row["ordinal"], row["completion"]) == (each.ordinal, each.completion)
         assert row["system_error"] == each.system_error
         fits = each.record is not None and len(each.record) == 68
@@ -241,7 +241,7 @@ def problem(row: dict[str, Any]) -> str | None:
         ({"code_page": "x" * 900}, "code-page"),
     ],
 )
-def test_a_call_that_cannot_be_used(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
+def test_an_unusable_call(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
     path = text_file(tmp_path / "a.jsonl", [line(), line(**fields), line()])
     rows = read(path)
     assert sorted((row["row"], problem(row)) for row in rows if row["problem"]) == [(2, said)]
@@ -271,7 +271,7 @@ def test_completion_codes_by_name_or_number(
     assert (row["completion"], row["problem"]) == (name, None)
 
 
-def test_numbers_of_codes_that_nobody_told_are_not_guessed(tmp_path: Path) -> None:
+def test_unknown_numbers_of_codes_are_not_guessed(tmp_path: Path) -> None:
     bare = TableQueueOptions(code_page="CP866")
     (row,) = read(text_file(tmp_path / "a.jsonl", [line(completion=..., code=1205)]), bare)
     assert (row["problem"], row["completion"]) == ("completion", None)
@@ -284,12 +284,12 @@ def test_without_a_code_page_no_name_is_read(tmp_path: Path) -> None:
     assert [row["problem"] for row in rows] == ["code-page", None]
 
 
-def test_flags_other_than_0_and_1_are_kept_and_said(tmp_path: Path) -> None:
+def test_flags_other_than_0_and_1_are_kept_with_a_warning(tmp_path: Path) -> None:
     (row,) = read(text_file(tmp_path / "a.jsonl", [line(record=element("A", 5, 65535).hex())]))
     assert (row["updated"], row["warning"], row["problem"]) == (65535, "flag", None)
 
 
-def test_lines_that_are_no_calls_cost_no_other(tmp_path: Path) -> None:
+def test_lines_that_are_not_calls_affect_no_other(tmp_path: Path) -> None:
     broken = [b"", b"null", b"[]", b"{", b"\xff\xfe", b'{"sweep":1,"sweep":2}', b"[" * 9999, b"  "]
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\n".join([line().encode(), *broken, line().encode()]))
@@ -315,7 +315,7 @@ def test_splits_change_nothing(tmp_path: Path, splits: int) -> None:
     calls = [call(n, element(f"T{n}", n), code_page="CP866", node="HR") for n in range(1, 40)]
     text = text_file(tmp_path / "a.jsonl", [json_line(each) for each in calls])
     bulk = tmp_path / "b.dirr"
-    bulk.write_bytes(HEADER.built() + b"".join(map(HEADER.call, calls)) + b"cut")
+    bulk.write_bytes(HEADER.build() + b"".join(map(HEADER.build_call, calls)) + b"cut")
     bare = tmp_path / "c.raw"
     bare.write_bytes(b"".join(each.record or b"" for each in calls) + b"cut")
     reading = SnapshotOptions(block_size=64)
@@ -324,15 +324,17 @@ def test_splits_change_nothing(tmp_path: Path, splits: int) -> None:
         assert len(sample_splits([path], OPTIONS, splits, reading)) >= min(splits, 2)
 
 
-def test_a_bulk_file_that_is_cut_or_damaged(tmp_path: Path) -> None:
-    calls = [HEADER.call(call(n, element("A"), code_page="CP866", node="HR")) for n in range(1, 6)]
+def test_a_truncated_or_damaged_bulk_file(tmp_path: Path) -> None:
+    calls = [
+        HEADER.build_call(call(n, element("A"), code_page="CP866", node="HR")) for n in range(1, 6)
+    ]
     damaged = bytearray(b"".join(calls))
     damaged[104 + 16 : 104 + 20] = bytes(4)  # ordinal 0
     damaged[208 + 8 : 208 + 16] = b"\xff" * 8  # time -1
     damaged[312 + 30] = 9  # completion
     damaged[416 + 28 : 416 + 30] = b"\xff\xff"  # length
     path = tmp_path / "a.dirr"
-    path.write_bytes(HEADER.built() + damaged + calls[0][:50])
+    path.write_bytes(HEADER.build() + damaged + calls[0][:50])
     rows = read(path)
     assert sorted((row["row"], row["problem"] or "") for row in rows) == [
         (64, ""),
@@ -350,28 +352,26 @@ def test_bulk_records_of_another_size_are_not_resized(tmp_path: Path) -> None:
     header = BulkHeader(80, "HR", "CP866")
     made = [element("A"), element("A") + bytes(8), element("A")[:-1]]
     calls = [call(n, record, code_page="CP866", node="HR") for n, record in enumerate(made, 4)]
-    path.write_bytes(header.built() + b"".join(map(header.call, calls)))
+    path.write_bytes(header.build() + b"".join(map(header.build_call, calls)))
     assert [row["problem"] for row in read(path)] == [None, "length", "length"]
     small = BulkHeader(24, "HR", "CP866")
-    path.write_bytes(small.built() + small.call(replace(calls[0], record=bytes(24))))
+    path.write_bytes(small.build() + small.build_call(replace(calls[0], record=bytes(24))))
     assert [(row["problem"], row["raw"]) for row in read(path)] == [("length", "00" * 24)]
 
 
 @pytest.mark.parametrize(
     ("start", "said"),
     [
-        (b"XDSDIRR\x02" + bytes(56), "is a bulk file of version 2, known is 1"),
-        (b"XDSDIRR\x01" + bytes(56), "records of 0 bytes cannot be"),
-        (b"XDSDIRR\x01\xff\xff\xff\xff" + bytes(52), "records of 4294967295 bytes cannot be"),
+        (b"XDSDIRR\x02" + bytes(56), "bulk file of version 2, but this program reads version 1"),
+        (b"XDSDIRR\x01" + bytes(56), "0 is not a possible record size"),
+        (b"XDSDIRR\x01\xff\xff\xff\xff" + bytes(52), "4294967295 is not a possible record size"),
         (b"XDSDIRR\x01H\0\0\0" + b"\xff" * 16 + bytes(36), "header of the bulk file is damaged"),
         (b"XDSDIRR\x01H\0\0\0" + bytes(48) + b"xxxx", "header of the bulk file is damaged"),
-        (b"XDSDIRR\x01", "its header is missing"),
+        (b"XDSDIRR\x01", "the header is missing"),
         (b"nothing of the kind, but long enough to be one of its headers, really", "missing"),
     ],
 )
-def test_a_file_that_is_not_of_its_form_ends_the_run(
-    tmp_path: Path, start: bytes, said: str
-) -> None:
+def test_a_file_of_another_form_ends_the_run(tmp_path: Path, start: bytes, said: str) -> None:
     path = tmp_path / "a.dirr"
     path.write_bytes(start)
     with pytest.raises(FatalError, match=said):
@@ -390,10 +390,10 @@ def test_a_file_that_is_not_of_its_form_ends_the_run(
 def test_a_call_that_does_not_fit_a_bulk_file_is_not_written(wrong: dict[str, Any]) -> None:
     right = call(4, element("A"), code_page="CP866", node="HR")
     with pytest.raises(ValueError, match=r"another|number"):
-        HEADER.call(replace(right, **wrong))
+        HEADER.build_call(replace(right, **wrong))
 
 
-def test_bare_records_that_are_cut(tmp_path: Path) -> None:
+def test_truncated_bare_records(tmp_path: Path) -> None:
     path = tmp_path / "a.raw"
     path.write_bytes(element("A") + element("B")[:71])
     good, cut = read(path)
@@ -452,7 +452,7 @@ def test_any_bytes_give_rows_and_no_crash(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, name: str
 ) -> None:
     path = tmp_path_factory.mktemp("any") / name
-    path.write_bytes(HEADER.built() + data if name == "a.dirr" else data)
+    path.write_bytes(HEADER.build() + data if name == "a.dirr" else data)
     refusal = None
     try:
         rows = read(path)
@@ -493,7 +493,7 @@ def test_any_object_is_a_row(
 def test_times_are_utc_unless_they_say_otherwise(tmp_path: Path) -> None:
     moments = ["2026-05-04T08:00:00", "2026-05-04 08:00:00Z", "2026-05-04T11:00:00+03:00"]
     rows = read(text_file(tmp_path / "a.jsonl", [line(time=moment) for moment in moments]))
-    assert {row["time"] for row in rows} == {micros(START)}
+    assert {row["time"] for row in rows} == {to_micros(START)}
 
 
 class TestInspect:
@@ -523,7 +523,7 @@ class TestInspect:
         }
         assert (second["row"], second["problem"], second["raw"]) == (2, "json", "nothing")
 
-    def test_what_is_no_sample_is_refused(self, tmp_path: Path) -> None:
+    def test_a_file_without_samples_is_refused(self, tmp_path: Path) -> None:
         done = CliRunner().invoke(cli, ["inspect", str(tmp_path), "--format", "table-queue"])
         assert done.exit_code == 2
         assert "no samples in" in done.stderr
