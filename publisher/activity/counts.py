@@ -1,4 +1,4 @@
-"""ActivityCounts over sweeps of the table queue, per table and per interval; all measures derive from them.
+"""Counts over sweeps of the table queue, per table and per interval; all measures derive from them.
 
 There are two views, never added up.  In the *presence view*, a table that disappears between two sweeps
 was evicted, and a table that appears was included; this view holds whatever an ordinal means.  In the

@@ -90,8 +90,8 @@ def code_page_of(name: str, order: ByteOrder) -> CodePage:
         if len(codec) > _LONGEST:
             raise LookupError
         name_in_python = codecs.lookup(codec).name
-        ascii_text = _ASCII.decode(name_in_python)
-        if not _PAGES.fullmatch(name_in_python) or ascii_text.encode("ascii") != _ASCII:
+        is_page = _PAGES.fullmatch(name_in_python)
+        if not is_page or _ASCII.decode(name_in_python).encode("ascii") != _ASCII:
             raise LookupError
     except (LookupError, ValueError):
         shown = name if len(name) <= _LONGEST else name[:_LONGEST] + "…"
