@@ -32,7 +32,7 @@ def follow_until_told(settings: Settings, *, as_json: bool, trace: int) -> None:
         try:
             follow(settings, observer, stop)
         except PublisherError as error:
-            observer.ended(error.message)  # so that the log has it in its own form
+            observer.on_stop(error.message)  # so that the log has it in its own form
             raise
 
 
@@ -57,10 +57,10 @@ def publish_once(
 def _watched(
     settings: Settings, *, as_json: bool, trace: int, quiet: bool
 ) -> AbstractContextManager[Observer]:
-    from publisher.observing.compose import watched
+    from publisher.observing.compose import observe
 
     journals = settings.journals
-    return watched(
+    return observe(
         sys.stderr,
         settings.name,
         journals,

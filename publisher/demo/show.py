@@ -72,9 +72,9 @@ def differences(expected: Mapping[str, Counts], report: RunReport) -> list[str]:
 
 def flat_counts(counts: Counts) -> dict[str, int]:
     """Counts by outcome, and by outcome and reason as ``rejected/table-key``."""
-    flat = {outcome.name.lower(): 0 for outcome in Outcome}
+    flat = {outcome.label: 0 for outcome in Outcome}
     for (outcome, reason), count in counts.items():
-        name = outcome.name.lower()
+        name = outcome.label
         flat[name] += count
         if reason is not None:
             flat[f"{name}/{reason}"] = count
@@ -99,7 +99,7 @@ def print_counts(console: Console, expected: Counts) -> None:
     table.add_column("records", justify="right")
     table.add_column("reasons")
     for outcome in Outcome:
-        name = outcome.name.lower()
+        name = outcome.label
         reasons = [
             f"{key.removeprefix(name + '/')} {count:,}"
             for key, count in sorted(flat.items(), key=lambda item: -item[1])

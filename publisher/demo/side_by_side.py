@@ -55,7 +55,7 @@ def print_sources(console: Console, sources: Sequence[Recorded]) -> None:
         table.add_column(source.title, justify="right")
     table.add_row("source", *(source.name for source in sources))
     flat = [flat_counts(source.counts) for source in sources]
-    for name in ("read", *(outcome.name.lower() for outcome in Outcome)):
+    for name in ("read", *(outcome.label for outcome in Outcome)):
         table.add_row(name, *(f"{counts[name]:,}" for counts in flat))
     console.print(table)
 

@@ -95,7 +95,7 @@ def joined(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
     """A report in which the records of refused documents are rejected, and not published."""
     if not refusals:
         return report
-    published, rejected = Outcome.PUBLISHED.name.lower(), Outcome.REJECTED.name.lower()
+    published, rejected = Outcome.PUBLISHED.label, Outcome.REJECTED.label
     reasons = {outcome: dict(counts) for outcome, counts in report.reasons.items()}
     moved = Counter[str]()
     for refusal in refusals:

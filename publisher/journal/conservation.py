@@ -64,7 +64,7 @@ class RunReport:
     @property
     def rejected(self) -> int:
         """Records that were rejected."""
-        return self.outcomes[Outcome.REJECTED.name.lower()]
+        return self.outcomes[Outcome.REJECTED.label]
 
 
 def conserve(results: Sequence[LaneResult], splits_of_sources: Sequence[Sequence[int]]) -> int:
@@ -105,11 +105,11 @@ def conserve(results: Sequence[LaneResult], splits_of_sources: Sequence[Sequence
 
 def outcome_counts(results: Sequence[LaneResult], source: int | None = None) -> dict[str, int]:
     """Records by outcome, all five named, of one source or of all."""
-    counts = Counter[str]({outcome.name.lower(): 0 for outcome in Outcome})
+    counts = Counter[str]({outcome.label: 0 for outcome in Outcome})
     for result in results:
         for count in result.counts:
             if source is None or count.source == source:
-                counts[count.outcome.name.lower()] += count.records
+                counts[count.outcome.label] += count.records
     return dict(counts)
 
 
@@ -119,7 +119,7 @@ def reason_counts(results: Sequence[LaneResult]) -> dict[str, dict[str, int]]:
     for result in results:
         for count in result.counts:
             if count.reason is not None:
-                reasons = counts.setdefault(count.outcome.name.lower(), {})
+                reasons = counts.setdefault(count.outcome.label, {})
                 reasons[count.reason] = reasons.get(count.reason, 0) + count.records
     return {outcome: dict(sorted(reasons.items())) for outcome, reasons in sorted(counts.items())}
 

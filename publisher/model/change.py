@@ -53,6 +53,11 @@ class Outcome(IntEnum):
     HELD = 4
     REJECTED = 5
 
+    @property
+    def label(self) -> str:
+        """The name of the outcome in reports and metrics."""
+        return self.name.lower()
+
 
 class Reason(StrEnum):
     """Why a record ended as it did.  Stored in journals: never change or reuse one."""

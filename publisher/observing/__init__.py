@@ -1,1 +1,1 @@
-"""What those who operate a following publisher see of it: log lines, metrics, a trace."""
+"""What operators see of a following publisher: log lines, metrics, a trace."""

@@ -1,9 +1,10 @@
-"""All that watches a publisher, put together."""
+"""Combines the observers that a job asks for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -16,7 +17,7 @@ from publisher.observing.trace import Trace
 
 
 @contextmanager
-def watched(
+def observe(
     stream: TextIO,
     job: str,
     journals: Path,
@@ -26,18 +27,20 @@ def watched(
     trace: int = 0,
     quiet: bool = False,
 ) -> Iterator[Observer]:
-    """Log lines, unless ``quiet``, and a trace on ``stream``, and the metrics that are wanted, while the
-    context is open.
+    """Opens the log (unless ``quiet``) and the trace on ``stream``, and the metrics that are set.
 
-    ``journals`` is the directory of the job's journals.  Raises ``FatalError`` where the port or the
-    file of the metrics cannot be had.
+    ``journals`` is the directory of the job's journals.
+
+    Raises:
+        FatalError: The port or the file of the metrics cannot be opened.
     """
     lines = LogLines(stream, as_json=as_json)
-    found: list[Observer] = [] if quiet else [lines]
+    observers: list[Observer] = [] if quiet else [lines]
     with ExitStack() as stack:
         if metrics.port is not None or metrics.textfile is not None:
-            counted = Metrics(metrics, job, epoch=lambda: last_epoch(journals), complain=lines.note)
-            found.append(stack.enter_context(counted))
+            epoch = partial(last_epoch, journals)
+            served = Metrics(metrics, job, epoch=epoch, warn=lines.note)
+            observers.append(stack.enter_context(served))
         if trace:
-            found.append(stack.enter_context(Trace(trace, lines.trace)))
-        yield Observers(tuple(found))
+            observers.append(stack.enter_context(Trace(trace, lines.trace)))
+        yield Observers(tuple(observers))

@@ -1,4 +1,4 @@
-"""What a following publisher tells those who watch it."""
+"""The events that a following publisher reports to observers."""
 
 from __future__ import annotations
 
@@ -12,67 +12,67 @@ from publisher.journal.conservation import RunReport
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """A poll that is done: sent and acknowledged."""
+    """A finished poll: its documents are sent and its rows acknowledged."""
 
     report: RunReport
     seconds: float
-    """How long it took."""
+    """Duration of the poll."""
     waiting: int | None
-    """Rows that waited before it; ``None`` where that is not known."""
+    """Number of rows that waited before the poll; ``None`` if unknown."""
     oldest: float | None
-    """Age in seconds of the oldest of them; ``None`` where none waited or none has a time."""
+    """Age in seconds of the oldest waiting row; ``None`` if no row waited or none has a time."""
     transactions: int
-    """Transactions that the sink committed for it."""
+    """Number of transactions that the sink committed."""
     retries: int
-    """How often sending had to be tried again."""
+    """Number of times that sending was retried."""
 
 
 class Observer(Protocol):
-    """Is told what happens, in the order in which it does."""
+    """Receives the events of a publisher in their order."""
 
-    def begun(self, job: str, target: str, notes: Sequence[str]) -> None:
-        """The job was taken over; ``notes`` say what an earlier start had left."""
+    def on_start(self, job: str, target: str, notes: Sequence[str]) -> None:
+        """The instance has taken over the job; ``notes`` describe work that an earlier start left."""
 
-    def polled(self, poll: Poll) -> None:
-        """A poll is done: sent and acknowledged."""
+    def on_poll(self, poll: Poll) -> None:
+        """A poll is finished: its documents are sent and its rows acknowledged."""
 
-    def idle(self, waiting: int, oldest: float | None) -> None:
-        """There was nothing to read."""
+    def on_idle(self, waiting: int, oldest: float | None) -> None:
+        """The publisher found nothing to read."""
 
-    def failed(self, error: PublisherError, again_in: float) -> None:
-        """A database or the sink is away; it is tried again after so many seconds."""
+    def on_failure(self, error: PublisherError, again_in: float) -> None:
+        """A database or the sink does not answer; the publisher retries in ``again_in`` seconds."""
 
-    def ended(self, reason: str) -> None:
-        """It was told to stop."""
+    def on_stop(self, reason: str) -> None:
+        """The publisher stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observers:
-    """Several, told one after the other."""
+    """Passes each event on to several observers, one after the other."""
 
     each: tuple[Observer, ...]
 
-    def begun(self, job: str, target: str, notes: Sequence[str]) -> None:
+    def on_start(self, job: str, target: str, notes: Sequence[str]) -> None:
         """See ``Observer``."""
         for observer in self.each:
-            observer.begun(job, target, notes)
+            observer.on_start(job, target, notes)
 
-    def polled(self, poll: Poll) -> None:
+    def on_poll(self, poll: Poll) -> None:
         """See ``Observer``."""
         for observer in self.each:
-            observer.polled(poll)
+            observer.on_poll(poll)
 
-    def idle(self, waiting: int, oldest: float | None) -> None:
+    def on_idle(self, waiting: int, oldest: float | None) -> None:
         """See ``Observer``."""
         for observer in self.each:
-            observer.idle(waiting, oldest)
+            observer.on_idle(waiting, oldest)
 
-    def failed(self, error: PublisherError, again_in: float) -> None:
+    def on_failure(self, error: PublisherError, again_in: float) -> None:
         """See ``Observer``."""
         for observer in self.each:
-            observer.failed(error, again_in)
+            observer.on_failure(error, again_in)
 
-    def ended(self, reason: str) -> None:
+    def on_stop(self, reason: str) -> None:
         """See ``Observer``."""
         for observer in self.each:
-            observer.ended(reason)
+            observer.on_stop(reason)

@@ -1,6 +1,6 @@
 """The log of a following publisher: one line for each poll, as text or as JSON.
 
-Lines hold counts and names of things, never values of rows; those of a trace do, see ``trace``.
+Lines hold counts and names, never values of rows; only lines of a trace hold values (see ``trace``).
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from typing import TextIO
 
 from publisher.console import printable
 from publisher.errors import PublisherError
+from publisher.model.change import Outcome
 from publisher.observing.contract import Poll
-
-_ALWAYS = "published"
-"""The outcome that a line has even where it is 0."""
 
 
 def utc_now() -> datetime:
-    """The clock of the lines."""
+    """Returns the current time in UTC."""
     return datetime.now(UTC)
 
 
@@ -33,41 +31,41 @@ class LogLines:
         self._json = as_json
         self._clock = clock
 
-    def begun(self, job: str, target: str, notes: Sequence[str]) -> None:
+    def on_start(self, job: str, target: str, notes: Sequence[str]) -> None:
         """See ``Observer``."""
-        said: dict[str, object] = {"job": job, "target": target, "notes": list(notes)}
-        self._say("begun", said, f"{job} follows, to {target}", *notes)
+        fields: dict[str, object] = {"job": job, "target": target, "notes": list(notes)}
+        self._write("begun", fields, f"{job} follows, to {target}", *notes)
 
-    def polled(self, poll: Poll) -> None:
+    def on_poll(self, poll: Poll) -> None:
         """See ``Observer``."""
         notes = [f"{poll.report.run} note: {note}" for note in poll.report.notes]
-        self._say("poll", poll_fields(poll), poll_text(poll), *notes)
+        self._write("poll", poll_fields(poll), poll_text(poll), *notes)
 
-    def idle(self, waiting: int, oldest: float | None) -> None:
-        """See ``Observer``: no line, there was no poll."""
+    def on_idle(self, waiting: int, oldest: float | None) -> None:
+        """Writes no line: no poll took place."""
 
-    def failed(self, error: PublisherError, again_in: float) -> None:
+    def on_failure(self, error: PublisherError, again_in: float) -> None:
         """See ``Observer``."""
-        said: dict[str, object] = {
+        fields: dict[str, object] = {
             "error": error.message,
             "exit_code": error.exit_code,
             "again_in": round(again_in, 1),
         }
-        self._say("failed", said, f"{error.message}; tried again in {again_in:g} s")
+        self._write("failed", fields, f"{error.message}; retrying in {again_in:g} s")
 
-    def ended(self, reason: str) -> None:
+    def on_stop(self, reason: str) -> None:
         """See ``Observer``."""
-        self._say("ended", {"reason": reason}, f"ended: {reason}")
+        self._write("ended", {"reason": reason}, f"ended: {reason}")
 
     def note(self, text: str) -> None:
-        """Something about watching itself: metrics that cannot be written, a trace."""
-        self._say("note", {"text": text}, text)
+        """Reports a problem of observing itself, as metrics that cannot be written."""
+        self._write("note", {"text": text}, text)
 
     def trace(self, level: int, text: str) -> None:
-        """A line of the trace."""
-        self._say("trace", {"level": level, "text": text}, text)
+        """Writes a line of the trace."""
+        self._write("trace", {"level": level, "text": text}, text)
 
-    def _say(self, event: str, fields: Mapping[str, object], *texts: str) -> None:
+    def _write(self, event: str, fields: Mapping[str, object], *texts: str) -> None:
         time = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
         if self._json:
             lines = [json.dumps({"time": time, "event": event, **fields})]
@@ -78,25 +76,25 @@ class LogLines:
 
 
 def poll_text(poll: Poll) -> str:
-    """A poll in one line; of the outcomes but ``published`` those that a record had."""
+    """Describes a poll in one line; outcomes of no record are left out, except ``published``."""
     report = poll.report
     parts = [report.run, f"read {report.read:,}"]
     parts += [
         f"{outcome} {count:,}"
         for outcome, count in report.outcomes.items()
-        if count or outcome == _ALWAYS
+        if count or outcome == Outcome.PUBLISHED.label
     ]
     parts.append(f"documents {report.documents:,}")
     if report.operations:
-        most = sorted(report.operations.items(), key=lambda item: -item[1])
-        parts.append(f"({', '.join(f'{count:,} {kind}' for kind, count in most)})")
+        descending = sorted(report.operations.items(), key=lambda item: -item[1])
+        parts.append(f"({', '.join(f'{count:,} {kind}' for kind, count in descending)})")
     if poll.oldest is not None:
         parts.append(f"lag {poll.oldest:.1f} s")
     return " ".join([*parts, f"in {poll.seconds:.1f} s"])
 
 
 def poll_fields(poll: Poll) -> dict[str, object]:
-    """The same for machines, with all outcomes and what a line has no room for; times in seconds."""
+    """Describes a poll for machines, with all outcomes, reasons and phases; times in seconds."""
     report = poll.report
     return {
         "run": report.run,

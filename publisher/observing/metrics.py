@@ -1,7 +1,7 @@
 """Metrics of a following publisher for Prometheus, on a port or in a file.
 
-All of them have the label ``job_name``, so that files of several jobs can lie side by side (``job``
-is Prometheus's own).  Counters begin at 0 with each start of the program.
+Every metric has the label ``job_name``, so that a directory can hold the files of several jobs (Prometheus
+uses ``job`` itself).  Counters start at 0 with each start of the program.
 """
 
 from __future__ import annotations
@@ -36,48 +36,54 @@ _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0
 _NAMESPACE = "xds_publisher"
 _JOB = "job_name"
 _BETWEEN_WRITES = 5.0
-"""Seconds between two writes of the file while there is nothing to read."""
+"""Seconds between two writes of the file while the publisher is idle."""
 
 
 class Series:
-    """The metrics of one job, in a registry of their own."""
+    """The metrics of one job, with their own registry."""
 
     def __init__(self, job: str) -> None:
         self.registry = CollectorRegistry()
         self._job = job
-        self.info = self._made(Info, "instance", "Program and sink.")
-        self.epoch = self._made(Gauge, "epoch", "Epoch of this instance: the newest works.")
-        self.read = self._made(Counter, "changes_read", "Records read.", "source")
-        self.records = self._made(Counter, "records", "Records by outcome.", "outcome")
-        self.rejected = self._made(Counter, "rejected_records", "Rejects by reason.", "reason")
-        self.documents = self._made(Counter, "documents", "Documents published.")
-        self.operations = self._made(
+        self.info = self._register(Info, "instance", "Program and sink.")
+        self.epoch = self._register(
+            Gauge, "epoch", "Epoch of this instance; only the newest instance of a job works."
+        )
+        self.read = self._register(Counter, "changes_read", "Records read.", "source")
+        self.records = self._register(Counter, "records", "Records by outcome.", "outcome")
+        self.rejected = self._register(Counter, "rejected_records", "Rejects by reason.", "reason")
+        self.documents = self._register(Counter, "documents", "Documents published.")
+        self.operations = self._register(
             Counter,
             "operations",
-            "Operations in documents; one each with batch_size 1.",
+            "Operations in documents.",
             "operation",
         )
-        self.bytes = self._made(Counter, "document_bytes", "Bytes of documents.")
-        self.statuses = self._made(
-            Counter, "statuses_written", "Rows by status written; D were deleted.", "status"
+        self.bytes = self._register(Counter, "document_bytes", "Bytes of documents.")
+        self.statuses = self._register(
+            Counter, "statuses_written", "Rows by status written; D means deleted.", "status"
         )
-        self.lag = self._made(
-            Gauge, "lag_seconds", "Age of the oldest waiting row when last counted; 0 where none."
+        self.lag = self._register(
+            Gauge,
+            "lag_seconds",
+            "Age of the oldest waiting row at the last count; 0 if none waits.",
         )
-        self.waiting = self._made(Gauge, "waiting_rows", "Waiting rows when last counted.")
+        self.waiting = self._register(Gauge, "waiting_rows", "Waiting rows at the last count.")
         self.polls = self._durations("poll_duration", "Polls that read something.")
-        self.transactions = self._made(Counter, "transactions", "Transactions committed.")
-        self.retries = self._made(Counter, "retries", "How often sending was tried again.")
-        self.failures = self._made(
-            Counter, "failures", "Tries that failed, by exit code of the error.", "exit_code"
+        self.transactions = self._register(Counter, "transactions", "Transactions committed.")
+        self.retries = self._register(Counter, "retries", "Retries of sending.")
+        self.failures = self._register(
+            Counter, "failures", "Failed attempts by exit code of the error.", "exit_code"
         )
-        self.run = self._made(Gauge, "last_run_number", "Number of the last run.")
-        self.success = self._made(
-            Gauge, "last_success_timestamp_seconds", "When it last published, or saw nothing to do."
+        self.run = self._register(Gauge, "last_run_number", "Number of the last run.")
+        self.success = self._register(
+            Gauge,
+            "last_success_timestamp_seconds",
+            "Time of the last poll that succeeded or found nothing.",
         )
 
     def of(self, metric: M, *labels: str) -> M:
-        """The series of this job with these labels."""
+        """Selects the series of this job with these labels."""
         return metric.labels(self._job, *labels)
 
     def _durations(self, name: str, text: str) -> Histogram:
@@ -93,15 +99,15 @@ class Series:
         self.of(metric)
         return metric
 
-    def _made(self, kind: type[M], name: str, text: str, *labels: str) -> M:
+    def _register(self, kind: type[M], name: str, text: str, *labels: str) -> M:
         metric = kind(name, text, (_JOB, *labels), namespace=_NAMESPACE, registry=self.registry)
         if not labels and kind is not Info:
-            metric.labels(self._job)  # there from the beginning
+            metric.labels(self._job)  # so that the series exists before the first count
         return metric
 
 
 class Metrics:
-    """An observer that counts.  Serves and writes while the context is open."""
+    """An observer that counts; serves and writes metrics while the context is open."""
 
     def __init__(
         self,
@@ -109,29 +115,31 @@ class Metrics:
         job: str,
         *,
         epoch: Callable[[], int] = lambda: 0,
-        complain: Callable[[str], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """``epoch`` gives that of this instance once it has begun; ``complain`` is told when the file
-        cannot be written, which stops nothing."""
+        """``epoch`` returns the epoch of this instance after its start.
+
+        ``warn`` takes problems that do not stop the publisher."""
         self._options = options
         self._epoch = epoch
-        self._complain = complain
+        self._warn = warn
         self._stack = ExitStack()
         self._broken = False
         self._unserved: int | None = options.port
-        """The port while it is not open; ``None`` where there is none to open."""
+        """The port until it is open; ``None`` if there is no port to open."""
         self._refused = False
-        self._written = -_BETWEEN_WRITES
+        self._last_write = -_BETWEEN_WRITES
         self.series = Series(job)
         for outcome in Outcome:
-            self.series.of(self.series.records, outcome.name.lower())
+            self.series.of(self.series.records, outcome.label)
 
     def __enter__(self) -> Self:
-        """Opens port and file.  A port in use is tried again later: an older instance of the job that
-        is about to stop may hold it.
+        """Opens the port and writes the file.
+
+        A port in use is retried later: an older instance of the job may hold it until it stops.
 
         Raises:
-            FatalError: The port may not be opened, or the file cannot be written.
+            FatalError: The port must not be opened, or the file cannot be written.
         """
         if self._options.textfile is not None:
             self._write_first(self._options.textfile)
@@ -146,10 +154,10 @@ class Metrics:
     ) -> None:
         """Counts the error that ends the publisher."""
         if isinstance(error, PublisherError):
-            self._failed(error)
+            self._count_failure(error)
         self._stack.close()
 
-    def begun(self, job: str, target: str, notes: Sequence[str]) -> None:  # noqa: ARG002
+    def on_start(self, job: str, target: str, notes: Sequence[str]) -> None:  # noqa: ARG002
         """See ``Observer``."""
         series = self.series
         series.of(series.info).info({"version": __version__, "target": target})
@@ -157,7 +165,7 @@ class Metrics:
         self._serve()
         self._write()
 
-    def polled(self, poll: Poll) -> None:
+    def on_poll(self, poll: Poll) -> None:
         """See ``Observer``."""
         self._serve()
         series, report = self.series, poll.report
@@ -179,29 +187,29 @@ class Metrics:
         number = report.run.rpartition("-")[2]
         if number.isdigit():
             series.of(series.run).set(int(number))
-        self._looked(poll.waiting, poll.oldest)
+        self._set_backlog(poll.waiting, poll.oldest)
         self._write()
 
-    def idle(self, waiting: int, oldest: float | None) -> None:
+    def on_idle(self, waiting: int, oldest: float | None) -> None:
         """See ``Observer``."""
         self._serve()
-        self._looked(waiting, oldest)
-        if time.monotonic() - self._written >= _BETWEEN_WRITES:
+        self._set_backlog(waiting, oldest)
+        if time.monotonic() - self._last_write >= _BETWEEN_WRITES:
             self._write()
 
-    def failed(self, error: PublisherError, again_in: float) -> None:  # noqa: ARG002
+    def on_failure(self, error: PublisherError, again_in: float) -> None:  # noqa: ARG002
         """See ``Observer``."""
-        self._failed(error)
+        self._count_failure(error)
 
-    def ended(self, reason: str) -> None:  # noqa: ARG002
+    def on_stop(self, reason: str) -> None:  # noqa: ARG002
         """See ``Observer``."""
         self._write()
 
-    def _failed(self, error: PublisherError) -> None:
+    def _count_failure(self, error: PublisherError) -> None:
         self.series.of(self.series.failures, str(error.exit_code)).inc()
         self._write()
 
-    def _looked(self, waiting: int | None, oldest: float | None) -> None:
+    def _set_backlog(self, waiting: int | None, oldest: float | None) -> None:
         series = self.series
         if waiting is not None:
             series.of(series.waiting).set(waiting)
@@ -209,7 +217,7 @@ class Metrics:
         series.of(series.success).set(time.time())
 
     def _serve(self) -> None:
-        """Opens the port unless it is open."""
+        """Opens the port unless it is open already."""
         port, address = self._unserved, self._options.address
         if port is None:
             return
@@ -217,7 +225,7 @@ class Metrics:
             server, thread = start_http_server(port, address, self.series.registry)
         except (OSError, OverflowError) as error:
             if getattr(error, "errno", None) == errno.EADDRINUSE:
-                self._report_refusal(f"[metrics] port: {port} of {address} is in use")
+                self._warn_of_used_port(f"[metrics] port: {port} of {address} is in use")
                 return
             raise FatalError(
                 f"[metrics] port: {port} of {address} cannot be opened "
@@ -225,7 +233,7 @@ class Metrics:
             ) from error
         self._unserved = None
         if self._refused:
-            self._complain(f"[metrics] port: {port} of {address} serves the metrics now")
+            self._warn(f"[metrics] port: {port} of {address} serves the metrics now")
 
         def stop() -> None:
             server.shutdown()
@@ -234,12 +242,12 @@ class Metrics:
 
         self._stack.callback(stop)
 
-    def _report_refusal(self, what: str) -> None:
-        """Reports once that the port cannot be opened yet."""
+    def _warn_of_used_port(self, what: str) -> None:
+        """Warns once that the port cannot be opened yet."""
         if not self._refused:
-            self._complain(
+            self._warn(
                 f"{what}, by an older instance of the job or by another program; going on without "
-                "metrics there, and trying again at each poll: see who has the port if this stays"
+                "metrics there and retrying at each poll: find that program if this stays"
             )
         self._refused = True
 
@@ -253,16 +261,18 @@ class Metrics:
             ) from error
 
     def _write(self) -> None:
-        """The file is replaced as a whole: readers see the old or the new one."""
+        """Replaces the file as a whole: readers see the old or the new one."""
         if self._options.textfile is None:
             return
-        self._written = time.monotonic()
+        self._last_write = time.monotonic()
         try:
             write_to_textfile(str(self._options.textfile), self.series.registry)
         except OSError as error:
             if not self._broken:
-                where = self._options.textfile
-                self._complain(f"metrics cannot be written to {where} ({error.strerror}); going on")
+                self._warn(
+                    f"metrics cannot be written to {self._options.textfile} ({error.strerror}): "
+                    "going on without; check the disk"
+                )
             self._broken = True
         else:
             self._broken = False

@@ -1,4 +1,4 @@
-"""How a following publisher is watched."""
+"""Options of the metrics of a following publisher."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from annotated_types import Ge, Le, Len
 
 @dataclass(frozen=True, slots=True)
 class MetricsOptions:
-    """``[metrics]``: what ``publish`` gives to Prometheus."""
+    """``[metrics]``: metrics of ``publish`` for Prometheus."""
 
     port: Annotated[int, Ge(1), Le(65_535)] | None = None
     """TCP port on which ``publish --follow`` serves metrics to Prometheus."""

@@ -1,20 +1,20 @@
-"""The trace of a following publisher, by the driver's levels (trace levels of the driver's guide).
+"""The trace of a following publisher, with the levels of the driver (trace levels of the driver's guide).
 
 ====== ============================== ===========================================================
 level  the driver's guide             here, in addition to the level below
 ====== ============================== ===========================================================
 0      nothing                        nothing
-1      minimal                        what a poll took, phase by phase; reasons and statuses
-2      properties of the database     sources and sink of a poll: what was read from where
-3      event log records, SQL         each record and what became of it, each XDS document
-4      verbose                        looks that found nothing, the work of each lane
+1      minimal                        duration of a poll, phase by phase; reasons and statuses
+2      properties of the database     sources and sink of a poll
+3      event log records, SQL         each record with its outcome, each XDS document
+4      verbose                        polls that found nothing, the work of each lane
 5      resources and state files      the files of the poll's journal
 6      calls of JDBC                  SQL statements of the driving process, without parameters
-7      third-party drivers            what the clients of database and broker log themselves
+7      third-party drivers            log messages of the clients of database and broker
 ====== ============================== ===========================================================
 
-Levels 3 and above show personal data.  What Spark's workers ask of a database is not traced.  A poll
-gives at most ``MOST_LINES`` lines of each level, each cut to ``MOST_CHARACTERS``.
+Levels 3 and above show personal data.  Database requests of Spark's workers are not traced.  A poll
+writes at most ``MOST_LINES`` lines of each level, each cut to ``MOST_CHARACTERS``.
 """
 
 from __future__ import annotations
@@ -37,22 +37,21 @@ MOST_LINES = 1_000
 MOST_CHARACTERS = 4_000
 
 Level = Annotated[int, Ge(0), Le(7)]
-Say = Callable[[int, str], None]
-"""Takes a line and its level."""
+WriteLine = Callable[[int, str], None]
+"""Takes a level and a line, and makes the line safe for a terminal."""
 
 _STATEMENTS = ("sqlalchemy.engine",)
 _CLIENTS = ("sqlalchemy.pool", "psycopg", "publisher.kafka")
 
 
 class Trace:
-    """An observer that shows what a poll did.  Listens to the clients' logs while it is open."""
+    """An observer that shows the work of each poll; listens to the clients' logs while it is open."""
 
-    def __init__(self, level: Level, say: Say) -> None:
-        """``say`` makes lines safe for a terminal."""
+    def __init__(self, level: Level, write_line: WriteLine) -> None:
         self._level = level
-        self._say = say
-        self._logs = _Logs(self._logged)
-        self._heard = 0
+        self._write_line = write_line
+        self._logs = _ClientLogs(self._show_client_log)
+        self._client_lines = 0
 
     def __enter__(self) -> Self:
         for names, level in ((_STATEMENTS, 6), (_CLIENTS, 7)):
@@ -63,104 +62,103 @@ class Trace:
     def __exit__(self, *exc: object) -> None:
         self._logs.close()
 
-    def begun(self, job: str, target: str, notes: Sequence[str]) -> None:  # noqa: ARG002
+    def on_start(self, job: str, target: str, notes: Sequence[str]) -> None:  # noqa: ARG002
         """See ``Observer``."""
         self._show(2, f"sink of {job}: {target}")
 
-    def polled(self, poll: Poll) -> None:
+    def on_poll(self, poll: Poll) -> None:
         """See ``Observer``."""
-        self._heard = 0
+        self._client_lines = 0
         run = poll.report.run
-        self._lines(1, (f"{run} {line}" for line in _minimal(poll)))
+        self._show_lines(1, (f"{run} {line}" for line in _minimal(poll)))
         if self._level < 2 or not poll.report.journal:
             return
         try:
             journal = Journal(Path(poll.report.journal))
             manifest = journal.manifest()
             if manifest is not None:
-                self._traced(journal, manifest)
+                self._show_run(journal, manifest)
         except PublisherError as error:
             self._show(1, f"{run} cannot be traced: {error.message}")
         except OSError as error:
             self._show(1, f"{run} cannot be traced: {of_system(error).message}")
 
-    def idle(self, waiting: int, oldest: float | None) -> None:  # noqa: ARG002
+    def on_idle(self, waiting: int, oldest: float | None) -> None:  # noqa: ARG002
         """See ``Observer``."""
-        self._heard = 0
+        self._client_lines = 0
         self._show(4, "nothing to read")
 
-    def failed(self, error: PublisherError, again_in: float) -> None:
-        """See ``Observer``: the log has it."""
+    def on_failure(self, error: PublisherError, again_in: float) -> None:
+        """Writes no line: the log has one."""
 
-    def ended(self, reason: str) -> None:
-        """See ``Observer``: the log has it."""
+    def on_stop(self, reason: str) -> None:
+        """Writes no line: the log has one."""
 
-    def _traced(self, journal: Journal, manifest: Manifest) -> None:
+    def _show_run(self, journal: Journal, manifest: Manifest) -> None:
         run = manifest.run
-        self._lines(2, (f"{run} {line}" for line in _sources(manifest)))
+        self._show_lines(2, (f"{run} {line}" for line in _sources(manifest)))
         if self._level >= 3:
-            documents = journal.documents(manifest)
-            lanes = [
-                LaneReader(journal.root, documents, result.lane) for result in manifest.results
-            ]
+            folder = journal.documents(manifest)
+            lanes = [LaneReader(journal.root, folder, result.lane) for result in manifest.results]
             records = (entry for lane in lanes for entry in lane.decisions())
-            self._lines(3, (f"{run} {_record(entry, manifest)}" for entry in records))
-            found = (entry for lane in lanes for entry in lane.documents())
-            self._lines(3, (f"{run} {_document(entry)}" for entry in found))
-        self._lines(4, (f"{run} {line}" for line in _lanes(manifest)))
-        self._lines(5, (f"{run} {line}" for line in _files(journal)))
+            self._show_lines(3, (f"{run} {_record(entry, manifest)}" for entry in records))
+            documents = (entry for lane in lanes for entry in lane.documents())
+            self._show_lines(3, (f"{run} {_document(entry)}" for entry in documents))
+        self._show_lines(4, (f"{run} {line}" for line in _lanes(manifest)))
+        self._show_lines(5, (f"{run} {line}" for line in _files(journal)))
 
-    def _lines(self, level: int, lines: Iterator[str]) -> None:
+    def _show_lines(self, level: int, lines: Iterator[str]) -> None:
         if level > self._level:
             return
         for line in islice(lines, MOST_LINES):
             self._show(level, line)
         if next(lines, None) is not None:
-            self._show(level, f"… more than {MOST_LINES:,} of these; explain shows any of them")
+            self._show(level, f"… more than {MOST_LINES:,} of these; `explain` shows each of them")
 
     def _show(self, level: int, line: str) -> None:
         if level > self._level:
             return
         if len(line) > MOST_CHARACTERS:
             line = f"{line[:MOST_CHARACTERS]}… ({len(line):,} characters)"
-        self._say(level, line)
+        self._write_line(level, line)
 
-    def _logged(self, name: str, line: str) -> None:
-        """What a client logged; nothing more once it has been too much for one poll."""
-        self._heard += 1
-        if self._heard <= MOST_LINES:
+    def _show_client_log(self, name: str, line: str) -> None:
+        """Shows a client's log line, up to the limit of a poll."""
+        self._client_lines += 1
+        if self._client_lines <= MOST_LINES:
             level = 6 if name.startswith(_STATEMENTS) else 7
             self._show(level, f"{name}: {line}")
 
 
-class _Logs(logging.Handler):
-    """Listens to loggers of Python, and leaves them as they were."""
+class _ClientLogs(logging.Handler):
+    """Listens to loggers of Python; restores their levels on ``close``."""
 
-    def __init__(self, told: Callable[[str, str], None]) -> None:
+    def __init__(self, show: Callable[[str, str], None]) -> None:
+        """``show`` takes the name of a logger and its message in one line."""
         super().__init__()
-        self._told = told
-        self._before: dict[str, int] = {}
+        self._show = show
+        self._levels: dict[str, int] = {}
 
     def listen(self, names: Sequence[str], level: int) -> None:
-        """Hears what loggers say from this level on."""
+        """Listens to messages of this level and above."""
         for name in names:
             logger = logging.getLogger(name)
-            self._before[name] = logger.level
+            self._levels[name] = logger.level
             logger.setLevel(level)
             logger.addHandler(self)
 
     def close(self) -> None:
-        """Hears no more."""
-        for name, level in self._before.items():
+        """Stops listening."""
+        for name, level in self._levels.items():
             logger = logging.getLogger(name)
             logger.removeHandler(self)
             logger.setLevel(level)
-        self._before.clear()
+        self._levels.clear()
         super().close()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Passes one on, in one line."""
-        self._told(record.name, " ".join(redact_all(record.getMessage()).split()))
+        """Passes a message on in one line."""
+        self._show(record.name, " ".join(redact_all(record.getMessage()).split()))
 
 
 def _minimal(poll: Poll) -> Iterator[str]:
@@ -184,7 +182,7 @@ def _sources(manifest: Manifest) -> Iterator[str]:
         for result in manifest.results:
             for count in result.counts:
                 if count.source == number:
-                    name = count.outcome.name.lower()
+                    name = count.outcome.label
                     counts[name] = counts.get(name, 0) + count.records
         yield f"source {source.name}: {source.format}, {place}: {_counts(counts) or 'nothing'}"
         for file in source.files:
@@ -200,7 +198,7 @@ def _record(entry: Decided, manifest: Manifest) -> str:
     if entry.object is not None:
         schema = f"{entry.object.schema}." if entry.object.schema else ""
         parts.append(f"of {schema}{entry.object.table} {entry.object.key}:")
-    parts.append(entry.outcome.name.lower())
+    parts.append(entry.outcome.label)
     if entry.reason is not None:
         parts.append(f"({entry.reason})")
     parts += [text for text in (entry.detail, entry.raw) if text]

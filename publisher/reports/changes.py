@@ -90,7 +90,7 @@ def _shown(record: dict[str, Any], position_text: Any) -> dict[str, Any]:
         "lane": record["lane"],
     }
     if record["outcome"] is not None:
-        outcome = Outcome(record["outcome"]).name.lower()
+        outcome = Outcome(record["outcome"]).label
         said = {name: record[name] for name in ("reason", "detail", "raw")}
         shown |= {"outcome": outcome} | said
         if record["columns"] is None:

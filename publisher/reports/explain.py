@@ -176,7 +176,7 @@ class _Reader:
             columns=decided.columns,
             event_time=_time(decided.event_time),
             perpetrator=decided.perpetrator,
-            outcome=(decided.outcome if refused is None else Outcome.REJECTED).name.lower(),
+            outcome=(decided.outcome if refused is None else Outcome.REJECTED).label,
             reason=decided.reason if refused is None else refused.reason,
             meaning=_meaning(decided) if refused is None else refused.detail,
             status=self._status(decided, by),
@@ -226,7 +226,7 @@ def _outcome_in(
             found = reader.by_position(number, position)
             if found:
                 reason = found[-1].reason
-                return found[-1].outcome.name.lower() + (f" ({reason})" if reason else "")
+                return found[-1].outcome.label + (f" ({reason})" if reason else "")
     return None
 
 

@@ -74,9 +74,9 @@ class Follower:
                     self._is_settled = False
                     pause = min(_LAST_RETRY, _FIRST_RETRY * 2**self._failures)
                     self._failures += 1
-                    self._observer.failed(error, pause)
+                    self._observer.on_failure(error, pause)
                 self._stop.wait(pause)
-        self._observer.ended("told to stop")
+        self._observer.on_stop("told to stop")
 
     def _step(self, stack: ExitStack) -> float:
         """Polls once, after unfinished work; returns the seconds to wait afterwards."""
@@ -91,7 +91,7 @@ class Follower:
         if backlog.is_empty:
             self._failures = 0
             self._schedule()
-            self._observer.idle(backlog.rows, backlog.oldest)
+            self._observer.on_idle(backlog.rows, backlog.oldest)
             self._send_heartbeat(job)
             return max(_SHORTEST_PAUSE, self._pause())
         return self._poll(job, backlog)
@@ -102,7 +102,7 @@ class Follower:
             polls = self._finish(job)
             self._job = job
             notes = notes_of(poll.report for poll in polls)
-            self._observer.begun(self._settings.name, job.sink.target, notes)
+            self._observer.on_start(self._settings.name, job.sink.target, notes)
             self._report(polls)
         return self._job
 
@@ -114,7 +114,7 @@ class Follower:
 
     def _report(self, polls: Sequence[Poll]) -> None:
         for poll in polls:
-            self._observer.polled(poll)
+            self._observer.on_poll(poll)
 
     def _poll(self, job: Publishing, backlog: Backlog) -> float:
         started = time.monotonic()
@@ -124,11 +124,11 @@ class Follower:
         if report is None:
             return self._pause()
         if not report.is_kept:
-            self._observer.idle(backlog.rows, backlog.oldest)
+            self._observer.on_idle(backlog.rows, backlog.oldest)
             self._send_heartbeat(job)
             return max(_PAUSE_WITHOUT_EFFECT, self._pause())
         seconds = time.monotonic() - started
-        self._observer.polled(self._recorder.poll(report, seconds, backlog.rows, backlog.oldest))
+        self._observer.on_poll(self._recorder.poll(report, seconds, backlog.rows, backlog.oldest))
         if report.documents:
             self._last_heartbeat = time.monotonic()
         effect = report.documents or report.statuses or backlog.files

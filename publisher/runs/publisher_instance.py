@@ -351,11 +351,11 @@ def publish(
             done = job.finish()
             notes = notes_of(done)
             if observer is not None:
-                observer.begun(settings.name, job.sink.target, notes)
+                observer.on_start(settings.name, job.sink.target, notes)
                 for one in done:
-                    observer.polled(recorder.poll(one))
+                    observer.on_poll(recorder.poll(one))
             report = job.once(now, by_rows=by_rows) or nothing_read(settings.name)
             if observer is not None:
-                observer.polled(recorder.poll(report))
+                observer.on_poll(recorder.poll(report))
             job.expire()
     return with_notes(report, notes)

@@ -175,7 +175,7 @@ def _add(sample: Sample, record: dict[str, Any], position_text: Callable[[Positi
         sample.changes += 1
         sample.first = sample.first or _describe_change(record, position_text(position))
         return
-    outcome = Outcome(record["outcome"]).name.lower()
+    outcome = Outcome(record["outcome"]).label
     sample.outcomes[outcome, record["reason"]] += 1
     if outcome == "rejected" and sample.first_reject is None:
         reject = f"{position_text(position)}: {record['reason']}: {record['detail']}"

@@ -180,7 +180,7 @@ def decisions(directory: Path) -> Counter[str]:
     for path in sorted(found_journal(directory).root.glob("lane-*.decisions.parquet")):
         for row in pq.read_table(path).to_pylist():
             position = row["high"] if not row["part"] else "?"
-            outcome = Outcome(row["outcome"]).name.lower()
+            outcome = Outcome(row["outcome"]).label
             found[" ".join(filter(None, [f"{position}:", outcome, row["reason"]]))] += 1
     return found
 

@@ -188,7 +188,7 @@ def outcomes(planned: Result, changes: Sequence[Change]) -> list[str]:
 def told(decision: Decision) -> str:
     """``superseded: field-query-back by 3``, with the row of the change that did it."""
     by = f" by {decision.by}" if decision.by >= 0 else ""
-    return f"{decision.outcome.name.lower()}: {decision.reason}{by}"
+    return f"{decision.outcome.label}: {decision.reason}{by}"
 
 
 def reason(planned: Result, row: int) -> tuple[Outcome, Reason | None]:

@@ -45,7 +45,7 @@ def test_every_reason_is_explained_once() -> None:
 
 def test_every_outcome_is_explained() -> None:
     for outcome in Outcome:
-        assert f"\n| {outcome.name.lower()} | " in page("rejects.md")
+        assert f"\n| {outcome.label} | " in page("rejects.md")
 
 
 @pytest.mark.parametrize("schema", [DECISION_SCHEMA, INDEX_SCHEMA, LOOKUP_SCHEMA])

@@ -88,7 +88,7 @@ def test_nothing_is_lost(refused: Sequence[tuple[str, int, str]], rejected: int)
     for before, after in zip(made.sources, found.sources, strict=True):
         assert sum(after.outcomes.values()) == after.read == before.read
     for outcome in Outcome:
-        name = outcome.name.lower()
+        name = outcome.label
         assert found.outcomes[name] == sum(source.outcomes[name] for source in found.sources)
     assert sum(found.reasons.get("rejected", {}).values()) == found.rejected
 

@@ -137,7 +137,7 @@ def test_a_part_file_is_the_same_to_the_byte_from_run_to_run(tmp_path: Path) -> 
         results = run(work, tmp_path / str(attempt), random.Random(attempt))
         parts = (tmp_path / str(attempt) / "documents").rglob("*.xds")
         written.append(sorted((part.name, part.read_bytes()) for part in parts))
-        assert outcome_counts(results)[Outcome.PUBLISHED.name.lower()] == len(rows)
+        assert outcome_counts(results)[Outcome.PUBLISHED.label] == len(rows)
     assert written[0] == written[1]
     assert len(written[0]) == 3
 

@@ -21,7 +21,7 @@ def log(*, as_json: bool = False) -> tuple[io.StringIO, LogLines]:
 
 def test_a_poll_is_one_line() -> None:
     stream, lines = log()
-    lines.polled(poll())
+    lines.on_poll(poll())
     assert stream.getvalue() == (
         "2026-11-21T16:00:00Z people-000017 read 1,200 published 1,150 superseded 30 ignored 15 "
         "rejected 5 documents 400 (300 modify, 100 add) lag 1.2 s in 0.8 s\n"
@@ -32,27 +32,27 @@ def test_a_poll_without_effect() -> None:
     stream, lines = log()
     outcomes = {"published": 0, "superseded": 0, "ignored": 0, "held": 2, "rejected": 0}
     held = poll(read=2, outcomes=outcomes, documents=0, operations={})
-    lines.polled(replace(held, oldest=None))
+    lines.on_poll(replace(held, oldest=None))
     assert stream.getvalue().endswith(" read 2 published 0 held 2 documents 0 in 0.8 s\n")
 
 
 def test_the_notes_of_a_poll_follow_it() -> None:
     noted = poll(notes=("late: 2 records", "empty: a\nb.csv"))
     stream, lines = log()
-    lines.polled(noted)
+    lines.on_poll(noted)
     assert [line.split(" ", 1)[1] for line in stream.getvalue().splitlines()[1:]] == [
         "people-000017 note: late: 2 records",
         r"people-000017 note: empty: a\nb.csv",
     ]
     stream, lines = log(as_json=True)
-    lines.polled(noted)
+    lines.on_poll(noted)
     (line,) = stream.getvalue().splitlines()
     assert json.loads(line)["notes"] == ["late: 2 records", "empty: a\nb.csv"]
 
 
 def test_the_same_as_json() -> None:
     stream, lines = log(as_json=True)
-    lines.polled(poll())
+    lines.on_poll(poll())
     (line,) = stream.getvalue().splitlines()
     said = json.loads(line)
     assert said["time"] == "2026-11-21T16:00:00Z"
@@ -71,14 +71,14 @@ def test_all_that_happens_between() -> None:
     text, lines = log()
     data, objects = log(as_json=True)
     both = Observers((lines, objects))
-    both.begun("people", "kafka://broker:9092/xds", ["run people-000016 was sent first"])
-    both.idle(0, None)
-    both.failed(UnreachableError("the broker is away: see that it runs"), 2.0)
-    both.ended("told to stop")
+    both.on_start("people", "kafka://broker:9092/xds", ["run people-000016 was sent first"])
+    both.on_idle(0, None)
+    both.on_failure(UnreachableError("the broker is away: see that it runs"), 2.0)
+    both.on_stop("told to stop")
     assert [line.split(" ", 1)[1] for line in text.getvalue().splitlines()] == [
         "people follows, to kafka://broker:9092/xds",
         "run people-000016 was sent first",
-        "the broker is away: see that it runs; tried again in 2 s",
+        "the broker is away: see that it runs; retrying in 2 s",
         "ended: told to stop",
     ]
     found = [json.loads(line) for line in data.getvalue().splitlines()]
@@ -90,6 +90,6 @@ def test_all_that_happens_between() -> None:
 def test_nothing_drives_a_terminal_or_breaks_a_line() -> None:
     for as_json in (False, True):
         stream, lines = log(as_json=as_json)
-        lines.failed(UnreachableError("a\nb\x1b[2J\u2028"), 1.0)
+        lines.on_failure(UnreachableError("a\nb\x1b[2J\u2028"), 1.0)
         assert stream.getvalue().count("\n") == 1
         assert stream.getvalue().rstrip("\n").isprintable()

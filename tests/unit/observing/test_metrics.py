@@ -43,10 +43,10 @@ def free_port() -> int:
 def test_what_polls_did(tmp_path: Path) -> None:
     path = tmp_path / "people.prom"
     with Metrics(MetricsOptions(textfile=path), "people", epoch=lambda: 3) as metrics:
-        metrics.begun("people", "kafka://broker:9092/xds", [])
-        metrics.polled(poll())
-        metrics.polled(poll())
-        metrics.failed(UnreachableError("away"), 1.0)
+        metrics.on_start("people", "kafka://broker:9092/xds", [])
+        metrics.on_poll(poll())
+        metrics.on_poll(poll())
+        metrics.on_failure(UnreachableError("away"), 1.0)
         found = told(path)
     expected: dict[tuple[str, ...], float] = {
         ("changes_read_total", "log"): 2400,
@@ -80,9 +80,9 @@ def test_what_polls_did(tmp_path: Path) -> None:
 def test_an_idle_look_is_a_success_without_lag(tmp_path: Path) -> None:
     path = tmp_path / "people.prom"
     with Metrics(MetricsOptions(textfile=path), "people") as metrics:
-        metrics.polled(poll())
-        metrics.idle(0, None)
-        metrics.ended("told to stop")
+        metrics.on_poll(poll())
+        metrics.on_idle(0, None)
+        metrics.on_stop("told to stop")
     found = told(path)
     assert found["lag_seconds",] == found["waiting_rows",] == 0
     assert found["poll_duration_seconds_count",] == 1
@@ -121,7 +121,7 @@ def test_nothing_goes_to_the_registry_of_all() -> None:
 def test_served_on_a_port_of_this_machine_only_while_open() -> None:
     port = free_port()
     with Metrics(MetricsOptions(port=port), "people") as metrics:
-        metrics.polled(poll())
+        metrics.on_poll(poll())
         with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             assert samples(answer.read().decode())["documents_total",] == 400
     with socket.socket() as again:
@@ -135,13 +135,13 @@ def test_a_port_in_use_is_opened_when_it_is_free() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        metrics = Metrics(MetricsOptions(port=port), "people", complain=said.append)
+        metrics = Metrics(MetricsOptions(port=port), "people", warn=said.append)
         metrics.__enter__()
-        metrics.begun("people", "out", ())
-        metrics.polled(poll())
+        metrics.on_start("people", "out", ())
+        metrics.on_poll(poll())
         (refused,) = said
         assert f"[metrics] port: {port} of 127.0.0.1 is in use, by an older instance" in refused
-    metrics.idle(0, None)
+    metrics.on_idle(0, None)
     assert said[1:] == [f"[metrics] port: {port} of 127.0.0.1 serves the metrics now"]
     with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         assert samples(answer.read().decode())["documents_total",] == 400
@@ -171,15 +171,15 @@ def test_a_file_that_can_no_more_be_written_stops_nothing(tmp_path: Path) -> Non
     said: list[str] = []
     path = tmp_path / "metrics" / "people.prom"
     path.parent.mkdir()
-    with Metrics(MetricsOptions(textfile=path), "people", complain=said.append) as metrics:
+    with Metrics(MetricsOptions(textfile=path), "people", warn=said.append) as metrics:
         path.unlink()
         path.parent.rmdir()
-        metrics.polled(poll())
-        metrics.polled(poll())
+        metrics.on_poll(poll())
+        metrics.on_poll(poll())
         assert len(said) == 1
         assert "cannot be written" in said[0]
         path.parent.mkdir()
-        metrics.polled(poll())
+        metrics.on_poll(poll())
         assert told(path)["documents_total",] == 1200
 
 
@@ -208,7 +208,7 @@ def test_readers_see_whole_files_only(tmp_path: Path) -> None:
         reader = threading.Thread(target=read)
         reader.start()
         for _ in range(300):
-            metrics.polled(poll())
+            metrics.on_poll(poll())
         stop.set()
         reader.join()
     assert not torn

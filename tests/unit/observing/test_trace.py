@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from publisher.journal.manifest import Journal
-from publisher.observing.compose import watched
+from publisher.observing.compose import observe
 from publisher.observing.contract import Poll
 from publisher.observing.log_lines import LogLines
 from publisher.observing.options import MetricsOptions
@@ -52,9 +52,9 @@ def poll_of(journal: Journal) -> Poll:
 def traced(level: int, journal: Journal) -> Lines:
     lines: Lines = []
     with Trace(level, lambda level, text: lines.append((level, text))) as trace:
-        trace.begun("hr", "kafka://broker:9092/xds", [])
-        trace.polled(poll_of(journal))
-        trace.idle(0, None)
+        trace.on_start("hr", "kafka://broker:9092/xds", [])
+        trace.on_poll(poll_of(journal))
+        trace.on_idle(0, None)
     return lines
 
 
@@ -113,7 +113,7 @@ def test_lanes_and_files(journal: Journal) -> None:
 def test_a_line_cannot_drive_a_terminal(journal: Journal) -> None:
     stream = io.StringIO()
     with Trace(3, LogLines(stream).trace) as trace:
-        trace.polled(poll_of(journal))
+        trace.on_poll(poll_of(journal))
     assert "Doe\\x85!" in stream.getvalue()
     assert all(line.isprintable() for line in stream.getvalue().split("\n"))
 
@@ -161,10 +161,10 @@ def test_all_that_watches_together(journal: Journal, tmp_path: Path) -> None:
     stream = io.StringIO()
     (tmp_path / "epoch").write_text("7\n")
     metrics = MetricsOptions(textfile=tmp_path / "hr.prom")
-    with watched(stream, "hr", tmp_path, metrics, as_json=True, trace=3) as observer:
-        observer.begun("hr", "kafka://broker:9092/xds", [])
-        observer.polled(poll_of(journal))
-        observer.ended("told to stop")
+    with observe(stream, "hr", tmp_path, metrics, as_json=True, trace=3) as observer:
+        observer.on_start("hr", "kafka://broker:9092/xds", [])
+        observer.on_poll(poll_of(journal))
+        observer.on_stop("told to stop")
     events = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
     assert events[0] == "begun"
     assert events[-1] == "ended"

@@ -18,7 +18,7 @@ from tests.support.planning import Result
 
 def fates(planned: Result) -> dict[int, tuple[str, str, int]]:
     return {
-        decision.row: (decision.outcome.name.lower(), str(decision.reason), decision.by)
+        decision.row: (decision.outcome.label, str(decision.reason), decision.by)
         for decision in planned.decisions
     }
 

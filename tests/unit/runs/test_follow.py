@@ -74,20 +74,20 @@ class Watcher:
         self.failures: list[float] = []
         self._on_idle = on_idle
 
-    def begun(self, job: str, target: str, notes: Sequence[str]) -> None:
+    def on_start(self, job: str, target: str, notes: Sequence[str]) -> None:
         self.told += ["begun", *notes]
 
-    def polled(self, poll: Poll) -> None:
+    def on_poll(self, poll: Poll) -> None:
         self.polls.append(poll)
         self.told.append(poll.report.run)
 
-    def idle(self, waiting: int, oldest: float | None) -> None:
+    def on_idle(self, waiting: int, oldest: float | None) -> None:
         self._on_idle()
 
-    def failed(self, error: PublisherError, again_in: float) -> None:
+    def on_failure(self, error: PublisherError, again_in: float) -> None:
         self.failures.append(again_in)
 
-    def ended(self, reason: str) -> None:
+    def on_stop(self, reason: str) -> None:
         self.told.append(reason)
 
 
@@ -160,12 +160,12 @@ def test_an_input_that_is_absent_is_waited_for(tmp_path: Path) -> None:
         lambda: write_file(tmp_path, "../one.csv", 2),
     ]
 
-    def failed(error: PublisherError, again_in: float) -> None:
+    def on_failure(error: PublisherError, again_in: float) -> None:
         assert error.exit_code == 5
         errors.append(error.message)
         steps.pop(0)()
 
-    watcher.failed = failed  # type: ignore[method-assign]
+    watcher.on_failure = on_failure  # type: ignore[method-assign]
     Follower(made, LocalEngine(), watcher, stop).run()
     absent = [f"source hr: {tmp_path / name} does not exist" for name in ("in", "one.csv")]
     advice = ": mount or make it, or fix the job file"
@@ -185,13 +185,13 @@ def test_a_directory_that_goes_for_a_while_is_waited_for(tmp_path: Path) -> None
     watcher = Watcher(on_idle)
     pauses: list[float] = []
 
-    def failed(error: PublisherError, again_in: float) -> None:
+    def on_failure(error: PublisherError, again_in: float) -> None:
         pauses.append(again_in)
         if len(pauses) == 3:
             (tmp_path / "away").rename(tmp_path / "in")
             write_file(tmp_path, "2.csv", 2)
 
-    watcher.failed = failed  # type: ignore[method-assign]
+    watcher.on_failure = on_failure  # type: ignore[method-assign]
     Follower(made, LocalEngine(), watcher, stop).run()
     assert pauses == [1, 2, 4]
     assert documents(tmp_path) == ["1", "2"]
@@ -212,11 +212,11 @@ def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone:
                 (tmp_path / gone).rename(away)
             return super().plan(*args, **named)  # type: ignore[arg-type]
 
-    def failed(error: PublisherError, again_in: float) -> None:
+    def on_failure(error: PublisherError, again_in: float) -> None:
         errors.append(error.message)
         away.rename(tmp_path / gone)
 
-    watcher.failed = failed  # type: ignore[method-assign]
+    watcher.on_failure = on_failure  # type: ignore[method-assign]
     Follower(made, Unmounting(), watcher, stop).run()
     assert errors == [
         f"source hr: {tmp_path / 'in' / '1.csv'} does not exist: mount or make it, or fix the job file"
@@ -384,13 +384,13 @@ def test_at_times_of_day_it_waits_for_the_first(tmp_path: Path) -> None:
     watcher = Watcher(on_idle)
     more = '[follow]\npublication_times = ["02:30"]\ntime_zone = "Europe/Berlin"\n'
     made = settings(tmp_path, TABLE, more)
-    told = watcher.polled
+    told = watcher.on_poll
 
     def on_poll(poll: Poll) -> None:
         told(poll)
         on_idle()
 
-    watcher.polled = on_poll  # type: ignore[method-assign]
+    watcher.on_poll = on_poll  # type: ignore[method-assign]
     Follower(made, LocalEngine(), watcher, stop, clock).run()
     assert [f"{moment:%d. %H:%M:%S}" for moment in polled] == [
         "25. 00:30:00",
@@ -405,7 +405,7 @@ def test_a_poll_that_fails_at_its_time_is_repeated_soon(tmp_path: Path) -> None:
     stop = Stop()
     clock = WallClock(stop, "2026-05-04T05:59:00Z")
     watcher = Watcher(lambda: None)
-    watcher.polled = lambda poll: stop.set()  # type: ignore[method-assign]
+    watcher.on_poll = lambda poll: stop.set()  # type: ignore[method-assign]
     made = settings(tmp_path, TABLE, '[follow]\npublication_times = ["06:00"]\n')
     Follower(made, LocalEngine(AWAY, AWAY), watcher, stop, clock).run()
     assert watcher.failures == [1, 2]
