@@ -7,6 +7,8 @@ from typing import Annotated
 
 from annotated_types import Len
 
+from publisher.errors import OptionProblem, OptionsError
+
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeOptions:
@@ -33,9 +35,12 @@ class AcknowledgeOptions:
         )
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for options that contradict each other."""
+        """Raises ``OptionsError`` for options that contradict each other."""
         if self.delete_processed_rows and not self.write_status:
-            raise ValueError(
-                "delete_processed_rows: would delete rows while write_status = false leaves the table "
-                "as it is; keep one of the two"
+            raise OptionsError(
+                OptionProblem(
+                    "delete_processed_rows",
+                    "would delete rows while write_status = false leaves the table as it is; keep one "
+                    "of the two",
+                )
             )

@@ -55,7 +55,7 @@ class Commands(click.Group):
             result = super().invoke(ctx)
             sys.stdout.flush()  # a closed pipe shows here, not when the process ends
         except PublisherError as error:
-            lines = error.problems if isinstance(error, SettingsError) else [error.message]
+            lines = error.lines if isinstance(error, SettingsError) else [error.message]
             _fail(ctx, lines, error.exit_code)
         except click.UsageError as error:  # it repeats words of the command line
             text = printable(redact_all(error.format_message()))

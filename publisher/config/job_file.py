@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.activity.options import ActivityOptions
-from publisher.config.client_options import given_settings
-from publisher.config.publish_problems import Place, publish_problems
+from publisher.config.client_options import read_client_options
+from publisher.config.publish_problems import publish_problems
 from publisher.config.schedule import FollowOptions
 from publisher.config.settings import (
     JobOptions,
@@ -22,12 +22,12 @@ from publisher.config.settings import (
     SourceOptions,
 )
 from publisher.config.source_sections import Overrides, SourceSections, path_in, with_url
-from publisher.config.toml_sections import Problems, Section, flat, unknown
-from publisher.config.validation import Key, option_names, required_names
+from publisher.config.toml_sections import Problems, Section, flatten, refuse_unknown
+from publisher.config.validation import option_names, required_names
 from publisher.database import DatabaseOptions
 from publisher.dispatch.kafka.options import KafkaOptions, option_conflicts, secrets
 from publisher.engine.spark.options import SparkOptions, secrets_of
-from publisher.errors import SettingsError, UsageError
+from publisher.errors import SettingKey, SettingProblem, SettingsError, UsageError
 from publisher.model.catalogue import Table
 from publisher.observing.options import MetricsOptions
 from publisher.planning.filters import FilterOptions
@@ -35,9 +35,7 @@ from publisher.planning.polls import PollOptions
 from publisher.redaction import remember
 from publisher.sources.event_log.source import Options as EventLogOptions
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.registry import (
-    OPTIONS,
-)
+from publisher.sources.registry import OPTIONS
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, ValueProblem
@@ -62,47 +60,50 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
     "run": (RunOptions,),
     "spark": (SparkOptions,),
 }
-"""The tables of a job file, and the options that each is made of; ``sources`` as those of an event
-log."""
+"""Tables of a job file with their options classes; ``sources`` has those of an event log."""
 
 
 def load(path: Path, overrides: Overrides | None = None) -> Settings:
     """The settings of a job file.
 
-    Raises ``SettingsError`` with all problems of the file, ``UsageError`` where it cannot be read.
+    Raises:
+        SettingsError: All problems of the file.
+        UsageError: The file cannot be read.
     """
-    return _reader(path, overrides).settings(path.absolute().stem)
+    return _job_reader(path, overrides).settings(path.absolute().stem)
 
 
 def load_to_publish(
     path: Path, overrides: Overrides | None = None, *, follows: bool = False
 ) -> Settings:
-    """The settings of a job file that has all that ``publish`` needs, with ``--follow`` or without.
+    """The settings of a job file for ``publish``, with ``--follow`` or without.
 
-    Raises as ``load``.  What publishing lacks is among the problems, and where there are any also what
-    a start would meet next: missing inputs, settings that librdkafka refuses.
+    Raises the errors of ``load``.  Settings that publishing lacks are among the problems.  If there are
+    any, the problems that a start would find next are added: missing inputs, settings that librdkafka
+    refuses.
     """
-    return _reader(path, overrides).settings_to_publish(path.absolute().stem, follows=follows)
+    return _job_reader(path, overrides).settings_to_publish(path.absolute().stem, follows=follows)
 
 
-def _reader(path: Path, overrides: Overrides | None) -> _Reader:
+def _job_reader(path: Path, overrides: Overrides | None) -> _JobReader:
     try:
         text = path.read_text("utf-8")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; name a job file with -c") from None
     except UnicodeDecodeError:
-        raise SettingsError([f"{path}: is not UTF-8; save it as UTF-8"]) from None
+        problem = SettingProblem((), f"{path}: is not UTF-8; save it as UTF-8")
+        raise SettingsError([problem]) from None
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError([f"{path}: {error}"]) from None
-    return _Reader(data, Problems(text), path.absolute().parent, overrides)
+        raise SettingsError([SettingProblem((), f"{path}: {error}")]) from None
+    return _JobReader(data, Problems(text), path.absolute().parent, overrides)
 
 
 def defaults(overrides: Overrides | None = None) -> Settings:
     """The settings without a job file: one source with its defaults.
 
-    Raises ``UsageError`` where the format has settings that must be given.
+    Raises ``UsageError`` if the format has settings without default.
     """
     for format_, kind in OPTIONS.items():
         required = ", ".join(required_names(kind))
@@ -112,13 +113,13 @@ def defaults(overrides: Overrides | None = None) -> Settings:
                 "[source], and name the file with -c (conf/ has examples)"
             )
     problems = Problems()
-    problems.rename(("source", "format"), "--format")
+    problems.from_option(("source", "format"), "--format")
     source = {"format": overrides.format} if overrides and overrides.format else {}
-    return _Reader({"source": source}, problems, Path.cwd(), overrides).settings("replay")
+    return _JobReader({"source": source}, problems, Path.cwd(), overrides).settings("replay")
 
 
-class _Reader:
-    """Makes settings of the data of a job file."""
+class _JobReader:
+    """Makes settings from the data of a job file."""
 
     def __init__(
         self,
@@ -136,38 +137,38 @@ class _Reader:
         """Raises ``SettingsError``."""
         settings = self._read(name)
         if self._problems:
-            raise SettingsError(self._problems.lines)
+            raise SettingsError(self._problems.found())
         return settings
 
     def settings_to_publish(self, name: str, *, follows: bool) -> Settings:
         """Raises ``SettingsError``."""
         settings = self._read(name)
         for problem in publish_problems(settings, follows=follows):
-            if not any(self._problems.concern(self._place(cause)) for cause in problem.causes):
-                self._problems.add(self._place(problem.place), problem.text)
+            if not any(self._problems.concern(self._in_file(cause)) for cause in problem.causes):
+                self._problems.add(self._in_file(problem.key), problem.text)
         if self._problems:
             self._look_ahead(settings)
-            raise SettingsError(self._problems.lines)
+            raise SettingsError(self._problems.found())
         return settings
 
-    def _place(self, place: Place) -> Key:
-        """Where the file has a setting, as ``[source]`` or ``[[sources]]``."""
-        if place[0] != "sources" or len(place) == 1:
-            return place
-        return (*self._sources.places[int(place[1])], *place[2:])
+    def _in_file(self, key: SettingKey) -> SettingKey:
+        """Path of a setting in this file, which may have ``[source]`` instead of ``[[sources]]``."""
+        if key[0] != "sources" or len(key) == 1:
+            return key
+        return (*self._sources.places[int(key[1])], *key[2:])
 
     def _look_ahead(self, settings: Settings) -> None:
-        """Adds what a start with these settings would be refused for."""
+        """Adds the problems that a start with these settings would find."""
         for number, source in enumerate(settings.sources):
             section = self._sources.places[number]
             for path in source.snapshots:
                 if not path.exists():
                     self._problems.add(
                         (*section, "snapshots"),
-                        f"{path} does not exist; mount or make it, or fix the path",
+                        f"{path} does not exist; mount or create it, or fix the path",
                     )
         if settings.sink.to == "kafka" and settings.kafka.brokers:
-            # the client is loaded only where it is needed
+            # the client is slow to load
             from publisher.dispatch.kafka.client import KafkaClients  # noqa: PLC0415
 
             for name, problem in KafkaClients(settings.kafka).refused_settings():
@@ -176,7 +177,7 @@ class _Reader:
     def _read(self, name: str) -> Settings:
         for key in self._data:
             if key not in SECTIONS and key != "source":
-                unknown((key,), SECTIONS, self._problems)
+                refuse_unknown((key,), SECTIONS, self._problems)
         job = self._whole("job", JobOptions)
         database = self._database()
         self._sources = SourceSections(
@@ -214,10 +215,10 @@ class _Reader:
     def _section(self, name: str) -> Section:
         return Section((name,), self._data.get(name, {}), self._problems)
 
-    def _whole(self, name: str, kind: type[T], **spoken: object) -> T:
+    def _whole(self, name: str, kind: type[T], **overrides: object) -> T:
         """The options of a table that has only one part."""
         section = self._section(name)
-        section.override(**spoken)
+        section.override(**overrides)
         options = section.options(kind)
         section.finish()
         return options
@@ -230,10 +231,10 @@ class _Reader:
         return replace(options, path=self._path(options.path)) if options.path else options
 
     def _kafka(self, section: Section) -> KafkaOptions:
-        """With all values in full: tasks may run where a variable or a file is not there."""
+        """The options with all values resolved: a task may run without the variables and files."""
         place = (*section.place, "kafka")
         own = Section(place, section.data.get("kafka", {}), self._problems)
-        section.data["kafka"] = settings = given_settings(own, self._directory)
+        section.data["kafka"] = settings = read_client_options(own, self._directory)
         remember(secrets(settings))
         options = section.options(KafkaOptions)
         for name, problem in option_conflicts(replace(options, kafka=settings)):
@@ -257,24 +258,24 @@ class _Reader:
             try:
                 Envelope(replace(EnvelopeOptions(), **{name: getattr(options, name)}))
             except ValueProblem:
-                section.problem(name, "has a character that XML 1.0 forbids; leave it out")
+                section.problem(name, "has a character that XML 1.0 forbids; remove it")
         return options
 
     def _database(self) -> DatabaseOptions | None:
-        spoken = self._overrides.database
-        if "database" not in self._data and spoken is None:
+        url = self._overrides.database
+        if "database" not in self._data and url is None:
             return None
         section = self._section("database")
-        section.override(url=spoken, schema=self._overrides.schema)
+        section.override(url=url, schema=self._overrides.schema)
         options = section.entry(DatabaseOptions)
         section.finish()
         if options is None:
             return None
-        directory = self._directory if spoken is None else Path.cwd()
+        directory = self._directory if url is None else Path.cwd()
         return with_url(section, options, directory)
 
     def _tables(self) -> tuple[Table, ...]:
-        found: dict[tuple[str | None, str], Table] = {}
+        tables: dict[tuple[str | None, str], Table] = {}
         for name, entry in self._section("tables").data.items():
             section = Section(("tables", name), entry, self._problems)
             section.data = {"name": name, "schema": None, **section.data}
@@ -282,23 +283,23 @@ class _Reader:
             section.finish()
             if table is None:
                 continue
-            if (table.schema, table.name) in found:
-                section.problem("name", f"{table.name} is described twice; keep one")
-            found[table.schema, table.name] = table
-        return tuple(found.values())
+            if (table.schema, table.name) in tables:
+                section.problem("name", f"{table.name} is described twice; keep one description")
+            tables[table.schema, table.name] = table
+        return tuple(tables.values())
 
     def _spark(self) -> SparkOptions:
         section = self._section("spark")
         conf: dict[str, object] = {}
         for key in [key for key in section.data if key == "spark" or key.startswith("spark.")]:
-            conf |= flat(key, section.data.pop(key))
+            conf |= flatten(key, section.data.pop(key))
         if "conf" in section.data:
             section.problem(
                 "conf", 'write Spark\'s settings by their own names: "spark.driver.memory" = "4g"'
             )
         if str(conf.get("spark.speculation")).lower() == "true":
             section.problem(
-                "spark.speculation", "two copies of a task would do its work twice; leave it out"
+                "spark.speculation", "two copies of a task would repeat its work; leave it out"
             )
         section.data["conf"] = conf
         options = section.options(SparkOptions)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from annotated_types import Ge, Le
+
+from publisher.errors import OptionProblem, refuse_options
+from publisher.xds.times import zone_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +28,17 @@ class FollowOptions:
     """Minutes without any document after which a heartbeat is sent to the topic; 0 sends none."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for a text that is no time of day, or an unknown zone."""
-        wrong: list[str] = []
-        try:
-            ZoneInfo(self.time_zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            wrong.append(
-                f"time_zone: {self.time_zone!r} is not known; write a name such as Europe/Berlin"
-            )
+        """Raises ``OptionsError`` for a text that is no time of day, or an unknown zone."""
+        problems = list(zone_problems(self.time_zone))
         for text in self.publication_times:
             try:
                 moment = time.fromisoformat(text)
             except ValueError:
                 moment = None
             if moment is None or moment.tzinfo is not None:
-                wrong.append(
-                    f"publication_times: {text!r} is no time of day; write 18:30 or 18:30:00"
-                )
-        if wrong:
-            raise ValueError("\n".join(wrong))
+                advice = f"{text!r} is no time of day; write 18:30 or 18:30:00"
+                problems.append(OptionProblem("publication_times", advice))
+        refuse_options(problems)
 
     @property
     def at_times(self) -> bool:

@@ -25,7 +25,7 @@ from publisher.database import DatabaseOptions, urls
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.tasks import Rules
-from publisher.errors import InternalError, SettingsError, UsageError
+from publisher.errors import InternalError, SettingProblem, SettingsError, UsageError
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Position
 from publisher.observing.options import MetricsOptions
@@ -247,12 +247,10 @@ class Settings:
         )
 
     def for_publish(self, *, follows: bool = False) -> Settings:
-        """The same.  Raises ``SettingsError``, see ``publish_problems``."""
-        several = len(self.sources) > 1
-        found = publish_problems(self, follows=follows)
-        problems = [problem.described(several) for problem in found]
+        """Returns these settings.  Raises ``SettingsError`` if ``publish`` needs others."""
+        problems = list(publish_problems(self, follows=follows))
         if problems:
-            raise SettingsError(problems)
+            raise SettingsError([SettingProblem(key, text) for key, text, _ in problems])
         return self
 
     def digest_of(self, source: SourceSettings) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from publisher.config.settings import SourceOptions, SourceSettings
 from publisher.config.toml_sections import Problems, Section
-from publisher.config.validation import Key, option_names
+from publisher.config.validation import option_names
 from publisher.database import DatabaseOptions, urls
-from publisher.errors import SettingsError, UsageError
+from publisher.errors import OptionsError, SettingKey, SettingsError
 from publisher.planning.filters import FilterOptions, SelectionOptions
 from publisher.planning.polls import PollOptions
 from publisher.sources.change_table.options import ChangeTableOptions
@@ -27,12 +27,11 @@ from publisher.sources.registry import (
     SourceFormatOptions,
 )
 from publisher.sources.triggerless.options import Options as TriggerlessOptions
-from publisher.xds.times import time_zone
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the command line says; ``None`` where it says nothing.  It wins over the job file."""
+    """Options of the command line, which win over the job file; ``None`` for those not given."""
 
     database: str | None = None
     schema: str | None = None
@@ -52,7 +51,7 @@ def source_parts(format_: SourceFormat) -> tuple[type, ...]:
 
 
 def _filters(section: Section, format_: SourceFormat) -> FilterOptions:
-    """The filters of a source; formats whose records name no user refuse what asks for one."""
+    """The filters of a source, without loopback options if its records name no user."""
     if format_ in NAME_USERS:
         return section.options(FilterOptions)
     for name in ("driver_user", "allow_loopback"):
@@ -65,25 +64,25 @@ def _filters(section: Section, format_: SourceFormat) -> FilterOptions:
 
 
 def path_in(directory: Path, path: str | Path) -> Path:
-    """A path of a job file in ``directory``."""
+    """A path of a job file, relative to its directory."""
     return directory / Path(path).expanduser()
 
 
 def with_url(section: Section, options: DatabaseOptions, directory: Path) -> DatabaseOptions | None:
-    """With the URL in full: tasks may run where the variable is not set, in another directory."""
+    """Completes the URL: a task may run without the environment variable, in another directory."""
     if section.concerns("url", "url_env"):
         return None
     key = "url_env" if options.url is None and options.url_env is not None else "url"
     try:
         url = urls.complete(urls.anchored(options.url, directory), options.url_env)
     except SettingsError as error:
-        section.problem(key, error.problems[0].partition(": ")[2])
+        section.problem(key, error.problems[0].text)
         return None
     return replace(options, url=url.render_as_string(hide_password=False), url_env=None)
 
 
 class SourceSections:
-    """Makes the settings of sources of the data of a job file."""
+    """Makes the settings of the sources of a job file."""
 
     def __init__(
         self,
@@ -98,13 +97,13 @@ class SourceSections:
         self._directory = directory
         self._overrides = overrides
         self._database = database
-        self.places: list[Key] = []
-        """Where each source stands in the file, in their order."""
+        self.places: list[SettingKey] = []
+        """Path of each source in the file."""
 
     def sources(self) -> tuple[SourceSettings, ...]:
-        """All sources; their problems are noted."""
+        """All sources; adds their problems."""
         if "source" in self._data and "sources" in self._data:
-            self._problems.add(("source",), "is there beside [[sources]]; keep one of the two")
+            self._problems.add(("source",), "appears beside [[sources]]; keep one of the two")
         if isinstance(self._data.get("source"), list):
             self._problems.add(("source",), "is written [[source]]; write [[sources]], or [source]")
             return ()
@@ -126,8 +125,7 @@ class SourceSections:
         return tuple(sources)
 
     def _source(self, section: Section) -> SourceSettings:
-        said = self._overrides
-        section.override(schema=said.schema, status=said.status)
+        section.override(schema=self._overrides.schema, status=self._overrides.status)
         given = section.options(SourceOptions)
         if section.concerns("format"):
             return self._of_unknown_format(section, given)
@@ -153,7 +151,7 @@ class SourceSections:
         return source
 
     def _of_unknown_format(self, section: Section, given: SourceOptions) -> SourceSettings:
-        """A source of which only what all formats have can be judged."""
+        """A source of an unknown format: only the options that all formats share are checked."""
         for format_ in OPTIONS:
             for part in source_parts(format_):
                 section.know(option_names(part))
@@ -171,19 +169,19 @@ class SourceSections:
         )
 
     def _with_attributes(self, section: Section, source: SourceSettings) -> SourceSettings:
-        """With what the file says that a queue's settings name."""
+        """The source with the columns of a queue's attributes file."""
         if not isinstance(source.options, QueueOptions):
             return source
         try:
             options = with_attributes(source.options, self._directory, source.reading)
-        except ValueError as error:
-            name, _, problem = str(error).partition(": ")
-            section.problem(name, problem)
+        except OptionsError as error:
+            for name, text in error.problems:
+                section.problem(name, text)
             return source
         return replace(source, options=options)
 
     def _anchored_options(self, options: SourceFormatOptions) -> SourceFormatOptions:
-        """With paths that are relative to the file."""
+        """The options with absolute paths."""
         if isinstance(options, TriggerlessOptions):
             before, samples = (
                 tuple(str(path_in(self._directory, path)) for path in paths)
@@ -200,21 +198,11 @@ class SourceSections:
 
     def _check(self, section: Section, source: SourceSettings) -> None:
         if source.table is not None and source.snapshots:
-            section.problem("table", "is there beside snapshots; a source is one of the two")
+            section.problem("table", "appears beside snapshots; keep one of the two")
         if source.table is not None and source.compared is not None:
-            section.problem("table", 'several may be compared; write tables = ["NAME"]')
+            section.problem("table", 'this format compares tables; write tables = ["NAME"]')
         elif source.table is not None and source.format not in FROM_TABLES:
             section.problem("table", f"{source.format} is read from files; set snapshots")
         options, is_table = source.options, source.table is not None
         if isinstance(options, ChangeTableOptions) and is_table and options.layout != "rows":
             section.problem("layout", "messages are read from files; set snapshots, or rows")
-        if not isinstance(source.options, EventLogOptions):
-            return
-        try:
-            source.options.wanted()
-        except UsageError as error:
-            section.problem("columns", error.message.removeprefix("columns: "))
-        try:
-            time_zone(source.options.time_zone)
-        except ValueError as error:
-            section.problem("time_zone", str(error))

@@ -1,18 +1,19 @@
-"""The tables of a job file, taken apart into options objects; every problem is collected.
+"""Turns the tables of a job file into options objects and collects all problems.
 
-A part of the program declares its options as a frozen dataclass.  A table of the job file is made
-of one or several of them; pydantic checks types and bounds, strictly: text is never taken for a
-number.  The line of a key is found by reading the text once more, TOML parsers do not keep it.
+Each part of the program declares its options as a frozen dataclass; a table of the job file consists
+of one or several of them.  pydantic checks types and bounds, strictly: text is never accepted as a
+number.  TOML parsers do not keep line numbers, so a second pass over the text finds the line of a key.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from publisher.config.validation import Key, option_names, validate
+from publisher.config.validation import option_names, validate
+from publisher.errors import SettingKey, SettingProblem
 
 T = TypeVar("T")
 
@@ -25,52 +26,53 @@ _SHOWN = 12
 
 
 class Problems:
-    """What is wrong with a job file, one line each, with the number of the line where known."""
+    """Collects the problems of a job file, with their lines if they are known."""
 
     def __init__(self, text: str = "") -> None:
         self._lines = _line_numbers(text)
-        self._spoken: dict[Key, str] = {}
-        self._named: dict[Key, str] = {}
-        self._found: list[tuple[int, str]] = []
-        self._concerned: list[Key] = []
+        self._options: dict[SettingKey, str] = {}
+        self._names: dict[SettingKey, str] = {}
+        self._problems: list[SettingProblem] = []
+        self._concerned: list[SettingKey] = []
 
-    def add(self, key: Key, message: str) -> None:
-        """``key`` is the place of the setting; the message says what is wrong with it."""
+    def add(self, key: SettingKey, text: str) -> None:
+        """Adds a problem of the setting ``key``."""
         self._concerned.append(key)
-        if key in self._spoken:
-            self._found.append((0, f"{self._spoken[key]}: {message}"))
-            return
-        number = self._line(key)
-        where = f" (line {number})" if number else ""
-        self._found.append((number, f"{_place(key, self._named)}: {message}{where}"))
+        option = self._options.get(key)
+        line = self._line(key) if option is None else 0
+        names = tuple(
+            (at, self._names[key[: at + 1]])
+            for at in range(len(key))
+            if key[: at + 1] in self._names
+        )
+        self._problems.append(SettingProblem(key, text, line, names, option))
 
-    def rename(self, key: Key, name: str) -> None:
-        """From now on ``key`` is spoken of as ``name``: its value came from the command line."""
-        self._spoken[key] = name
+    def from_option(self, key: SettingKey, option: str) -> None:
+        """Records that the value of ``key`` came from an option of the command line."""
+        self._options[key] = option
 
-    def name(self, key: Key, name: str) -> None:
-        """``key`` is a table of an array of tables and has this name."""
-        self._named[key] = name
+    def name(self, key: SettingKey, name: str) -> None:
+        """Records the name of a table in an array."""
+        self._names[key] = name
 
-    def concern(self, key: Key) -> bool:
-        """Tell whether a problem is about ``key``, a part of it, or the table that it is in."""
+    def concern(self, key: SettingKey) -> bool:
+        """Tells whether a problem is about ``key``, a part of it, or the table that contains it."""
         return any(
             key[: len(other)] == other or other[: len(key)] == key for other in self._concerned
         )
 
-    def suspect(self, key: Key) -> None:
-        """Let ``concern`` know a setting that a misspelt key was probably meant to be."""
+    def suspect(self, key: SettingKey) -> None:
+        """Makes ``concern`` include a setting that a misspelt key was probably meant to be."""
         self._concerned.append(key)
 
-    @property
-    def lines(self) -> list[str]:
-        """All problems, in the order of the file, those without a line last."""
-        return [text for _, text in sorted(self._found, key=lambda item: item[0] or 1 << 30)]
+    def found(self) -> list[SettingProblem]:
+        """All problems in the order of the file; those without a line come last."""
+        return sorted(self._problems, key=lambda problem: problem.line or 1 << 30)
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._problems)
 
-    def _line(self, key: Key) -> int:
+    def _line(self, key: SettingKey) -> int:
         while key:
             if key in self._lines:
                 return self._lines[key]
@@ -78,8 +80,8 @@ class Problems:
         return 0
 
 
-def unknown(key: Key, known: Iterable[str], problems: Problems) -> None:
-    """Says that a key is not known, and which one is nearest."""
+def refuse_unknown(key: SettingKey, known: Iterable[str], problems: Problems) -> None:
+    """Adds the problem of an unknown key, with the nearest known one."""
     names = sorted(known)
     near = get_close_matches(str(key[-1]), names, 1, 0.6)
     hint = f"did you mean {near[0]}?" if near else _some(names)
@@ -90,14 +92,14 @@ def unknown(key: Key, known: Iterable[str], problems: Problems) -> None:
 
 def _some(names: list[str]) -> str:
     if len(names) > _SHOWN:
-        return "the files in conf/ show all that there are"
+        return "the files in conf/ show all keys"
     return f"known are {', '.join(names)}"
 
 
 class Section:
-    """One table of the job file.  What is taken from it is known; ``finish`` refuses the rest."""
+    """One table of the job file.  ``finish`` refuses the keys that nothing has taken."""
 
-    def __init__(self, place: Key, data: object, problems: Problems) -> None:
+    def __init__(self, place: SettingKey, data: object, problems: Problems) -> None:
         self.place = place
         self._problems = problems
         self._known: set[str] = set()
@@ -107,113 +109,87 @@ class Section:
         self.data: dict[str, Any] = dict(data)
 
     def options(self, kind: type[T]) -> T:
-        """The options of one part; its defaults where a value is wrong, which is noted."""
+        """The options of one part, with its defaults for wrong values, whose problems are added."""
         return self.entry(kind) or kind()
 
     def entry(self, kind: type[T]) -> T | None:
-        """The same for a part without defaults: ``None`` where such a value is wrong or missing."""
+        """The options of one part; ``None`` if a value without default is wrong or missing."""
         names = option_names(kind)
         self.know(names)
         given = {name: self.data[name] for name in names if name in self.data}
         validation = validate(kind, given)
         for key, name in validation.names:
             self._problems.name((*self.place, *key), name)
-        for key, message in validation.problems:
-            self._problems.add((*self.place, *key), message)
+        for problem in validation.problems:
+            self._problems.add((*self.place, *problem.key), problem.text)
         return validation.value
 
     def know(self, names: Iterable[str]) -> None:
-        """Take keys for known without a look at their values."""
+        """Accepts keys without checking their values."""
         self._known.update(names)
 
-    def override(self, **spoken: object) -> None:
-        """Take values of the command line over those of the file; ``None`` says nothing."""
-        for key, value in spoken.items():
+    def override(self, **options: object) -> None:
+        """Replaces values of the file by those of the command line, but for ``None``."""
+        for key, value in options.items():
             if value is not None:
                 self.data[key] = value
                 name = "database" if (self.place, key) == (("database",), "url") else key
-                self._problems.rename((*self.place, key), f"--{name}")
+                self._problems.from_option((*self.place, key), f"--{name}")
 
     def concerns(self, *names: str) -> bool:
-        """Tell whether a problem is about one of these keys or the whole table."""
+        """Tells whether a problem is about one of these keys or the whole table."""
         return any(self._problems.concern((*self.place, name)) for name in names)
 
-    def problem(self, name: str, message: str) -> None:
-        """Notes that something is wrong with the value of a key."""
-        self._problems.add((*self.place, name), message)
+    def problem(self, name: str, text: str) -> None:
+        """Adds a problem of a key's value."""
+        self._problems.add((*self.place, name), text)
 
-    def refuse(self, name: str, message: str) -> None:
-        """Notes that a key which other tables have means nothing here, where it is set."""
+    def refuse(self, name: str, text: str) -> None:
+        """Adds a problem if the table has a key that only other tables may have."""
         self._known.add(name)
         if name in self.data:
-            self.problem(name, message)
+            self.problem(name, text)
 
     def finish(self) -> None:
-        """Refuses the keys that nobody took."""
+        """Refuses the keys that nothing has taken."""
         for name in self.data:
             if name not in self._known:
-                unknown((*self.place, name), self._known, self._problems)
+                refuse_unknown((*self.place, name), self._known, self._problems)
 
 
-def flat(name: str, value: object) -> dict[str, object]:
-    """``spark.sql.x = "y"`` without quotes around the name is tables in tables."""
-    if not isinstance(value, Mapping):
-        return {name: value}
-    found: dict[str, object] = {}
+def flatten(
+    name: str, value: object, *, is_leaf: Callable[[Mapping[str, object]], bool] = lambda _: False
+) -> Iterator[tuple[str, object]]:
+    """Dotted names and values: TOML reads ``spark.sql.x = "y"`` as tables in tables.
+
+    ``is_leaf`` recognizes tables that are values.
+    """
+    if not isinstance(value, Mapping) or is_leaf(value):
+        yield name, value
+        return
     for part, inner in value.items():
-        found |= flat(f"{name}.{part}", inner)
-    return found
+        yield from flatten(f"{name}.{part}", inner, is_leaf=is_leaf)
 
 
-def _place(key: Key, named: Mapping[Key, str]) -> str:
-    """``[documents] batch_size``, ``[[sources]] 2 delimiter``, ``[source] tables 2 (usr) items``."""
-    if key[:2] == ("spark", "conf"):
-        key = ("spark", *key[2:])
-    if key[:2] == ("dispatch", "kafka"):
-        return f"[dispatch.kafka] {'.'.join(map(str, key[2:]))}".rstrip()
-    if len(key) > 1 and isinstance(key[1], int):
-        table = f"[[{key[0]}]]" + (f" {key[1] + 1}" if key[1] else "")
-        at = 2
-    elif key and key[0] == "tables" and len(key) > 1:
-        table, at = f"[tables.{key[1]}]", 2
-    else:
-        table, at = f"[{key[0]}]" if key else "the file", 1
-    return f"{table} {_path(key, at, named)}".rstrip()
-
-
-def _path(key: Key, start: int, named: Mapping[Key, str]) -> str:
-    """The parts of a key from ``start`` on; places in arrays are counted from 1, with their name."""
-    text = ""
-    for at in range(start, len(key)):
-        part = key[at]
-        if isinstance(part, int):
-            name = named.get(key[: at + 1])
-            text += f" {part + 1}" + (f" ({name})" if name else "")
-        else:
-            before = key[at - 1]
-            text += (" " if isinstance(before, int) else ".") + part if text else part
-    return text.lstrip()
-
-
-def _line_numbers(text: str) -> dict[Key, int]:
-    """Line of each table and key, as far as they stand at the beginning of a line."""
-    found: dict[Key, int] = {}
-    counts: dict[Key, int] = {}
-    table: Key = ()
+def _line_numbers(text: str) -> dict[SettingKey, int]:
+    """Line of each table and key that begins a line."""
+    lines: dict[SettingKey, int] = {}
+    counts: dict[SettingKey, int] = {}
+    table: SettingKey = ()
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
             table = _table_key(header[2], counts, counted=header[1] == "[[")
-            found.setdefault(table, number)
+            lines.setdefault(table, number)
             if isinstance(table[-1], int):
-                found.setdefault(table[:-1], number)
+                lines.setdefault(table[:-1], number)
         elif entry := _ENTRY.match(line):
-            found.setdefault((*table, *_parts(entry[1])), number)
-    return found
+            lines.setdefault((*table, *_parts(entry[1])), number)
+    return lines
 
 
-def _table_key(name: str, counts: dict[Key, int], *, counted: bool) -> Key:
+def _table_key(name: str, counts: dict[SettingKey, int], *, counted: bool) -> SettingKey:
     parts = _parts(name)
-    key: Key = ()
+    key: SettingKey = ()
     for place, part in enumerate(parts):
         key = (*key, part)
         if counted and place == len(parts) - 1:

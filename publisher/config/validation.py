@@ -1,8 +1,8 @@
 """Makes options objects of plain values; pydantic checks types and bounds, every problem is collected.
 
 pydantic calls an object's own check (``__post_init__``) only where all its values have the right type.
-Where one has not, the own check runs here with every value that the wrong one could have been, and a
-problem that none of them avoids is reported with the first ones.
+Otherwise the check runs here with every value that a wrong one could have had; problems that no such
+value avoids are reported together with the wrong types.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from itertools import product
 from math import prod
@@ -30,9 +30,9 @@ from typing import (
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from publisher.errors import OptionsError, SettingKey, SettingProblem
+
 T = TypeVar("T")
-Key = tuple[str | int, ...]
-"""Where a setting stands: ``("sources", 0, "delimiter")``."""
 
 _UNION_MEMBER = re.compile(r"(int|str|bool|float|constrained-|literal\[|function-)")
 _LIST = 'should be a list in brackets, as ["A", "B"]'
@@ -52,59 +52,63 @@ _WORDS = {
     "string_too_short": "should not be empty",
     "too_short": "should not be empty",
 }
-"""What pydantic says in words of its own, by its kind of error."""
+"""Messages for pydantic's kinds of errors, in place of its own."""
 _SECRET = re.compile("url|pass|secret|token|jaas|sasl|key_file", re.IGNORECASE)
 
 _COMBINATIONS = 256
-"""Values of wrong settings that are tried together, at most; beyond, own checks are left out."""
+"""Maximum number of values of wrong settings that are tried together; above it, own checks are
+skipped."""
 _ANY_TEXT = "?"
-"""Stands for a text that is missing."""
+"""Replaces a missing text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validation(Generic[T]):
-    """The object that values gave, and what is wrong with them.
+    """An object made of values, and their problems.
 
-    Where something is wrong it has the values that are right and defaults for the others; ``None``
-    where one without a default is wrong or missing.
+    With problems, it has the correct values and defaults for the others; it is ``None`` if an option
+    without default is wrong or missing.
     """
 
     value: T | None
-    problems: Sequence[tuple[Key, str]] = ()
-    names: Sequence[tuple[Key, str]] = ()
-    """The tables in arrays that have a name, and it."""
+    problems: Sequence[SettingProblem] = ()
+    names: Sequence[tuple[SettingKey, str]] = ()
+    """Names of the tables in arrays, for those that have one."""
 
 
 def validate(kind: type[T], given: Mapping[str, object]) -> Validation[T]:
     """Makes an object of the dataclass ``kind``."""
-    absent = _may_be_absent(kind)
+    optional = _optional_names(kind)
     given = {
-        name: None if value is False and name in absent else value for name, value in given.items()
+        name: None if value is False and name in optional else value
+        for name, value in given.items()
     }
     try:
-        return Validation(_typed(kind, given))
+        return Validation(_parse(kind, given))
     except ValidationError as error:
-        problems = list(_messages(error.errors(include_url=False), option_names(kind)))
+        problems = list(_problems_of_types(error.errors(include_url=False)))
     partial = _Partial(kind, given)
-    reported = [key for key, _ in problems]
+    reported = [problem.key for problem in problems]
     problems += [
-        (key, message)
-        for key, message in partial.problems()
-        if not any(key[: len(other)] == other for other in reported if other)
+        problem
+        for problem in partial.problems()
+        if not any(problem.key[: len(other)] == other for other in reported if other)
     ]
     return Validation(partial.value(), problems, list(_names_inside((), given)))
 
 
-def _typed(hint: Any, value: object) -> Any:
-    # By way of JSON: there pydantic's strict mode takes text for paths, enumerations and times,
-    # lists for tuples, and still refuses "1" for 1.
-    return TypeAdapter(hint).validate_json(json.dumps(value, default=_plain), strict=True)
+def _parse(hint: Any, value: object) -> Any:
+    # for JSON, pydantic's strict mode accepts text as path, enumeration or time, and a list as
+    # tuple, but still refuses "1" for 1
+    return TypeAdapter(hint).validate_json(json.dumps(value, default=_json_value), strict=True)
 
 
 class _Partial:
     """An object of which some values are wrong or missing."""
 
-    def __init__(self, kind: type[Any], given: Mapping[str, object], place: Key = ()) -> None:
+    def __init__(
+        self, kind: type[Any], given: Mapping[str, object], place: SettingKey = ()
+    ) -> None:
         self._kind = kind
         self._given = given
         self._place = place
@@ -126,59 +130,58 @@ class _Partial:
         value = self._given[name]
         item = _item_kind(hint)
         try:
-            self._values[name] = _typed(hint, value)
+            self._values[name] = _parse(hint, value)
         except ValidationError:
             if item is not None and isinstance(value, list):
-                self._values[name] = tuple(self._items(name, item, value))
+                self._values[name] = tuple(self._correct_items(name, item, value))
 
-    def _items(self, name: str, item: type[Any], values: Sequence[object]) -> Iterator[Any]:
-        """The items that are right."""
+    def _correct_items(self, name: str, item: type[Any], values: Sequence[object]) -> Iterator[Any]:
         for number, value in enumerate(values):
             try:
-                yield _typed(item, value)
+                yield _parse(item, value)
             except ValidationError:
                 if isinstance(value, Mapping):
                     self._inside.append(_Partial(item, value, (*self._place, name, number)))
 
-    def problems(self) -> Iterator[tuple[Key, str]]:
-        """What own checks find, whatever the wrong values were meant to be."""
+    def problems(self) -> Iterator[SettingProblem]:
+        """The problems of own checks that no other value of the wrong options avoids."""
         for partial in self._inside:
             yield from partial.problems()
         if prod(map(len, self._open.values())) > _COMBINATIONS:
             return
-        texts: list[list[str]] = []
+        refusals: list[ValueError] = []
         for values in product(*self._open.values()):
             try:
                 self._kind(**self._values, **dict(zip(self._open, values, strict=True)))
             except ValueError as error:
-                texts.append(str(error).splitlines())
+                refusals.append(error)
             else:
                 return
-        if texts:
-            common = [line for line in texts[0] if all(line in other for other in texts)]
-            names = option_names(self._kind)
-            yield from _own_messages(self._place, common, self._given, names)
+        found = [list(_problems_of_check(self._place, error, self._given)) for error in refusals]
+        for problem in found[0] if found else ():
+            if all(problem in others for others in found):
+                yield problem
 
     def value(self) -> Any:
-        """The object with the values that are right and that its own check takes together."""
+        """The object with the correct values that its own check accepts together."""
         defaults = option_defaults(self._kind)
         values = {name: value for name, value in self._values.items() if name not in defaults}
-        made = self._made(values)
-        for name in self._values:
-            with_one = self._made({**values, name: self._values[name]})
-            if with_one is not None:
-                values, made = {**values, name: self._values[name]}, with_one
-        return made
+        accepted = self._try(values)
+        for name, value in self._values.items():
+            larger = self._try({**values, name: value})
+            if larger is not None:
+                values, accepted = {**values, name: value}, larger
+        return accepted
 
-    def _made(self, values: Mapping[str, Any]) -> Any:
+    def _try(self, values: Mapping[str, Any]) -> Any:
         try:
             return self._kind(**values)
-        except (TypeError, ValueError):  # one without a default is missing, or it refuses them
+        except (TypeError, ValueError):  # an option without default is missing, or a check fails
             return None
 
 
 def _item_kind(hint: Any) -> type[Any] | None:
-    """The dataclass of which a type is a list; ``None`` for other types."""
+    """The dataclass whose list a type is; ``None`` for other types."""
     while get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     item = get_args(hint)[0] if get_origin(hint) is tuple else None
@@ -186,7 +189,7 @@ def _item_kind(hint: Any) -> type[Any] | None:
 
 
 def _candidates(hint: Any) -> Iterator[Any]:
-    """Values that stand for all that a type allows; none where there are too many."""
+    """Values that represent all values of a type; none if there are too many."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         yield from _candidates(arguments[0])
@@ -216,18 +219,18 @@ def required_names(kind: type) -> list[str]:
 
 
 def option_defaults(kind: type) -> dict[str, object]:
-    """The options that have a default, and it."""
-    found: dict[str, object] = {}
+    """The defaults of the options that have one."""
+    defaults: dict[str, object] = {}
     for field in fields(kind):
         if field.default is not MISSING:
-            found[field.name] = field.default
+            defaults[field.name] = field.default
         elif field.default_factory is not MISSING:
-            found[field.name] = field.default_factory()
-    return found
+            defaults[field.name] = field.default_factory()
+    return defaults
 
 
-def _may_be_absent(kind: type) -> frozenset[str]:
-    """Options that ``false`` leaves out, as TOML has no null: those that have a value by default."""
+def _optional_names(kind: type) -> frozenset[str]:
+    """Options that ``false`` switches off, since TOML has no null: those with a value by default."""
     hints = get_type_hints(kind)
     return frozenset(
         name
@@ -236,14 +239,14 @@ def _may_be_absent(kind: type) -> frozenset[str]:
     )
 
 
-def _plain(value: object) -> str:
+def _json_value(value: object) -> str:
     if isinstance(value, (dt.datetime, dt.date, dt.time)):
         return value.isoformat()
     return str(value)
 
 
-def _names_inside(key: Key, value: object) -> Iterator[tuple[Key, str]]:
-    """The tables in arrays that have a name, and it."""
+def _names_inside(key: SettingKey, value: object) -> Iterator[tuple[SettingKey, str]]:
+    """The names of tables in arrays, for those that have one."""
     if isinstance(value, Mapping):
         for part, inner in value.items():
             yield from _names_inside((*key, part), inner)
@@ -254,28 +257,26 @@ def _names_inside(key: Key, value: object) -> Iterator[tuple[Key, str]]:
             yield from _names_inside((*key, number), inner)
 
 
-def _messages(errors: list[ErrorDetails], names: list[str]) -> Iterable[tuple[Key, str]]:
-    """One message for each key: a value of several possible types has an error for each of them."""
-    by_key: dict[Key, list[str]] = {}
-    shown: dict[Key, str] = {}
+def _problems_of_types(errors: list[ErrorDetails]) -> Iterator[SettingProblem]:
+    """One problem for each key: pydantic has an error for each possible type of a value."""
+    texts: dict[SettingKey, list[str]] = {}
+    shown: dict[SettingKey, str] = {}
     for error in errors:
         key = tuple(error["loc"])
         if error["type"] == "too_short" and any(_is_inside(other, key) for other in errors):
-            continue  # only its wrong items are missing
+            continue  # only because wrong items do not count
         if error["type"] == "value_error":
-            lines = error["msg"].removeprefix("Value error, ").splitlines()
-            yield from _own_messages(key, lines, error["input"], names)
+            yield from _problems_of_check(key, error["ctx"]["error"], error["input"])
             continue
         if error["type"] == "missing":
-            by_key[key] = ["is required"]
+            texts[key] = ["is required"]
             continue
         if len(key) > 1 and _is_union_member(key[1]):
             key = key[:1]
-        text = _words(error)
-        by_key.setdefault(key, []).append(text)
-        shown[key] = _shown(key, error["input"])
-    for key, texts in by_key.items():
-        yield key, " or ".join(dict.fromkeys(texts)) + shown.get(key, "")
+        texts.setdefault(key, []).append(_words(error))
+        shown[key] = _value_shown(key, error["input"])
+    for key, words in texts.items():
+        yield SettingProblem(key, " or ".join(dict.fromkeys(words)) + shown.get(key, ""))
 
 
 def _words(error: ErrorDetails) -> str:
@@ -285,31 +286,27 @@ def _words(error: ErrorDetails) -> str:
     return error["msg"].removeprefix("Input ").removeprefix("String ")
 
 
-def _is_inside(error: ErrorDetails, key: Key) -> bool:
+def _is_inside(error: ErrorDetails, key: SettingKey) -> bool:
     return len(error["loc"]) > len(key) and tuple(error["loc"][: len(key)]) == key
 
 
-def _own_messages(
-    key: Key, lines: Iterable[str], given: object, names: list[str]
-) -> Iterator[tuple[Key, str]]:
-    """The problems that options found themselves, one on each line: ``NAME: what is wrong``."""
-    inside = given if key and isinstance(given, Mapping) else None
-    for line in lines:
-        text = line if inside is None else line.removeprefix(f"{inside.get('name')}: ")
-        name, colon, rest = text.partition(": ")
-        # of the options, or of those of a table inside them
-        if colon and (name in names if not key else inside is not None and name in inside):
-            yield (*key, name), rest
-        else:
-            yield key, text + _shown(key, given)
+def _problems_of_check(
+    key: SettingKey, error: ValueError, given: object
+) -> Iterator[SettingProblem]:
+    """The problems that the own check of an options class or of a type found."""
+    if isinstance(error, OptionsError):
+        for name, text in error.problems:
+            yield SettingProblem((*key, name), text)
+    else:
+        yield SettingProblem(key, f"{error}{_value_shown(key, given)}")
 
 
 def _is_union_member(part: str | int) -> bool:
-    """Whether pydantic names here the member of a union that it tried, not a key of ours."""
+    """Tells a member of a union that pydantic tried from a key of the job file."""
     return isinstance(part, str) and _UNION_MEMBER.match(part) is not None
 
 
-def _shown(key: Key, value: object) -> str:
+def _value_shown(key: SettingKey, value: object) -> str:
     if not isinstance(value, (str, int, float)) or any(_SECRET.search(str(part)) for part in key):
         return ""
     return f", not {json.dumps(value, ensure_ascii=False)}"

@@ -18,7 +18,7 @@ from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from publisher.database import failures, urls
-from publisher.errors import FatalError, SettingsError, UnreachableError
+from publisher.errors import FatalError, SettingProblem, SettingsError, UnreachableError
 from publisher.redaction import redact
 
 T = TypeVar("T")
@@ -241,11 +241,11 @@ def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
             url, poolclass=QueuePool, pool_size=options.connections, max_overflow=0, **more
         )
     except (NoSuchModuleError, ImportError) as error:
-        problem = (
-            f"database.url: no driver for {url.drivername} is installed ({error}): "
+        text = (
+            f"no driver for {url.drivername} is installed ({error}): "
             "install it, or use postgresql, mariadb or sqlite"
         )
-        raise SettingsError([problem]) from None
+        raise SettingsError([SettingProblem(("database", "url"), text)]) from None
     if url.drivername.endswith("+psycopg"):
         event.listen(engine, "connect", partial(_set_forms, writing=writing))
     elif url.drivername.endswith("+pymysql"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from publisher.errors import SettingsError
+from publisher.errors import SettingProblem, SettingsError
 from publisher.redaction import remember
 
 DRIVERS: Mapping[str, str] = {
@@ -36,13 +36,13 @@ def complete(url: str | None, variable: str | None) -> URL:
     except (ArgumentError, ValueError):
         remember([text])
         raise SettingsError(
-            ["database.url: cannot be read: write it as postgresql://USER@HOST/DATABASE"]
+            [_url_problem("cannot be read: write it as postgresql://USER@HOST/DATABASE")]
         ) from None
     kind = parsed.get_backend_name()
     if kind not in _KINDS:
         near = get_close_matches(kind, _KINDS, 1, 0.6)
         advice = f"write {near[0]}" if near else "use postgresql, mariadb or sqlite"
-        raise SettingsError([f"database.url: {kind} is no kind of database known here: {advice}"])
+        raise SettingsError([_url_problem(f"{kind} is no known kind of database: {advice}")])
     parsed = parsed.set(drivername=DRIVERS.get(parsed.drivername, parsed.drivername))
     return _with_file(parsed) if parsed.get_backend_name() == "sqlite" else parsed
 
@@ -57,22 +57,25 @@ def anchored(url: str | None, directory: Path) -> str | None:
 
 def _from_environment(variable: str | None) -> str:
     if variable is None:
-        raise SettingsError(["database: no database is named: give url or url_env"])
+        problem = SettingProblem(("database",), "no database is named: set url or url_env")
+        raise SettingsError([problem])
     text = os.environ.get(variable)
     if not text:
-        raise SettingsError(
-            [f"database.url_env: the environment variable {variable} is not set: set it to the URL"]
-        )
+        advice = f"the environment variable {variable} is not set: set it to the URL"
+        raise SettingsError([SettingProblem(("database", "url_env"), advice)])
     return text
 
 
 def _with_file(url: URL) -> URL:
     """A SQLite URL names a file; absolute, since a task may run in another directory."""
     if not url.database or url.database == ":memory:":
-        raise SettingsError(
-            ["database.url: names no SQLite file: write sqlite:///FILE or sqlite:////PATH/FILE"]
-        )
+        advice = "names no SQLite file: write sqlite:///FILE or sqlite:////PATH/FILE"
+        raise SettingsError([_url_problem(advice)])
     return url.set(database=str(Path(url.database).absolute()))
+
+
+def _url_problem(text: str) -> SettingProblem:
+    return SettingProblem(("database", "url"), text)
 
 
 def secrets_of(url: URL) -> list[str]:

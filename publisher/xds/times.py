@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
+from publisher.errors import OptionProblem
 from publisher.model.change import Reason
 from publisher.model.keys import BLANKS
 from publisher.xds.escape import ValueProblem
@@ -57,8 +58,16 @@ def time_zone(name: str) -> dt.tzinfo:
         return dt.UTC
     try:
         return ZoneInfo(name)
-    except (KeyError, OSError) as error:
-        raise ValueError(f"time zone {name!r} is not known: use a name as Europe/Berlin") from error
+    except (KeyError, ValueError, OSError) as error:
+        raise ValueError(f"{name!r} is not known; write a name such as Europe/Berlin") from error
+
+
+def zone_problems(name: str) -> Iterator[OptionProblem]:
+    """Checks the option ``time_zone``."""
+    try:
+        time_zone(name)
+    except ValueError as error:
+        yield OptionProblem("time_zone", str(error))
 
 
 class Times:

@@ -17,6 +17,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Literal
 
+from publisher.errors import OptionProblem, refuse_options
 from publisher.model.catalogue import Kind
 from publisher.model.change import Reason
 from publisher.model.keys import BLANKS, integer_text
@@ -29,7 +30,7 @@ from publisher.xds.escape import (
     needs_attention,
     refuse_forbidden,
 )
-from publisher.xds.times import TimeRange, Times, TimeSyntax, time_zone
+from publisher.xds.times import TimeRange, Times, TimeSyntax, time_zone, zone_problems
 
 __all__ = ["Converter", "ValueOptions", "ValueProblem", "Values", "text_of"]
 
@@ -74,15 +75,12 @@ class ValueOptions:
     """Remove the blanks with which the database pads columns of fixed width (CHAR)."""
 
     def __post_init__(self) -> None:
-        wrong: list[str] = []
+        """Raises ``OptionsError``."""
+        problems = list(zone_problems(self.time_zone))
         if len(self.replacement) != 1 or _FORBIDDEN.search(self.replacement):
-            wrong.append("replacement: must be one character that XML permits, as ? or U+FFFD")
-        try:
-            time_zone(self.time_zone)
-        except ValueError as error:
-            wrong.append(f"time_zone: {error}")
-        if wrong:
-            raise ValueError("\n".join(wrong))
+            text = "must be one character that XML permits, as ? or U+FFFD"
+            problems.append(OptionProblem("replacement", text))
+        refuse_options(problems)
 
 
 class Values:

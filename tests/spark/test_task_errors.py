@@ -16,6 +16,7 @@ from publisher.errors import (
     FatalError,
     InternalError,
     PublisherError,
+    SettingProblem,
     SettingsError,
     UnreachableError,
 )
@@ -33,10 +34,11 @@ def test_any_message_survives_inside_any_text(kind: type[PublisherError], messag
     assert found.message == message
 
 
-def test_all_problems_of_settings_survive() -> None:
-    found = decode(RuntimeError(str(encode(SettingsError(["one", "two"])))))
+def test_a_problem_of_settings_survives_with_its_place() -> None:
+    problem = SettingProblem(("sources", 1, "table"), "is wrong", line=7)
+    found = decode(RuntimeError(str(encode(SettingsError([problem])))))
     assert isinstance(found, SettingsError)
-    assert found.problems == ["one", "two"]
+    assert found.lines == ["[[sources]] 2 table: is wrong (line 7)"]
 
 
 def test_a_full_disk_names_the_file_and_what_to_do() -> None:

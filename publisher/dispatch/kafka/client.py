@@ -12,7 +12,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from publisher.dispatch.kafka.options import BOOTSTRAP, KafkaOptions, option_conflicts
-from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
+from publisher.errors import (
+    FatalError,
+    PublisherError,
+    SettingProblem,
+    SettingsError,
+    UnreachableError,
+)
 
 _LOG = logging.getLogger("publisher.kafka")
 _LOG.addHandler(logging.NullHandler())  # else Python prints the clients' warnings
@@ -191,13 +197,17 @@ class KafkaClients:
         Raises:
             SettingsError: All that is unknown or cannot be.
         """
+        kafka = ("dispatch", "kafka")
         problems = [
-            f"[dispatch.kafka] {name}: {text}" for name, text in option_conflicts(self.options)
+            SettingProblem((*kafka, name), text) for name, text in option_conflicts(self.options)
         ]
         if not self.options.brokers:
-            problems.append('[dispatch] bootstrap: is required, as "HOST:PORT"')
-        for name, text in self.refused_settings():
-            problems.append(f"[dispatch.kafka]{f' {name}' if name else ''}: {text}")
+            text = 'is required, as "HOST:PORT"'
+            problems.append(SettingProblem(("dispatch", "bootstrap"), text))
+        problems += [
+            SettingProblem((*kafka, name) if name else kafka, text)
+            for name, text in self.refused_settings()
+        ]
         if problems:
             raise SettingsError(problems)
 
@@ -234,7 +244,8 @@ class KafkaClients:
             return kind(_QUICK | conf | common)
         except KafkaException as error:
             text = self.options.scrubbed(error.args[0].str())
-            raise SettingsError([f"[dispatch.kafka] {text}; mend it"]) from None
+            problem = SettingProblem(("dispatch", "kafka"), f"{text}; fix it")
+            raise SettingsError([problem]) from None
 
     def _hear(self, error: KafkaError) -> None:
         """What a client says beside its answers: why it cannot connect, mostly."""

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, Len
 
 from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget, filled, template_problem
+from publisher.errors import OptionProblem, refuse_options
 from publisher.redaction import redact
 
 EXACTLY_ONCE = "exactly-once"
@@ -59,15 +60,13 @@ class KafkaOptions:
     env = "NAME" }`` or ``{ file = "PATH" }``; none is ever printed."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` where a template is wrong."""
+        """Raises ``OptionsError`` for a wrong template."""
         problems = {
             "topic": template_problem(self.topic),
             "token_topic": template_problem(self.token_topic, frozenset({"job"})),
             "dead_letter_topic": template_problem(self.dead_letter_topic or "x", frozenset()),
         }
-        wrong = [f"{name}: {problem}" for name, problem in problems.items() if problem is not None]
-        if wrong:
-            raise ValueError("\n".join(wrong))
+        refuse_options(OptionProblem(name, text) for name, text in problems.items() if text)
 
     @property
     def brokers(self) -> str:

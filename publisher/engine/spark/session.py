@@ -19,7 +19,7 @@ from pyspark.sql.utils import is_remote
 
 from publisher.engine.spark.jvm import Jvm, start_jvm
 from publisher.engine.spark.options import DEFAULTS, SparkOptions, conf_of
-from publisher.errors import FatalError, SettingsError
+from publisher.errors import FatalError, SettingProblem, SettingsError
 from publisher.redaction import redact_all
 
 __all__ = ["spark_session", "start_jvm"]
@@ -39,9 +39,8 @@ def spark_session(options: SparkOptions, jvm: Jvm | None = None) -> Iterator[Spa
         SettingsError: The program cannot work in the session; says what to set.
     """
     if is_remote():
-        raise SettingsError(
-            ["the program cannot work through Spark Connect: unset SPARK_REMOTE and start again"]
-        )
+        text = "the program cannot work through Spark Connect: unset SPARK_REMOTE and start again"
+        raise SettingsError([SettingProblem((), text)])
     there = _session_there()
     if there is not None:
         yield _own_settings(there, options)
@@ -149,7 +148,7 @@ def _checked(spark: SparkSession) -> SparkSession:
             " set spark.speculation = false"
         )
     if problems:
-        raise SettingsError(problems)
+        raise SettingsError([SettingProblem((), text) for text in problems])
     return spark
 
 

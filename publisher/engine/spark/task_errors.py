@@ -14,7 +14,14 @@ from contextlib import contextmanager
 from pyspark.errors import PySparkException
 
 from publisher import errors
-from publisher.errors import NO_SPACE, FatalError, PublisherError, SettingsError, of_system
+from publisher.errors import (
+    NO_SPACE,
+    FatalError,
+    PublisherError,
+    SettingProblem,
+    SettingsError,
+    of_system,
+)
 
 _MARK = "xds-publisher-error:"
 _MARKED = re.compile(re.escape(_MARK) + r"(\{.*\})")
@@ -77,7 +84,7 @@ def decoded() -> Iterator[None]:
 def encode(error: BaseException) -> TaskError:
     """The error as one that Spark can carry; :func:`decode` gives it back."""
     meant = error if isinstance(error, PublisherError) else _explained(error)
-    problems = meant.problems if isinstance(meant, SettingsError) else None
+    problems = meant.lines if isinstance(meant, SettingsError) else None
     fields = {"type": type(meant).__name__, "message": meant.message, "problems": problems}
     return TaskError(_MARK + json.dumps(fields))
 
@@ -95,7 +102,7 @@ def decode(error: BaseException) -> PublisherError | None:
         fields, _ = json.JSONDecoder().raw_decode(marked.group(1))
         kind: type[PublisherError] = getattr(errors, fields["type"], FatalError)
         if fields["problems"] is not None:
-            return SettingsError(fields["problems"])
+            return SettingsError([SettingProblem((), line) for line in fields["problems"]])
         return kind(fields["message"])
     return _noticed_by_spark(error, text)
 

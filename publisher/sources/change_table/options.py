@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from annotated_types import Ge, Le, Len
 
+from publisher.errors import refuse_options
 from publisher.model.keys import IdentifierCase
+from publisher.xds.times import zone_problems
 
 Name = Annotated[str, Len(1)]
 
@@ -78,13 +79,8 @@ class ChangeTableOptions:
     that came late."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for a zone that is not known."""
-        try:
-            ZoneInfo(self.time_zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError(
-                f"time_zone: {self.time_zone!r} is not known; write a name such as Europe/Berlin"
-            ) from None
+        """Raises ``OptionsError`` for an unknown zone."""
+        refuse_options(zone_problems(self.time_zone))
 
 
 def options_of(**plain: Any) -> ChangeTableOptions:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from publisher.errors import OptionProblem, OptionsError, refuse_options
 from publisher.sources.dispatch_queue.images.column_types import (
     BY_LENGTH,
     CODES,
@@ -20,7 +21,7 @@ from publisher.sources.dispatch_queue.images.column_types import (
     VARIABLE,
     Column,
 )
-from publisher.sources.dispatch_queue.options import Options, QueueTable, told
+from publisher.sources.dispatch_queue.options import Options, QueueTable, first_of_each
 from publisher.sources.dispatch_queue.rows.rows import PADDING
 from publisher.sources.files.csv_records import fields, scan
 from publisher.sources.files.options import SnapshotOptions
@@ -42,17 +43,19 @@ class Attribute(NamedTuple):
 def with_attributes(options: Options, directory: Path, reading: SnapshotOptions) -> Options:
     """The options with the tables of their ``attributes`` file, which is relative to ``directory``.
 
-    They name no file any more: what they mean is what stood in it.  Raises ``ValueError``, saying what
-    is wrong, as ``SETTING: PROBLEM``."""
+    The result names no file any more, so that a changed file changes the settings' meaning.
+
+    Raises ``OptionsError``.
+    """
     if options.attributes is None:
         return options
     path = directory / options.attributes.expanduser()
     try:
         text = path.read_text(reading.encoding)
     except OSError as error:
-        raise ValueError(f"attributes: {path}: {error.strerror}; name the export") from None
+        raise _refusal(f"{path}: {error.strerror}; name the export") from None
     except UnicodeError:
-        raise ValueError(f"attributes: {path} is not {reading.encoding}; set encoding") from None
+        raise _refusal(f"{path} is not {reading.encoding}; set encoding") from None
     found: dict[int, list[Attribute]] = {}
     for attribute in _attributes(text, str(path), reading):
         found.setdefault(attribute.table, []).append(attribute)
@@ -60,7 +63,7 @@ def with_attributes(options: Options, directory: Path, reading: SnapshotOptions)
 
 
 def _with_tables(options: Options, found: dict[int, list[Attribute]], path: str) -> Options:
-    """Raises ``ValueError`` with all that must be said of images and is not."""
+    """Raises ``OptionsError`` with all settings of row images that are missing."""
     of_any = {table.number for table in options.tables if table.node is None}
     unsaid = [QueueTable(number) for number in found if number not in of_any]
     entries = [table for table in (*options.tables, *unsaid) if table.number in found]
@@ -71,24 +74,27 @@ def _with_tables(options: Options, found: dict[int, list[Attribute]], path: str)
     tables = [_described(table, found[table.number], options, path) for table in entries]
     others = [table for table in options.tables if table.number not in found]
     try:
-        made = replace(options, attributes=None, tables=(*tables, *others))
-    except ValueError as error:
-        raise ValueError(told([*asked, str(error)])) from None
-    if asked:
-        raise ValueError(told(asked))
-    return made
+        described = replace(options, attributes=None, tables=(*tables, *others))
+    except OptionsError as error:
+        raise OptionsError(*first_of_each([*asked, *error.problems])) from None
+    refuse_options(asked)
+    return described
 
 
-def _length_problem(options: Options, found: dict[int, list[Attribute]]) -> Iterator[str]:
-    """Whether it must be said what LEN counts."""
+def _length_problem(options: Options, found: dict[int, list[Attribute]]) -> Iterator[OptionProblem]:
+    """Asks for ``length_counted`` if a column's type depends on it."""
     for attribute in (one for attributes in found.values() for one in attributes):
         if options.length_counted is None and CODES.get(attribute.code) in VARIABLE:
-            yield (
-                f"length_counted: is required for column {attribute.name} of table"
-                f" {attribute.table}, no page says whether LEN counts the length before the value;"
-                " write true or false"
+            yield OptionProblem(
+                "length_counted",
+                f"is required for column {attribute.name} of table {attribute.table}, no page "
+                "documents whether LEN counts the length before the value; write true or false",
             )
             return
+
+
+def _refusal(text: str) -> OptionsError:
+    return OptionsError(OptionProblem("attributes", text))
 
 
 def _lines(text: str, path: str, reading: SnapshotOptions) -> Iterator[tuple[int, list[str]]]:
@@ -97,7 +103,7 @@ def _lines(text: str, path: str, reading: SnapshotOptions) -> Iterator[tuple[int
     piece = scan(data, replace(reading, line_breaks=False), final=True)
     for index, (start, stop) in enumerate(zip(piece.starts, piece.stops, strict=True)):
         if index in piece.wrong:
-            raise ValueError(f"attributes: {path}, line {index + 1}: {piece.wrong[index]}")
+            raise _refusal(f"{path}, line {index + 1}: {piece.wrong[index]}")
         yield index + 1, fields(data[start:stop], reading)
 
 
@@ -107,8 +113,8 @@ def _attributes(text: str, path: str, reading: SnapshotOptions) -> Iterator[Attr
     header = [name.strip().upper() for name in names]
     absent = [name for name in COLUMNS if header.count(name) != 1]
     if absent:
-        raise ValueError(
-            f"attributes: {path} has no column {', '.join(absent)}; export DISPATCH_ATTRS with a"
+        raise _refusal(
+            f"{path} has no column {', '.join(absent)}; export DISPATCH_ATTRS with a"
             " header of its column names"
         )
     places = [header.index(name) for name in COLUMNS]
@@ -120,9 +126,8 @@ def _attributes(text: str, path: str, reading: SnapshotOptions) -> Iterator[Attr
             table, name, number, code, key, length = texts
             yield Attribute(int(table), name, int(number), int(code), int(key) != 0, int(length))
         except (ValueError, IndexError):
-            raise ValueError(
-                f"attributes: {path}, line {line}: integers and a name are expected, as"
-                " 7,idu,1,2,1,4"
+            raise _refusal(
+                f"{path}, line {line}: integers and a name are expected, as 7,idu,1,2,1,4"
             ) from None
 
 
@@ -135,7 +140,7 @@ def _described(
     ordered = sorted(attributes, key=lambda attribute: attribute.number)
     numbers = tuple(attribute.number for attribute in ordered)
     if len(set(numbers)) < len(numbers):
-        raise ValueError(f"attributes: {path} has a column of table {table.number} twice")
+        raise _refusal(f"{path} has a column of table {table.number} twice")
     columns = tuple(_column(attribute, options, path).text for attribute in ordered)
     key = table.key or tuple(attribute.name for attribute in ordered if attribute.key)
     return replace(table, columns=columns, key=key, numbers=table.numbers or numbers)
@@ -147,8 +152,8 @@ def _column(attribute: Attribute, options: Options, path: str) -> Column:
     kind = BY_LENGTH.get((code, length)) or CODES.get(code)
     where = f"column {attribute.name} of table {attribute.table}"
     if kind is None or (kind in NUMBERS and NUMBERS[kind] != length):
-        raise ValueError(
-            f"attributes: {path}: {where} has TYP {code} and LEN {length}, which is no type that is"
+        raise _refusal(
+            f"{path}: {where} has TYP {code} and LEN {length}, which is no type that is"
             " known; describe the table's columns in [[sources.tables]]"
         )
     if kind in NUMBERS:
@@ -158,5 +163,5 @@ def _column(attribute: Attribute, options: Options, path: str) -> Column:
     if kind in NATIONAL:
         length //= 2
     if length < 1:
-        raise ValueError(f"attributes: {path}: {where} has LEN {attribute.length}; mend the export")
+        raise _refusal(f"{path}: {where} has LEN {attribute.length}; fix the export")
     return Column(attribute.name, kind, length)

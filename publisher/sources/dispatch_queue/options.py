@@ -6,14 +6,14 @@ not known is a setting without default, asked for where it matters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from annotated_types import Ge, Le, Len
 
+from publisher.errors import OptionProblem, refuse_options
 from publisher.model.catalogue import Kind
 from publisher.model.keys import IdentifierCase
 from publisher.sources.columns.charsets import find_codec
@@ -26,6 +26,7 @@ from publisher.sources.dispatch_queue.images.column_types import (
     column_of,
 )
 from publisher.sources.dispatch_queue.rows.layout import ByteOrder
+from publisher.xds.times import zone_problems
 
 Name = Annotated[str, Len(1)]
 NullMode = Literal["none", "byte_before", "byte_after", "bitmap_prefix", "bitmap_suffix"]
@@ -78,24 +79,26 @@ class QueueTable:
     """Character codes of single columns by name."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` where columns, key, numbers or offsets are wrong."""
+        """Raises ``OptionsError`` for wrong columns, key, numbers or offsets."""
         names = [column.name for column in self.parsed()]
-        wrong: list[str] = []
+        problems: list[OptionProblem] = []
         double = sorted({name for name in names if names.count(name) > 1})
         if double:
-            wrong.append(f"columns: {', '.join(double)} stands twice; a column has one name")
+            text = f"{', '.join(double)} appears twice; give each column its own name"
+            problems.append(OptionProblem("columns", text))
         absent = [name for name in self.key if names and name not in names]
         if absent or len(set(self.key)) < len(self.key):
-            wrong.append(
-                f"key: {', '.join(absent) or 'a column'} is not among the columns or stands twice;"
-                " name columns of the primary key"
+            text = (
+                f"{', '.join(absent) or 'a column'} is not among the columns or appears twice; name "
+                "columns of the primary key"
             )
+            problems.append(OptionProblem("key", text))
         for setting in ("numbers", "offsets"):
             given = getattr(self, setting)
             if given and (len(given) != len(names) or len(set(given)) < len(given)):
-                wrong.append(f"{setting}: give one for each of the {len(names)} columns")
-        if wrong:
-            raise ValueError("\n".join(wrong))
+                text = f"give one for each of the {len(names)} columns"
+                problems.append(OptionProblem(setting, text))
+        refuse_options(problems)
 
     @property
     def who(self) -> str:
@@ -197,33 +200,28 @@ class Options:
     """Case of table, schema and column names in keys and documents."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for what cannot be, or is not known and must be said."""
-        # what attributes say of tables is not there yet: all that is missing is told at once
+        """Raises ``OptionsError`` for options that contradict each other or are missing."""
+        # with an attributes file the tables are checked once it is read
         tables = self._table_problems() if self.attributes is None else ()
-        problems = [*self._problems(), *tables]
-        if problems:
-            raise ValueError(told(problems))
+        refuse_options(first_of_each([*self._problems(), *tables]))
 
-    def _problems(self) -> Iterator[str]:
+    def _problems(self) -> Iterator[OptionProblem]:
         if self.time_zone is not None:
-            try:
-                ZoneInfo(self.time_zone)
-            except (ZoneInfoNotFoundError, ValueError, OSError):
-                yield (
-                    f"time_zone: {self.time_zone!r} is not known; write a name such as Europe/Moscow"
-                )
+            yield from zone_problems(self.time_zone)
         for name in ("charset", "image_charset"):
             yield from _charset_problem(name, getattr(self, name))
         for name in ("boolean_true", "boolean_false"):
             try:
                 bytes.fromhex(getattr(self, name) or "")
             except ValueError:
-                yield f'{name}: write bytes in hex, as "01"'
+                yield OptionProblem(name, 'write bytes in hex, as "01"')
         numbers = [(table.node, table.number) for table in self.tables]
         if len(set(numbers)) < len(numbers):
-            yield "tables: a number of one node appears twice; describe each table once"
+            yield OptionProblem(
+                "tables", "a number of one node appears twice; describe each table once"
+            )
 
-    def _table_problems(self) -> Iterator[str]:
+    def _table_problems(self) -> Iterator[OptionProblem]:
         """What the images of the tables need and nobody has said."""
         for table in self.tables:
             columns = table.parsed()
@@ -256,53 +254,72 @@ class Options:
         return column.kind
 
 
-def _charset_problem(name: str, charset: str | None) -> Iterator[str]:
+def _charset_problem(name: str, charset: str | None) -> Iterator[OptionProblem]:
     try:
         find_codec(charset or "ascii")
     except LookupError:
-        yield f"{name}: {charset} is not known as a character code; write cp866, cp1251, koi8-r, utf-8 ..."
+        yield OptionProblem(
+            name,
+            f"{charset} is not known as a character code; write cp866, cp1251, koi8-r, utf-8 ...",
+        )
 
 
 def _image_problems(
     options: Options, table: QueueTable, columns: tuple[Column, ...]
-) -> Iterator[str]:
-    """What must be said of the row images of a table."""
-    said = {name: getattr(table, name) or getattr(options, name) for name in _IMAGE}
-    mode = said["null_mode"]
+) -> Iterator[OptionProblem]:
+    """Options that the row images of a table need, and options that contradict each other."""
+    given = {name: getattr(table, name) or getattr(options, name) for name in _IMAGE}
     kinds = {column.type for column in columns}
     who = table.who
     if not table.key:
-        yield f"tables: {who} needs key, the columns of its primary key"
-    if mode is None:
-        modes = ", ".join(f'"{name}"' for name in get_args(NullMode))
-        yield (
-            f"null_mode: is required for the images of {who}, no page says it; write one of {modes}"
+        yield OptionProblem("tables", f"{who} needs key, the columns of its primary key")
+    yield from _null_problems(given, who)
+    if given["record"] == "sequential" and table.offsets:
+        yield OptionProblem(
+            "tables", f"{who} has offsets, and a sequential record has none; keep one of the two"
         )
-    elif mode.startswith("byte") and said["null_flag"] is None:
-        yield f"null_flag: is required with null_mode of {who}, the byte that marks NULL, as 1 or 255"
-    elif mode.startswith("bitmap") and said["null_bits"] is None:
-        yield f'null_bits: is required with null_mode of {who}, write "lsb" or "msb"'
-    if said["record"] == "sequential" and table.offsets:
-        yield f"tables: {who} has offsets, and a sequential record has none; keep one of the two"
-    if mode == "byte_before" and 0 in table.offsets:
-        yield f"tables: {who} has the offset 0, and byte_before a byte before it; mend one of the two"
+    if given["null_mode"] == "byte_before" and 0 in table.offsets:
+        text = f"{who} has the offset 0, and byte_before a byte before it; fix one of the two"
+        yield OptionProblem("tables", text)
     yield from _charset_problem("image_charset", table.image_charset)
     coded = {c.name for c in columns if c.type in TEXT} - set(table.charsets or ())
-    if coded and said["image_charset"] is None:
-        yield f'image_charset: is required for CHAR and VARCHAR of {who}, as "cp866" or "cp1251"'
+    if coded and given["image_charset"] is None:
+        text = f'is required for CHAR and VARCHAR of {who}, as "cp866" or "cp1251"'
+        yield OptionProblem("image_charset", text)
     if kinds & NATIONAL and options.nchar_order is None:
-        yield f'nchar_order: is required for NCHAR of {who}, write "little" or "big"'
+        text = f'is required for NCHAR of {who}, write "little" or "big"'
+        yield OptionProblem("nchar_order", text)
     if "BOOLEAN" in kinds and not (options.boolean_true and options.boolean_false):
-        yield f"boolean_true: is required with boolean_false for BOOLEAN of {who}, bytes in hex"
+        text = f"is required with boolean_false for BOOLEAN of {who}, bytes in hex"
+        yield OptionProblem("boolean_true", text)
 
 
-def told(problems: Iterable[str]) -> str:
-    """Problems, a line each, one of each setting."""
-    found: dict[str, str] = {}
+def _null_problems(given: Mapping[str, Any], who: str) -> Iterator[OptionProblem]:
+    """Options that say how the row images of a table mark NULL."""
+    mode = given["null_mode"]
+    if mode is None:
+        modes = ", ".join(f'"{name}"' for name in get_args(NullMode))
+        yield OptionProblem(
+            "null_mode",
+            f"is required for the images of {who}, since no page documents it; write one of {modes}",
+        )
+    elif mode.startswith("byte") and given["null_flag"] is None:
+        yield OptionProblem(
+            "null_flag",
+            f"is required with null_mode of {who}, the byte that marks NULL, as 1 or 255",
+        )
+    elif mode.startswith("bitmap") and given["null_bits"] is None:
+        yield OptionProblem(
+            "null_bits", f'is required with null_mode of {who}, write "lsb" or "msb"'
+        )
+
+
+def first_of_each(problems: Iterable[OptionProblem]) -> Iterable[OptionProblem]:
+    """The first problem of each setting, and all problems of ``tables``."""
+    first: dict[object, OptionProblem] = {}
     for problem in problems:
-        setting = problem.partition(": ")[0]
-        found.setdefault(problem if setting == "tables" else setting, problem)
-    return "\n".join(found.values())
+        first.setdefault(problem if problem.name == "tables" else problem.name, problem)
+    return first.values()
 
 
 def options_of(**plain: Any) -> Options:
@@ -321,4 +338,4 @@ def options_of(**plain: Any) -> Options:
     return Options(**plain | given)
 
 
-__all__ = ["VARIABLE", "NullMode", "Options", "QueueTable", "options_of", "told"]
+__all__ = ["VARIABLE", "NullMode", "Options", "QueueTable", "first_of_each", "options_of"]

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.errors import FatalError, UsageError
+from publisher.errors import FatalError, OptionProblem, UsageError, refuse_options
 from publisher.model.change import Position
 from publisher.model.keys import IdentifierCase
 from publisher.sources.columns.columns import texts
@@ -28,6 +27,7 @@ from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
 from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.xds.times import zone_problems
 
 Layout = Literal["3.5", "2.x"]
 
@@ -84,22 +84,20 @@ class Options:
     database, ``[tables]`` or ``schema``, and keeps names that none of these knows as written."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for a zone that is not known."""
-        try:
-            ZoneInfo(self.time_zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError(
-                f"time_zone: {self.time_zone!r} is not known; write a name such as Europe/Berlin"
-            ) from None
+        """Raises ``OptionsError`` for an unknown zone or a wrong mapping of columns."""
+        problems = list(zone_problems(self.time_zone))
+        known = LAYOUT[self.layout]
+        unknown = sorted(set(self.columns.values()) - set(known))
+        if unknown or len(set(self.columns.values())) < len(self.columns):
+            text = (
+                f"{', '.join(unknown) or 'a name'} is not one of {', '.join(known)}, or appears "
+                "twice; map each custom name to one of these"
+            )
+            problems.append(OptionProblem("columns", text))
+        refuse_options(problems)
 
     def wanted(self) -> Columns:
-        """The columns to ask a file for.  Raises ``UsageError`` where a mapping makes no sense."""
-        unknown = sorted(set(self.columns.values()) - set(LAYOUT[self.layout]))
-        if unknown or len(set(self.columns.values())) < len(self.columns):
-            raise UsageError(
-                f"columns: {', '.join(unknown) or 'a name'} is not one of, or stands twice among,"
-                f" {', '.join(LAYOUT[self.layout])}; map each custom name to one of these"
-            )
+        """The columns to ask a file for."""
         written = {ours: theirs for theirs, ours in self.columns.items()}
         return Columns(LAYOUT[self.layout], written, OPTIONAL)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Len
 
-from publisher.errors import FatalError
+from publisher.errors import FatalError, OptionProblem, refuse_options
 from publisher.sources.columns.charsets import find_codec
 from publisher.sources.files.recognise import format_of, hint
 
@@ -41,33 +41,30 @@ class SnapshotOptions:
     within as many bytes."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for what would make files unreadable."""
-        wrong = list(self._wrong_marks())
+        """Raises ``OptionsError`` for options that make files unreadable."""
+        problems = list(self._mark_problems())
         try:
             find_codec(self.encoding)
         except LookupError:
-            wrong.append(
-                f"encoding: {self.encoding} is not known as a character code; write utf-8, cp1252 ..."
-            )
-        if wrong:
-            raise ValueError("\n".join(wrong))
+            text = f"{self.encoding} is not known as a character code; write utf-8, cp1252 ..."
+            problems.append(OptionProblem("encoding", text))
+        refuse_options(problems)
 
-    def _wrong_marks(self) -> Iterator[str]:
+    def _mark_problems(self) -> Iterator[OptionProblem]:
         """Reports marks of CSV that cannot be told apart."""
         marks = {"delimiter": self.delimiter, "quote": self.quote, "escape": self.escape}
         for name, mark in marks.items():
             if not mark.isascii() or {"\r", "\n"} & set(mark):
-                yield f"{name}: {mark!r} is not ASCII, or a line end; write another character"
+                text = f"{mark!r} is not ASCII, or a line end; write another character"
+                yield OptionProblem(name, text)
         if not self.delimiter or {self.quote, self.escape} & set(self.delimiter):
-            yield (
-                f"delimiter: {self.delimiter!r} is empty, or has the quote or the escape in it; write"
-                " another one"
+            yield OptionProblem(
+                "delimiter",
+                f"{self.delimiter!r} is empty, or has the quote or the escape in it; write another one",
             )
         if self.escape and not self.quote:
-            yield (
-                f"escape: {self.escape!r} means nothing where there are no quotes; leave it out, or set"
-                " quote"
-            )
+            text = f"{self.escape!r} has no meaning without quotes; leave it out, or set quote"
+            yield OptionProblem("escape", text)
 
     @property
     def holds_line_breaks(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le, Len
 
+from publisher.errors import OptionProblem, refuse_options
 from publisher.model.catalogue import Table
 from publisher.model.keys import IdentifierCase
 from publisher.sources.columns.charsets import find_codec
@@ -46,20 +47,21 @@ class ExtractedTable:
     """Extraction identifier of the table in difference files of a group."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` where items or key are wrong."""
+        """Raises ``OptionsError`` for wrong items or a wrong key."""
         names = [item.name for item in self.parsed()]
-        wrong: list[str] = []
+        problems: list[OptionProblem] = []
         double = sorted({name for name in names if names.count(name) > 1})
         if double:
-            wrong.append(f"items: {', '.join(double)} stands twice; an item has one name")
+            text = f"{', '.join(double)} appears twice; give each item its own name"
+            problems.append(OptionProblem("items", text))
         absent = [name for name in self.key if name not in names]
         if absent or len(set(self.key)) < len(self.key):
-            wrong.append(
-                f"key: {', '.join(absent) or 'an item'} is not among the items or stands twice;"
-                " name items of the primary key"
+            text = (
+                f"{', '.join(absent) or 'an item'} is not among the items or appears twice; name "
+                "items of the primary key"
             )
-        if wrong:
-            raise ValueError("\n".join(wrong))
+            problems.append(OptionProblem("key", text))
+        refuse_options(problems)
 
     def parsed(self) -> tuple[Item, ...]:
         """The items."""
@@ -128,54 +130,70 @@ class LinkexpressOptions:
     """Case of table, schema and column names in keys and documents."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for what cannot be, or is not known and must be said."""
-        problems = [*self._layout_problems(), *self._item_problems()]
-        if problems:
-            raise ValueError("\n".join(problems))
+        """Raises ``OptionsError`` for options that contradict each other or are missing."""
+        refuse_options([*self._layout_problems(), *self._item_problems()])
 
-    def _layout_problems(self) -> Iterator[str]:
+    def _layout_problems(self) -> Iterator[OptionProblem]:
         diff_of_group = self.unit == "group" and self.extract == "diff"
         if self.unit == "table" and self.difftype is None:
-            yield 'difftype: is required for a table, write "OPEN" or "JNL" as its definition does'
+            yield OptionProblem(
+                "difftype", 'is required for a table, write "OPEN" or "JNL" as its definition does'
+            )
         if self.unit == "group" and self.difftype is not None:
-            yield "difftype: the records of a group have one form whatever it is; leave it out"
+            yield OptionProblem(
+                "difftype", "the records of a group have one form whatever it is; leave it out"
+            )
         if self.difftype == "JNL" and not self.nulls:
-            yield "nulls: no manual describes JNL without NULL areas; write true, or extract as OPEN"
+            yield OptionProblem(
+                "nulls",
+                "no manual describes JNL without NULL areas; write true, or extract as OPEN",
+            )
         if not diff_of_group and len(self.tables) > 1:
-            yield "tables: such a file holds one table; make a source for each"
+            yield OptionProblem("tables", "such a file holds one table; make a source for each")
         if diff_of_group:
             xids = [table.xid for table in self.tables]
             if None in xids or len(set(xids)) < len(xids):
-                yield "tables: each table of a group needs an xid of its own; it is not in the file"
+                yield OptionProblem(
+                    "tables", "each table of a group needs an xid of its own; it is not in the file"
+                )
 
-    def _item_problems(self) -> Iterator[str]:
+    def _item_problems(self) -> Iterator[OptionProblem]:
         items = [(table, item) for table in self.tables for item in table.parsed()]
         kinds = {item.type for _, item in items}
         if kinds & TEXT and self.charset is None:
-            yield 'charset: is required, the code of CHARACTER items, as "EUC-JP" or "CP932"'
+            yield OptionProblem(
+                "charset", 'is required, the code of CHARACTER items, as "EUC-JP" or "CP932"'
+            )
         if kinds & NATIONAL and self.national_charset is None:
-            yield 'national_charset: is required, the code of NATIONAL CHARACTER items, as "UCS-2"'
+            yield OptionProblem(
+                "national_charset", 'is required, the code of NATIONAL CHARACTER items, as "UCS-2"'
+            )
         yield from self._charset_problems(kinds)
         for table, item in items:
             if item.type == "BLOB" and table.logtype == "LITTLE" and not self.blob_head:
-                yield f"blob_head: is required for {item.name} in a LITTLE log, write 8 or 4"
+                yield OptionProblem(
+                    "blob_head", f"is required for {item.name} in a LITTLE log, write 8 or 4"
+                )
 
-    def _charset_problems(self, kinds: set[str]) -> Iterator[str]:
+    def _charset_problems(self, kinds: set[str]) -> Iterator[OptionProblem]:
         unknown = set()
         for name in ("charset", "national_charset"):
             try:
                 codec_of(getattr(self, name) or "utf-8")
             except ValueError as error:
                 unknown.add(name)
-                yield f"{name}: {error}"
+                yield OptionProblem(name, f"{error}")
         named = self.national_charset and "national_charset" not in unknown
         if named and self.national_codec == "utf-8" and not self.national_width:
-            yield "national_width: is required with UTF-8, the bytes of one character"
+            yield OptionProblem(
+                "national_width", "is required with UTF-8, the bytes of one character"
+            )
         coded = [] if "charset" in unknown else sorted(kinds & _FORMED_BY_CODE)
         if coded and bytes(range(0x20, 0x7F)).decode(self.codec, "replace") != _ASCII:
-            yield (
-                f"charset: {self.charset} does not hold ASCII, and with it the form of"
-                f" {', '.join(coded)} changes in ways no manual shows; extract with another OUTCODE"
+            yield OptionProblem(
+                "charset",
+                f"{self.charset} does not hold ASCII, and with it the form of"
+                f" {', '.join(coded)} changes in ways no manual shows; extract with another OUTCODE",
             )
 
     @property

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le, Len
 
+from publisher.errors import OptionProblem, refuse_options
 from publisher.sources.table_queue.code_pages import ByteOrder, code_page_of
 
 NORMAL, SMALLBUFKOR, EORR = "NORMAL", "SMALLBUFKOR", "EORR"
@@ -45,18 +46,18 @@ class TableQueueOptions:
     """Names of schemas by the number of the owner, as in $$$USR."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` if settings contradict each other."""
-        problems: list[str] = []
+        """Raises ``OptionsError`` if settings contradict each other."""
+        problems: list[OptionProblem] = []
         if self.code_page is not None:
             try:
                 code_page_of(self.code_page, self.byte_order)
             except ValueError as error:
-                problems.append(f"code_page: {error}")
+                problems.append(OptionProblem("code_page", str(error)))
         numbers = [n for n in (self.normal, self.smallbufkor, self.eorr) if n is not None]
         if len(set(numbers)) < len(numbers):
-            problems.append("eorr: two completion codes have the same number; give each its own")
-        if problems:
-            raise ValueError("\n".join(problems))
+            text = "two completion codes have the same number; give each its own"
+            problems.append(OptionProblem("eorr", text))
+        refuse_options(problems)
 
     def numbers(self) -> dict[int, str]:
         """Completion codes by number, as far as their numbers are known."""

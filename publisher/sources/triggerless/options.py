@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le, Len
 
+from publisher.errors import OptionProblem, refuse_options
 from publisher.model.keys import IdentifierCase
 
 Name = Annotated[str, Len(1)]
@@ -58,15 +59,14 @@ class Options:
     size."""
 
     def __post_init__(self) -> None:
-        """Raises ``ValueError`` for a number of buckets that halves of halves do not give, and for
-        hints without samples."""
-        wrong: list[str] = []
+        """Raises ``OptionsError``."""
+        problems: list[OptionProblem] = []
         if self.buckets is not None and self.buckets & (self.buckets - 1):
-            wrong.append("buckets: write a power of two, as 64")
+            problems.append(OptionProblem("buckets", "write a power of two, as 64"))
         if self.hints is not None and not self.samples:
-            wrong.append('samples: hints need them; write samples = ["DIRECTORY"]')
-        if wrong:
-            raise ValueError("\n".join(wrong))
+            text = 'hints need them; write samples = ["DIRECTORY"]'
+            problems.append(OptionProblem("samples", text))
+        refuse_options(problems)
 
 
 def options_of(**plain: Any) -> Options:

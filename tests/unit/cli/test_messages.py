@@ -44,7 +44,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         ),
         (
             '[documents]\ntime_syntax = 2\ntime_zone = "Nowhere"\nreplacement = "ab"\n',
-            ["[documents] time_zone: time zone 'Nowhere' is not known", "(line 3)", "(line 4)"],
+            ["[documents] time_zone: 'Nowhere' is not known", "(line 3)", "(line 4)"],
         ),
         (
             '[follow]\npublication_times = ["25:00", "12:00", "noon"]\ntime_zone = "Nowhere"\n',
@@ -78,7 +78,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         ),
         (
             f'[[sources]]\ntable = "log"\n[database]\nurl = "sqlit:///x.db"\n{SINK}',
-            ["[database] url: sqlit is no kind of database known here: write sqlite (line 4)"],
+            ["[database] url: sqlit is no known kind of database: write sqlite (line 4)"],
         ),
     ],
 )

@@ -37,7 +37,7 @@ def job(tmp_path: Path) -> Job:
 def problems(job: Job, text: str, **said: object) -> list[str]:
     with pytest.raises(SettingsError) as caught:
         job(text, **said)
-    return caught.value.problems
+    return caught.value.lines
 
 
 def test_no_option_is_declared_twice_in_a_table() -> None:
@@ -147,7 +147,7 @@ columns.idu = "number"
         ("sources = 3", "[sources]: is one table; write [[sources]], or [source] (line 1)"),
         (
             "[source]\n[[sources]]",
-            "[source]: is there beside [[sources]]; keep one of the two (line 1)",
+            "[source]: appears beside [[sources]]; keep one of the two (line 1)",
         ),
         (
             "[[sources]]\n[[sources]]",
@@ -155,14 +155,14 @@ columns.idu = "number"
         ),
         (
             '[source]\nsnapshots = ["a"]\ntable = "t"',
-            "[source] table: is there beside snapshots; a source is one of the two (line 3)",
+            "[source] table: appears beside snapshots; keep one of the two (line 3)",
         ),
         (
             '[source]\ncolumns = {a = "record_idd"}',
             (
-                "[source] columns: record_idd is not one of, or stands twice among, record_id, "
-                "table_key, status, event_type, event_time, perpetrator, table_name, column_name, "
-                "old_value, new_value; map each custom name to one of these (line 2)"
+                "[source] columns: record_idd is not one of record_id, table_key, status, "
+                "event_type, event_time, perpetrator, table_name, column_name, old_value, new_value, "
+                "or appears twice; map each custom name to one of these (line 2)"
             ),
         ),
         (
@@ -179,7 +179,7 @@ columns.idu = "number"
         ),
         (
             '[tables.a]\nname = "t"\n[tables.b]\nname = "t"',
-            "[tables.b] name: t is described twice; keep one (line 4)",
+            "[tables.b] name: t is described twice; keep one description (line 4)",
         ),
         (
             "[spark]\nspark.x = 3",
@@ -275,7 +275,7 @@ class TestDatabase:
 
     def test_a_table_without_one_is_refused_when_publishing(self, job: Job) -> None:
         settings = job('[source]\ntable = "log"\n[dispatch]\npath = "x"')
-        with pytest.raises(SettingsError, match="of which database"):
+        with pytest.raises(SettingsError, match="no database is named"):
             settings.for_publish()
 
 
@@ -330,8 +330,8 @@ class TestCommandLine:
 def test_publishing_needs_something_to_read_and_somewhere_to_write(job: Job) -> None:
     with pytest.raises(SettingsError) as caught:
         job("[[sources]]\n[[sources]]\nname = 'b'").for_publish()
-    assert caught.value.problems == [
-        '[[sources]] 1: nothing to read; set snapshots = ["FILE"] or table = "NAME"',
+    assert caught.value.lines == [
+        '[[sources]]: nothing to read; set snapshots = ["FILE"] or table = "NAME"',
         '[[sources]] 2: nothing to read; set snapshots = ["FILE"] or table = "NAME"',
         (
             '[dispatch]: names no sink; set path = "DIRECTORY" for files, or to = "kafka" with '

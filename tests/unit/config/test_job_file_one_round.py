@@ -170,7 +170,7 @@ def problems(folder: Path, text: str, *, follows: bool = False) -> list[str]:
     path.write_text(text, "utf-8")
     with pytest.raises(SettingsError) as caught:
         load_to_publish(path, follows=follows)
-    return caught.value.problems
+    return caught.value.lines
 
 
 def places(found: list[str]) -> list[str]:
@@ -224,7 +224,7 @@ def test_what_only_follows_from_a_mistake_is_not_reported(
 def test_an_own_check_reports_what_no_right_value_would_avoid() -> None:
     table = {"name": "u", "items": ["a INTEGER"], "key": ["b"]}
     given = {"unit": "tabel", "extract": "all", "nulls": True, "charset": "x", "tables": [table]}
-    found = [key for key, _ in validate(LinkexpressOptions, given).problems]
+    found = [problem.key for problem in validate(LinkexpressOptions, given).problems]
     assert found == [("tables", 0, "key"), ("unit",), ("charset",)]  # difftype depends on unit
 
 

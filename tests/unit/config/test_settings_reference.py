@@ -73,7 +73,7 @@ def test_loopback_is_refused_where_records_name_no_user(
     with pytest.raises(SettingsError) as refusal:
         load(path)
     key = setting.partition(" ")[0]
-    (line,) = [line for line in refusal.value.problems if key in line]
+    (line,) = [line for line in refusal.value.lines if key in line]
     assert f"format {shown.name} name no user" in line
     assert "leave it out (line 3)" in line
 

@@ -71,14 +71,14 @@ tables = ["usr", 2]
 """
 
 
-ABSENT = "is not among the columns or stands twice; name columns of the primary key"
+ABSENT = "is not among the columns or appears twice; name columns of the primary key"
 
 
 def problems(text: str, tmp_path: Path) -> list[str]:
     (tmp_path / "job.toml").write_text(text, "utf-8")
     with pytest.raises(SettingsError) as caught:
         load(tmp_path / "job.toml")
-    return caught.value.problems
+    return caught.value.lines
 
 
 def test_tables_of_arrays_are_counted_from_1_and_named(tmp_path: Path) -> None:
@@ -89,6 +89,7 @@ def test_tables_of_arrays_are_counted_from_1_and_named(tmp_path: Path) -> None:
         '[[sources]] 2 tables 3 (loc) xid: should be a whole number, not "3" (line 27)',
         '[[sources]] 2 tables 3 (loc) items 2: should be text in quotes, as "A", not 4 (line 28)',
         "[[sources]] 2 tables 4 name: is required (line 31)",
+        "[[sources]] 2 tables 4 key: none is not among the items or appears twice",
     ]
     for said, line in zip(found, expected, strict=True):
         assert said.startswith(line), said
@@ -97,8 +98,9 @@ def test_tables_of_arrays_are_counted_from_1_and_named(tmp_path: Path) -> None:
 
 def test_a_table_without_a_name_is_counted(tmp_path: Path) -> None:
     found = problems(QUEUE, tmp_path)
-    assert found == [
-        "[source] tables 2 (dep) columns: id stands twice; a column has one name (line 14)",
+    assert found[0].startswith("[source] null_mode: is required for the images of table 7")
+    assert found[1:] == [
+        "[source] tables 2 (dep) columns: id appears twice; give each column its own name (line 14)",
         f"[source] tables 3 key: no {ABSENT} (line 20)",
     ]
 

@@ -115,7 +115,7 @@ def test_librdkafka_judges_its_settings_and_all_problems_come_at_once() -> None:
     }
     with pytest.raises(SettingsError) as error:
         KafkaClients(KafkaOptions(bootstrap="localhost:1", kafka=settings)).judge()
-    names = [problem.partition(":")[0] for problem in error.value.problems]
+    names = [problem.partition(":")[0] for problem in error.value.lines]
     assert sorted(names) == [f"[dispatch.kafka] {n}" for n in ("acks", "compresion", "lingr.ms")]
 
 
@@ -196,7 +196,7 @@ def test_wrong_values_are_said_with_their_line_and_never_shown(
     path = job(tmp_path, f'bootstrap = "b:1"\n[dispatch.kafka]\n{line}\n')
     with pytest.raises(SettingsError) as error:
         load(path)
-    (problem,) = error.value.problems
+    (problem,) = error.value.lines
     assert says in problem
     assert problem.endswith("(line 7)")
     assert SECRET not in problem

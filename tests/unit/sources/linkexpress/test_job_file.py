@@ -43,7 +43,7 @@ def test_items_are_shown_with_their_types() -> None:
         ({"unit": "group", "difftype": None}, "needs an xid"),
         ({"difftype": "JNL", "nulls": False}, "no manual describes JNL without NULL areas"),
         ({"items": ["idu INTEGER", "x BYTEA"]}, "its form is not documented"),
-        ({"items": ["idu INTEGER", "idu INTEGER"]}, "idu stands twice"),
+        ({"items": ["idu INTEGER", "idu INTEGER"]}, "idu appears twice"),
         ({"items": ["idu"]}, "is no item, write"),
         ({"items": ["idu INTEGER", "n DAT"]}, "(usr) items: n: 'DAT' is no type"),
         ({"items": ["idu INTEGER"], "key": ["n"]}, "(usr) key: n is not among the items"),
