@@ -15,7 +15,7 @@ Progress = Callable[[str, float], None]
 
 
 def printable(text: str) -> str:
-    """With control characters as escapes, so that no value can drive a terminal."""
+    """Escapes control characters, so that no value can control a terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -24,7 +24,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """The same for a JSON text, which means the same afterwards; its line ends stay."""
+    """Escapes control characters of a JSON text as JSON does; keeps line ends."""
     return "".join(
         c if c.isprintable() or c == "\n" else json.dumps(c).removeprefix('"').removesuffix('"')
         for c in text
@@ -33,7 +33,7 @@ def printable_json(text: str) -> str:
 
 @contextmanager
 def progress() -> Iterator[Progress | None]:
-    """A progress bar on standard error where that is a terminal, else ``None``."""
+    """Shows a progress bar on standard error if that is a terminal; else yields ``None``."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -50,7 +50,7 @@ def progress() -> Iterator[Progress | None]:
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=1.0)
 
-        def told(phase: str, done: float) -> None:
+        def update(phase: str, done: float) -> None:
             bar.update(task, description=phase, completed=done)
 
-        yield told
+        yield update

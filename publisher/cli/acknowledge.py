@@ -1,4 +1,4 @@
-"""``xds-publisher acknowledge``: ends a run whose statuses cannot be written as they should."""
+"""``xds-publisher acknowledge``: ends a run whose statuses cannot be written to its own table."""
 
 # ruff: noqa: PLC0415 - --help answers at once
 
@@ -15,25 +15,25 @@ from publisher.errors import UsageError
 
 @click.command()
 @parameters.config_required
-@click.option("--run", "run", metavar="RUN", required=True, help="The run, as the error names it.")
+@click.option("--run", "run", metavar="RUN", required=True, help="The run that the error names.")
 @click.option(
     "--abandon",
     is_flag=True,
-    help="Leave rows as they are where their table or database is gone, and count the run as done.",
+    help="Write no statuses, because the table or database is gone, and count the run as done.",
 )
 @click.option(
     "--by-rows",
     "by_rows",
     is_flag=True,
-    help="Write statuses into the table that the source names now, a copy of the one that was read: "
-    "to rows whose record id, event time and table key are the same.",
+    help="Write statuses into the table that the source names now, a copy of the original table: "
+    "only to rows whose record id, event time and table key are the same.",
 )
 @parameters.journal_of_job
 def acknowledge(config: Path, run: str, abandon: bool, by_rows: bool, journal: Path | None) -> None:
-    """End a run that was sent, but whose statuses cannot be written where it read them.
+    """End a run that was sent, but whose statuses cannot be written to the table that it read.
 
-    ``publish`` refuses to go on before such a run: its source points to another database or table now,
-    or is gone from the job file.  Where that is a mistake, correct the job file instead.
+    ``publish`` stops at such a run: its source names another database or table now, or is gone from
+    the job file.  If that is a mistake, correct the job file instead.
     """
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.engine.spark.engine import Engine
@@ -41,11 +41,11 @@ def acknowledge(config: Path, run: str, abandon: bool, by_rows: bool, journal: P
     from publisher.runs.publisher_instance import Publishing
 
     if abandon == by_rows:
-        raise UsageError("acknowledge: say either --abandon or --by-rows")
-    how = WrongTable.ABANDON if abandon else WrongTable.BY_ROWS
+        raise UsageError("acknowledge: give either --abandon or --by-rows")
+    treatment = WrongTable.ABANDON if abandon else WrongTable.BY_ROWS
     settings = load_to_publish(config, Overrides(journal=journal))
     with Engine(settings.spark) as engine, Publishing(settings, engine) as job:
-        report = job.acknowledge(run, how)
+        report = job.acknowledge(run, treatment)
     rows = ", ".join(f"{letter} {count:,}" for letter, count in report.statuses.items())
     echo([f"run {run} is done; statuses written: {rows or 'none'}"])
     echo([f"note: {note}" for note in report.notes], err=True)

@@ -36,7 +36,7 @@ _WIDTH = 132
     type=click.Choice(["table", "json", "csv", "html"]),
     default="table",
     show_default=True,
-    help="A table for people, all numbers as JSON, the tables as CSV, a page with plots.",
+    help="Output: a table to read, all numbers as JSON, the tables as CSV, or an HTML page with plots.",
 )
 @click.option(
     "--to",
@@ -48,16 +48,16 @@ _WIDTH = 132
 def activity(
     samples: tuple[Path, ...], config: Path | None, form: Form, target: Path | None
 ) -> None:
-    """How often the tables of LINTER's table queue are used, and how long the queue should be.
+    """Show how often the tables of LINTER's table queue are used, and how long the queue should be.
 
-    SAMPLES are files and directories of what DIRR said, in any number of sweeps.  A job file is asked
-    for [table_queue], [activity] and [spark].
+    SAMPLES are files and directories with recorded DIRR calls of any number of sweeps.  Of a job file
+    only [table_queue], [activity] and [spark] count.
     """
     from publisher.activity.report import ActivityReport
     from publisher.config.job_file import defaults, load
 
     settings = load(config) if config else defaults()
-    report = ActivityReport(_counted(settings, samples), settings.table_queue.owners)
+    report = ActivityReport(_count(settings, samples), settings.table_queue.owners)
     if target is not None:
         with target.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in _lines(report, settings, form))
@@ -67,7 +67,7 @@ def activity(
     echo((f"note: {note}" for note in activity_notes(report, form)), err=True)
 
 
-def _counted(settings: Settings, samples: tuple[Path, ...]) -> Activity:
+def _count(settings: Settings, samples: tuple[Path, ...]) -> Activity:
     from publisher.activity.work import samples_of
     from publisher.engine.spark.engine import Engine
 
@@ -90,33 +90,33 @@ def _lines(report: ActivityReport, settings: Settings, form: Form) -> Iterator[s
 
 
 def activity_notes(report: ActivityReport, form: Form) -> Iterator[str]:
-    """What must be known beside the numbers."""
+    """Notes that explain the numbers."""
     from publisher.activity.measures import UPDATE_RATE_BIASES
     from publisher.console import printable
 
-    found = report.activity
+    activity = report.activity
     if form == "csv":
         yield f"updates_per_hour is {'; '.join(UPDATE_RATE_BIASES)}"
-    for problem in found.problems:
+    for problem in activity.problems:
         place = f"{problem.file}:{problem.row}"
         yield printable(
-            f"calls that cannot be used ({problem.problem}): {problem.calls:,}, the first at {place}:"
+            f"unusable calls ({problem.problem}): {problem.calls:,}, the first at {place}:"
             f" {problem.detail}; inspect --format table-queue shows each"
         )
     yield from report.notes()
-    if not any(node.sweeps for node in found.nodes):
-        yield "no sweep counts: see what was left out, and [table_queue] recorded"
+    if not any(node.sweeps for node in activity.nodes):
+        yield "no sweep counts: see the sweeps that were left out, and check [table_queue] recorded"
 
 
 def activity_text(report: ActivityReport, most: int) -> Iterator[str]:
-    """The report for people, in lines."""
+    """The report as lines of text."""
     from rich.console import Console
 
     from publisher.activity.measures import UPDATE_RATE_BIASES
     from publisher.console import printable
 
-    found, tables = report.activity, report.tables()
-    for node in found.nodes:
+    tables = report.tables()
+    for node in report.activity.nodes:
         yield from map(printable, _node_text(node))
         own = [table for table in tables if table.node == node.node]
         if not own:
@@ -174,8 +174,8 @@ def _table(tables: list[TableActivity]) -> Table:
         shown.add_column(name, justify="right")
     for name in ("evicted", "included again", "after s", "replaced"):
         shown.add_column(name, justify="right")
-    odd = [(name, read) for name, read in _ODD if any(map(read, tables))]
-    for name, _ in odd:
+    optional = [(name, read) for name, read in _OPTIONAL if any(map(read, tables))]
+    for name, _ in optional:
         shown.add_column(name, justify="right")
     for table in tables:
         name = f"{table.schema if table.schema is not None else table.owner}.{table.table}"
@@ -189,16 +189,16 @@ def _table(tables: list[TableActivity]) -> Table:
             f"{table.presence.reinclusions:,}",
             _number(table.presence.absence_seconds),
             f"{table.slots.replacements:,}",
-            *(f"{read(table):,}" for _, read in odd),
+            *(f"{read(table):,}" for _, read in optional),
         )
     return shown
 
 
-_ODD: tuple[tuple[str, Callable[[TableActivity], int]], ...] = (
+_OPTIONAL: tuple[tuple[str, Callable[[TableActivity], int]], ...] = (
     ("doubled", lambda table: table.doubled),
     ("odd flags", lambda table: table.odd_flags),
 )
-"""Columns that are shown where there is anything in them."""
+"""Columns that appear only if a table has such a number."""
 
 
 def _share(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""``xds-publisher migrate``: rows of compared tables are published as new."""
+"""``xds-publisher migrate``: publishes rows of compared tables as new."""
 
 # ruff: noqa: PLC0415 - --help answers at once
 
@@ -15,29 +15,29 @@ from publisher.cli.print_report import show
 
 @click.command()
 @parameters.config_required
-@click.option("--source", "name", metavar="NAME", help="Tables of this source only.")
+@click.option("--source", "name", metavar="NAME", help="Migrate tables of this source only.")
 @click.option(
     "--table",
     "tables",
     multiple=True,
     metavar="[SCHEMA.]NAME",
-    help="This table; may be given again.  By default all.",
+    help="Migrate this table; repeatable.  By default all tables.",
 )
 @click.option(
     "--key",
     "keys",
     multiple=True,
     metavar="KEY",
-    help="The row with this key, as idu=4711; may be given again.",
+    help="Migrate the row with this key, as idu=4711; repeatable.",
 )
 @click.option(
     "--where",
     "conditions",
     multiple=True,
     metavar="COLUMN=VALUE",
-    help="Rows with this text in this column; may be given again, then all must hold.",
+    help="Migrate rows with this text in this column; if repeated, all conditions must hold.",
 )
-@click.option("--now", type=parameters.Moment(), help="Sets the clock.")
+@click.option("--now", type=parameters.Moment(), help="Set the clock.")
 @parameters.journal_of_job
 @parameters.report_as_json
 def migrate(
@@ -50,14 +50,14 @@ def migrate(
     journal: Path | None,
     json_: bool,
 ) -> None:
-    """Publish rows of compared tables as new, whatever is known of them.
+    """Publish rows of compared tables as new, whether they were published before or not.
 
-    Each is an <add>, and is known from then on.  Rows that are not migrated stay as they were.  Cut short,
-    the same migration goes on.
+    Each row becomes an <add>, and is known from then on.  Other rows keep their state.  An interrupted
+    migration resumes when the same command is started again.
     """
     from publisher import console
     from publisher.config.job_file import Overrides, load_to_publish
-    from publisher.runs.migrate import migrate as migrated
+    from publisher.runs.migrate import migrate as run_migration
     from publisher.sources.triggerless.plan_comparison import Migration
 
     pairs = [condition.partition("=")[::2] for condition in conditions]
@@ -65,7 +65,7 @@ def migrate(
         raise click.UsageError("--where: write COLUMN=VALUE")
     settings = load_to_publish(config, Overrides(journal=journal))
     with console.progress() as progress:
-        report = migrated(
+        report = run_migration(
             settings, Migration(tables, tuple(pairs), keys), name, now=now, progress=progress
         )
     show(report, json_, settings.allowed_rejects(0))

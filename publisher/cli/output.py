@@ -1,4 +1,4 @@
-"""What the commands print: reports for people, and the same as JSON for machines.
+"""Output of the commands: reports as text for people and as JSON for machines.
 
 Imports no part of the program at run time, so that the command line starts fast.
 """
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from publisher.reports.explain import Story
 
 
-def as_json(found: Any) -> str:
-    """A report, or several, as one JSON text.  ASCII: safe for any terminal and encoding."""
-    content = [asdict(item) for item in found] if isinstance(found, list) else asdict(found)
+def as_json(report: Any) -> str:
+    """Formats a report, or a list of them, as JSON.  ASCII: safe for any terminal and encoding."""
+    content = [asdict(item) for item in report] if isinstance(report, list) else asdict(report)
     return json.dumps(_with_names(content), indent=2, default=str)
 
 
 def _with_names(value: Any) -> Any:
-    """Named tuples as objects, where JSON would make them arrays."""
+    """Turns named tuples into objects; JSON would make them arrays."""
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
@@ -34,13 +34,13 @@ def _with_names(value: Any) -> Any:
 
 
 def checks_text(findings: Iterable[CheckFinding]) -> Iterator[str]:
-    """What was checked, a line each."""
+    """Lines of text, one for each check."""
     for finding in findings:
         yield printable(f"{'ok' if finding.ok else 'FAILED':<7} {finding.what}: {finding.detail}")
 
 
 def run_text(report: RunReport) -> Iterator[str]:
-    """A run in a few lines: the counts add up to the records read."""
+    """Lines of text about a run; its counts add up to the records read."""
     yield f"run {report.run}: {report.state}"
     sums = " + ".join(
         f"{count:,} {_outcome(name, report)}" for name, count in report.outcomes.items()
@@ -67,14 +67,14 @@ def run_text(report: RunReport) -> Iterator[str]:
 
 
 def _outcome(name: str, report: RunReport) -> str:
-    """The name of an outcome; nothing of a rehearsal is published."""
-    from publisher.journal.conservation import PLANNED  # noqa: PLC0415 - loaded, as there is a report
+    """Name of an outcome; a rehearsal publishes nothing."""
+    from publisher.journal.conservation import PLANNED  # noqa: PLC0415 - loaded already: there is a report
 
     return "to publish" if name == "published" and report.state == PLANNED else name
 
 
 def stories_text(stories: Sequence[Story]) -> Iterator[str]:
-    """The stories of changes, each as a block of lines."""
+    """Lines of text about changes, one block for each."""
     for number, story in enumerate(stories):
         if number:
             yield ""

@@ -1,4 +1,4 @@
-"""What several commands take: options, and what those take beside text and numbers."""
+"""Options that several commands share, and their parameter types."""
 
 # ruff: noqa: PLC0415 - --help answers at once
 
@@ -13,19 +13,19 @@ import click
 
 
 class Moment(click.ParamType[datetime]):
-    """A time in ISO 8601; UTC where it says no zone."""
+    """A time in ISO 8601; UTC if it has no zone."""
 
     name = "time"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> datetime:
-        """The time as ``datetime`` with zone."""
+        """Parses a time into a ``datetime`` with zone."""
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
             self.fail(
-                f"{value!r} is no time; write it as 2026-01-31T12:00:00 (UTC) or with +01:00",
+                f"{value!r} is no time: write it as 2026-01-31T12:00:00 (UTC) or with +01:00",
                 param,
                 ctx,
             )
@@ -33,26 +33,30 @@ class Moment(click.ParamType[datetime]):
 
 
 class Target(click.ParamType[str]):
-    """Where documents go: a directory, or topics of Kafka."""
+    """Target of documents: a directory, or topics of Kafka."""
 
     name = "target"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The target as it was written."""
+        """Checks a target and returns it unchanged."""
         from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
 
         if value.startswith(SCHEME):
             KafkaTarget.parse(value)
         elif "://" in value:
-            self.fail(f"{value!r} is no directory, and does not begin with {SCHEME}", param, ctx)
+            self.fail(
+                f"{value!r} is no directory, and does not start with {SCHEME}: correct it",
+                param,
+                ctx,
+            )
         return str(value)
 
 
 class TextPath(click.Path):
-    """A path whose name is text: reports and journals keep it as such."""
+    """A path whose name is text, because reports and journals contain it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path.  Fails where its name has bytes that are not UTF-8."""
+        """Checks that the name of a path is UTF-8."""
         try:
             os.fspath(value).encode()
         except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What commands print of a run."""
+"""Prints reports of runs."""
 
 # ruff: noqa: PLC0415 - --help answers at once
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def echo(lines: Iterable[str], *, err: bool = False) -> None:
-    """Prints lines with characters that could drive a terminal as escapes."""
+    """Prints lines, with control characters as escapes."""
     from publisher.console import printable
 
     for line in lines:
@@ -24,7 +24,7 @@ def echo(lines: Iterable[str], *, err: bool = False) -> None:
 
 
 def echo_json(lines: Iterable[str]) -> None:
-    """Prints JSON texts, with such characters as escapes of JSON."""
+    """Prints JSON texts, with control characters as JSON escapes."""
     from publisher.console import printable_json
 
     for line in lines:
@@ -32,7 +32,7 @@ def echo_json(lines: Iterable[str]) -> None:
 
 
 def show(report: RunReport, json_: bool, allowed: int | None) -> None:
-    """Prints a report.  Raises ``BudgetError`` where more was rejected than ``allowed``."""
+    """Prints a report.  Raises ``BudgetError`` if more records were rejected than ``allowed``."""
     from publisher.cli import output
 
     if json_:
@@ -41,8 +41,8 @@ def show(report: RunReport, json_: bool, allowed: int | None) -> None:
         echo(output.run_text(report))
     echo((f"note: {note}" for note in report.notes), err=True)
     if allowed is not None and report.rejected > allowed:
-        where = "rejects.jsonl" if report.target else "what inspect prints"
+        place = "rejects.jsonl" if report.target else "the output of inspect"
         raise BudgetError(
-            f"records rejected: {report.rejected:,}, allowed: {allowed:,}; see {where}, mend the "
+            f"records rejected: {report.rejected:,}, allowed: {allowed:,}; see {place}, correct the "
             "source, or raise [job] reject_budget"
         )

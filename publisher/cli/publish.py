@@ -1,4 +1,4 @@
-"""``xds-publisher publish``, watched: once, or until a signal says that it is enough."""
+"""``xds-publisher publish`` with observers: once, or until a signal."""
 
 # ruff: noqa: PLC0415 - --help answers at once
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from publisher.observing.contract import Observer
 
 
-def follow_until_told(settings: Settings, *, as_json: bool, trace: int) -> None:
-    """Follows the sources of a job until SIGTERM or SIGINT; what happens goes to standard error."""
+def follow_until_signal(settings: Settings, *, as_json: bool, trace: int) -> None:
+    """Follows the sources of a job until SIGTERM or SIGINT; reports polls on standard error."""
     from publisher.runs.follow import follow
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with _watched(settings, as_json=as_json, trace=trace, quiet=False) as observer:
+    with _observe(settings, as_json=as_json, trace=trace, quiet=False) as observer:
         try:
             follow(settings, observer, stop)
         except PublisherError as error:
-            observer.on_stop(error.message)  # so that the log has it in its own form
+            observer.on_stop(error.message)  # the log shows it in its own form
             raise
 
 
@@ -45,16 +45,18 @@ def publish_once(
     trace: int | None,
     by_rows: bool = False,
 ) -> RunReport:
-    """Publishes once; log lines and a trace go to standard error where they are asked for."""
+    """Publishes once; writes log lines and a trace to standard error if asked to."""
     from publisher.runs.publisher_instance import publish
 
     quiet = log is None and trace is None
-    settings = replace(settings, metrics=replace(settings.metrics, port=None))  # gone too soon
-    with _watched(settings, as_json=log == "json", trace=trace or 0, quiet=quiet) as observer:
+    settings = replace(
+        settings, metrics=replace(settings.metrics, port=None)
+    )  # the process ends too soon
+    with _observe(settings, as_json=log == "json", trace=trace or 0, quiet=quiet) as observer:
         return publish(settings, now=now, progress=progress, observer=observer, by_rows=by_rows)
 
 
-def _watched(
+def _observe(
     settings: Settings, *, as_json: bool, trace: int, quiet: bool
 ) -> AbstractContextManager[Observer]:
     from publisher.observing.compose import observe

@@ -1,4 +1,4 @@
-"""``xds-publisher recover``: a job goes on whose journal was lost."""
+"""``xds-publisher recover``: continues a job whose journal was lost."""
 
 # ruff: noqa: PLC0415 - --help answers at once
 
@@ -15,20 +15,21 @@ from publisher.cli.print_report import show
 
 @click.command()
 @parameters.config_required
-@click.option("--now", type=parameters.Moment(), help="Sets the clock.")
+@click.option("--now", type=parameters.Moment(), help="Set the clock.")
 @parameters.journal_of_job
 @parameters.report_as_json
 def recover(config: Path, now: datetime | None, journal: Path | None, json_: bool) -> None:
-    """Go on with a job whose journal was lost, or is an older copy.
+    """Continue a job whose journal was lost, or is an older copy.
 
-    Publishes all that waits.  Objects of which the topic has a waiting record are sent again, with the
-    header recovered; all others exactly once.  An interrupted recovery goes on.
+    It publishes all pending records.  If the topic has a pending record of an object already, the
+    object is sent again with the header recovered; all others are sent exactly once.  An interrupted
+    recovery resumes.
     """
     from publisher import console
     from publisher.config.job_file import Overrides, load_to_publish
-    from publisher.runs.recover import recover as recovered
+    from publisher.runs.recover import recover as run_recovery
 
     settings = load_to_publish(config, Overrides(journal=journal))
     with console.progress() as progress:
-        report = recovered(settings, now=now, progress=progress)
+        report = run_recovery(settings, now=now, progress=progress)
     show(report, json_, settings.allowed_rejects(0))

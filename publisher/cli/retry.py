@@ -1,4 +1,4 @@
-"""``xds-publisher retry``: rows of an event log that failed are to be published after all."""
+"""``xds-publisher retry``: resets failed rows of an event log, so that they are published again."""
 
 # ruff: noqa: PLC0415 - --help answers at once
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     "reasons",
     multiple=True,
     metavar="REASON",
-    help="Rows that failed for this reason, as no-database; may be given again.",
+    help="Reset rows that failed for this reason, such as no-database; repeatable.",
 )
 @click.option(
     "--table",
     "tables",
     multiple=True,
     metavar="[SCHEMA.]NAME",
-    help="Rows that speak of this table; may be given again.",
+    help="Reset rows about this table; repeatable.",
 )
 @click.option(
     "--position",
     "positions",
     multiple=True,
     metavar="POSITION",
-    help="The row with this record_id; may be given again.",
+    help="Reset the row with this record_id; repeatable.",
 )
-@click.option("--source", "name", metavar="NAME", help="Rows of this source only.")
+@click.option("--source", "name", metavar="NAME", help="Reset rows of this source only.")
 @parameters.journal_of_job
 def retry(
     config: Path,
@@ -52,12 +52,12 @@ def retry(
     name: str | None,
     journal: Path | None,
 ) -> None:
-    """Give rows with status E or F back to N, after the cause is mended.
+    """Reset rows with status E or F to N, once their cause is fixed.
 
-    All of them, or those that fit all that is said.  Reasons and tables are found in the job's
-    journals, so rows of runs whose journals are gone can be named by position only.
+    Without options it resets all of them, otherwise the rows that match every option.  Reasons and
+    tables come from the job's journals: name rows of runs whose journals are gone by position.
     """
-    from publisher.acknowledge.retry import retry as retried
+    from publisher.acknowledge.retry import retry as reset_rows
     from publisher.config.job_file import Overrides, load
 
     settings = load(config, Overrides(journal=journal))
@@ -66,16 +66,16 @@ def retry(
         assert source.table is not None
         assert source.database is not None
         runs = _runs(settings, source)
-        done = retried(source.database, source.table, source.event_log, selection, runs)
+        done = reset_rows(source.database, source.table, source.event_log, selection, runs)
         echo([f"{source.name}: rows of {source.table} that are N again: {done.rows:,}"])
         if done.others:
-            what = f"{done.others:,} record id(s) stand for other rows now, which were left alone"
-            echo([f"note: {source.name}: {what}"], err=True)
+            note = f"{done.others:,} record id(s) belong to other rows now, which were left alone"
+            echo([f"note: {source.name}: {note}"], err=True)
         unknown = sorted(selection.reasons - done.reasons)
         if unknown:
             known = ", ".join(sorted(done.reasons)) or "none"
-            said = ", ".join(unknown)
-            echo([f"note: no record failed for {said}; reasons there are: {known}"], err=True)
+            reasons_text = ", ".join(unknown)
+            echo([f"note: no record failed for {reasons_text}; known reasons: {known}"], err=True)
 
 
 def _selection(
@@ -85,31 +85,33 @@ def _selection(
     from publisher.sources.event_log.source import position_of
     from publisher.sources.positions import parse_position
 
-    found = [parse_position(text, position_of) for text in positions]
-    for text, position in zip(positions, found, strict=True):
+    parsed = [parse_position(text, position_of) for text in positions]
+    for text, position in zip(positions, parsed, strict=True):
         if position.part:
-            raise UsageError(f"--position {text}: is in a file; name a row by its record_id")
+            raise UsageError(
+                f"--position {text}: names a record of a file; name a row by its record_id"
+            )
     return Selection(
-        frozenset(reasons), frozenset(tables), frozenset(position.high for position in found)
+        frozenset(reasons), frozenset(tables), frozenset(position.high for position in parsed)
     )
 
 
 def _sources(settings: Settings, name: str | None) -> list[SourceSettings]:
-    """The event logs in databases that are meant.  Raises ``UsageError`` where there is none."""
+    """Event logs in databases to reset rows of.  Raises ``UsageError`` without any."""
     live = [source for source in settings.sources if source.has_status and source.database]
-    found = [source for source in live if name in (None, source.name)]
-    if not found:
+    chosen = [source for source in live if name in (None, source.name)]
+    if not chosen:
         names = ", ".join(source.name for source in live) or "none"
         wanted = f" {name}" if name is not None else ""
         raise UsageError(
             f"job {settings.name} has no source{wanted} that is an event log in a database; "
-            f"there are: {names}"
+            f"known sources: {names}"
         )
-    return found
+    return chosen
 
 
 def _runs(settings: Settings, source: SourceSettings) -> Iterator[Run]:
-    """The runs of the job that read this source, oldest first."""
+    """Runs of the job that read this source, oldest first."""
     from publisher.acknowledge.retry import Run
     from publisher.acknowledge.status_letters import refused_of
     from publisher.dispatch.refusals import records

@@ -1,4 +1,4 @@
-"""``xds-publisher status``: how a job stands."""
+"""``xds-publisher status``: shows the state of a job."""
 
 # ruff: noqa: PLC0415 - --help answers at once
 
@@ -18,52 +18,52 @@ from publisher.errors import FatalError, UnreachableError
 if TYPE_CHECKING:
     from publisher.reports.status import FilesStatus, JobStatus, LastRun, LogStatus, SinkStatus
 
-_AWAY = UnreachableError.exit_code
-
 
 @click.command()
 @parameters.config_required
 @parameters.journal_of_job
 @click.option("--json", "json_", is_flag=True, help="As JSON.")
 def status(config: Path, journal: Path | None, json_: bool) -> None:
-    """How a job stands: what waits, the last run, what the next start will do.  Writes nothing.
+    """Show the state of a job: pending records, the last run, the next start.  Write nothing.
 
-    Starts no Spark.  Answers also where a database or the brokers are away, and ends with exit code 5
-    then.
+    It starts no Spark.  If a database or the brokers are unreachable, it shows the rest and ends with
+    exit code 5.
     """
     from publisher.cli import output
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.reports.status import status as status_of
 
-    found = status_of(load_to_publish(config, Overrides(journal=journal)))
+    report = status_of(load_to_publish(config, Overrides(journal=journal)))
     if json_:
-        echo_json([output.as_json(found)])
+        echo_json([output.as_json(report)])
     else:
-        echo(status_text(found))
-    if found.problems:
-        where = ", ".join(problem.where for problem in found.problems)
-        text = f"could not be asked: {where}; see above for what to do, then ask again"
-        away = any(problem.exit_code == _AWAY for problem in found.problems)
-        raise UnreachableError(text) if away else FatalError(text)
+        echo(status_text(report))
+    if report.problems:
+        places = ", ".join(problem.where for problem in report.problems)
+        text = f"no answer from: {places}; see above for what to do, then start status again"
+        is_away = any(
+            problem.exit_code == UnreachableError.exit_code for problem in report.problems
+        )
+        raise UnreachableError(text) if is_away else FatalError(text)
 
 
-def status_text(found: JobStatus) -> Iterator[str]:
-    """How a job stands, in lines."""
-    epoch = f"epoch {found.epoch}" if found.epoch else "never started"
-    yield f"job {found.job}: {epoch}, journals in {found.journals}"
-    problems = {problem.where: problem.message for problem in found.problems}
-    for log in found.logs:
+def status_text(report: JobStatus) -> Iterator[str]:
+    """Lines of text about the state of a job."""
+    epoch = f"epoch {report.epoch}" if report.epoch else "never started"
+    yield f"job {report.job}: {epoch}, journals in {report.journals}"
+    problems = {problem.where: problem.message for problem in report.problems}
+    for log in report.logs:
         yield f"source {log.source}: {problems.get(f'source {log.source}') or _log(log)}"
-    for files in found.files:
+    for files in report.files:
         yield f"source {files.source}: {problems.get(f'source {files.source}') or _files(files)}"
-    yield from _last(found.last) if found.last else ["last run: none"]
-    for run in found.unfinished:
+    yield from _last(report.last) if report.last else ["last run: none"]
+    for run in report.unfinished:
         documents = "" if run.documents is None else f"{run.documents:,} documents, "
         yield f"unfinished {run.run}: {documents}{run.next}"
-    if not found.unfinished:
+    if not report.unfinished:
         yield "unfinished: none"
-    yield f"sink {found.sink.target}: {problems.get('sink') or _sink(found.sink)}"
-    yield from _tokens(found.sink)
+    yield f"sink {report.sink.target}: {problems.get('sink') or _sink(report.sink)}"
+    yield from _tokens(report.sink)
 
 
 def _log(log: LogStatus) -> str:
@@ -73,7 +73,7 @@ def _log(log: LogStatus) -> str:
 
 
 def age_text(seconds: float) -> str:
-    """A length of time in its two largest units: ``174 d 2 h``, ``4 min 10 s``, ``2.5 s``."""
+    """A duration in its two largest units: ``174 d 2 h``, ``4 min 10 s``, ``2.5 s``."""
     if seconds < 60:
         return f"{seconds:,.1f} s"
     for size, unit, small, rest in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
@@ -84,7 +84,7 @@ def age_text(seconds: float) -> str:
 
 def _files(files: FilesStatus) -> str:
     if files.compared:
-        return f"{files.new:,} tables are due, {files.published:,} have a state"
+        return f"{files.new:,} tables are pending, {files.published:,} have a state"
     refused = f", {files.refused:,} hold rejected records only" if files.refused else ""
     return f"{files.new:,} files wait, {files.published:,} were published{refused}"
 
@@ -104,11 +104,11 @@ def _last(last: LastRun) -> Iterator[str]:
 def _sink(sink: SinkStatus) -> str:
     if sink.runs is not None:
         return f"{sink.runs:,} runs in its directory"
-    return f"has {sink.whole} wholly" if sink.whole else "has no run wholly"
+    return f"has all of {sink.whole}" if sink.whole else "has no complete run"
 
 
 def _tokens(sink: SinkStatus) -> Iterator[str]:
-    """Where the lanes stand, those together that stand alike."""
+    """Lines about the progress of the lanes; lanes with the same progress share a line."""
     for (run, documents), tokens in groupby(
         sink.tokens, lambda token: (token.run, token.documents)
     ):

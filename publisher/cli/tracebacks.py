@@ -13,12 +13,12 @@ from publisher.redaction import redact_all
 
 
 def show_traceback() -> None:
-    """Prints the traceback of the exception that is being handled."""
+    """Prints the traceback of the current exception."""
     _show(traceback.format_exc())
 
 
 def redact_uncaught() -> None:
-    """Redacts also what Python prints of exceptions that nothing catches, in any thread."""
+    """Redacts the tracebacks that Python prints of uncaught exceptions, in any thread."""
     sys.excepthook = _show_uncaught
     threading.excepthook = lambda args: _show_uncaught(
         args.exc_type, args.exc_value, args.exc_traceback
@@ -26,7 +26,7 @@ def redact_uncaught() -> None:
 
 
 def library_log() -> logging.Handler:
-    """Makes the handler for warnings and errors of libraries."""
+    """Returns the handler for warnings and errors of libraries."""
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(_RedactedFormatter())
@@ -34,7 +34,7 @@ def library_log() -> logging.Handler:
 
 
 class _RedactedFormatter(logging.Formatter):
-    """Formats records, with their tracebacks."""
+    """Formats log records and their tracebacks without secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redact_all(super().format(record))

@@ -83,7 +83,7 @@ def test_by_reason_with_what_was_superseded_for_it(place: Place, tmp_path: Path)
 def test_reason_that_nobody_has_is_said(place: Place, tmp_path: Path) -> None:
     done = said(job(place, tmp_path), "--reason", "no-databse")
     assert "again: 0\n" in done.output
-    assert "no record failed for no-databse; reasons there are:" in done.output
+    assert "no record failed for no-databse; known reasons:" in done.output
     assert "no-database, record-id" in done.output
 
 
@@ -124,7 +124,7 @@ def test_rows_of_removed_runs_are_named_by_position(place: Place, tmp_path: Path
     path = tmp_path / "hr.toml"
     path.write_text(JOB.format(url=place.url))
     place.execute("UPDATE log SET status = 'E' WHERE record_id IN (1, 2)")
-    assert "reasons there are: none" in said(path, "--reason", "value").output
+    assert "known reasons: none" in said(path, "--reason", "value").output
     assert "again: 1\n" in said(path, "--position", "2").output
 
 
@@ -133,7 +133,10 @@ def test_rows_of_removed_runs_are_named_by_position(place: Place, tmp_path: Path
     [
         (["--position", "log.csv:3"], "name a row by its record_id"),
         (["--position", "idu=1"], "is no position of an event log"),
-        (["--source", "crm"], "no source crm that is an event log in a database; there are: hr"),
+        (
+            ["--source", "crm"],
+            "no source crm that is an event log in a database; known sources: hr",
+        ),
     ],
 )
 def test_mistakes_are_said(words: list[str], message: str, tmp_path: Path) -> None:

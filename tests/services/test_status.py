@@ -133,7 +133,7 @@ def test_a_database_that_is_gone(tmp_path: Path) -> None:
     assert "source live: " in text
     assert "does not exist" in text
     assert "last run people-000001" in text
-    assert "could not be asked: source live" in said
+    assert "no answer from: source live" in said
     assert status(tmp_path)[1]["problems"][0]["exit_code"] == 1
 
 
@@ -171,7 +171,7 @@ def test_where_the_tokens_stand(kafka: Topics, tmp_path: Path) -> None:
     ]
     assert (kafka.ends(topic), kafka.ends(tokens)) == ends
     _, text, _ = asked(tmp_path)
-    assert f"sink {sink.target}: has people-000001 wholly" in text
+    assert f"sink {sink.target}: has all of people-000001" in text
     assert "  lane 0: 3 documents of people-000001" in text
     assert "  2 lanes from 1 to 2, each: 4 documents of people-000001" in text
 
@@ -221,4 +221,4 @@ def test_brokers_that_are_away(tmp_path: Path) -> None:
     assert code == 5
     assert f"sink kafka://{bootstrap}/xds: Kafka at {bootstrap}" in text
     assert "last run: none" in text
-    assert "could not be asked: sink" in said
+    assert "no answer from: sink" in said

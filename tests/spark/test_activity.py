@@ -223,7 +223,7 @@ class TestCommand:
             "10.0",
             "0",
         ]
-        assert "note: calls that cannot be used (json): 1" in done.stderr
+        assert "note: unusable calls (json): 1" in done.stderr
         assert "a.jsonl:18: no JSON" in done.stderr
 
     def test_json_to_a_file(self, run: Callable[..., Result], tmp_path: Path) -> None:

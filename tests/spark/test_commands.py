@@ -61,7 +61,7 @@ def test_rejects_beyond_the_budget_are_code_4_of_a_run_that_is_complete(
 ) -> None:
     assert published.returncode == 4, published.stderr
     assert published.stderr == (
-        "error: records rejected: 1, allowed: 0; see rejects.jsonl, mend the source, or raise [job] "
+        "error: records rejected: 1, allowed: 0; see rejects.jsonl, correct the source, or raise [job] "
         "reject_budget\n"
     )
     report = json.loads(published.stdout)

@@ -249,7 +249,7 @@ def test_plots_keep_the_size_of_their_text_on_narrow_screens() -> None:
 
 def test_notes_warn_of_problems_and_biases() -> None:
     problem, *odd = activity_notes(REPORT, "table")
-    assert problem.startswith("calls that cannot be used (json): 3, the first at <b>.jsonl:7: no")
+    assert problem.startswith("unusable calls (json): 3, the first at <b>.jsonl:7: no")
     assert [note.split(",")[0][:38] for note in odd] == [
         "4 calls have an UpdFlag other than 0 a",
         "1 names are cut inside a character and",
@@ -260,5 +260,5 @@ def test_notes_warn_of_problems_and_biases() -> None:
     assert all(bias in biases for bias in measures.UPDATE_RATE_BIASES)
     nothing = ActivityReport(Activity(calls=1, nodes=(replace(NODE, sweeps=0),)), {})
     assert list(activity_notes(nothing, "json")) == [
-        "no sweep counts: see what was left out, and [table_queue] recorded"
+        "no sweep counts: see the sweeps that were left out, and check [table_queue] recorded"
     ]

@@ -203,7 +203,10 @@ class TestErrors:
         assert result.exit_code == 1
         assert result.stderr.splitlines() == [
             "error: ZeroDivisionError: division by zero",
-            "error: not expected: please report it with what XDS_DEBUG=1 (or --debug in front) shows",
+            (
+                "error: unexpected error: set XDS_DEBUG=1 (or put --debug before the command) and report "
+                "the output"
+            ),
         ]
         monkeypatch.setenv("XDS_DEBUG", "1")
         assert "Traceback" in run("explain", ".", "1").stderr

@@ -51,7 +51,7 @@ def test_a_url(url: str, tmp_path: Path) -> None:
     said = failed(tmp_path, JOB % url, command="check")
     assert "Traceback" in said
     assert SECRET not in said
-    assert "not expected" not in said
+    assert "unexpected error" not in said
 
 
 def test_the_settings_of_kafka(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_an_option_of_the_driver_that_is_wrong_is_named(tmp_path: Path) -> None:
 
 PROGRAM = f"""
 import logging, sys, threading
-from publisher.commands.tracebacks import redact_uncaught
+from publisher.cli.tracebacks import redact_uncaught
 from publisher.database import DatabaseOptions, Database
 redact_uncaught()
 Database(DatabaseOptions(url="postgresql://us:{SECRET}@h/d"))
