@@ -37,7 +37,7 @@ from publisher.cli.print_report import show
     metavar="COLUMN=VALUE",
     help="Migrate rows with this text in this column; if repeated, all conditions must hold.",
 )
-@click.option("--now", type=parameters.Moment(), help="Set the clock.")
+@parameters.now
 @parameters.journal_of_job
 @parameters.report_as_json
 def migrate(

@@ -7,9 +7,12 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from publisher.config.settings import Settings
 
 
 class Moment(click.ParamType[datetime]):
@@ -73,3 +76,48 @@ journal_of_job = click.option(
     "--journal", metavar="DIR", type=PATH, help="Directory of the job's journals."
 )
 report_as_json = click.option("--json", "json_", is_flag=True, help="Print the report as JSON.")
+target = click.option(
+    "--to",
+    "target",
+    type=Target(),
+    required=True,
+    metavar="DIR|kafka://HOST:PORT/TOPIC",
+    help="New or empty directory to write to, or topic to send to.",
+)
+now = click.option("--now", type=Moment(), help="Set the clock, for events of the future.")
+again = click.option("--again", is_flag=True, help="Resend everything.")
+database = click.option(
+    "--database", metavar="URL", help="Database to look rows up in, as SQLAlchemy URL."
+)
+schema = click.option(
+    "--schema", metavar="NAME", help="Schema of tables whose names have none in the source."
+)
+_FORMATS = "Source format: event-log, change-table, linkexpress, dispatch-queue, triggerless"
+source_format = click.option("--format", "format_", metavar="FORMAT", help=f"{_FORMATS}.")
+format_or_samples = click.option(
+    "--format",
+    "format_",
+    metavar="FORMAT",
+    help=f"{_FORMATS}; or table-queue, for samples of the table queue.",
+)
+status = click.option(
+    "--status", metavar="N|any", help="Records to read: new records (N), or all (any)."
+)
+lanes = click.option(
+    "--lanes", type=int, metavar="N", help="Number of part files and parallel lanes; default 8."
+)
+
+
+def load_settings(config: Path | None, *, format_: str | None = None, **overrides: Any) -> Settings:
+    """Loads the job file or the defaults, overridden by the command line."""
+    from publisher.config.job_file import Overrides, defaults, load
+
+    options = Overrides(format=format_, **overrides)
+    return defaults(options) if config is None else load(config, options)
+
+
+def load_settings_to_publish(config: Path, *, follows: bool = False, **overrides: Any) -> Settings:
+    """Loads the job file of a job to publish, overridden by the command line."""
+    from publisher.config.job_file import Overrides, load_to_publish
+
+    return load_to_publish(config, Overrides(**overrides), follows=follows)

@@ -10,8 +10,13 @@ import threading
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import show
 from publisher.errors import PublisherError
 
 if TYPE_CHECKING:
@@ -19,6 +24,71 @@ if TYPE_CHECKING:
     from publisher.engine.spark.engine import Progress
     from publisher.journal.conservation import RunReport
     from publisher.observing.contract import Observer
+
+
+@click.command()
+@parameters.config_required
+@click.option(
+    "--follow", is_flag=True, help="Publish continuously, poll after poll, until SIGTERM or Ctrl-C."
+)
+@click.option(
+    "--log",
+    type=click.Choice(["text", "json"]),
+    help="Write log lines to standard error in this form.",
+)
+@click.option(
+    "--trace",
+    type=click.IntRange(0, 7),
+    metavar="0..7",
+    help="Write the driver's trace of this level to standard error; from 3 on with documents.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Plan only: show counts and the first documents, and keep nothing.",
+)
+@click.option(
+    "--by-rows",
+    is_flag=True,
+    help="Continue in another database if the rows of compared tables and change tables prove it a copy.",
+)
+@parameters.now
+@parameters.database
+@parameters.schema
+@parameters.lanes
+@parameters.journal_of_job
+@parameters.report_as_json
+def publish(
+    config: Path,
+    follow: bool,
+    log: str | None,
+    trace: int | None,
+    dry_run: bool,
+    by_rows: bool,
+    now: datetime | None,
+    json_: bool,
+    **overrides: Any,
+) -> None:
+    """Publish the job of a job file, once or, with --follow, continuously."""
+    from publisher import console
+    from publisher.runs.replay import rehearse
+
+    settings = parameters.load_settings_to_publish(config, follows=follow, **overrides)
+    if follow:
+        if dry_run or by_rows or now is not None:
+            raise click.UsageError(
+                "--follow excludes --dry-run, --by-rows and --now: leave them out"
+            )
+        follow_until_signal(settings, as_json=json_ or log == "json", trace=trace or 0)
+        return
+    if dry_run and (log is not None or trace is not None):
+        raise click.UsageError("--dry-run excludes --log and --trace: leave them out")
+    with console.progress() as progress:
+        if dry_run:
+            report = rehearse(settings, now=now, progress=progress, by_rows=by_rows)
+        else:
+            report = publish_once(settings, now, progress, log=log, trace=trace, by_rows=by_rows)
+    show(report, json_, settings.allowed_rejects(0))
 
 
 def follow_until_signal(settings: Settings, *, as_json: bool, trace: int) -> None:
@@ -49,9 +119,8 @@ def publish_once(
     from publisher.runs.publisher_instance import publish
 
     quiet = log is None and trace is None
-    settings = replace(
-        settings, metrics=replace(settings.metrics, port=None)
-    )  # the process ends too soon
+    without_port = replace(settings.metrics, port=None)  # the process ends before a scrape
+    settings = replace(settings, metrics=without_port)
     with _observe(settings, as_json=log == "json", trace=trace or 0, quiet=quiet) as observer:
         return publish(settings, now=now, progress=progress, observer=observer, by_rows=by_rows)
 

@@ -15,7 +15,7 @@ from publisher.cli.print_report import show
 
 @click.command()
 @parameters.config_required
-@click.option("--now", type=parameters.Moment(), help="Set the clock.")
+@parameters.now
 @parameters.journal_of_job
 @parameters.report_as_json
 def recover(config: Path, now: datetime | None, journal: Path | None, json_: bool) -> None:

@@ -21,8 +21,8 @@ from publisher.errors import SettingsError
 
 PROGRAM = """
 import sys, time
-from publisher.spark.options import SparkOptions
-from publisher.spark.session import spark_session
+from publisher.engine.spark.options import SparkOptions
+from publisher.engine.spark.session import spark_session
 with spark_session(SparkOptions(master="local[1]", conf={conf!r})) as spark:
     print(spark.range(0, 2, 1, 1).mapInArrow(lambda batches: batches, "id bigint").collect())
     try:

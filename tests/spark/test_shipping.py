@@ -17,9 +17,9 @@ PROGRAM = """
 import os, sys
 from pathlib import Path
 from publisher.errors import PublisherError
-from publisher.spark.options import SparkOptions
-from publisher.spark.session import spark_session
-from publisher.spark.shipping import probe, ship
+from publisher.engine.spark.options import SparkOptions
+from publisher.engine.spark.session import spark_session
+from publisher.engine.spark.package_shipping import probe, ship
 
 journal, foreign = Path(sys.argv[1]), Path(sys.argv[2])
 options = SparkOptions(

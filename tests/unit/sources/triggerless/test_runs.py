@@ -257,13 +257,13 @@ def test_a_run_that_fails_loses_no_change(
 
 KILLED = """
 import os, signal, sys
-from publisher import publishing, run
-from publisher.job_file import load
+from publisher.config.job_file import load
+from publisher.runs import execute, publisher_instance
 from pathlib import Path
-from tests.unit.local_engine import LocalEngine
-publishing.Engine = lambda _: LocalEngine()
-run.sent = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-publishing.publish(load(Path(sys.argv[1])))
+from tests.support.local_engine import LocalEngine
+publisher_instance.Engine = lambda _: LocalEngine()
+execute.send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+publisher_instance.publish(load(Path(sys.argv[1])))
 """
 ROOT = Path(__file__).parents[4]
 

@@ -1,0 +1,39 @@
+"""``xds-publisher check``: checks the settings and the surroundings of a job."""
+
+# ruff: noqa: PLC0415 - --help answers at once
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import echo, echo_json
+from publisher.errors import FindingsError
+
+
+@click.command()
+@parameters.config_required
+@parameters.database
+@parameters.schema
+@parameters.journal_of_job
+@parameters.report_as_json
+def check(config: Path, json_: bool, **overrides: Any) -> None:
+    """Check a job: settings, files, database, places to write to.  Write nothing."""
+    from publisher.cli import output
+    from publisher.reports.check import check as findings_of
+
+    findings = []
+    for finding in findings_of(parameters.load_settings_to_publish(config, **overrides)):
+        findings.append(finding)
+        if not json_:  # one by one: some checks take seconds
+            echo(output.checks_text([finding]))
+    if json_:
+        echo_json([output.as_json(findings)])
+    problems = sum(not finding.ok for finding in findings)
+    if problems:
+        raise FindingsError(
+            f"{problems} of {len(findings)} checks failed: correct them, then check again"
+        )

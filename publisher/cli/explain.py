@@ -1,0 +1,32 @@
+"""``xds-publisher explain``: explains the outcome of a change."""
+
+# ruff: noqa: PLC0415 - --help answers at once
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import echo, echo_json
+
+
+@click.command()
+@click.argument("journal", type=parameters.PATH)
+@click.argument("what", metavar="POSITION|KEY")
+@parameters.report_as_json
+def explain(journal: Path, what: str, json_: bool) -> None:
+    """Explain a change: its record, its outcome and the reason, its document.
+
+    JOURNAL is a journal or a directory that replay wrote.  Name the change by its position (4711), its
+    event id, a key (idu=1) or an association (idu=1,table=usr,schema=indirect).
+    """
+    from publisher.cli import output
+    from publisher.reports.explain import explain as stories_of
+
+    stories = stories_of(journal, what)
+    if json_:
+        echo_json([output.as_json(stories)])
+    else:
+        echo(output.stories_text(stories))

@@ -1,0 +1,36 @@
+"""``xds-publisher inspect``: prints the normalised changes of files."""
+
+# ruff: noqa: PLC0415 - --help answers at once
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import echo_json
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=parameters.PATH, metavar="FILE...")
+@parameters.format_or_samples
+@parameters.config
+@parameters.database
+@parameters.schema
+@parameters.status
+def inspect(files: tuple[Path, ...], config: Path | None, **overrides: Any) -> None:
+    """Print the normalised changes of files as JSON lines.
+
+    With --format table-queue it prints the elements of samples of the table queue.
+    """
+    from publisher.reports.changes import inspect as records_of
+
+    if overrides["format_"] == "table-queue":
+        from publisher.activity.inspection import call_lines
+
+        echo_json(call_lines(files, parameters.load_settings(config).table_queue))
+        return
+    settings = parameters.load_settings(config, **overrides).for_replay(overrides["format_"])
+    echo_json(records_of(settings, files))

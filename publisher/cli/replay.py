@@ -1,0 +1,61 @@
+"""``xds-publisher replay``: publishes snapshots once."""
+
+# ruff: noqa: PLC0415 - --help answers at once
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import show
+
+
+@click.command()
+@click.argument("snapshots", nargs=-1, required=True, type=parameters.PATH, metavar="SNAPSHOT...")
+@parameters.target
+@parameters.config
+@parameters.source_format
+@parameters.database
+@parameters.schema
+@click.option("--from", "window_from", metavar="POS", help="First position to publish.")
+@click.option("--until", "window_until", metavar="POS", help="Last position to publish.")
+@parameters.now
+@parameters.status
+@parameters.lanes
+@parameters.again
+@parameters.report_as_json
+def replay(
+    snapshots: tuple[Path, ...],
+    target: str,
+    config: Path | None,
+    window_from: str | None,
+    window_until: str | None,
+    now: datetime | None,
+    again: bool,
+    json_: bool,
+    **overrides: Any,
+) -> None:
+    """Publish snapshots, files or directories, to a directory or to Kafka.
+
+    An interrupted replay resumes; a finished replay sends nothing when it is repeated.
+    """
+    from publisher import console
+    from publisher.runs.replay import replay as run_replay
+
+    settings = parameters.load_settings(config, **overrides).for_replay(overrides["format_"])
+    with console.progress() as progress:
+        report = run_replay(
+            settings,
+            snapshots,
+            target,
+            window_from=window_from,
+            window_until=window_until,
+            now=now,
+            again=again,
+            progress=progress,
+        )
+    show(report, json_, settings.allowed_rejects(None))

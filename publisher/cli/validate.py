@@ -1,0 +1,41 @@
+"""``xds-publisher validate``: checks XDS documents."""
+
+# ruff: noqa: PLC0415 - --help answers at once
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import echo
+from publisher.errors import FindingsError, UsageError
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=parameters.PATH, metavar="FILE...")
+@click.option(
+    "--profile",
+    type=click.Choice(["strict", "lenient"]),
+    default="strict",
+    show_default=True,
+    help="Accept the documented model only (strict), or also known practice beyond it (lenient).",
+)
+@click.option("--json", "json_", is_flag=True, help="Print each finding as a line of JSON.")
+def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
+    """Check XDS documents, one in a file or one on each line."""
+    from publisher.xds.validate import json_line, text_line, validate_files
+
+    findings = 0
+    missing = [path for path in files if not path.exists()]
+    echo((f"error: {path}: no such file: check its name" for path in missing), err=True)
+    for finding in validate_files([path for path in files if path not in missing], profile):
+        findings += 1
+        click.echo(json_line(finding) if json_ else text_line(finding))
+    if findings:
+        raise FindingsError(
+            f"findings: {findings:,}; correct the documents, or see --profile lenient"
+        )
+    if missing:
+        raise UsageError(f"{len(missing)} of {len(files)} files do not exist: check their names")
