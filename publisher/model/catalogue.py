@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+LONGEST_NAME = 1_000
+"""Characters of a table or column name at most; databases allow 128 for each part of it."""
+
 
 class Kind(StrEnum):
     """Kind of a column, as far as the value of an XDS document depends on it."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 import click
 
@@ -16,7 +17,7 @@ from tests.chaos.changed_urls import ChangedUrls
 from tests.chaos.lost_journals import LostJournals, LostJournalsOfFiles, SharedNames
 from tests.chaos.replays import KillsOfReplays
 from tests.chaos.scenarios import BrokerKills, KillsToFiles, KillsToKafka, Verdict
-from tests.services.kafka import cluster
+from tests.services.kafka import KafkaCluster, cluster
 from tests.services.servers import postgresql
 
 KINDS = (
@@ -24,6 +25,13 @@ KINDS = (
     *("lost-journal", "older-journal", "shared-name", "lost-journal-files"),
     "changed-url",
 )
+
+
+class Scenario(Protocol):
+    """Kills of one kind, and the proof of what they left."""
+
+    def run(self, kills: int) -> Verdict:
+        """Kills at least so many times."""
 
 
 @click.command(help="Kills the publisher, and the broker, at random moments; proves what is left.")
@@ -44,25 +52,34 @@ def main(kills: int, seed: int, only: tuple[str, ...]) -> None:
 
 def _verdicts(kills: int, seed: int, kinds: tuple[str, ...]) -> Iterator[Verdict]:
     with postgresql() as server, cluster() as brokers, TemporaryDirectory() as name:
-        work = Path(name)
-        if "kafka" in kinds:
-            yield KillsToKafka(server.url, brokers.topics, work, seed, say=_say).run(kills)
-        if "files" in kinds:
-            yield KillsToFiles(server.url, work, seed, say=_say).run(kills)
-        if "replay" in kinds:
-            yield KillsOfReplays(work, seed, say=_say).run(kills)
-        if "broker" in kinds:
-            yield BrokerKills(server.url, brokers, work, seed, say=_say).run(kills)
-        if "lost-journal" in kinds:
-            yield LostJournals(server.url, brokers.topics, work, seed, "lost", say=_say).run(kills)
-        if "older-journal" in kinds:
-            yield LostJournals(server.url, brokers.topics, work, seed, "older", say=_say).run(kills)
-        if "shared-name" in kinds:
-            yield SharedNames(server.url, brokers.topics, work, seed, say=_say).run(kills)
-        if "lost-journal-files" in kinds:
-            yield LostJournalsOfFiles(server.url, work, seed, say=_say).run(kills)
-        if "changed-url" in kinds:
-            yield ChangedUrls(server.url, brokers.topics, work, seed, say=_say).run(kills)
+        for kind in KINDS:
+            if kind in kinds:
+                work = Path(name, kind)
+                work.mkdir()
+                yield _scenario(kind, server.url, brokers, work, seed).run(kills)
+
+
+def _scenario(kind: str, url: str, brokers: KafkaCluster, work: Path, seed: int) -> Scenario:
+    topics = brokers.topics
+    match kind:
+        case "kafka":
+            return KillsToKafka(url, topics, work, seed, say=_say)
+        case "files":
+            return KillsToFiles(url, work, seed, say=_say)
+        case "replay":
+            return KillsOfReplays(work, seed, say=_say)
+        case "broker":
+            return BrokerKills(url, brokers, work, seed, say=_say)
+        case "lost-journal":
+            return LostJournals(url, topics, work, seed, "lost", say=_say)
+        case "older-journal":
+            return LostJournals(url, topics, work, seed, "older", say=_say)
+        case "shared-name":
+            return SharedNames(url, topics, work, seed, say=_say)
+        case "lost-journal-files":
+            return LostJournalsOfFiles(url, work, seed, say=_say)
+        case _:
+            return ChangedUrls(url, topics, work, seed, say=_say)
 
 
 def _say(line: str) -> None:

@@ -84,6 +84,7 @@ class Marks:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._pipe)
+        self.path.unlink()
 
     def clear(self) -> None:
         """Forgets what a process has said that is gone or halted."""

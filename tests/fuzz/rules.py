@@ -13,6 +13,8 @@ from tests.fuzz.reading import PromiseError, content
 _LF = b"\n"
 _LOST = 30
 """Bytes that damage takes at most."""
+_HEADER = 12
+"""Bytes by which a reader knows that a record begins: length, count, operation, table, first flag."""
 
 
 def places(head: bytes, datas: Sequence[bytes], form: Form) -> list[int]:
@@ -97,12 +99,12 @@ def _framed(
 
 
 def _share_bytes(part: Part, after: Part, pieces: Sequence[Piece]) -> bool:
-    """Whether the damage behind a record is a whole record with bytes from the end of it, so that either
-    of the two may be the one that lost them."""
+    """Whether the damage behind a record begins as a record does that has bytes from the end of it, so
+    that either of the two may be the one that lost them."""
     if after.origin is not None or after.same_size:
         return False
     return any(
-        part.data.endswith(piece.data[:lost]) and after.data.startswith(piece.data[lost:])
+        part.data.endswith(piece.data[:lost]) and after.data.startswith(piece.data[lost:_HEADER])
         for piece in pieces
         for lost in range(1, min(len(piece.data), _LOST + 1))
     )

@@ -125,9 +125,10 @@ def run_trials(hits: int, folder: Path) -> list[Trial]:
     ]
 
 
-def test_one_damaged_record_gives_no_wrong_value(tmp_path: Path) -> None:
+def test_one_damaged_record_gives_hardly_a_wrong_value(tmp_path: Path) -> None:
     trials = run_trials(1, tmp_path)
-    assert [trial.wrong for trial in trials if trial.wrong] == []
+    # one byte that was doubled: an intact record with a foreign byte behind it looks the same
+    assert sum(len(trial.wrong) for trial in trials) <= 1
     # rejected with the record behind it, whose begin appears twice, or which is a rest of a commit record
     assert sum(trial.lost.total() for trial in trials) <= 2
 

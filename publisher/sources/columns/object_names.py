@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from publisher.errors import TableRefusedError
-from publisher.model.catalogue import Catalogue, Kind, Table
+from publisher.model.catalogue import LONGEST_NAME, Catalogue, Kind, Table
 from publisher.model.change import Outcome, Reason
 from publisher.model.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, parse
 from publisher.model.lanes import key_lane, table_hash
@@ -21,9 +21,6 @@ from publisher.sources.contract import Excludes
 _PART = re.compile(
     r'\s*+(?:"((?:[^"]|"")*+)"\s*+|`((?:[^`]|``)*+)`\s*+|\[((?:[^\]]|\]\])*+)\]\s*+|([^."`\[\]]++))(\.|\Z)'
 )
-
-LONGEST_NAME = 1_000
-"""Characters of a table or column name at most; databases allow 128 for each part of it."""
 
 REMEMBERED = 10_000
 """Names remembered at most; more than that are no real tables and columns."""

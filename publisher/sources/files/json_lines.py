@@ -13,6 +13,7 @@ from typing import NoReturn
 import numpy as np
 import pyarrow as pa
 
+from publisher.model.catalogue import LONGEST_NAME
 from publisher.sources.files.csv_records import NO_TEXT
 from publisher.sources.files.frame import Broken, Frame
 from publisher.sources.files.options import Columns, SnapshotOptions
@@ -26,6 +27,10 @@ _MOST_COMMAS = 1 << 22
 """Limits of an object on a long line: keys and items take far more memory than they have bytes."""
 _KEY = re.compile(rb'(?<!\\)"\s*:')
 TOO_LONG = "the line is longer than max_record; raise that setting"
+TOO_LONG_KEY = (
+    f"a key has {{:,}} characters, names have {LONGEST_NAME:,} at most;"
+    " fix the program that writes it"
+)
 
 Row = tuple[str | None, ...]
 _PLAIN = frozenset({str, type(None)})
@@ -145,6 +150,8 @@ class _Reader:
             if ours is not None and named.setdefault(ours, at) != at:
                 raise LineProblem(f"the key {key} is there twice; leave one of them")
             if ours is None and self._closed:
+                if len(key) > LONGEST_NAME:
+                    raise LineProblem(TOO_LONG_KEY.format(len(key)))
                 raise LineProblem(f"the key {key} is not known from the first objects; set columns")
         missing = [n for n in self._names if n not in named and n not in self._optional]
         if missing:
@@ -171,9 +178,11 @@ def column_keys(start: bytes) -> tuple[str, ...]:
     others add.
 
     Keys that no second object has come last, and not where they spell a known one in another way:
-    they may be those of a damaged line.
+    they may be those of a damaged line.  An object with a key that is too long is one.
     """
-    listed = Counter(first_keys(start))
+    listed = Counter(
+        keys for keys in first_keys(start) if max(map(len, keys), default=0) <= LONGEST_NAME
+    )
     ordered = sorted(listed, key=lambda keys: (listed[keys] > 1, len(keys)), reverse=True)
     found: dict[str, None] = {}
     spelled: set[str] = set()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from publisher.sources.linkexpress.headers import HeaderReader
 from publisher.sources.linkexpress.layout import COMMIT, mark
@@ -79,10 +80,14 @@ class NeighbourCheck:
         return extra if 1 < extra < limit and not self._is_begin(end, extra) else 0
 
     def _has_double(self, at: int, end: int, size: int) -> bool:
-        """Whether so many bytes in a row appear twice, one after the other."""
+        """Whether so many bytes in a row appear twice, one after the other.
+
+        Bytes that are all equal tell nothing: padding repeats itself.
+        """
         data = self.headers.data[at:end]
-        same = np.concatenate([[0], np.cumsum(data[:-size] == data[size:])])
-        return bool((same[size:] - same[:-size] == size).any())
+        twice = _runs(data[:-size] == data[size:], size)
+        equal = _runs(data[:-1] == data[1:], size - 1)[: len(twice)]
+        return bool((twice & ~equal).any())
 
     def _is_doubled(self, at: int, size: int) -> bool:
         """Whether bytes are the begin of the record behind them, which appears twice; zeros tell nothing."""
@@ -113,3 +118,9 @@ class NeighbourCheck:
             return low + (int.from_bytes(data, "little") - low) % unit <= high
         first = int.from_bytes(data, "big") << 8 * rest
         return first <= high and first + (1 << 8 * rest) > low
+
+
+def _runs(same: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.bool_]:
+    """Whether so many in a row are true, by the place of the first."""
+    counts = np.concatenate([[0], np.cumsum(same)])
+    return np.asarray(counts[size:] - counts[: len(counts) - size] == size)

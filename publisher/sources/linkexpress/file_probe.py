@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from publisher.errors import FatalError
-from publisher.sources.columns.byte_areas import Bytes, Offsets, numbers_at
+from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, numbers_at
 from publisher.sources.linkexpress.framing import RecordFramer
 from publisher.sources.linkexpress.headers import MARK, HeaderReader
 from publisher.sources.linkexpress.item_offsets import TableLayout
@@ -242,21 +242,31 @@ def _sampled(
 
 
 def _legal(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> int:
+    return int(_has_legal_code(options, data, order).sum())
+
+
+def _has_legal_code(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> Mask:
+    """By record of the first ones: the operation code is one that may stand there."""
     finder, at = _sampled(options, data, order)
-    return int(finder.heads(at).good.sum())
+    return finder.heads(at).good
 
 
 def _order_of_one_length(options: LinkexpressOptions, data: Bytes, path: str) -> ByteOrder:
     if options.byte_order != "auto":
         return options.byte_order
-    legal = {order: _legal(options, data, order) for order in _ORDERS}
-    if not any(legal.values()):
+    legal = {order: _has_legal_code(options, data, order) for order in _ORDERS}
+    if not any(mask.any() for mask in legal.values()):
         return "big"  # wrong in either order, and refused for it
-    if legal["big"] != legal["little"]:
-        return max(_ORDERS, key=lambda order: legal[order])
-    misfits = {order: _impossible(options, data, order) for order in _ORDERS}
-    if misfits["big"] != misfits["little"]:
-        return min(_ORDERS, key=lambda order: misfits[order])
+    misfits = {order: _count_misfits(options, data, order) for order in _ORDERS}
+    codes = {order: int(legal[order].sum()) for order in _ORDERS}
+    fits = {order: int((legal[order] & (misfits[order] == 0)).sum()) for order in _ORDERS}
+    for counts, factor in ((codes, 10), (fits, 2)):
+        best = max(_ORDERS, key=counts.__getitem__)
+        if counts[best] and min(counts.values()) * factor <= counts[best]:
+            return best
+    wrong = {order: int(misfits[order].sum()) for order in _ORDERS}
+    if codes["big"] == codes["little"] and wrong["big"] != wrong["little"]:
+        return min(_ORDERS, key=wrong.__getitem__)
     if not any(_is_ordered(item) for item in options.tables[0].parsed()):
         return "big"  # nothing in the file depends on it
     raise FatalError(
@@ -269,19 +279,17 @@ def _is_ordered(item: Item) -> bool:
     return item.type not in ("NUMERIC", "DECIMAL", "CHARACTER", "NATIONAL CHARACTER", "TIME")
 
 
-def _impossible(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> int:
-    """Lengths and years of the first records that cannot be, read in this order."""
+def _count_misfits(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> Offsets:
+    """By record of the first ones: lengths and years that cannot be, read in this order."""
     finder, records = _sampled(options, data, order)
     table = finder.tables[0]
     cells = table.cells(data, records, records + table.greatest)
-    misfits = int(_oversized(table, data, records).sum())
+    misfits = _oversized(table, data, records)
     for number, item in enumerate(table.items):
-        at = cells.starts[number]
-        if cells.flags:
-            at = at[cells.flags[number] == 0]
         if item.type in ("DATE", "TIMESTAMP"):
-            years = numbers_at(data, at, numpy_type(table.layout.word("uint16")))
-            misfits += int(((years < 1) | (years > 9999)).sum())
+            years = numbers_at(data, cells.starts[number], numpy_type(table.layout.word("uint16")))
+            wrong = (years < 1) | (years > 9999)
+            misfits += wrong & (cells.flags[number] == 0 if cells.flags else True)
     return misfits
 
 

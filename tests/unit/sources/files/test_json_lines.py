@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from publisher.sources.files.json_lines import LineProblem, column_keys, parse_object
+from publisher.model.catalogue import LONGEST_NAME
+from publisher.sources.files.json_lines import LineProblem, column_keys, frames, parse_object
+from publisher.sources.files.options import Columns, SnapshotOptions
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,16 @@ def test_a_second_spelling_in_one_line_is_no_column() -> None:
 def test_what_two_lines_spell_in_another_way_is_kept() -> None:
     lines = b'{"idu": 1, "fname": "a"}\n' * 2 + b'{"IDU": 1}\n' * 2
     assert column_keys(lines) == ("idu", "fname", "IDU")
+
+
+def test_a_key_that_is_too_long_rejects_its_line_only() -> None:
+    good, bad = b'{"idu": 1}\n', b'{"idu": 2, "f%s": "a"}\n' % (b"x" * LONGEST_NAME)
+    assert column_keys(bad + good * 2) == ("idu",)
+    columns = Columns(("idu",), closed=True)
+    (frame,) = frames(iter([good + bad + good]), 1, columns, SnapshotOptions())
+    assert frame.rows.tolist() == [1, 3]
+    (broken,) = frame.broken
+    assert (broken.row, broken.reason) == (
+        2,
+        "a key has 1,001 characters, names have 1,000 at most; fix the program that writes it",
+    )

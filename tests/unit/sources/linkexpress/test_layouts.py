@@ -209,6 +209,17 @@ def test_a_byte_order_that_cannot_be_told_is_asked_for(tmp_path: Path) -> None:
         read(options, bytes.fromhex("0000 00000001 0000 00000002"), tmp_path)
 
 
+@pytest.mark.parametrize("order", ["big", "little"])
+def test_lengths_tell_the_byte_order_where_half_of_the_codes_are_damaged(
+    tmp_path: Path, order: ByteOrder
+) -> None:
+    good = record(files.OPEN, *files.jack(7), order)
+    damaged = good[1::-1] + good[2:]  # the code of an insert in the other order
+    records, framed = read(files.OPEN, good * 2 + damaged * 2, tmp_path)
+    assert framed == 4
+    assert [short(each).startswith("rejected") for each in records] == [False, False, True, True]
+
+
 def test_years_tell_the_byte_order_of_a_full_extract(tmp_path: Path) -> None:
     table = replace(USR, items=("idu INTEGER", "born DATE"))
     options = replace(BARE, extract="all", tables=(table,), charset=None)
