@@ -27,7 +27,6 @@ from publisher.sources.linkexpress.options import (
     LogType,
 )
 from publisher.sources.linkexpress.reject_messages import header_fault
-from publisher.sources.linkexpress.types import Item
 
 SAMPLE = 1000
 """Records that are looked at."""
@@ -49,6 +48,7 @@ _COMPRESSED = {
 _R = TypeVar("_R")
 State = Literal["whole", "held", "tail", "no-rows"]
 _ORDERS: tuple[ByteOrder, ...] = ("big", "little")
+_WITHOUT_ORDER = frozenset({"NUMERIC", "DECIMAL", "CHARACTER", "NATIONAL CHARACTER", "TIME"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,10 +211,9 @@ def _of_one_length(options: LinkexpressOptions, data: Bytes, path: str) -> Extra
     rest = len(data) % length
     if rest:
         whole = data[: len(data) - rest]
-        cut = ""
-        if len(whole) and max(_legal(options, whole, order) for order in _orders(options)) == min(
-            SAMPLE, len(whole) // length
-        ):
+        cut, orders = "", _orders(options)
+        legal = [_has_legal_code(options, whole, order).sum() for order in orders]
+        if len(whole) and max(legal) == min(SAMPLE, len(whole) // length):
             cut = (
                 f"all records before are possible ones, the last one has {rest} of {length} bytes: the"
                 " file was cut, copy it again or extract again"
@@ -224,7 +223,7 @@ def _of_one_length(options: LinkexpressOptions, data: Bytes, path: str) -> Extra
             f" ({_settings(options)}), {rest} are left over; {_advice(options, data, cut)}"
         )
     order = _order_of_one_length(options, data, path)
-    legal = _legal(options, data, order)
+    legal = int(_has_legal_code(options, data, order).sum())
     if legal * 2 < min(SAMPLE, len(data) // length):
         raise FatalError(
             f"{path}: only {legal} of the first {min(SAMPLE, len(data) // length)} records of"
@@ -239,10 +238,6 @@ def _sampled(
     finder = framer(options, data, ExtractFileForm(order), len(data))
     length = finder.tables[0].greatest
     return finder, np.arange(min(SAMPLE, len(data) // length), dtype=np.int64) * length
-
-
-def _legal(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> int:
-    return int(_has_legal_code(options, data, order).sum())
 
 
 def _has_legal_code(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> Mask:
@@ -267,16 +262,12 @@ def _order_of_one_length(options: LinkexpressOptions, data: Bytes, path: str) ->
     wrong = {order: int(misfits[order].sum()) for order in _ORDERS}
     if codes["big"] == codes["little"] and wrong["big"] != wrong["little"]:
         return min(_ORDERS, key=wrong.__getitem__)
-    if not any(_is_ordered(item) for item in options.tables[0].parsed()):
+    if _WITHOUT_ORDER.issuperset(item.type for item in options.tables[0].parsed()):
         return "big"  # nothing in the file depends on it
     raise FatalError(
         f"{path}: its byte order cannot be told; set byte_order to the order of the machine that"
         " extracted it (Windows, Linux: little; Solaris: big), or by BYTESWAP"
     )
-
-
-def _is_ordered(item: Item) -> bool:
-    return item.type not in ("NUMERIC", "DECIMAL", "CHARACTER", "NATIONAL CHARACTER", "TIME")
 
 
 def _count_misfits(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> Offsets:
@@ -401,7 +392,7 @@ def _explains(options: LinkexpressOptions, data: Bytes, *, by_headers: bool) -> 
             return True
         length = framer(options, data, ExtractFileForm(order), len(data)).tables[0].greatest
         if len(data) % length == 0:
-            legal = _legal(options, data, order)
+            legal = int(_has_legal_code(options, data, order).sum())
             if legal and legal == min(SAMPLE, len(data) // length):
                 return True
     return False
