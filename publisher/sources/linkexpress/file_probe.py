@@ -212,8 +212,8 @@ def _of_one_length(options: LinkexpressOptions, data: Bytes, path: str) -> Extra
     if rest:
         whole = data[: len(data) - rest]
         cut, orders = "", _orders(options)
-        legal = [_has_legal_code(options, whole, order).sum() for order in orders]
-        if len(whole) and max(legal) == min(SAMPLE, len(whole) // length):
+        counts = [int(_has_legal_code(options, whole, order).sum()) for order in orders]
+        if len(whole) and max(counts) == min(SAMPLE, len(whole) // length):
             cut = (
                 f"all records before are possible ones, the last one has {rest} of {length} bytes: the"
                 " file was cut, copy it again or extract again"
