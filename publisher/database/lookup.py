@@ -15,7 +15,7 @@ from publisher.database.statements import Query, Values
 from publisher.errors import TableRefusedError
 from publisher.model import keys
 from publisher.model.change import Object, Reason
-from publisher.planning.query_back import Answer, Refused
+from publisher.planning.query_back import Answer, RefusedLookup
 
 TextOf = Callable[[Any], str | None]
 
@@ -43,7 +43,7 @@ class DatabaseLookup:
         """``text_of`` gives the log's text form of a value that the driver returns."""
         self._database = database
         self._text_of = text_of
-        self._queries: dict[tuple[str | None, str, tuple[str, ...]], Query | Refused] = {}
+        self._queries: dict[tuple[str | None, str, tuple[str, ...]], Query | RefusedLookup] = {}
 
     def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
         """An answer for each of the objects."""
@@ -79,7 +79,7 @@ class DatabaseLookup:
         query = self._queries.get((schema, table, columns))
         if query is None:
             query = self._queries[schema, table, columns] = self._query(schema, table, columns)
-        if isinstance(query, Refused):
+        if isinstance(query, RefusedLookup):
             raise _RefusedError(*query)
         try:
             return query, query.key(texts)
@@ -87,14 +87,16 @@ class DatabaseLookup:
             detail = f"{problem}: mend the key in the event"
             raise _RefusedError(Reason.DATABASE_REFUSED, detail) from None
 
-    def _query(self, schema: str | None, name: str, columns: tuple[str, ...]) -> Query | Refused:
+    def _query(
+        self, schema: str | None, name: str, columns: tuple[str, ...]
+    ) -> Query | RefusedLookup:
         try:
             relation = catalogue_of(self._database).relation(schema, name)
         except TableRefusedError as refused:
-            return Refused(Reason.DATABASE_REFUSED, refused.message)
+            return RefusedLookup(Reason.DATABASE_REFUSED, refused.message)
         if relation is None:
             where = f" in schema {schema!r}" if schema is not None else ""
-            return Refused(
+            return RefusedLookup(
                 Reason.TABLE_NAME,
                 f"{self._database.name} has no table or view {name!r}{where}: mend the event's "
                 "table name, or name the right database and schema",
@@ -136,15 +138,15 @@ class DatabaseLookup:
             self._read(query, lot.cut(0, size // 2), answers)
             self._read(query, lot.cut(size // 2, size), answers)
             return
-        refused = Refused(
+        refused = RefusedLookup(
             Reason.DATABASE_REFUSED,
             f"reading the row of {query.name} failed: {failures.words(error)}: mend the row, "
             "the view or the key",
         )
         answers.update(dict.fromkeys(lot.objects, refused))
 
-    def _no_right(self, query: Query, error: DBAPIError) -> Refused:
-        return Refused(
+    def _no_right(self, query: Query, error: DBAPIError) -> RefusedLookup:
+        return RefusedLookup(
             Reason.DATABASE_REFUSED,
             f"reading table {query.name} of {self._database.name} failed: "
             f"{self._database.scrubbed(error)}: give the database user the right to SELECT it, or "
@@ -157,12 +159,12 @@ class _RefusedError(Exception):
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(detail)
-        self.refused = Refused(reason, detail)
+        self.refused = RefusedLookup(reason, detail)
 
 
-def _unknown_column(relation: Relation, column: str) -> Refused:
+def _unknown_column(relation: Relation, column: str) -> RefusedLookup:
     known = ", ".join(relation.table.key or relation.types)
-    return Refused(
+    return RefusedLookup(
         Reason.TABLE_KEY,
         f"{relation.table.name} has no column {column!r}: mend the key, which may name {known}",
     )

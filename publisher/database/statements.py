@@ -42,7 +42,7 @@ from publisher.database.catalogue import Relation
 from publisher.database.key_values import KeyValueError, key_column
 from publisher.model.catalogue import Kind
 from publisher.model.change import Reason
-from publisher.planning.query_back import Answer, Refused, Row
+from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
 
 __all__ = ["InListQuery", "JoinQuery", "KeyValueError", "Query", "Values", "query"]
 
@@ -112,7 +112,7 @@ class JoinQuery:
         numbers, *columns = zip(*rows, strict=True)
         for place in self._bytes:
             columns[place] = tuple(map(self._text_of, columns[place]))
-        each = map(Row, repeat(self._columns), zip(*columns, strict=True))
+        each = map(CurrentRow, repeat(self._columns), zip(*columns, strict=True))
         for number, row in zip(numbers, each, strict=True):
             found[number - 1] = row if found[number - 1] is None else _several(self.name)
         return found
@@ -248,13 +248,13 @@ class InListQuery:
     def _same(self, values: Iterable[Any]) -> Values:
         return tuple([part.same(value) for part, value in zip(self._key, values, strict=True)])
 
-    def _texts(self, rows: Sequence[Any]) -> list[Row]:
+    def _texts(self, rows: Sequence[Any]) -> list[CurrentRow]:
         """The rows as text, converted column by column."""
         texts = [
             [None if value is None else convert(value) for value in values]
             for convert, values in zip(self._convert, zip(*rows, strict=True), strict=False)
         ]
-        return list(map(Row, repeat(self._columns), zip(*texts, strict=True)))
+        return list(map(CurrentRow, repeat(self._columns), zip(*texts, strict=True)))
 
     def _asking(self, keys: Sequence[Values]) -> tuple[Select[Any], dict[str, Any]]:
         if self._statement is not None:
@@ -276,12 +276,12 @@ class InListQuery:
         return self._selected.where(left.in_(keys))
 
 
-def _only(rows: Sequence[Row], name: str) -> Answer:
+def _only(rows: Sequence[CurrentRow], name: str) -> Answer:
     return rows[0] if len(rows) == 1 else _several(name) if rows else None
 
 
-def _several(name: str) -> Refused:
-    return Refused(
+def _several(name: str) -> RefusedLookup:
+    return RefusedLookup(
         Reason.DATABASE_REFUSED,
         f"several rows of {name} have this key: name columns in the key that tell rows apart",
     )

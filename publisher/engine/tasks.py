@@ -22,13 +22,13 @@ from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue,
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
 from publisher.model.change_batches import changes_of, plain_values
 from publisher.model.keys import IdentifierCase
-from publisher.planning.columnar import Bulk
+from publisher.planning.columnar import ColumnarPlanner
 from publisher.planning.columnar.rows import Numbers
 from publisher.planning.filters import Filter, FilterOptions, Window
-from publisher.planning.planner import Planned, Planner
+from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import NO_DATABASE, Lookup, Refused, Row
-from publisher.planning.renderer import Naming, Renderer
+from publisher.planning.query_back import NO_DATABASE, CurrentRow, Lookup, RefusedLookup
+from publisher.planning.renderer import Renderer, SourceNaming
 from publisher.planning.torn_transactions import RejectedTransactions
 from publisher.sources.columns.record_batches import Place
 from publisher.sources.contract import Context, DescribesTables, LiveSource, Source
@@ -170,7 +170,7 @@ class _LanePlan:
         self._files = files
         self._source = -1
         self._planner: Planner | None = None
-        self._bulk: Bulk | None = None
+        self._columnar: ColumnarPlanner | None = None
         self._ranks: LaneRanks | None = None
         self._held: tuple[Numbers, pa.RecordBatch] | None = None
         """Rows and changes of the last poll, which may go on."""
@@ -192,7 +192,7 @@ class _LanePlan:
         if source != self._source:
             self._finish()
             self._source = source
-            self._planner, self._bulk = planners_of(self._work, source, self._resources)
+            self._planner, self._columnar = planners_of(self._work, source, self._resources)
             self._ranks = _ranks_of(self._work, source)
 
     def _finish(self) -> None:
@@ -200,7 +200,7 @@ class _LanePlan:
             if self._held is not None:
                 rows, batch = self._held
                 self._held = None
-                self._plan_in_bulk(rows, batch, None)
+                self._plan_by_column(rows, batch, None)
             self._write(self._planner.finish())
             self._planner = None
             if self._ranks is not None:
@@ -221,29 +221,29 @@ class _LanePlan:
 
     def _plan(self, rows: Numbers, batch: pa.RecordBatch) -> None:
         """Plans changes; those of a poll that may go on in the next batch wait for it."""
-        if self._bulk is None:
+        if self._columnar is None:
             self._plan_singly(rows, batch)
             return
         if self._held is not None:
             rows = np.concatenate([self._held[0], rows])
             batch = pa.concat_batches([self._held[1], batch])
-        ready = self._bulk.complete(batch)
+        ready = self._columnar.count_complete(batch)
         if ready:
             after = (batch["rank"][ready].as_py(), batch["high"][ready].as_py())
-            self._plan_in_bulk(rows[:ready], batch.slice(0, ready), after)
+            self._plan_by_column(rows[:ready], batch.slice(0, ready), after)
         self._held = (rows[ready:], batch.slice(ready))
 
-    def _plan_in_bulk(
+    def _plan_by_column(
         self, rows: Numbers, batch: pa.RecordBatch, after: tuple[int, int] | None
     ) -> None:
         assert self._planner is not None
-        assert self._bulk is not None
+        assert self._columnar is not None
         going_on = self._planner.advance(batch["rank"][0].as_py())
-        plain = self._bulk.plan(batch, rows, after=after, going_on=going_on)
-        self._planner.take(plain.documents, plain.read.singles)
-        self._write(Planned(decisions=plain.read.decisions, lookups=plain.read.lookups))
-        left = batch.filter(pa.array(plain.left))
-        self._plan_singly(rows[plain.left], left)
+        columnar = self._columnar.plan(batch, rows, after=after, going_on=going_on)
+        self._planner.take(columnar.documents, columnar.read.singles)
+        self._write(PlanResult(decisions=columnar.read.decisions, lookups=columnar.read.lookups))
+        left = batch.filter(pa.array(columnar.remaining))
+        self._plan_singly(rows[columnar.remaining], left)
 
     def _plan_singly(self, rows: Numbers, batch: pa.RecordBatch) -> None:
         assert self._planner is not None
@@ -276,10 +276,10 @@ class _LanePlan:
                 strict=True,
             )
         ]
-        self._write(Planned(decisions=decisions))
+        self._write(PlanResult(decisions=decisions))
         return rows[chosen], batch.filter(is_change)
 
-    def _write(self, planned: Planned) -> None:
+    def _write(self, planned: PlanResult) -> None:
         for obj, poll, answer in planned.lookups:
             kind, text = _answer_text(answer)
             self._files.looked_up(self._source, obj, poll, kind, text)
@@ -295,7 +295,9 @@ def collect_rarely() -> None:
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION, 50, 1000)
 
 
-def planners_of(work: Work, number: int, resources: Resources) -> tuple[Planner, Bulk | None]:
+def planners_of(
+    work: Work, number: int, resources: Resources
+) -> tuple[Planner, ColumnarPlanner | None]:
     """The planner of one source of the work, and what plans the plain part where that may be done."""
     source = work.sources[number]
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
@@ -304,7 +306,7 @@ def planners_of(work: Work, number: int, resources: Resources) -> tuple[Planner,
     if isinstance(source.source, DescribesTables):
         catalogue = LayeredCatalogue(catalogue, JobCatalogue(source.source.tables()))
     renderer = Renderer(
-        Naming(source.name, source.source.position_text, source.identifier_case),
+        SourceNaming(source.name, source.source.position_text, source.identifier_case),
         work.rules.documents,
         Envelope(work.rules.envelope),
         Values(work.rules.values),
@@ -319,9 +321,9 @@ def planners_of(work: Work, number: int, resources: Resources) -> tuple[Planner,
         window=source.window,
         rejected=source.rejected,
     )
-    if source.polls is None or source.window is not None or not renderer.makes_plain_documents:
+    if source.polls is None or source.window is not None or not renderer.has_uniform_documents:
         return planner, None
-    return planner, Bulk(renderer, filter_, source.polls, resources.lookup)
+    return planner, ColumnarPlanner(renderer, filter_, source.polls, resources.lookup)
 
 
 def _ranks_of(work: Work, number: int) -> LaneRanks | None:
@@ -332,9 +334,9 @@ def _ranks_of(work: Work, number: int) -> LaneRanks | None:
     return LaneRanks(work.ids, splits)
 
 
-def _answer_text(answer: Row | Refused | None) -> tuple[str, str | None]:
+def _answer_text(answer: CurrentRow | RefusedLookup | None) -> tuple[str, str | None]:
     if answer is None:
         return "gone", None
-    if isinstance(answer, Refused):
+    if isinstance(answer, RefusedLookup):
         return "refused", answer.detail
     return "row", _JSON(dict(zip(*answer, strict=True)))

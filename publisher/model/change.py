@@ -180,7 +180,7 @@ class Decision(NamedTuple):
     raw: str | None = None
 
 
-def rejected(change: Change, position: str, reason: Reason, detail: str) -> Decision:
+def reject(change: Change, position: str, reason: Reason, detail: str) -> Decision:
     """The decision that rejects a change, with the change as its raw record; ``position`` as users of
     its source write it."""
     record = change._asdict() | {"object": change.object._asdict(), "position": position}

@@ -1,6 +1,6 @@
-"""Which changes are not to be published, whatever they say.
+"""Filters: changes of excluded tables and columns, of the driver's own user, and of the future.
 
-What a filter takes out supersedes nothing and is no barrier for precedence.
+Removed before precedence: filtered changes supersede nothing and never act as barriers.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ SYSTEM_SCHEMAS = (
     "pg_toast*",
     "sys",
 )
-"""Schemas in which PostgreSQL, MySQL, MariaDB and SQL Server keep tables of their own, in lower case."""
+"""Schemas with the own tables of PostgreSQL, MySQL, MariaDB and SQL Server, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionOptions:
-    """Patterns are shell globs; an empty ``include`` includes everything.  What excludes ignores case,
-    what includes does not."""
+    """The tables and columns to publish, by shell globs.
+
+    An empty ``include`` includes everything.  Patterns that include compare the exact case, patterns that
+    exclude ignore it."""
 
     include: tuple[str, ...] = ()
     """Tables to publish, as patterns of ``table`` or ``schema.table`` in their exact case; all if
@@ -46,7 +48,7 @@ class SelectionOptions:
 
 @dataclass(frozen=True, slots=True)
 class FilterOptions(SelectionOptions):
-    """The same, and whose changes are loopback, for formats whose records name a user."""
+    """The selection, and the user whose changes are loopback, for formats whose records name a user."""
 
     driver_user: str | None = None
     """Database user of the identity manager; changes by this user are loopback and ignored."""
@@ -55,15 +57,15 @@ class FilterOptions(SelectionOptions):
 
 
 class Filter:
-    """Decides for one change at a time; remembers its answers for tables and columns."""
+    """Filters one change at a time; remembers its answers for tables and columns."""
 
     def __init__(self, options: FilterOptions, *, held_after: int | None = None) -> None:
-        """``held_after``: changes with a later event time (microseconds since 1970, UTC) are held."""
+        """``held_after`` is in microseconds since 1970-01-01 UTC."""
         self._options = options
         self.held_after = held_after
-        """Later changes are held; ``None``: none are."""
+        """Changes with a later event time are held; ``None`` holds no change."""
         self.loopback_user = None if options.allow_loopback else options.driver_user
-        """Whose changes are not published; ``None``: nobody's."""
+        """User whose changes are not published; ``None`` publishes changes of all users."""
         self._selects_columns = bool(options.include_columns or options.exclude_columns)
         self._excluded = tuple(pattern.lower() for pattern in options.exclude)
         self._excluded_columns = tuple(pattern.lower() for pattern in options.exclude_columns)
@@ -72,8 +74,8 @@ class Filter:
         self._columns: dict[tuple[str, str], bool] = {}
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing can speak against any change."""
+    def passes_all(self) -> bool:
+        """True if the filter passes every change."""
         options = self._options
         return not (
             self.loopback_user is not None
@@ -85,12 +87,12 @@ class Filter:
         )
 
     def decision(self, change: Change) -> Decision | None:
-        """Why the change is not to be published, or ``None`` where nothing speaks against it."""
+        """Decides on a change that must not be published; ``None`` if it passes."""
         if self.loopback_user is not None and change.perpetrator == self.loopback_user:
             return Decision(change.row, Outcome.IGNORED, Reason.LOOPBACK)
-        if not self.table_wanted(change.object):
+        if not self.publishes_table(change.object):
             return Decision(change.row, Outcome.IGNORED, Reason.EXCLUDED)
-        if self._selects_columns and change.columns and not self._any_column_wanted(change):
+        if self._selects_columns and change.columns and not self._publishes_any_column(change):
             return Decision(change.row, Outcome.IGNORED, Reason.EXCLUDED)
         if (
             self.held_after is not None
@@ -100,8 +102,8 @@ class Filter:
             return Decision(change.row, Outcome.HELD, Reason.FUTURE)
         return None
 
-    def column_wanted(self, table: str, column: str) -> bool:
-        """Whether a column of a table is published."""
+    def publishes_column(self, table: str, column: str) -> bool:
+        """Returns whether a column of a table is published."""
         if not self._selects_columns:
             return True
         known = self._columns.get((table, column))
@@ -114,11 +116,11 @@ class Filter:
             self._columns[table, column] = known
         return known
 
-    def _any_column_wanted(self, change: Change) -> bool:
-        return any(self.column_wanted(change.object.table, name) for name in change.columns)
+    def _publishes_any_column(self, change: Change) -> bool:
+        return any(self.publishes_column(change.object.table, name) for name in change.columns)
 
-    def table_wanted(self, obj: Object) -> bool:
-        """Whether the table of an object is published."""
+    def publishes_table(self, obj: Object) -> bool:
+        """Returns whether the table of an object is published."""
         known = self._tables.get(obj[:2])
         if known is None:
             names = (obj.table, f"{obj.schema}.{obj.table}") if obj.schema else (obj.table,)
@@ -128,9 +130,9 @@ class Filter:
         return known
 
     def excludes(self, schema: str | None, table: str) -> bool:
-        """Tell whether ``exclude`` or the system schemas name a table, whatever the case.
+        """Returns whether ``exclude`` or the system schemas name a table, in any case.
 
-        Needs no catalogue, so that names are asked as a log writes them before a database is asked.
+        Needs no catalogue, so that logged names are filtered before the database is queried.
         """
         schema, table = schema.lower() if schema else None, table.lower()
         if self._hides_system and schema and _matches([schema], SYSTEM_SCHEMAS):
@@ -145,7 +147,7 @@ def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Positions that a run was told to publish, both ends included.  Asked after polls are cut."""
+    """The positions that a run publishes, both ends included.  Applied after polls are cut."""
 
     first: Position | None = None
     last: Position | None = None

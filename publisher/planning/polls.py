@@ -2,8 +2,8 @@
 
 Precedence and grouping never cross a poll.  Polls are counted in events: the rank of an event is its
 place among the distinct usable record ids of the wanted status (``event_ranks``), or by event time.
-The rest of the rule can be followed by a lane alone: ranks are cut in blocks of ``poll_size``; an event
-within ``poll_slack`` ranks of the event before it of the same object stays in that one's poll; a poll
+Each lane applies the rest of the rule by itself: ranks are cut in blocks of ``poll_size``; an event
+within ``poll_slack`` ranks of the previous event of the same object stays in that object's poll; a poll
 holds at most ``poll_size`` events of one object.
 """
 
@@ -20,7 +20,7 @@ from publisher.model.change import Change, Object
 
 @dataclass(frozen=True, slots=True)
 class PollOptions:
-    """How an event log is cut into polls."""
+    """Options that cut an event log into polls."""
 
     poll_size: Annotated[int, Ge(1)] = 10_000
     """Number of events in one poll; the driver's query limit has the same default."""
@@ -39,7 +39,7 @@ class ObjectPoll:
     object: Object
     changes: list[Change] = field(default_factory=list)
     repeats: int = 0
-    """How many of the changes are the same record again; they take no place in the poll."""
+    """Number of changes that repeat a record; they do not count for the size of the poll."""
 
     @property
     def first(self) -> Change:
@@ -53,19 +53,19 @@ _NONE: tuple[ObjectPoll, ...] = ()
 class Polls:
     """Cuts the changes of one lane, given in rank order, into polls of objects.
 
-    Holds the changes of one poll of the lane at most, and of those objects whose poll goes on.
+    Holds the changes of at most one poll of the lane, and of the objects whose polls continue.
     """
 
     def __init__(self, options: PollOptions) -> None:
         self._size = options.poll_size
         self._slack = options.poll_slack
         self._open: dict[Object, ObjectPoll] = {}
-        self._due = 0
+        self._next_end = 0
 
     def add(self, change: Change) -> Sequence[ObjectPoll]:
-        """Takes one change, gives the polls of objects that can get no further change."""
+        """Adds one change; returns the polls that it closes."""
         rank = change.rank
-        closed = self.expired(rank)
+        closed = self.close_until(rank)
         number = (rank - 1) // self._size
         poll = self._open.get(change.object)
         if poll is not None and not self._belongs(change, number, poll):
@@ -74,32 +74,32 @@ class Polls:
         if poll is None:
             poll = self._open[change.object] = ObjectPoll(number, change.object)
             if len(self._open) == 1:
-                self._due = self._end(poll, rank)
+                self._next_end = self._end(poll, rank)
         poll.changes.append(change)
         return closed
 
-    def expired(self, rank: int) -> Sequence[ObjectPoll]:
-        """The polls of objects that can get no change of this rank or a later one."""
-        return self._expired(rank) if rank >= self._due and self._open else _NONE
+    def close_until(self, rank: int) -> Sequence[ObjectPoll]:
+        """Closes and returns the polls that end before this rank."""
+        return self._close_ended(rank) if rank >= self._next_end and self._open else _NONE
 
     def open_objects(self) -> Collection[Object]:
-        """The objects whose polls may get further changes."""
+        """The objects whose polls are open."""
         return self._open.keys()
 
-    def rest(self) -> Iterator[ObjectPoll]:
-        """The polls that are still open when the lane ends."""
+    def close_all(self) -> Iterator[ObjectPoll]:
+        """Closes and returns all open polls at the end of the lane."""
         yield from self._open.values()
         self._open.clear()
 
     def oldest(self) -> Change | None:
-        """The first change of the poll that has been open longest."""
+        """The first change of the oldest open poll; ``None`` if no poll is open."""
         for poll in self._open.values():
             return poll.first
         return None
 
     def _belongs(self, change: Change, number: int, poll: ObjectPoll) -> bool:
         last = poll.changes[-1]
-        if change.position == last.position:  # the same record again: never a poll of its own
+        if change.position == last.position:  # a repeated record never opens a poll
             poll.repeats += 1
             return True
         if len(poll.changes) - poll.repeats >= self._size:
@@ -107,16 +107,16 @@ class Polls:
         return number == poll.number or change.rank - last.rank <= self._slack
 
     def _end(self, poll: ObjectPoll, last_rank: int) -> int:
-        """The first rank at which the poll can get no further change of its object."""
+        """The first rank whose change would open a new poll of the object."""
         return max((poll.number + 1) * self._size + 1, last_rank + self._slack + 1)
 
-    def _expired(self, rank: int) -> list[ObjectPoll]:
-        # Oldest first, and no further than the first that goes on: documents leave in the order of
-        # positions, so what is behind it would have to wait for it anyway.
+    def _close_ended(self, rank: int) -> list[ObjectPoll]:
+        # Oldest first, up to the first poll that continues: documents leave in the order of positions, so
+        # the documents of later polls would wait for it anyway.
         closed: list[ObjectPoll] = []
         for poll in self._open.values():
-            self._due = self._end(poll, poll.changes[-1].rank)
-            if rank < self._due:
+            self._next_end = self._end(poll, poll.changes[-1].rank)
+            if rank < self._next_end:
                 break
             closed.append(poll)
         for poll in closed:

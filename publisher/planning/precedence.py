@@ -1,6 +1,6 @@
-"""Which of the logged events of one object in one poll are published (event log page, "event types").
+"""Precedence among the logged events of one object in one poll (event log page, "event types").
 
-In this order:
+The rules in their order:
 
 1. A delete (4) is a barrier: the rules below work inside the segments between deletes.
 2. A row query-back (5, 6) supersedes the other row query-backs of its segment, 5 goes before 6, and
@@ -9,7 +9,7 @@ In this order:
    before 8.  Of several equal ones the first stays.
 3. Query-backs in a segment that a delete ends are ignored: the row they refer to is gone.
 
-Precedence goes by what is logged: whatever a look-up says later, nothing is revived.
+Precedence depends on the log alone: superseded events stay superseded, whatever a look-up returns.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from publisher.model.change import (
 )
 
 
-class Settled(NamedTuple):
-    """What remains to be published, in position order, and a decision for each of the others."""
+class PrecedenceResult(NamedTuple):
+    """The remaining changes in position order, and a decision for each of the others."""
 
-    kept: list[Change]
+    remaining: list[Change]
     decisions: list[Decision]
 
 
 InRow = Callable[[Change], bool]
-"""Tells of a per-field event whether a query-back of the row publishes its columns."""
+"""Returns whether a query-back of the row publishes the columns of a per-field event."""
 
 
-def settle(changes: Sequence[Change], in_row: InRow) -> Settled:
+def apply_precedence(changes: Sequence[Change], in_row: InRow) -> PrecedenceResult:
     """Applies precedence to the changes of one object in one poll, given in position order."""
     if len(changes) < 2 or QUERY_BACK.isdisjoint([change.event_type for change in changes]):
-        return Settled(list(changes), [])
-    settled = Settled([], [])
+        return PrecedenceResult(list(changes), [])
+    result = PrecedenceResult([], [])
     segment: list[Change] = []
     for change in changes:
         if change.event_type == EventType.DELETE_ROW:
-            _settle_segment(segment, in_row, settled, ended_by=change)
-            settled.kept.append(change)
+            _settle_segment(segment, in_row, result, ended_by=change)
+            result.remaining.append(change)
             segment = []
         else:
             segment.append(change)
-    _settle_segment(segment, in_row, settled, ended_by=None)
-    return settled
+    _settle_segment(segment, in_row, result, ended_by=None)
+    return result
 
 
 def _settle_segment(
-    segment: list[Change], in_row: InRow, settled: Settled, ended_by: Change | None
+    segment: list[Change], in_row: InRow, result: PrecedenceResult, ended_by: Change | None
 ) -> None:
     row = _row_winner(segment)
     fields = [change for change in segment if row is None or not _is_of_row(change, in_row)]
@@ -75,9 +75,9 @@ def _settle_segment(
                 change.row, Outcome.IGNORED, Reason.ENDED_BY_DELETE, by=ended_by.row
             )
         else:
-            settled.kept.append(change)
+            result.remaining.append(change)
             continue
-        settled.decisions.append(decision)
+        result.decisions.append(decision)
 
 
 def _is_of_row(change: Change, in_row: InRow) -> bool:
@@ -86,12 +86,12 @@ def _is_of_row(change: Change, in_row: InRow) -> bool:
 
 def _row_winner(segment: list[Change]) -> Change | None:
     rows = [change for change in segment if change.event_type in ROW_QUERY_BACK]
-    # min keeps the first of equals; 5 < 6 and 7 < 8 are the rule itself
+    # min returns the first of equals; 5 before 6 and 7 before 8 is the rule itself
     return min(rows, key=_event_type, default=None)
 
 
 def _field_winners(fields: list[Change]) -> dict[str, Change]:
-    """The field query-back that wins in each column."""
+    """The field query-back that takes precedence in each column."""
     winners: dict[str, Change] = {}
     for change in fields:
         if change.event_type in QUERY_BACK:

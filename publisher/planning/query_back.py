@@ -1,6 +1,6 @@
-"""Reading current rows for query-back events: what is asked and what is answered.
+"""Look-ups of current rows for query-back events: the protocol and its answers.
 
-The database side stands behind ``Lookup``; ``publisher.database.lookup`` has the real one.
+``publisher.database.lookup`` implements ``Lookup`` with a database.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from publisher.model.change import Object, Reason
 
 
-class Row(NamedTuple):
+class CurrentRow(NamedTuple):
     """The current row of an object.
 
     ``columns`` are all columns of the table in its order, named as the database names them, the key
@@ -23,22 +23,22 @@ class Row(NamedTuple):
     values: tuple[str | None, ...]
 
 
-class Refused(NamedTuple):
-    """The row could not be read for a reason that lies in this object.
+class RefusedLookup(NamedTuple):
+    """An answer for an object whose row cannot be read.
 
-    ``detail`` says what is wrong and ends with what to do.
+    ``detail`` describes the problem and ends with what to do.
     """
 
     reason: Reason
     detail: str
 
 
-Answer: TypeAlias = Row | Refused | None
-"""``None``: there is no such row (any more)."""
+Answer: TypeAlias = CurrentRow | RefusedLookup | None
+"""The answer to a look-up; ``None`` if the row does not exist."""
 
 
-class LookedUp(NamedTuple):
-    """An object that was looked up for one of its polls, and the answer."""
+class ObjectLookup(NamedTuple):
+    """The look-up of an object for one of its polls, and the answer."""
 
     object: Object
     poll: int
@@ -46,18 +46,18 @@ class LookedUp(NamedTuple):
 
 
 class Lookup(Protocol):
-    """Answers what the rows of objects hold now."""
+    """Reads the current rows of objects."""
 
     def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
-        """An answer for each of the objects."""
+        """Returns an answer for each of the objects."""
 
 
 class NoDatabase:
-    """The lookup of a run without a database: refuses every object."""
+    """The look-up of a run without a database: refuses every object."""
 
     def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
-        """``Refused`` for each of the objects."""
-        refused = Refused(
+        """Returns a refusal for each of the objects."""
+        refused = RefusedLookup(
             Reason.NO_DATABASE,
             "the event reads the current row and no database is set: "
             "give --database URL or [database] url",

@@ -1,6 +1,7 @@
 """Transactions that are rejected as a whole because planning rejects one of their records.
 
-A source without transactions has changes of keys: one record that gives a delete and an add.
+In sources without transactions the change of a key is the unit: one record that gives a delete and an
+add.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import NamedTuple
 from publisher.model.change import Change, Position, Reason
 
 TransactionKey = tuple[str | int, ...]
-"""Values of the columns that name a transaction of a source (``HasTransactions``)."""
+"""Values of the columns that identify a transaction of a source (``HasTransactions``)."""
 
 TRANSACTION = "transaction"
-"""The column of the transaction's name; a source that names its units without it has no transactions."""
+"""Column of the transaction's name; sources without transactions do not use it."""
 
 
 class Cause(NamedTuple):
@@ -28,10 +29,10 @@ class Cause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RejectedTransactions:
-    """The transactions of one source that an earlier pass of the same run has found to be torn."""
+    """The transactions of one source that an earlier pass of the same run found torn."""
 
     columns: tuple[str, ...]
-    """Columns of ``RECORD_SCHEMA`` that together name a transaction."""
+    """Columns of ``RECORD_SCHEMA`` that together identify a transaction."""
     causes: Mapping[TransactionKey, Cause] = field(default_factory=dict)
 
     @property
@@ -40,14 +41,14 @@ class RejectedTransactions:
         return "its transaction" if TRANSACTION in self.columns else "the change of its key"
 
     def cause(self, change: Change) -> Cause | None:
-        """Why the transaction of a change is rejected; ``None`` where it is not."""
+        """The cause that rejects the transaction of a change; ``None`` if it is not rejected."""
         if change.transaction is None and TRANSACTION in self.columns:
             return None
         return self.causes.get(tuple([_value(change, column) for column in self.columns]))
 
 
 def _value(change: Change, column: str) -> str | int:
-    if column == "transaction":
+    if column == TRANSACTION:
         return change.transaction or ""
     value: str | int = getattr(change.position, column)
     return value

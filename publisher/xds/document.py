@@ -58,7 +58,7 @@ def operation(
 ) -> str:
     """One operation.  ``class_name``, ``association`` and ``event_id`` are plain text.
 
-    ``fragments`` are the parts of its attributes (``operations.Meaning.part``); several of one attribute
+    ``fragments`` are the parts of its attributes (``operations.EventMeaning.part``); several of one attribute
     share one element.  Raises ``ValueProblem`` where a name or the key has a character that XML 1.0
     forbids: those are never replaced, since two objects could become one.
     """

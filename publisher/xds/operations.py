@@ -84,19 +84,19 @@ def join_attributes(elements: Sequence[str]) -> str:
     )
 
 
-class Meaning(NamedTuple):
+class EventMeaning(NamedTuple):
     """What an event type gives."""
 
     operation: OperationKind
     part: Part
 
 
-_ADD = Meaning("add", add_attr)
-_UPDATE = Meaning("modify", update_attr)
-_REPLACE = Meaning("modify", replace_attr)
-_DELETE = Meaning("delete", no_attr)
+_ADD = EventMeaning("add", add_attr)
+_UPDATE = EventMeaning("modify", update_attr)
+_REPLACE = EventMeaning("modify", replace_attr)
+_DELETE = EventMeaning("delete", no_attr)
 
-MEANINGS: Mapping[InsertQueryBack, Mapping[int, Meaning]] = MappingProxyType(
+MEANINGS: Mapping[InsertQueryBack, Mapping[int, EventMeaning]] = MappingProxyType(
     {
         "modify": MappingProxyType(
             {1: _ADD, 2: _UPDATE, 3: _REPLACE, 4: _DELETE}

@@ -14,7 +14,7 @@ from publisher.model.change import TALLY, Decision, Document, Reason
 from publisher.model.change_batches import changes_of
 from publisher.planning.filters import Filter, FilterOptions
 from publisher.planning.planner import Planner
-from publisher.planning.renderer import Naming, Renderer
+from publisher.planning.renderer import Renderer, SourceNaming
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
@@ -41,7 +41,7 @@ def changes(*paths: Path) -> pa.RecordBatch:
 def planned(*paths: Path) -> tuple[list[Document], list[Decision]]:
     filter_ = Filter(FilterOptions())
     renderer = Renderer(
-        Naming("change-table", SOURCE.position_text),
+        SourceNaming("change-table", SOURCE.position_text),
         DocumentOptions(),
         Envelope(EnvelopeOptions()),
         Values(ValueOptions()),

@@ -19,7 +19,7 @@ from publisher.model.catalogue import Kind
 from publisher.model.change import TALLY, Change, Object
 from publisher.model.change_batches import changes_of
 from publisher.model.keys import format_key
-from publisher.planning.query_back import Row
+from publisher.planning.query_back import CurrentRow
 from publisher.sources.contract import Context
 from publisher.sources.event_log.live_table import EventLogTable
 from publisher.sources.event_log.source import Options
@@ -266,7 +266,7 @@ class Model:
             self._set(row, change, change.old[0])
         else:
             answer = self._look_up[object_]
-            if isinstance(answer, Row):
+            if isinstance(answer, CurrentRow):
                 now = dict(zip(answer.columns, answer.values, strict=True))
                 names = change.columns or tuple(now)
                 row.update({name: now[name] for name in names})
@@ -294,7 +294,7 @@ class Model:
         }
         for object_, row in self.rows.items():
             answer = answers[object_]
-            assert isinstance(answer, Row), object_
+            assert isinstance(answer, CurrentRow), object_
             now = dict(zip(answer.columns, answer.values, strict=True))
             for name in logged.columns:
                 mine, theirs = row.get(name), now[name]

@@ -13,7 +13,7 @@ from publisher.database.lookup import DatabaseLookup
 from publisher.database.ordered_ranges import Span, as_text, condition, copied
 from publisher.database.statements import sql_table_of
 from publisher.model.change import Object
-from publisher.planning.query_back import Refused, Row
+from publisher.planning.query_back import CurrentRow, RefusedLookup
 from publisher.sources.event_log.backlog import waiting
 from publisher.sources.event_log.source import Options
 from publisher.xds.values import text_of
@@ -86,8 +86,8 @@ def test_rows_are_looked_up_without_casts_of_their_owner(trap: DatabaseOptions) 
         objects = [Object(OWNER, "usr", f"idu={m}") for m in ("glad", "sad")]
         answers = DatabaseLookup(database, text_of).answers(objects)
     glad, sad = (answers[one] for one in objects)
-    assert isinstance(glad, Row)
-    assert isinstance(sad, Row)
+    assert isinstance(glad, CurrentRow)
+    assert isinstance(sad, CurrentRow)
     assert glad.values == ("glad", "(x,)", "sad", "glad", "{sad,glad}", "x", "true")
     assert sad.values == ("sad", "(,)", None, None, None, None, None)
 
@@ -100,7 +100,7 @@ def test_implicit_casts_refuse_rows_and_run_nothing(trap: DatabaseOptions, postg
     with Database(trap) as database:
         one = Object(OWNER, "usr", "idu=glad")
         answer = DatabaseLookup(database, text_of).answers([one])[one]
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, RefusedLookup)
     assert "operator is not unique" in answer.detail
 
 

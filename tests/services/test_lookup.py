@@ -14,7 +14,7 @@ from publisher.database.statements import InListQuery, JoinQuery
 from publisher.model.catalogue import Kind
 from publisher.model.change import Object, Reason
 from publisher.model.keys import IdentifierCase, quote
-from publisher.planning.query_back import Answer, Refused, Row
+from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
 from publisher.sources.columns.object_names import Fault, Names
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
@@ -41,14 +41,14 @@ def ask(database: Database, table: str, *keys: str) -> list[Answer]:
 
 
 def values(answer: Answer) -> tuple[str | None, ...]:
-    assert isinstance(answer, Row), answer
+    assert isinstance(answer, CurrentRow), answer
     return answer.values
 
 
 def test_rows_come_in_the_text_form_of_the_log(place: Place) -> None:
     usr(place)
     full, empty, text, gone = ask(place.database(), "usr", "idu=1", "idu=2", "idu=3", "idu=4")
-    assert isinstance(full, Row)
+    assert isinstance(full, CurrentRow)
     assert full.columns == ("idu", "fname", "photo", "pay", "born", "seen", "active")
     pay = "1234.5" if place.kind == "sqlite" else "1234.50"
     assert full.values == (
@@ -68,7 +68,7 @@ def test_keys_are_compared_by_the_type_of_the_column(place: Place) -> None:
 def test_key_that_is_no_value_of_the_type_is_refused_alone(place: Place) -> None:
     usr(place)
     bad, good = ask(place.database(), "usr", "idu=abc", "idu=2")
-    assert isinstance(bad, Refused)
+    assert isinstance(bad, RefusedLookup)
     assert bad.reason is Reason.DATABASE_REFUSED
     assert "'abc' is no integer" in bad.detail
     assert values(good)[0] == "2"
@@ -78,7 +78,7 @@ def test_key_beyond_the_type_is_refused_alone_or_found_absent(place: Place) -> N
     usr(place)
     huge, good = ask(place.database(), "usr", f"idu={10**30}", "idu=2")
     # MariaDB compares any numbers, the others have no such integer
-    assert huge is None if place.kind == "mariadb" else isinstance(huge, Refused)
+    assert huge is None if place.kind == "mariadb" else isinstance(huge, RefusedLookup)
     assert values(good)[0] == "2"
 
 
@@ -97,7 +97,7 @@ def test_several_rows_of_a_key_are_refused(place: Place) -> None:
     usr(place)
     place.execute("CREATE VIEW view_twice AS SELECT 7 AS a, idu FROM usr")
     several, one = ask(place.database(), "view_twice", "a=7", "a=7+idu=1")
-    assert isinstance(several, Refused)
+    assert isinstance(several, RefusedLookup)
     assert "several rows" in several.detail
     assert values(one) == ("7", "1")
 
@@ -120,9 +120,9 @@ def test_unknown_tables_and_columns_are_refused(place: Place) -> None:
     assert catalogue_of(database).table(None, "nothing") is None
     (no_table,) = ask(database, "nothing", "idu=1")
     no_column, no_key = ask(database, "usr", "idx=1", "idu")
-    assert isinstance(no_table, Refused)
-    assert isinstance(no_column, Refused)
-    assert isinstance(no_key, Refused)
+    assert isinstance(no_table, RefusedLookup)
+    assert isinstance(no_column, RefusedLookup)
+    assert isinstance(no_key, RefusedLookup)
     assert "no table or view 'nothing'" in no_table.detail
     assert "no column 'idx'" in no_column.detail
 
@@ -176,7 +176,7 @@ def test_any_name_may_be_that_of_a_table_or_column(place: Place) -> None:
         f"INSERT INTO {quoted} VALUES (1, 2)",
     )
     (answer,) = ask(place.database(), name, f"{quote(name)}=1")
-    assert isinstance(answer, Row)
+    assert isinstance(answer, CurrentRow)
     assert answer.columns == (name, "v")
     assert answer.values == ("1", "2")
 
@@ -227,7 +227,9 @@ def test_data_error_refuses_the_rows_concerned_only(postgres: Place) -> None:
         "CREATE VIEW view_t AS SELECT id AS pk_id, 100 / d AS v FROM t",
     )
     answers = ask(postgres.database(), "view_t", *[f"pk_id={n}" for n in range(1, 101)])
-    refused = {n: answer for n, answer in enumerate(answers, 1) if isinstance(answer, Refused)}
+    refused = {
+        n: answer for n, answer in enumerate(answers, 1) if isinstance(answer, RefusedLookup)
+    }
     assert list(refused) == [13, 77]
     assert "division by zero" in refused[13].detail
     assert values(answers[11]) == ("12", "8")
@@ -276,13 +278,13 @@ def test_keys_are_neither_rounded_nor_cut_to_the_column(
         f"CREATE TABLE t (k {sql_type} PRIMARY KEY)", f"INSERT INTO t VALUES ({stored})"
     )
     (answer,) = ask(postgres.database(), "t", f"k={key}")
-    assert not isinstance(answer, Row)
+    assert not isinstance(answer, CurrentRow)
 
 
 def test_words_for_the_current_time_are_no_keys(postgres: Place) -> None:
     postgres.execute("CREATE TABLE t (k DATE PRIMARY KEY)", "INSERT INTO t VALUES (CURRENT_DATE)")
     (answer,) = ask(postgres.database(), "t", "k=today")
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, RefusedLookup)
 
 
 def test_domains_and_padding_of_postgresql(postgres: Place) -> None:
@@ -332,7 +334,7 @@ def test_table_without_the_right_to_select_refuses_its_own_rows(postgres: Place)
     url = sa.make_url(postgres.url).set(username="poor").render_as_string(hide_password=False)
     database = Place("postgresql", url).database()
     (refused,) = ask(database, "t", "k=1")
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RefusedLookup)
     assert refused.reason is Reason.DATABASE_REFUSED
     assert "permission denied for table t" in refused.detail
     assert "give the database user the right to SELECT it" in refused.detail
@@ -362,7 +364,7 @@ def test_table_that_cannot_be_described_refuses_its_own_rows(mariadb: Place) -> 
         assert fault.reason is Reason.DATABASE_REFUSED
         assert "exclude the table" in fault.detail
     (refused,) = ask(database, "broken", "k=1")
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RefusedLookup)
     assert values(ask(database, "mine", "k=1")[0]) == ("1",)
     mariadb.execute("DROP VIEW broken", "DROP USER poor@'%'")
 
@@ -433,7 +435,7 @@ def test_server_made_text_is_that_of_the_plain_way(postgres: Place) -> None:
         for query, width in zip(queries, [1, 1, 2, 2], strict=True)
     )
     assert fast == plain == fast_compound == plain_compound
-    assert isinstance(fast[0], Row)
+    assert isinstance(fast[0], CurrentRow)
     assert fast[3] is None
 
 

@@ -13,7 +13,7 @@ from publisher.database.copy import shared_snapshot
 from publisher.database.lookup import DatabaseLookup
 from publisher.errors import FatalError, UnreachableError
 from publisher.model.change import Object
-from publisher.planning.query_back import Row
+from publisher.planning.query_back import CurrentRow
 from publisher.sources.live.table_reader import LiveTable, moment
 from publisher.xds.values import text_of
 from tests.services import servers
@@ -26,23 +26,23 @@ TABLE = ("CREATE TABLE usr (idu INTEGER PRIMARY KEY)", "INSERT INTO usr VALUES (
 def test_lost_connection_is_made_again(postgres: Place) -> None:
     postgres.execute(*TABLE)
     lookup = DatabaseLookup(postgres.database(), text_of)
-    assert isinstance(lookup.answers(ONE)[ONE[0]], Row)
+    assert isinstance(lookup.answers(ONE)[ONE[0]], CurrentRow)
     postgres.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE application_name = 'xds-publisher'"
     )
-    assert isinstance(lookup.answers(ONE)[ONE[0]], Row)
+    assert isinstance(lookup.answers(ONE)[ONE[0]], CurrentRow)
 
 
 def test_lost_connection_is_made_again_in_mariadb(mariadb: Place) -> None:
     mariadb.execute(*TABLE)
     database = mariadb.database()
     lookup = DatabaseLookup(database, text_of)
-    assert isinstance(lookup.answers(ONE)[ONE[0]], Row)
+    assert isinstance(lookup.answers(ONE)[ONE[0]], CurrentRow)
     with database.connected() as connection:
         number = connection.exec_driver_sql("SELECT CONNECTION_ID()").scalar()
     mariadb.execute(f"KILL {number}")
-    assert isinstance(lookup.answers(ONE)[ONE[0]], Row)
+    assert isinstance(lookup.answers(ONE)[ONE[0]], CurrentRow)
 
 
 def test_failover_within_the_retries_is_not_noticed() -> None:
@@ -53,7 +53,7 @@ def test_failover_within_the_retries_is_not_noticed() -> None:
         lookup.answers(ONE)
         server.stop()
         server.start()
-        assert isinstance(lookup.answers(ONE)[ONE[0]], Row)
+        assert isinstance(lookup.answers(ONE)[ONE[0]], CurrentRow)
         database.close()
 
 

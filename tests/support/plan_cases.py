@@ -14,7 +14,7 @@ from publisher.model.catalogue import JobCatalogue, Kind, Table
 from publisher.model.change import Change, Object, Reason
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import NO_DATABASE, Answer, Refused, Row
+from publisher.planning.query_back import NO_DATABASE, Answer, CurrentRow, RefusedLookup
 from publisher.xds.document import DocumentOptions
 from tests.support.plan_oracle import Rules
 from tests.support.planning import DEPT, USR, USR_2, Event, Rows, Setup, log
@@ -72,9 +72,9 @@ def _answers(rules: Rules) -> dict[Object, Answer]:
         if row is None:
             answers[obj] = None
         elif isinstance(row, str):
-            answers[obj] = Refused(Reason(row), "mend it")
+            answers[obj] = RefusedLookup(Reason(row), "mend it")
         else:
-            answers[obj] = Row(tuple(row), tuple(row.values()))
+            answers[obj] = CurrentRow(tuple(row), tuple(row.values()))
     return answers
 
 

@@ -21,10 +21,10 @@ from publisher.model.change import (
 )
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions, Window
-from publisher.planning.planner import Planned, Planner
+from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import NO_DATABASE, Answer, LookedUp, Lookup
-from publisher.planning.renderer import Naming, Renderer
+from publisher.planning.query_back import NO_DATABASE, Answer, Lookup, ObjectLookup
+from publisher.planning.renderer import Renderer, SourceNaming
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
 
@@ -98,10 +98,10 @@ class Result:
 
     documents: list[Document] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
-    lookups: list[LookedUp] = field(default_factory=list)
+    lookups: list[ObjectLookup] = field(default_factory=list)
 
 
-def documents_of(planned: Planned) -> list[Document]:
+def documents_of(planned: PlanResult) -> list[Document]:
     """The documents one by one."""
     return [document for batch in planned.documents for document in batch]
 
@@ -124,7 +124,7 @@ class Setup:
     def planner(self) -> Planner:
         filter_ = Filter(self.filters, held_after=self.held_after)
         renderer = Renderer(
-            Naming("log", self.position_text, self.case),
+            SourceNaming("log", self.position_text, self.case),
             self.documents,
             Envelope(ENVELOPE),
             Values(self.values),

@@ -23,7 +23,7 @@ from publisher.journal.lane_reader import LaneReader
 from publisher.journal.lane_writer import LaneResult
 from publisher.model.catalogue import Table
 from publisher.model.keys import IdentifierCase
-from publisher.planning.columnar import Bulk
+from publisher.planning.columnar import ColumnarPlanner
 from publisher.planning.filters import FilterOptions
 from publisher.planning.planner import Planner
 from publisher.planning.polls import PollOptions
@@ -97,7 +97,9 @@ def plan_all(work: Work, pieces: pa.Table, folder: Path) -> list[LaneResult]:
     return results
 
 
-def only_singly(work: Work, number: int, resources: Resources) -> tuple[Planner, Bulk | None]:
+def only_singly(
+    work: Work, number: int, resources: Resources
+) -> tuple[Planner, ColumnarPlanner | None]:
     """In place of ``tasks.planners_of``: nothing is planned by the column."""
     return planners_of(work, number, resources)[0], None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from publisher.model.change import Change, Object, Position, Reason
 from publisher.planning.polls import ObjectPoll, PollOptions, Polls
-from publisher.planning.precedence import settle
+from publisher.planning.precedence import apply_precedence
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 USER = Object(None, "usr", "idu=1")
@@ -34,7 +34,7 @@ def draw_events() -> list[Change]:
 
 def cut(changes: list[Change]) -> list[ObjectPoll]:
     polls = Polls(PollOptions())
-    return [*(poll for change in changes for poll in polls.add(change)), *polls.rest()]
+    return [*(poll for change in changes for poll in polls.add(change)), *polls.close_all()]
 
 
 def test_the_events_are_in_the_polls_that_the_picture_shows() -> None:
@@ -45,9 +45,15 @@ def test_the_events_are_in_the_polls_that_the_picture_shows() -> None:
 def test_the_row_query_back_supersedes_the_events_with_dashed_arrows() -> None:
     changes = draw_events()
     first, second = (
-        settle(poll.changes, lambda change: bool(change.columns)) for poll in cut(changes)
+        apply_precedence(poll.changes, lambda change: bool(change.columns)) for poll in cut(changes)
     )
     superseded = {changes[d.row].rank: changes[d.by].rank for d in first.decisions}
     assert superseded == {41: 55, 9_980: 55, 10_050: 55}
     assert {decision.reason for decision in first.decisions} == {Reason.ROW_QUERY_BACK}
-    assert [change.rank for change in (*first.kept, *second.kept)] == [1, 2, 40, 55, 10_400]
+    assert [change.rank for change in (*first.remaining, *second.remaining)] == [
+        1,
+        2,
+        40,
+        55,
+        10_400,
+    ]

@@ -1,11 +1,11 @@
-"""The plain part of a batch, planned by the column instead of change by change.
+"""Columnar planning: plans the simple objects of a batch by the column instead of change by change.
 
-Most changes of an event log speak of one column of an object that nothing else happens to: no
-query-back, no problem, no filter, nothing that goes on in the next batch.  Their documents are made
-here by the column, between texts that the renderer's own parts give; every object that is not as
-plain is left to ``Planner``, whole.  What both give is the same, which a test holds.
+Most changes of an event log concern objects without complications: no rejected value, no filter,
+no repeated record, no poll that continues in the next batch.  Their documents are composed
+by the column from templates that the renderer's own parts give.  All changes of other objects remain
+for ``Planner``.  A property test compares the documents of both planners byte by byte.
 """
 
-from publisher.planning.columnar.planner import Bulk, Plain
+from publisher.planning.columnar.planner import ColumnarPlan, ColumnarPlanner
 
-__all__ = ["Bulk", "Plain"]
+__all__ = ["ColumnarPlan", "ColumnarPlanner"]

@@ -1,4 +1,4 @@
-"""Plans the plain part of a batch."""
+"""Plans the simple objects of a batch by the column."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import pyarrow as pa
 from publisher.model.change import Object
 from publisher.model.document_batches import Documents, joined
 from publisher.planning.columnar import eligibility
-from publisher.planning.columnar.query_back import ReadBack, Reader
-from publisher.planning.columnar.rows import Flags, Numbers, Rows, numbers_of
-from publisher.planning.columnar.templates import shapes_of
-from publisher.planning.columnar.values import contents_of
-from publisher.planning.columnar.writer import Envelopes, Groups, Writer
+from publisher.planning.columnar.query_back import QueryBackPlanner, QueryBackResult
+from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, numbers_of
+from publisher.planning.columnar.templates import change_templates
+from publisher.planning.columnar.values import convert_values
+from publisher.planning.columnar.writer import DocumentFields, DocumentGroups, DocumentWriter
 from publisher.planning.filters import Filter
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import Lookup
 from publisher.planning.renderer import Renderer
 
 
-class Plain(NamedTuple):
-    """Documents and the like of what is plain; ``left`` are the rows that are still to be planned."""
+class ColumnarPlan(NamedTuple):
+    """The plan of the simple objects of a batch; ``remaining`` are the rows to be planned singly."""
 
-    left: Flags
+    remaining: Flags
     documents: list[Documents]
-    """In rank order, no rank twice."""
-    read: ReadBack
-    """What query-backs gave besides documents by the column."""
+    """In rank order, without equal ranks."""
+    read: QueryBackResult
+    """Results of query-backs, besides documents by the column."""
 
 
-class Bulk:
-    """Plans the plain part of the batches of one event log in one lane."""
+class ColumnarPlanner:
+    """Plans the simple objects of one event log in one lane, batch by batch."""
 
     def __init__(
         self, renderer: Renderer, filter_: Filter, polls: PollOptions, lookup: Lookup
@@ -43,8 +43,8 @@ class Bulk:
         self._polls = polls
         self._lookup = lookup
 
-    def complete(self, batch: pa.RecordBatch) -> int:
-        """How many of the first changes belong to polls before that of the last one."""
+    def count_complete(self, batch: pa.RecordBatch) -> int:
+        """Counts the changes in polls before the poll of the last change."""
         rank = numbers_of(batch.column("rank"))
         size = self._polls.poll_size
         return int(np.searchsorted((rank - 1) // size, (rank[-1] - 1) // size))
@@ -56,38 +56,40 @@ class Bulk:
         *,
         after: tuple[int, int] | None,
         going_on: Collection[Object],
-    ) -> Plain:
-        """Plans what is plain in ``batch``, which has changes only, in rank order.
+    ) -> ColumnarPlan:
+        """Plans the simple objects of ``batch``, which holds changes only, in rank order.
 
-        ``lane_rows`` are their row numbers in the lane.  ``after`` are rank and high of the change
-        after them, which is in a later poll, ``None`` where there is none; ``going_on`` are the
-        objects whose poll began before.
+        ``lane_rows`` are their row numbers in the lane.  ``after`` are rank and high of the next
+        change, which is in a later poll, ``None`` if there is none; ``going_on`` are the
+        objects whose polls began earlier.
         """
-        if not batch.num_rows or eligibility.impossible(batch):
-            return Plain(np.ones(batch.num_rows, np.bool_), [], ReadBack())
-        rows = Rows.of(batch)
+        if not batch.num_rows or eligibility.is_ineligible_batch(batch):
+            return ColumnarPlan(np.ones(batch.num_rows, np.bool_), [], QueryBackResult())
+        rows = ChangeColumns.of(batch)
         end, next_high = after or (None, None)
-        odd = eligibility.odd_rows(rows, self._filter) | eligibility.odd_neighbours(
-            rows, self._polls, end
+        ineligible = (
+            eligibility.ineligible_rows(rows, self._filter)
+            | eligibility.ineligible_neighbours(rows, self._polls, end)
+            | eligibility.ineligible_repeats(rows, next_high)
+            | eligibility.continued_polls(rows, going_on)
+            | eligibility.excluded_tables(rows, self._filter)
         )
-        odd |= eligibility.odd_repeats(rows, next_high) | eligibility.odd_begun(rows, going_on)
-        odd |= eligibility.odd_tables(rows, self._filter)
-        left = rows.spread(odd)
-        reads = eligibility.reads_row(rows)
-        shapes = shapes_of(rows, ~left & ~reads, self._renderer)
-        old, new, bad = contents_of(rows, shapes)
-        left = rows.spread(left | bad | ((shapes.of_row < 0) & ~reads))
-        groups = Groups.of(rows, left | reads, self._polls.poll_size)
-        envelopes = Envelopes(rows, lane_rows, self._polls, self._renderer)
-        writer = Writer(envelopes, shapes, (old, new))
+        remaining = rows.spread(ineligible)
+        reads = eligibility.row_query_backs(rows)
+        templates = change_templates(rows, ~remaining & ~reads, self._renderer)
+        old, new, bad = convert_values(rows, templates)
+        remaining = rows.spread(remaining | bad | ((templates.of_row < 0) & ~reads))
+        groups = DocumentGroups.of(rows, remaining | reads, self._polls.poll_size)
+        fields = DocumentFields(rows, lane_rows, self._polls, self._renderer)
+        writer = DocumentWriter(fields, templates, (old, new))
         logged = [writer.documents(part) for part in groups.parts(rows)]
-        reader = Reader(rows, lane_rows, self._polls, self._renderer, self._lookup)
-        read = reader.read(reads & ~left)
-        return Plain(left, _in_order([*logged, *read.documents]), read)
+        reader = QueryBackPlanner(rows, lane_rows, self._polls, self._renderer, self._lookup)
+        read = reader.read(reads & ~remaining)
+        return ColumnarPlan(remaining, _in_order([*logged, *read.documents]), read)
 
 
 def _in_order(documents: list[Documents]) -> list[Documents]:
-    """Documents whose ranks are all different, in rank order."""
+    """Sorts documents of different ranks by rank."""
     last = -1
     for batch in documents:
         if batch.ranks[0] < last:

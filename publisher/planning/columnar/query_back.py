@@ -1,4 +1,4 @@
-"""Query-backs of whole rows that stand alone in their poll: asked and written many at a time."""
+"""Query-backs of whole rows without other changes in their poll: looked up and written in bulk."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ from publisher.model.change import Decision, Document, Object
 from publisher.model.change_batches import changes_of, tuples
 from publisher.model.document_batches import Documents
 from publisher.model.keys import parse
-from publisher.planning.columnar.rows import Flags, Numbers, Rows, flags_of
-from publisher.planning.columnar.templates import Attribute, Frame, attribute_of, frame_of
-from publisher.planning.columnar.values import converted
-from publisher.planning.columnar.writer import Envelopes, Groups, shown
+from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of
+from publisher.planning.columnar.templates import (
+    AttributeTemplate,
+    DocumentTemplate,
+    attribute_template,
+    document_template,
+)
+from publisher.planning.columnar.values import convert_column
+from publisher.planning.columnar.writer import DocumentFields, DocumentGroups, escape_keys
 from publisher.planning.polls import ObjectPoll, PollOptions
-from publisher.planning.query_back import Answer, LookedUp, Lookup
-from publisher.planning.query_back import Row as CurrentRow
+from publisher.planning.query_back import Answer, CurrentRow, Lookup, ObjectLookup
 from publisher.planning.renderer import Renderer
 
 _ROWS_AT_ONCE = 1_000
-"""One statement for a table; what is read may be long."""
+"""Maximum number of objects in one look-up: rows may be long."""
 
 
-class Read(NamedTuple):
-    """A query-back, the object it is about and what the database says of it."""
+class RowRead(NamedTuple):
+    """A query-back with its object and the answer of the database."""
 
     row: int
     object: Object
@@ -36,36 +40,36 @@ class Read(NamedTuple):
 
 
 @dataclass(slots=True)
-class ReadBack:
-    """What query-backs gave; documents of single rows with their ranks."""
+class QueryBackResult:
+    """Results of query-backs; ``singles`` are documents of single rows with their ranks."""
 
     documents: list[Documents] = field(default_factory=list)
     singles: list[tuple[int, Document]] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
-    lookups: list[LookedUp] = field(default_factory=list)
+    lookups: list[ObjectLookup] = field(default_factory=list)
 
 
 class _Column(NamedTuple):
-    """A column of a table, its place in the row, and what stands around a value and around NULL."""
+    """A column of a table: its index in the row, its templates for a value and for NULL."""
 
     place: int
-    value: Attribute
-    null: Attribute
+    value: AttributeTemplate
+    null: AttributeTemplate
 
 
-class _Kind(NamedTuple):
-    """What query-backs of one event type and table have in common."""
+class _QueryBackTemplate(NamedTuple):
+    """The template of query-backs of one event type and table."""
 
-    frame: Frame
+    document: DocumentTemplate
     columns: list[_Column]
 
 
-class Reader:
-    """Reads and writes the query-backs of a batch."""
+class QueryBackPlanner:
+    """Looks up and writes the query-backs of a batch."""
 
     def __init__(
         self,
-        rows: Rows,
+        rows: ChangeColumns,
         lane_rows: Numbers,
         polls: PollOptions,
         renderer: Renderer,
@@ -76,11 +80,11 @@ class Reader:
         self._poll_size = polls.poll_size
         self._renderer = renderer
         self._lookup = lookup
-        self._envelopes = Envelopes(rows, lane_rows, polls, renderer)
-        self._result = ReadBack()
+        self._fields = DocumentFields(rows, lane_rows, polls, renderer)
+        self._result = QueryBackResult()
 
-    def read(self, wanted: Flags) -> ReadBack:
-        """What the wanted rows give; each is the only one of its object in its poll."""
+    def read(self, wanted: Flags) -> QueryBackResult:
+        """Plans the wanted rows, each the only change of its object in its poll."""
         places = np.flatnonzero(wanted)
         for start in range(0, len(places), _ROWS_AT_ONCE):
             self._read(places[start : start + _ROWS_AT_ONCE])
@@ -91,22 +95,25 @@ class Reader:
         objects = list(tuples(Object, batch, Object._fields))
         answers = self._lookup.answers(list(dict.fromkeys(objects)))
         reads = [
-            Read(row, obj, answers[obj]) for row, obj in zip(places.tolist(), objects, strict=True)
+            RowRead(row, obj, answers[obj])
+            for row, obj in zip(places.tolist(), objects, strict=True)
         ]
         polls = ((self._rows.rank[places] - 1) // self._poll_size).tolist()
         self._result.lookups += [
-            LookedUp(read.object, poll, read.answer)
+            ObjectLookup(read.object, poll, read.answer)
             for read, poll in zip(reads, polls, strict=True)
         ]
-        for kind, alike in self._kinds(reads):
+        for kind, alike in self._group_by_template(reads):
             if kind is None:
-                self._singly(alike)
+                self._render_singly(alike)
             else:
-                self._together(kind, alike)
+                self._render_together(kind, alike)
 
-    def _kinds(self, reads: list[Read]) -> Iterator[tuple[_Kind | None, list[Read]]]:
-        """Reads that are written alike; ``None`` for those that go one by one."""
-        groups: dict[object, list[Read]] = {}
+    def _group_by_template(
+        self, reads: list[RowRead]
+    ) -> Iterator[tuple[_QueryBackTemplate | None, list[RowRead]]]:
+        """Groups row reads by their template; ``None`` for rows that are rendered singly."""
+        groups: dict[object, list[RowRead]] = {}
         for read in reads:
             answer, obj = read.answer, read.object
             alike: object = None
@@ -115,28 +122,28 @@ class Reader:
                 alike = (obj.schema, obj.table, names, self._rows.type[read.row], answer.columns)
             groups.setdefault(alike, []).append(read)
         for alike, group in groups.items():
-            yield (None if alike is None else self._kind(group[0])), group
+            yield (None if alike is None else self._template(group[0])), group
 
-    def _kind(self, read: Read) -> _Kind | None:
+    def _template(self, read: RowRead) -> _QueryBackTemplate | None:
         assert isinstance(read.answer, CurrentRow)
         event_type = int(self._rows.type[read.row])
-        frame = frame_of(self._renderer, read.object, event_type)
+        document = document_template(self._renderer, read.object, event_type)
         meaning = self._renderer.meanings[event_type]
         columns: list[_Column] = []
         for place, column in self._renderer.read_columns(
             read.object, event_type, (), read.answer.columns
         ):
-            value = attribute_of(column, meaning.part, no_old=True, no_new=False)
-            null = attribute_of(column, meaning.part, no_old=True, no_new=True)
+            value = attribute_template(column, meaning.part, no_old=True, no_new=False)
+            null = attribute_template(column, meaning.part, no_old=True, no_new=True)
             if value is None or null is None:
                 return None
             columns.append(_Column(place, value, null))
-        if frame is None or not columns:  # an empty modify is a decision, not a document
+        if document is None or not columns:  # an empty modify gives a decision, no document
             return None
-        return _Kind(frame, columns)
+        return _QueryBackTemplate(document, columns)
 
-    def _singly(self, reads: list[Read]) -> None:
-        """As ``Planner`` does it."""
+    def _render_singly(self, reads: list[RowRead]) -> None:
+        """Renders rows one by one, as ``Planner`` does."""
         rows = [read.row for read in reads]
         batch = self._rows.batch.take(pa.array(rows, pa.int64()))
         for change, read in zip(
@@ -148,7 +155,7 @@ class Reader:
             self._result.singles += rendered.documents
             self._result.decisions += rendered.decisions
 
-    def _together(self, kind: _Kind, reads: list[Read]) -> None:
+    def _render_together(self, kind: _QueryBackTemplate, reads: list[RowRead]) -> None:
         bad = np.zeros(len(reads), np.bool_)
         values = [read.answer.values for read in reads if isinstance(read.answer, CurrentRow)]
         columns = list(zip(*values, strict=True))
@@ -156,7 +163,7 @@ class Reader:
         for place, value, null in kind.columns:
             texts = pa.array(columns[place], pa.string())
             assert value.new is not None
-            contents = converted(texts, value.new, bad)
+            contents = convert_column(texts, value.new, bad)
             absent = pa.array(~flags_of(texts.is_valid()))
             pieces += [
                 pc.if_else(absent, _text_before(null), _text_before(value)),
@@ -165,23 +172,27 @@ class Reader:
             ]
         good = np.flatnonzero(~bad)
         if bad.any():
-            self._singly([read for read, wrong in zip(reads, bad.tolist(), strict=True) if wrong])
+            self._render_singly(
+                [read for read, wrong in zip(reads, bad.tolist(), strict=True) if wrong]
+            )
             pieces = [piece.take(pa.array(good)) for piece in pieces]
         if len(good):
             self._write(kind, np.array([reads[place].row for place in good.tolist()]), pieces)
 
-    def _write(self, kind: _Kind, rows: Numbers, pieces: list[pa.StringArray]) -> None:
-        keys = self._envelopes.keys(rows)
-        frame, count = kind.frame, len(rows)
+    def _write(self, kind: _QueryBackTemplate, rows: Numbers, pieces: list[pa.StringArray]) -> None:
+        keys = self._fields.keys(rows)
+        document, count = kind.document, len(rows)
         texts = pc.binary_join_element_wise(
-            frame.head, shown(keys), frame.middle, *pieces, frame.tail, ""
+            document.head, escape_keys(keys), document.middle, *pieces, document.tail, ""
         )
-        operation, suffix = (pa.array([text] * count) for text in (frame.operation, frame.suffix))
-        groups = Groups(rows, np.arange(count))
-        documents = self._envelopes.documents(groups, keys, operation, suffix, texts)
+        operation, suffix = (
+            pa.array([text] * count) for text in (document.operation, document.suffix)
+        )
+        groups = DocumentGroups(rows, np.arange(count))
+        documents = self._fields.documents(groups, keys, operation, suffix, texts)
         self._result.documents.append(documents)
 
 
-def _text_before(attribute: Attribute) -> str:
-    """All that comes before the new value."""
+def _text_before(attribute: AttributeTemplate) -> str:
+    """The text before the new value."""
     return attribute.opening + attribute.before + attribute.between

@@ -14,7 +14,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ChangeColumns:
     """A batch of changes in rank order; all arrays have an element for each of its rows."""
 
     batch: pa.RecordBatch
@@ -23,20 +23,20 @@ class Rows:
     table: Numbers
     """A number for each schema and table."""
     column: Numbers
-    """Index in ``names``, -1 where a change names none or several."""
+    """Index in ``names``; -1 if a change names no column or several."""
     names: list[str]
     rank: Numbers
     high: Numbers
     type: Numbers
     old: pa.StringArray
-    """The value before, null where it is NULL or absent, or where there are several."""
+    """The old value; null if it is NULL or absent, or if there are several."""
     new: pa.StringArray
     order: Numbers
     """The rows of each object together, in rank order."""
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch) -> Rows:
-        """The rows of a batch that has changes only."""
+    def of(cls, batch: pa.RecordBatch) -> ChangeColumns:
+        """Splits a batch of changes into columns."""
         codes = _codes(batch.column("key"))
         tables = _codes(batch.column("table")) + _codes(batch.column("schema")) * batch.num_rows
         if tables.any():
@@ -61,15 +61,15 @@ class Rows:
         text: str | None = self.batch.column(name)[row].as_py()
         return text
 
-    def spread(self, odd: Flags) -> Flags:
-        """All rows of the objects that have an odd one."""
+    def spread(self, ineligible: Flags) -> Flags:
+        """Extends flagged rows to all rows of their objects."""
         objects = np.zeros(int(self.object.max(initial=-1)) + 1, np.bool_)
-        objects[self.object[odd]] = True
+        objects[self.object[ineligible]] = True
         return objects[self.object]
 
 
 def _single(column: pa.ListArray) -> pa.StringArray:
-    """The only element of each list, null where a list is null, empty or longer."""
+    """The only element of each list; null if a list is null, empty or longer."""
     lengths = _lengths(column)
     values = column.flatten()
     if (lengths == 1).all():
@@ -79,19 +79,19 @@ def _single(column: pa.ListArray) -> pa.StringArray:
 
 
 def numbers_of(column: pa.Array) -> Numbers:
-    """A column of integers without nulls."""
+    """Converts a column of integers without nulls."""
     numbers: Numbers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return numbers
 
 
 def flags_of(column: pa.Array) -> Flags:
-    """A column of booleans; null is false."""
+    """Converts a column of booleans; null becomes false."""
     flags: Flags = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
     return flags
 
 
 def _codes(column: pa.Array) -> Numbers:
-    """A number for each different value, null being one of them."""
+    """A number for each distinct value, null included."""
     return numbers_of(pc.dictionary_encode(column, null_encoding="encode").indices)
 
 

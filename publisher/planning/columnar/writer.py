@@ -1,4 +1,4 @@
-"""Documents of plain changes, written by the column."""
+"""Composes documents by the column."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ import pyarrow.compute as pc
 from publisher.model.change import RECORD_SCHEMA, Object
 from publisher.model.document_batches import DOCUMENT_SCHEMA, Documents
 from publisher.planning.columnar.eligibility import DELETE
-from publisher.planning.columnar.rows import Flags, Numbers, Rows, flags_of, numbers_of
-from publisher.planning.columnar.templates import Shape, Shapes
-from publisher.planning.columnar.values import Contents
+from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of, numbers_of
+from publisher.planning.columnar.templates import ChangeTemplate, ChangeTemplates
+from publisher.planning.columnar.values import ValueContents
 from publisher.planning.polls import PollOptions
 from publisher.planning.renderer import Renderer
 from publisher.xds.escape import VERBATIM, escape_text
 
 _KIND = np.array([-1, 0, 1, 1, 2, -1, -1, -1, -1])
-"""By event type: the same number for the same kind of operation."""
+"""Number of the kind of operation by event type."""
 _OF_CHANGES = [name for name in DOCUMENT_SCHEMA.names if name in RECORD_SCHEMA.names]
-"""What a document has from its first change as it is."""
+"""Fields that a document copies from its first change."""
 _BYTES = 16 << 20
-"""Values whose documents are made at once: they may be long."""
+"""Maximum bytes of the values whose documents are composed together."""
 
 
-class Groups(NamedTuple):
-    """The changes of documents: their rows, those of a document together, documents in rank order.
+class DocumentGroups(NamedTuple):
+    """The rows of documents in rank order; the rows of one document are neighbours.
 
-    ``starts`` are the places in ``rows`` where documents begin.
+    ``starts`` are the indexes in ``rows`` where documents begin.
     """
 
     rows: Numbers
     starts: Numbers
 
     @classmethod
-    def of(cls, rows: Rows, left: Flags, poll_size: int) -> Groups:
-        """One document for each operation of the rows that are not left."""
-        order = rows.order[~left[rows.order]]
+    def of(cls, rows: ChangeColumns, remaining: Flags, poll_size: int) -> DocumentGroups:
+        """Groups the rows that do not remain by operation; each operation is a document."""
+        order = rows.order[~remaining[rows.order]]
         obj, rank, kind = rows.object[order], rows.rank[order], _KIND[rows.type[order]]
         poll = (rank - 1) // poll_size
         begins = np.ones(len(order), np.bool_)
@@ -50,8 +50,8 @@ class Groups(NamedTuple):
         by_rank = np.argsort(rank[begins][document], kind="stable")
         return cls(order[by_rank], np.flatnonzero(begins[by_rank]))
 
-    def parts(self, rows: Rows) -> Iterator[Groups]:
-        """The documents in parts that are not too much at once."""
+    def parts(self, rows: ChangeColumns) -> Iterator[DocumentGroups]:
+        """Splits the documents into parts of limited size."""
         if not len(self.starts):
             return
         size = np.zeros(len(self.rows), np.int64)
@@ -62,14 +62,14 @@ class Groups(NamedTuple):
         ends = np.append(self.starts, len(self.rows))
         for first, last in pairwise(cuts):
             starts = self.starts[first:last]
-            yield Groups(self.rows[ends[first] : ends[last]], starts - starts[0])
+            yield DocumentGroups(self.rows[ends[first] : ends[last]], starts - starts[0])
 
 
-class Envelopes:
-    """What documents have besides their text."""
+class DocumentFields:
+    """Composes the fields of documents besides their text."""
 
     def __init__(
-        self, rows: Rows, lane_rows: Numbers, polls: PollOptions, renderer: Renderer
+        self, rows: ChangeColumns, lane_rows: Numbers, polls: PollOptions, renderer: Renderer
     ) -> None:
         self._rows = rows
         self._lane_rows = lane_rows
@@ -78,13 +78,13 @@ class Envelopes:
 
     def documents(
         self,
-        groups: Groups,
+        groups: DocumentGroups,
         keys: pa.StringArray,
         operation: pa.StringArray,
         suffix: pa.StringArray,
         texts: pa.StringArray,
     ) -> Documents:
-        """Documents of these changes; an element of the arrays for each."""
+        """Builds the batch of documents; the arrays have an element for each of them."""
         firsts = groups.rows[groups.starts]
         heads = self._rows.batch.select(_OF_CHANGES).take(pa.array(firsts))
         records = self._rows.batch.column("high").take(pa.array(groups.rows)).cast(pa.string())
@@ -103,58 +103,69 @@ class Envelopes:
         return Documents(pa.RecordBatch.from_arrays(arrays, schema=DOCUMENT_SCHEMA))
 
     def keys(self, firsts: Numbers) -> pa.StringArray:
-        """The association's part for the key, of the documents that begin with these rows."""
+        """The key parts of the associations of documents that begin with these rows."""
         heads = self._rows.batch.select(list(Object._fields)).take(pa.array(firsts))
 
-        def ordered(place: int) -> str:
-            return self._renderer.key_text(Object(**heads.slice(place, 1).to_pylist()[0]))
+        def key_text(row: int) -> str:
+            return self._renderer.key_text(Object(**heads.slice(row, 1).to_pylist()[0]))
 
         keys = heads.column("key")
-        return _replaced(keys, flags_of(pc.match_substring(keys, "+")), ordered)
+        return _replace(keys, flags_of(pc.match_substring(keys, "+")), key_text)
 
 
-class Writer:
-    """Makes documents of changes whose values stand in the log."""
+class DocumentWriter:
+    """Composes documents of changes with logged values."""
 
     def __init__(
-        self, envelopes: Envelopes, shapes: Shapes, contents: tuple[Contents, Contents]
+        self,
+        fields: DocumentFields,
+        templates: ChangeTemplates,
+        contents: tuple[ValueContents, ValueContents],
     ) -> None:
-        self._envelopes = envelopes
-        self._shapes = shapes
+        self._fields = fields
+        self._templates = templates
         self._contents = contents
 
-    def documents(self, groups: Groups) -> Documents:
-        """The documents of these changes."""
+    def documents(self, groups: DocumentGroups) -> Documents:
+        """Composes the documents of these groups."""
         firsts = groups.rows[groups.starts]
-        keys = self._envelopes.keys(firsts)
-        operation, suffix = self._of_shapes(firsts, "operation"), self._of_shapes(firsts, "suffix")
-        return self._envelopes.documents(groups, keys, operation, suffix, self._texts(groups, keys))
+        keys = self._fields.keys(firsts)
+        operation, suffix = (
+            self._document_field(firsts, "operation"),
+            self._document_field(firsts, "suffix"),
+        )
+        return self._fields.documents(groups, keys, operation, suffix, self._texts(groups, keys))
 
-    def _of_shapes(self, rows: Numbers, name: str) -> pa.StringArray:
-        """A part of the frame of each row."""
-        texts = pa.array([getattr(shape.frame, name) for shape in self._shapes.shapes])
-        return texts.take(pa.array(self._shapes.of_row[rows]))
+    def _document_field(self, rows: Numbers, name: str) -> pa.StringArray:
+        """One field of each row's document template."""
+        texts = pa.array(
+            [getattr(template.document, name) for template in self._templates.templates]
+        )
+        return texts.take(pa.array(self._templates.of_row[rows]))
 
-    def _texts(self, groups: Groups, keys: pa.StringArray) -> pa.StringArray:
-        """The text of each document, put together row by row: those of one document touch each other
-        in memory, so that only the places where documents begin are to be told."""
+    def _texts(self, groups: DocumentGroups, keys: pa.StringArray) -> pa.StringArray:
+        """Composes texts row by row.
+
+        The texts of one document are adjacent in memory, so that only the offsets between documents are
+        kept.
+        """
         count = len(groups.rows)
         first, last = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         first[groups.starts] = True
         last[np.append(groups.starts[1:], count) - 1] = True
         number = np.cumsum(first) - 1
         rows, begins, ends = self._by_attribute(groups.rows, number)
-        shape = self._shapes.of_row[rows]
+        template = self._templates.of_row[rows]
         begins, ends = np.where(first, 2, begins), np.where(last, 2, ends)
         old, new = self._contents
         joined = pc.binary_join_element_wise(
-            self._around(shape, first.astype(np.int64), (_nothing, _head)),
-            pc.fill_null(shown(keys).take(pa.array(number, mask=~first)), ""),
-            self._around(shape, begins, (_before, _before_of_attribute, _before_of_all)),
+            self._around(template, first.astype(np.int64), (_nothing, _head)),
+            pc.fill_null(escape_keys(keys).take(pa.array(number, mask=~first)), ""),
+            self._around(template, begins, (_before, _before_of_attribute, _before_of_all)),
             old.at(rows),
-            self._around(shape, None, (_between,)),
+            self._around(template, None, (_between,)),
             new.at(rows),
-            self._around(shape, ends, (_after, _after_of_attribute, _after_of_all)),
+            self._around(template, ends, (_after, _after_of_attribute, _after_of_all)),
             "",
         )
         _, offsets, data = joined.buffers()
@@ -165,13 +176,13 @@ class Writer:
         return pa.StringArray.from_buffers(len(groups.starts), pa.py_buffer(starts), data)
 
     def _by_attribute(self, rows: Numbers, document: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """The rows of each document with those of one attribute together, in the order of its first one,
-        and for each whether it is the first and the last one of its attribute.
+        """Sorts the rows of each document so that rows of one attribute are neighbours, in the order of
+        the first; returns the rows, and whether each is the first and the last of its attribute.
 
-        ``document`` is the number of each row's document.  Rows that write no attribute have no tags."""
-        attribute = self._shapes.attributes[self._shapes.of_row[rows]]
+        ``document`` is the number of each row's document.  Rows without an attribute have no tags."""
+        attribute = self._templates.attributes[self._templates.of_row[rows]]
         code = document * (int(attribute.max(initial=0)) + 1) + attribute
-        if np.all(np.diff(np.sort(code, kind="stable"))):  # fast: most are in order already
+        if np.all(np.diff(np.sort(code, kind="stable"))):  # fast: most are sorted already
             ones = np.ones(len(code), np.int64)
             return rows, ones, ones
         _, first_place, inverse = np.unique(code, return_index=True, return_inverse=True)
@@ -181,69 +192,72 @@ class Writer:
         return rows[order], np.append(1, differs), np.append(differs, 1)
 
     def _around(
-        self, shape: Numbers, state: Numbers | None, texts: Sequence[Callable[[Shape], str]]
+        self,
+        of_row: Numbers,
+        state: Numbers | None,
+        texts: Sequence[Callable[[ChangeTemplate], str]],
     ) -> pa.StringArray:
-        """A text of each row's shape: the one of ``texts`` that ``state`` numbers."""
-        shapes = self._shapes.shapes
-        every = pa.array([text(one) for text in texts for one in shapes])
-        place = shape if state is None else shape + state * len(shapes)
-        return every.take(pa.array(place))
+        """A text of each row's template: the one of ``texts`` at the index ``state``."""
+        templates = self._templates.templates
+        every = pa.array([text(template) for text in texts for template in templates])
+        index = of_row if state is None else of_row + state * len(templates)
+        return every.take(pa.array(index))
 
 
-def _nothing(_shape: Shape) -> str:
+def _nothing(_template: ChangeTemplate) -> str:
     return ""
 
 
-def _head(shape: Shape) -> str:
-    return shape.frame.head
+def _head(template: ChangeTemplate) -> str:
+    return template.document.head
 
 
-def _before(shape: Shape) -> str:
-    return shape.attribute.before
+def _before(template: ChangeTemplate) -> str:
+    return template.attribute.before
 
 
-def _before_of_attribute(shape: Shape) -> str:
-    return shape.attribute.opening + shape.attribute.before
+def _before_of_attribute(template: ChangeTemplate) -> str:
+    return template.attribute.opening + template.attribute.before
 
 
-def _before_of_all(shape: Shape) -> str:
-    return shape.frame.middle + _before_of_attribute(shape)
+def _before_of_all(template: ChangeTemplate) -> str:
+    return template.document.middle + _before_of_attribute(template)
 
 
-def _between(shape: Shape) -> str:
-    return shape.attribute.between
+def _between(template: ChangeTemplate) -> str:
+    return template.attribute.between
 
 
-def _after(shape: Shape) -> str:
-    return shape.attribute.after
+def _after(template: ChangeTemplate) -> str:
+    return template.attribute.after
 
 
-def _after_of_attribute(shape: Shape) -> str:
-    return shape.attribute.after + shape.attribute.closing
+def _after_of_attribute(template: ChangeTemplate) -> str:
+    return template.attribute.after + template.attribute.closing
 
 
-def _after_of_all(shape: Shape) -> str:
-    return _after_of_attribute(shape) + shape.frame.tail
+def _after_of_all(template: ChangeTemplate) -> str:
+    return _after_of_attribute(template) + template.document.tail
 
 
-def shown(keys: pa.StringArray) -> pa.StringArray:
-    """The keys as they stand in XML."""
+def escape_keys(keys: pa.StringArray) -> pa.StringArray:
+    """Escapes keys for XML."""
 
-    def escaped(place: int) -> str:
-        return escape_text(keys[place].as_py(), "the key")
+    def escape(row: int) -> str:
+        return escape_text(keys[row].as_py(), "the key")
 
-    return _replaced(keys, ~flags_of(pc.match_substring_regex(keys, VERBATIM)), escaped)
+    return _replace(keys, ~flags_of(pc.match_substring_regex(keys, VERBATIM)), escape)
 
 
-def _lists(groups: Groups, values: pa.Array) -> pa.ListArray:
-    """The values of each document; one for each row is given."""
+def _lists(groups: DocumentGroups, values: pa.Array) -> pa.ListArray:
+    """Groups the values of rows by document."""
     offsets = np.append(groups.starts, len(groups.rows)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values)
 
 
-def _replaced(texts: pa.StringArray, where: Flags, by: Callable[[int], str]) -> pa.StringArray:
-    """Texts, with another one in some places."""
+def _replace(texts: pa.StringArray, where: Flags, by: Callable[[int], str]) -> pa.StringArray:
+    """Replaces the flagged texts."""
     if not where.any():
         return texts
-    others = [by(place) for place in np.flatnonzero(where).tolist()]
-    return pc.replace_with_mask(texts, where, pa.array(others, pa.string()))
+    replacements = [by(row) for row in np.flatnonzero(where).tolist()]
+    return pc.replace_with_mask(texts, where, pa.array(replacements, pa.string()))

@@ -18,7 +18,7 @@ from publisher.database.lookup import DatabaseLookup
 from publisher.errors import FatalError, SettingsError
 from publisher.model.catalogue import Catalogue, Kind
 from publisher.model.change import Object, Reason
-from publisher.planning.query_back import Answer, Lookup, NoDatabase, Refused, Row
+from publisher.planning.query_back import Answer, CurrentRow, Lookup, NoDatabase, RefusedLookup
 from publisher.xds.values import text_of
 
 
@@ -44,7 +44,7 @@ def ask(database: Database, table: str, *keys: str) -> list[Answer]:
 
 def firsts(answers: list[Answer]) -> Iterator[str | None]:
     for answer in answers:
-        assert not isinstance(answer, Refused), answer
+        assert not isinstance(answer, RefusedLookup), answer
         yield None if answer is None else answer.values[-1]
 
 
@@ -214,9 +214,9 @@ def test_key_texts_and_stored_values_of_sqlite(path: Path) -> None:
 def test_what_is_no_integer_of_the_column_is_refused(path: Path, key: str) -> None:
     database = made(path, "CREATE TABLE t (k INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     bad, good = ask(database, "t", key, "k=1")
-    assert isinstance(bad, Refused)
+    assert isinstance(bad, RefusedLookup)
     assert bad.reason is Reason.DATABASE_REFUSED
-    assert isinstance(good, Row)
+    assert isinstance(good, CurrentRow)
 
 
 def test_broken_text_refuses_its_row_only(path: Path) -> None:
@@ -226,9 +226,9 @@ def test_broken_text_refuses_its_row_only(path: Path) -> None:
         "INSERT INTO t VALUES (1, 'a'), (2, CAST(x'FF' AS TEXT)), (3, 'c')",
     )
     one, two, three = ask(database, "t", "k=1", "k=2", "k=3")
-    assert isinstance(one, Row)
-    assert isinstance(two, Refused)
-    assert isinstance(three, Row)
+    assert isinstance(one, CurrentRow)
+    assert isinstance(two, RefusedLookup)
+    assert isinstance(three, CurrentRow)
 
 
 @pytest.mark.parametrize(
@@ -253,5 +253,5 @@ def test_texts_that_are_no_values_of_the_type_say_so(kind: Kind, text: str) -> N
 def test_without_a_database_every_row_is_refused() -> None:
     object_ = Object(None, "usr", "idu=1")
     answer = NoDatabase().answers([object_])[object_]
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, RefusedLookup)
     assert answer.reason is Reason.NO_DATABASE

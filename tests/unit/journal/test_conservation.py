@@ -17,8 +17,8 @@ from publisher.errors import InternalError
 from publisher.journal.conservation import conserve, outcome_counts, reason_counts
 from publisher.journal.lane_writer import Count, LaneResult
 from publisher.model.change import TALLY, Change, Outcome
-from publisher.planning.columnar import Bulk, Plain
-from publisher.planning.planner import Planned, Planner
+from publisher.planning.columnar import ColumnarPlan, ColumnarPlanner
+from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import ObjectPoll
 from tests.support.event_log_files import Row, event, write
 from tests.support.task_runs import only_singly, plan_all, read_all, work_of
@@ -115,13 +115,13 @@ def test_a_change_that_planning_forgets_fails_its_lane(
 def test_a_document_that_planning_in_bulk_forgets_fails_its_lane(
     work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = Bulk.plan
+    plan = ColumnarPlanner.plan
 
-    def forgetful(self: Bulk, *args: Any, **options: Any) -> Plain:
+    def forgetful(self: ColumnarPlanner, *args: Any, **options: Any) -> ColumnarPlan:
         plain = plan(self, *args, **options)
         return plain._replace(documents=plain.documents[1:])
 
-    monkeypatch.setattr(Bulk, "plan", forgetful)
+    monkeypatch.setattr(ColumnarPlanner, "plan", forgetful)
     with pytest.raises(InternalError, match="no decision"):
         plan_all(work, read_all(work), tmp_path)
 
@@ -131,7 +131,7 @@ def test_a_change_that_never_reaches_planning_fails_its_lane(
 ) -> None:
     add = Planner.add
 
-    def deaf(self: Planner, changes: Iterable[Change]) -> Planned:
+    def deaf(self: Planner, changes: Iterable[Change]) -> PlanResult:
         return add(self, list(changes)[1:])
 
     monkeypatch.setattr(Planner, "add", deaf)
@@ -145,7 +145,7 @@ def test_a_change_that_is_decided_twice_fails_its_lane(
 ) -> None:
     finish = Planner.finish
 
-    def doubled(self: Planner) -> Planned:
+    def doubled(self: Planner) -> PlanResult:
         planned = finish(self)
         setattr(planned, what, getattr(planned, what) * 2)
         return planned

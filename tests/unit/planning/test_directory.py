@@ -16,7 +16,7 @@ from lxml import etree
 
 from publisher.model.change import Object
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import Answer, Row
+from publisher.planning.query_back import Answer, CurrentRow
 from publisher.xds.document import DocumentOptions
 from publisher.xds.operations import InsertQueryBack
 from tests.support.planning import DEPT, USR, USR_2, Event, Rows, Setup, log
@@ -77,7 +77,7 @@ class Table:
         answers: dict[Object, Answer] = {}
         for obj, row in self.rows.items():
             key, value = obj.key.split("=")
-            answers[obj] = Row((key, *row), (value, *row.values()))
+            answers[obj] = CurrentRow((key, *row), (value, *row.values()))
         return answers
 
     def directory(self) -> Directory:

@@ -8,7 +8,7 @@ from publisher.model.change import Change, Object, Reason
 from publisher.model.keys import IdentifierCase
 from publisher.planning import planner as plan
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import Refused, Row
+from publisher.planning.query_back import CurrentRow, RefusedLookup
 from publisher.xds.values import ValueOptions
 from tests.support.planning import (
     DEPT,
@@ -24,8 +24,8 @@ from tests.support.planning import (
     published,
 )
 
-ROW = Row(("idu", "a", "b"), ("1", "A", None))
-DATABASE = Rows({USR: ROW, USR_2: Row(("idu", "a", "b"), ("2", "A2", "B2"))})
+ROW = CurrentRow(("idu", "a", "b"), ("1", "A", None))
+DATABASE = Rows({USR: ROW, USR_2: CurrentRow(("idu", "a", "b"), ("2", "A2", "B2"))})
 
 
 def given(*events: Event, **settings: object) -> list[str]:
@@ -130,7 +130,7 @@ def test_logged_values_beside_a_row_that_is_gone_are_published() -> None:
 
 def test_a_row_that_the_database_refuses_rejects_its_query_backs_and_says_why() -> None:
     changes = log(Event(8, "a"), Event(3, "b", "1"))
-    refused = Refused(Reason.DATABASE_REFUSED, "overflow: mend the key")
+    refused = RefusedLookup(Reason.DATABASE_REFUSED, "overflow: mend the key")
     planned = Setup(lookup=Rows({USR: refused})).plan(changes)
     assert outcomes(planned, changes) == ["rejected: database-refused", "document 0"]
     assert planned.decisions[0].detail == "overflow: mend the key"
@@ -156,7 +156,7 @@ def test_a_query_back_of_a_column_that_the_row_lacks_is_rejected() -> None:
 
 
 def test_a_looked_up_value_that_cannot_be_written_is_rejected() -> None:
-    database = Rows({USR: Row(("idu", "a"), ("1", "\x01"))})
+    database = Rows({USR: CurrentRow(("idu", "a"), ("1", "\x01"))})
     changes = log(Event(6))
     assert outcomes(Setup(lookup=database).plan(changes), changes) == [
         "rejected: forbidden-character"
@@ -166,13 +166,13 @@ def test_a_looked_up_value_that_cannot_be_written_is_rejected() -> None:
 
 
 def test_a_column_is_found_whatever_its_case_where_only_one_fits() -> None:
-    database = Rows({USR: Row(("IDU", "FNAME"), ("1", "Jack"))})
+    database = Rows({USR: CurrentRow(("IDU", "FNAME"), ("1", "Jack"))})
     assert given(Event(8, "fname"), lookup=database) == ["modify FNAME!+Jack"]
     assert given(Event(6), lookup=database) == ["modify FNAME!+Jack"]
 
 
 def test_a_column_is_found_by_its_exact_name_where_several_fit() -> None:
-    database = Rows({USR: Row(("idu", "name", "NAME"), ("1", "small", "GREAT"))})
+    database = Rows({USR: CurrentRow(("idu", "name", "NAME"), ("1", "small", "GREAT"))})
     assert given(Event(8, "name"), lookup=database) == ["modify name!+small"]
     assert given(Event(8, "NAME"), lookup=database) == ["modify NAME!+GREAT"]
 
@@ -189,11 +189,11 @@ def test_a_column_is_found_by_its_exact_name_where_several_fit() -> None:
 def test_columns_of_looked_up_rows_have_the_case_that_is_set(
     case: IdentifierCase, name: str
 ) -> None:
-    database = Rows({USR: Row(("Idu", "Fname"), ("1", "Jack"))})
+    database = Rows({USR: CurrentRow(("Idu", "Fname"), ("1", "Jack"))})
     assert given(Event(6), lookup=database, case=case) == [f"modify {name}!+Jack"]
 
 
 def test_the_key_is_left_out_of_a_row_whatever_its_case_and_parts() -> None:
     obj = Object("indirect", "part", "no=1+plant=2")
-    database = Rows({obj: Row(("PLANT", "x", "NO"), ("2", "y", "1"))})
+    database = Rows({obj: CurrentRow(("PLANT", "x", "NO"), ("2", "y", "1"))})
     assert given(Event(6, obj=obj), lookup=database) == ["modify x!+y"]

@@ -11,7 +11,7 @@ from publisher.model.catalogue import JobCatalogue, Kind, Table
 from publisher.model.change import Object, Outcome, Position, Reason
 from publisher.planning.filters import FilterOptions, Window
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import Row
+from publisher.planning.query_back import CurrentRow
 from publisher.xds.document import DocumentOptions
 from publisher.xds.values import ValueOptions
 from tests.support.planning import (
@@ -29,8 +29,8 @@ from tests.support.planning import (
     reason,
 )
 
-ROW = Row(("idu", "a", "b"), ("1", "A", None))
-DATABASE = Rows({USR: ROW, USR_2: Row(("idu", "a", "b"), ("2", "A2", "B2"))})
+ROW = CurrentRow(("idu", "a", "b"), ("1", "A", None))
+DATABASE = Rows({USR: ROW, USR_2: CurrentRow(("idu", "a", "b"), ("2", "A2", "B2"))})
 
 
 def given(*events: Event, **settings: object) -> list[str]:
@@ -404,7 +404,7 @@ def test_rejects_name_the_record_as_users_of_the_source_do(polls: PollOptions | 
     twice = log(Event(3, "a", "x", at=4), Event(3, "a", "y", at=4), Event(3, "a", "\x01", at=5))
     found = {found.row: found for found in setup.plan(twice).decisions if found.raw is not None}
     (double,) = [found[row] for row in (0, 1) if row in found]
-    assert (double.detail or "").startswith("record no 4 stands twice for this object")
+    assert (double.detail or "").startswith("record no 4 appears twice for this object")
     assert [json.loads(entry.raw or "")["position"] for entry in (double, found[2])] == [
         "no 4",
         "no 5",

@@ -15,7 +15,7 @@ from tests.support.planning import USR, USR_2, Event, log
 def cut(changes: Iterable[Change], size: int, slack: int = 0) -> list[ObjectPoll]:
     polls = Polls(PollOptions(poll_size=size, poll_slack=slack))
     closed = [poll for change in changes for poll in polls.add(change)]
-    return [*closed, *polls.rest()]
+    return [*closed, *polls.close_all()]
 
 
 def at(*ranks: int, obj: Object = USR) -> list[Change]:

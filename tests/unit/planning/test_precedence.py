@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from publisher.model.change import Change, Outcome, Reason
 from publisher.planning.filters import FilterOptions
-from publisher.planning.precedence import settle
-from publisher.planning.query_back import Row
+from publisher.planning.precedence import apply_precedence
+from publisher.planning.query_back import CurrentRow
 from publisher.xds.values import ValueOptions
 from tests.support.planning import USR, Event, Rows, Setup, log, outcomes
 
 LOOPBACK = FilterOptions(driver_user="idm", exclude_columns=("x",))
-DATABASE = Rows({USR: Row(("idu", "a", "b", "x"), ("1", "A", "B", "X"))})
+DATABASE = Rows({USR: CurrentRow(("idu", "a", "b", "x"), ("1", "A", "B", "X"))})
 
-CHILD = Rows({USR: Row(("idu", "a"), ("1", "A"))})
+CHILD = Rows({USR: CurrentRow(("idu", "a"), ("1", "A"))})
 
 
 def in_row(change: Change) -> bool:
@@ -33,19 +33,19 @@ EVENTS = ("1a", "1b", "2a", "2b", "3a", "3b", "4", "5", "6", "7a", "7b", "8a", "
 
 def fates(events: str) -> str:
     changes = log(*(Event(int(text[0]), text[1:] or None) for text in events.split()))
-    kept, decisions = settle(changes, in_row)
-    signs = {change.row: "+" for change in kept}
+    remaining, decisions = apply_precedence(changes, in_row)
+    signs = {change.row: "+" for change in remaining}
     for decision in decisions:
         assert decision.row not in signs, "two outcomes"
         sign = "<" if decision.outcome is Outcome.SUPERSEDED else "x"
         signs[decision.row] = f"{sign}{decision.by + 1}"
-    assert [change.row for change in kept] == sorted(change.row for change in kept)
+    assert [change.row for change in remaining] == sorted(change.row for change in remaining)
     return " ".join(signs[change.row] for change in changes)
 
 
 def reasons(events: str) -> set[Reason | None]:
     changes = log(*(Event(int(text[0]), text[1:] or None) for text in events.split()))
-    return {decision.reason for decision in settle(changes, in_row).decisions}
+    return {decision.reason for decision in apply_precedence(changes, in_row).decisions}
 
 
 @pytest.mark.parametrize("events", ["", "4", "1a", "1a 1b 1c", "2a 2a 3a 1a", "5", "6", "7a", "8a"])
@@ -100,7 +100,7 @@ def test_a_field_query_back_of_a_child_table_is_rejected_beside_the_row() -> Non
     changes = log(Event(8, "usr_phone.phoneno"), Event(6))
     planned = Setup(lookup=CHILD).plan(changes)
     assert outcomes(planned, changes) == ["rejected: column-name", "document 0"]
-    assert "log their values (types 1 to 3)" in str(planned.decisions[0].detail)
+    assert "log the values of child tables" in str(planned.decisions[0].detail)
 
 
 def test_the_value_of_a_key_column_is_published_beside_its_row() -> None:
@@ -196,8 +196,8 @@ def test_every_event_has_one_fate_and_a_second_pass_over_what_is_kept_changes_no
 ) -> None:
     signs = fates(" ".join(events)).split()
     assert len(signs) == len(events)
-    kept = [event for event, sign in zip(events, signs, strict=True) if sign == "+"]
-    assert fates(" ".join(kept)).split() == ["+"] * len(kept)
+    remaining = [event for event, sign in zip(events, signs, strict=True) if sign == "+"]
+    assert fates(" ".join(remaining)).split() == ["+"] * len(remaining)
 
 
 def test_what_a_look_up_says_later_revives_nothing() -> None:

@@ -19,7 +19,7 @@ from publisher.engine.tasks import Work, plan_lane
 from publisher.model.catalogue import Kind, Table
 from publisher.model.change import RECORD_SCHEMA, Change
 from publisher.planning.filters import FilterOptions
-from publisher.planning.planner import Planned, Planner
+from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
 from tests.support.event_log_files import Row, event, write
 from tests.support.task_runs import only_singly, read_all, work_of
@@ -153,7 +153,7 @@ def test_most_of_a_usual_log_is_planned_by_the_column(
     singly: list[Change] = []
     add = Planner.add
 
-    def counted(self: Planner, changes: Iterable[Change]) -> Planned:
+    def counted(self: Planner, changes: Iterable[Change]) -> PlanResult:
         kept = list(changes)
         singly.extend(kept)
         return add(self, kept)
