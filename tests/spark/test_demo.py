@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.documentation import ROOT, agrees, blocks, run, shown_commands
+
 DEMO = [sys.executable, "-m", "publisher.demo"]
 
 
@@ -78,3 +80,25 @@ def test_leaves_a_directory_alone_that_is_not_its_own(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "name another directory" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/replay-and-explain.md"])
+def test_the_documentation_shows_what_it_prints(
+    page: str, tour: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, printed = tour
+    text = (ROOT / page).read_text("utf-8")
+    lines = [line.rstrip() for line in printed.splitlines()]
+    shown = [block for block in blocks(text) if "Every record of the log" in block]
+    assert shown
+    for line in shown[0].splitlines():
+        if line not in ("…", "$ ./run demo"):
+            assert any(agrees(line, candidate) for candidate in lines), line
+    monkeypatch.chdir(directory)
+    explanations = [command for command in shown_commands(text) if " explain " in command.line]
+    assert explanations
+    for command in explanations:
+        answer = run(command.line).splitlines()
+        assert len(answer) == len(command.printed)
+        for pair in zip(command.printed, answer, strict=True):
+            assert agrees(*pair)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 from pathlib import Path
@@ -92,24 +91,6 @@ def test_all_is_there_before_the_first_poll(tmp_path: Path) -> None:
     with Metrics(MetricsOptions(textfile=tmp_path / "people.prom"), "people"):
         found = told(tmp_path / "people.prom")
     assert found["documents_total",] == found["records_total", "rejected"] == 0
-
-
-def test_the_readme_names_them_all() -> None:
-    readme = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
-    table = readme.partition("| metric `xds_publisher_…` |")[2].partition("\n\n")[0]
-    named = {
-        name
-        for line in table.splitlines()[2:]
-        for name in re.findall("`(\\w+)`", line.split(" | ")[0])
-    }
-    families = Metrics(MetricsOptions(), "people").series.registry.collect()
-    made = {
-        f"{family.name}_{family.type}".replace("_counter", "_total")
-        if family.type in ("counter", "info")
-        else family.name
-        for family in families
-    }
-    assert named == {name.removeprefix("xds_publisher_") for name in made}
 
 
 def test_nothing_goes_to_the_registry_of_all() -> None:

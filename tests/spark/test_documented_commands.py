@@ -1,0 +1,31 @@
+"""The first tutorial prints what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.documentation import agrees, blocks, comparable, run, shown_commands, text_of
+
+TUTORIAL = text_of("tutorials/first-documents.md")
+
+
+def test_the_first_tutorial_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue("spark")
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text(blocks(TUTORIAL, "csv")[0], "utf-8")
+    Path("people.toml").write_text(blocks(TUTORIAL, "toml")[0], "utf-8")
+    commands = [command for command in shown_commands(TUTORIAL) if "mistake" not in command.line]
+    assert len(commands) == 9
+    for command in commands:
+        printed = comparable(run(command.line))
+        shown = comparable("\n".join(command.printed))
+        if " inspect " in command.line:
+            assert set(shown) <= set(printed)
+        else:
+            assert len(shown) == len(printed), printed
+            for pair in zip(shown, printed, strict=True):
+                assert agrees(*pair)
