@@ -1,4 +1,4 @@
-"""What is known of the tables that changes speak of: key columns, columns and their kinds."""
+"""The catalogue: key columns, columns and their kinds of the tables in changes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ LONGEST_NAME = 1_000
 
 
 class Kind(StrEnum):
-    """Kind of a column, as far as the value of an XDS document depends on it."""
+    """Kind of a column, as far as its value in documents depends on it."""
 
     STRING = "string"
     OCTET = "octet"
     """Binary; text form is Base64 (event log columns, old_value and new_value)."""
     INT = "int"
     DECIMAL = "decimal"
-    """A number with a fraction; goes out as string, but is a number inside a key."""
+    """A number with a fraction; published as a string, but a number inside a key."""
     STATE = "state"
     """Boolean."""
     DATE = "date"
@@ -45,7 +45,7 @@ class Table:
     """Columns of fixed width (CHAR), whose values the database pads with blanks."""
 
     def column(self, name: str) -> str | None:
-        """The name of a column as the table has it: the same, else the only one but for case."""
+        """Finds the column of this name, else the only column whose name differs in case."""
         if name in self.columns:
             return name
         alike = [column for column in self.columns if column.lower() == name.lower()]
@@ -53,18 +53,18 @@ class Table:
 
 
 class Catalogue(Protocol):
-    """Answers what is known of a table, by the name that the source writes."""
+    """Describes tables by the names that a source writes."""
 
     @property
     def closed(self) -> bool:
-        """True where a table that is not found does not exist (a database was asked)."""
+        """True if a table that is not found does not exist, since a database was queried."""
 
     def table(self, schema: str | None, name: str) -> Table | None:
-        """The table, or ``None`` where nothing is known of it."""
+        """Describes a table; ``None`` if it is unknown."""
 
 
 class JobCatalogue:
-    """What the job file says of tables.  A table that it does not name may exist all the same."""
+    """The tables of the job file; other tables may exist, too."""
 
     closed = False
 
@@ -72,8 +72,9 @@ class JobCatalogue:
         self._tables = tuple(tables)
 
     def table(self, schema: str | None, name: str) -> Table | None:
-        """The table as written, else the only one whose name differs in case alone.  Where one side
-        names no schema, the other's is not looked at."""
+        """Finds a table by its exact name, else the only one whose name differs in case.
+
+        Schemas are compared only if both sides have one."""
         for same in (str.__eq__, _same_but_case):
             found = [
                 table
@@ -89,8 +90,9 @@ class JobCatalogue:
 
 
 class LayeredCatalogue:
-    """Two catalogues: the first wins for the kind of each column that it names, the second gives the
-    rest: spelling of names, order of columns and keys."""
+    """Two catalogues: the first determines the kinds of the columns that it names.
+
+    The second determines the spelling of names, the order of columns and keys."""
 
     def __init__(self, first: Catalogue, second: Catalogue) -> None:
         self._first = first
@@ -98,26 +100,26 @@ class LayeredCatalogue:
 
     @property
     def closed(self) -> bool:
-        """True where one of the two would know a table if it existed."""
+        """True if one of the two catalogues is closed."""
         return self._first.closed or self._second.closed
 
     def table(self, schema: str | None, name: str) -> Table | None:
-        """The table as both know it together; ``None`` where neither does."""
+        """Combines the descriptions of both; ``None`` if neither knows the table."""
         first = self._first.table(schema, name)
         second = self._second.table(schema, name)
         if first is None or second is None:
             return first or second
-        return _layered(first, second)
+        return _combine(first, second)
 
 
-def _layered(first: Table, second: Table) -> Table:
+def _combine(first: Table, second: Table) -> Table:
     spelling = {column.casefold(): column for column in second.columns}
     kinds = dict(second.columns)
     padded = set(second.padded)
     for column in dict.fromkeys((*first.columns, *sorted(first.padded))):
         name = column if column in second.columns else spelling.get(column.casefold(), column)
         if name not in second.columns and second.complete:
-            continue  # the database knows better which columns there are; check reports it
+            continue  # the database decides on the columns that exist; check reports this one
         if column in first.columns:
             kinds[name] = first.columns[column]
         if column in first.padded:

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 
 class EventType(IntEnum):
-    """What happened, in the driver's own numbers (event log columns, table of event types)."""
+    """Type of a change, with the driver's numbers (event log columns, table of event types)."""
 
     INSERT_FIELD = 1
     UPDATE_FIELD = 2
     REPLACE_FIELD = 3
-    """Update field, remove all values: the old value is not looked at."""
+    """Update field, remove all values: the old value does not matter."""
     DELETE_ROW = 4
     INSERT_ROW_QUERY_BACK = 5
     UPDATE_ROW_QUERY_BACK = 6
@@ -30,19 +30,19 @@ class EventType(IntEnum):
 
 
 PER_FIELD = frozenset({1, 2, 3, 7, 8})
-"""Event types that speak of one column each."""
+"""Event types of single columns."""
 
 PER_FIELD_LOGGED = frozenset({1, 2, 3})
-"""Per-field event types whose values stand in the log."""
+"""Per-field event types with logged values."""
 
 QUERY_BACK = frozenset({5, 6, 7, 8})
-"""Event types whose values are read from the database when they are published."""
+"""Event types whose values are read from the database at publication."""
 
 ROW_QUERY_BACK = frozenset({5, 6})
 
 
 class Outcome(IntEnum):
-    """Where a source record ends.  Every record ends in exactly one of the five.
+    """Result of a source record.  Every record has exactly one of the five outcomes.
 
     The numbers are stored in journals: never change or reuse one.
     """
@@ -60,7 +60,7 @@ class Outcome(IntEnum):
 
 
 class Reason(StrEnum):
-    """Why a record ended as it did.  Stored in journals: never change or reuse one."""
+    """Reason of an outcome.  The values are stored in journals: never change or reuse one."""
 
     # superseded
     ROW_QUERY_BACK = "row-query-back"
@@ -113,11 +113,11 @@ class Reason(StrEnum):
 
 
 class Position(NamedTuple):
-    """Where a change stands in its source.  Tuples order the changes of a source totally.
+    """Place of a change in its source.  Tuples order the changes of a source totally.
 
-    ``part`` is the node or file ("" where the source is one whole), ``high`` and ``low`` are 64-bit
-    integers (an event log has its record_id in ``high``), ``ordinal`` counts the operations that one
-    record gives.
+    ``part`` is the node or file ("" if the source has no parts), ``high`` and ``low`` are 64-bit
+    integers (``high`` is the record_id of an event log), ``ordinal`` numbers the operations of one
+    record.
     """
 
     part: str
@@ -126,15 +126,15 @@ class Position(NamedTuple):
     ordinal: int
 
     def text(self) -> str:
-        """The position as users know it: ``4711`` of an event log, ``events.csv:17`` of a file."""
+        """The position in the notation of users: ``4711`` of an event log, ``events.csv:17`` of a file."""
         return f"{self.part}:{self.high}" if self.part else str(self.high)
 
 
 class Object(NamedTuple):
-    """What a change is about: schema (``None`` where unknown), table and canonical key text.
+    """The row of a change: schema (``None`` if unknown), table and canonical key text.
 
     The key text is ``column=value`` joined with ``+``, columns in code-point order, values in double
-    quotes where the grammar asks for it; so equal text means the same row.
+    quotes where the grammar requires it; equal text means the same row.
     """
 
     schema: str | None
@@ -147,7 +147,7 @@ class Change(NamedTuple):
 
     ``row`` numbers the changes of a lane in the order of their arrival and names the change in
     decisions.  ``rank`` orders an event log for its polls: the place of its record id among those of the
-    source, or the place by event time with future events; tasks that read splits give the record id.
+    source, or its place by event time with future events; tasks that read splits set the record id.
     ``event_time`` is in microseconds since 1970-01-01 UTC.
     """
 
@@ -165,11 +165,10 @@ class Change(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The outcome of one change: why, which change superseded it, which document it is in.
+    """The outcome of one change that no document publishes, and the reason.
 
-    Changes that a document publishes have no decision of their own: the document names them.
-    ``by`` is the ``row`` of the change that superseded it, -1 where there is none.  ``detail`` says
-    for a reject what is wrong and what to do, ``raw`` is the rejected record as JSON text.
+    ``by`` is the ``row`` of the change that superseded it, -1 if there is none.  For a reject ``detail``
+    describes the problem and what to do, and ``raw`` is the record as JSON text.
     """
 
     row: int
@@ -181,8 +180,7 @@ class Decision(NamedTuple):
 
 
 def reject(change: Change, position: str, reason: Reason, detail: str) -> Decision:
-    """The decision that rejects a change, with the change as its raw record; ``position`` as users of
-    its source write it."""
+    """Rejects a change, with the change as its raw record; ``position`` is in the source's notation."""
     record = change._asdict() | {"object": change.object._asdict(), "position": position}
     del record["row"], record["rank"]
     raw = json.dumps(record, ensure_ascii=False)
@@ -190,10 +188,10 @@ def reject(change: Change, position: str, reason: Reason, detail: str) -> Decisi
 
 
 class Document(NamedTuple):
-    """One XDS document: the operations of one object in one poll that go out together.
+    """One XDS document: operations of one object in one poll.
 
-    ``text`` is one line without its line end.  ``rows`` are the changes in it, ``records`` the
-    positions of their records as users know them.  ``operation`` is ``add``, ``modify`` or
+    ``text`` is one line without its line end.  ``rows`` are its changes, ``records`` the
+    positions of their records in the source's notation.  ``operation`` is ``add``, ``modify`` or
     ``delete``, several joined with a blank.  ``association`` is the key of a Kafka record.
     """
 
@@ -209,16 +207,16 @@ class Document(NamedTuple):
 
 
 TALLY = 127
-"""Value of ``outcome`` in the one row of each split that is no change: ``row`` holds the number of
-records which the split read, counted where they were framed."""
+"""Value of ``outcome`` in the tally of a split: its ``row`` holds the number of records of the split, counted
+where they were framed."""
 
 IDS = 126
-"""Value of ``outcome`` in rows that are no changes either: they tell each lane where the record ids of
-a split lie (``event_ranks``)."""
+"""Value of ``outcome`` in rows that give each lane the file with the record ids of a split
+(``event_ranks``)."""
 
 RECORD_SCHEMA = pa.schema(
     [
-        # where it goes: number of the source in the job, lane
+        # destination: number of the source in the job, lane
         ("source", pa.int32()),
         ("lane", pa.int32()),
         # order: see Position and Change.rank
@@ -227,12 +225,12 @@ RECORD_SCHEMA = pa.schema(
         ("high", pa.int64()),
         ("low", pa.int64()),
         ("ordinal", pa.int32()),
-        # where it was read: number of the split, number of the record in its file (from 1)
+        # origin: number of the split, number of the record in its file (from 1)
         ("split", pa.int32()),
         ("row", pa.int64()),
-        # how many source records it stands for (conservation counts these)
+        # number of source records that it represents (counted for conservation)
         ("records", pa.int32()),
-        # the change; null in records that gave none
+        # the change; null in records without one
         ("schema", pa.string()),
         ("table", pa.string()),
         ("key", pa.string()),
@@ -243,15 +241,15 @@ RECORD_SCHEMA = pa.schema(
         ("event_time", pa.int64()),
         ("perpetrator", pa.string()),
         ("transaction", pa.string()),
-        # of a row of a live log: see ``sources.event_log_fingerprints``
+        # fingerprint of a row of a live log
         ("fingerprint", pa.int64()),
-        # a record that gave no change: Outcome (or TALLY, IDS), Reason, what is wrong, the raw record
+        # record without a change: Outcome (or TALLY, IDS), Reason, the problem, the raw record
         ("outcome", pa.int32()),
         ("reason", pa.string()),
         ("detail", pa.string()),
         ("raw", pa.string()),
     ]
 )
-"""What reading tasks give and the shuffle carries: one row for each change, one for each record that
-gave no change, one tally for each split, of an event log a note of the split's ids to each lane.
+"""The output of reading tasks, which the shuffle moves to lanes: one row for each change and each record
+without a change, one tally for each split, and for an event log the file of a split's ids for each lane.
 ``raw`` is the record as JSON text, for rejects only."""

@@ -1,4 +1,4 @@
-"""Documents by the column, as they go from planning to the journal, and their order."""
+"""Documents in columns, on their way from planning to the journal, and their order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Documents:
 
     @classmethod
     def of(cls, documents: Sequence[tuple[int, Document]]) -> Documents:
-        """From single documents, each with the rank of its first change."""
+        """Converts single documents, each with the rank of its first change."""
         columns = zip(*(_columns_of(rank, document) for rank, document in documents), strict=True)
         arrays = [
             pa.array(values, field.type)
@@ -71,7 +71,7 @@ class Documents:
 
     @property
     def ranks(self) -> np.ndarray:
-        """Rank of the first change of each document."""
+        """Ranks of the first changes of the documents."""
         ranks: np.ndarray = self.batch.column("rank").to_numpy()
         return ranks
 
@@ -81,40 +81,40 @@ class Documents:
         return text_bytes(self.batch.column("text"))
 
     def slice(self, start: int, stop: int) -> Documents:
-        """Some of the documents."""
+        """Selects consecutive documents."""
         return Documents(self.batch.slice(start, stop - start))
 
 
 class Outbox:
-    """Documents that wait until none can come any more that belongs before them.
+    """Sorts documents of both planners: a document waits until no earlier document can follow.
 
-    Most come in batches; others, one by one, are put between them by their place: rank and position of
-    the first change, association (one record id may stand there for two objects).
+    Single documents are inserted into the batches by rank and position of the first change and by
+    association (one record id may occur for two objects).
     """
 
     def __init__(self) -> None:
         self._batches: deque[Documents] = deque()
         self._singles: list[tuple[int, Position, str, Document]] = []
         self.count = 0
-        """Documents that wait."""
+        """Number of waiting documents."""
         self.bytes = 0
-        """Size of their texts; of single ones in characters."""
+        """Size of their texts; for single documents in characters."""
 
     def add(self, rank: int, document: Document) -> None:
-        """Takes one document; ``rank`` is that of its first change."""
+        """Adds one document; ``rank`` is the rank of its first change."""
         self._singles.append((rank, document.position, document.association, document))
         self.count += 1
         self.bytes += len(document.text)
 
     def add_batch(self, documents: Documents) -> None:
-        """Takes documents in rank order, all behind those of the last batch, no rank with another one's."""
+        """Adds documents in rank order, without equal ranks, all after the last batch."""
         if len(documents):
             self._batches.append(documents)
             self.count += len(documents)
             self.bytes += documents.bytes
 
     def take(self, before: tuple[int, Position] | None = None) -> list[Documents]:
-        """Gives the documents before a place, or all, in order; they wait no longer."""
+        """Removes and returns the documents before a place, or all, in order."""
         if not self.count:
             return []
         self._singles.sort(key=_PLACE)
@@ -123,7 +123,7 @@ class Outbox:
             ready = bisect_left(self._singles, before, key=_PLACE)
         singles = self._singles[:ready]
         del self._singles[:ready]
-        taken = list(_merged(self._batches_before(before), singles))
+        taken = list(_merge(self._batches_before(before), singles))
         self.count -= sum(map(len, taken))
         self.bytes -= sum([len(single[-1].text) for single in singles])
         return taken
@@ -147,7 +147,7 @@ class Outbox:
 _PLACE = itemgetter(0, 1, 2)
 
 
-def _merged(
+def _merge(
     batches: Iterator[Documents], singles: list[tuple[int, Position, str, Document]]
 ) -> Iterator[Documents]:
     start = 0
@@ -155,7 +155,7 @@ def _merged(
         last = (int(batch.ranks[-1]), Position("", -1, -1, -1))
         stop = bisect_left(singles, last, start, key=_PLACE)
         if start < stop:
-            yield joined([batch, _documents_of(singles[start:stop])])
+            yield join_batches([batch, _documents_of(singles[start:stop])])
             start = stop
         else:
             yield batch
@@ -167,15 +167,15 @@ def _documents_of(singles: list[tuple[int, Position, str, Document]]) -> Documen
     return Documents.of([(rank, document) for rank, _, _, document in singles])
 
 
-def joined(batches: Sequence[Documents]) -> Documents:
-    """All documents by rank; those with equal ranks in the order given."""
-    one = pa.concat_batches([batch.batch for batch in batches])
-    order = np.argsort(one.column("rank").to_numpy(), kind="stable")
-    return Documents(one.take(pa.array(order)))
+def join_batches(batches: Sequence[Documents]) -> Documents:
+    """Joins batches in the order of ranks; documents of equal ranks keep their order."""
+    joined = pa.concat_batches([batch.batch for batch in batches])
+    order = np.argsort(joined.column("rank").to_numpy(), kind="stable")
+    return Documents(joined.take(pa.array(order)))
 
 
 def text_bytes(texts: pa.LargeStringArray) -> int:
-    """Bytes of all texts of a column without nulls."""
+    """Total bytes of the texts of a column without nulls."""
     offsets = np.frombuffer(texts.buffers()[1], np.int64)
     first = texts.offset
     return int(offsets[first + len(texts)] - offsets[first]) if len(texts) else 0

@@ -5,15 +5,15 @@ From the reference, event log columns, table_key::
     table-key             ::= unique-row-identifier { "+" unique-row-identifier }
     unique-row-identifier ::= primary-key-column-name "=" value
 
-A value with any of ``, ; ' + " = \ < >`` stands in double quotes, inside them ``"`` is written
-``\"`` and ``\`` is written ``\\``.  Where the reference is silent:
+A value with any of ``, ; ' + " = \ < >`` is written in double quotes, where ``"`` becomes ``\"`` and ``\``
+becomes ``\\``.  Rules where the reference is silent:
 
 * Blanks (space, tab, CR, LF) around an unquoted value are not part of it; inside quotes they are.
   Any other character, line breaks in the middle included, is text.
 * An unquoted empty value is a problem (a trigger that concatenates NULL writes it); ``""`` is the
   empty string.
 * Column names may be quoted by the same rule, so that any name can be written.
-* An unquoted special character is a problem, also where it could be guessed.
+* An unquoted special character is a problem, even if its meaning could be guessed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNQUOTED = re.compile(r"""[^,;'+"=\\<>]*""").match
 _QUOTED = re.compile(r'"([^"\\]*(?:\\["\\][^"\\]*)*)"').match
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _NEEDS_QUOTES = re.compile(r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\Z|\A\Z""").search
-# Atomic, so that no text of zeros takes quadratic time.
+# Atomic: otherwise a text of zeros takes quadratic time.
 _INTEGER = re.compile(r"([+-]?)(?>0*(?=[0-9]))([0-9]++)(?:\.0*)?").fullmatch
 _PLAIN_INTEGER = re.compile(_PLAIN_NUMBER).fullmatch
 _DECIMAL = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?").fullmatch
@@ -47,7 +47,7 @@ _REMEMBERED_COLUMNS = 1000
 class KeyProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
     """A key that cannot be used.  ``offset`` counts characters from 0; the message says what to do.
 
-    Where the key was read well but means nothing (a number column without a number) it is 0."""
+    The offset is 0 if the key follows the grammar, but a value does not fit its column."""
 
     def __init__(self, message: str, offset: int = 0) -> None:
         super().__init__(message, offset)
@@ -59,7 +59,7 @@ class KeyProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
 
 
 class KeyPart(NamedTuple):
-    """One column of a key; ``value`` is without quotes, escapes and the blanks around it."""
+    """One column of a key; ``value`` is without quotes, escapes and surrounding blanks."""
 
     column: str
     value: str
@@ -73,10 +73,10 @@ class IdentifierCase(StrEnum):
     LOWER = "lower"
     UPPER = "upper"
     DATABASE = "database"
-    """As the database has them; as written where the database does not know the name."""
+    """The database's spelling; as written if the database does not know the name."""
 
     def apply(self, name: str, database_name: str | None = None) -> str:
-        """``name`` in this case; ``database_name`` is the name as the database has it."""
+        """Converts ``name``; ``database_name`` is its spelling in the database."""
         if self is IdentifierCase.LOWER:
             return name.lower()
         if self is IdentifierCase.UPPER:
@@ -87,19 +87,19 @@ class IdentifierCase(StrEnum):
 
 
 def parse(text: str) -> tuple[KeyPart, ...]:
-    """The parts of a key in their order.  Raises ``KeyProblem``, never another error."""
+    """Parses a key into its parts in order.  Raises ``KeyProblem``, never another error."""
     simple = _SIMPLE(text)
     if simple is not None:
         return (KeyPart(simple[1], simple[2]),)
     if _SIMPLE_COMPOUND(text) is not None:
         pairs = dict(part.split("=") for part in text.split("+"))
-        if len(pairs) == text.count("="):  # else a column stands twice
+        if len(pairs) == text.count("="):  # otherwise a column is repeated
             return tuple(KeyPart(column, value) for column, value in pairs.items())
     return parse_grammar(text)
 
 
 def parse_grammar(text: str) -> tuple[KeyPart, ...]:
-    """As ``parse``, by the whole grammar, without the short cuts for simple keys."""
+    """Parses a key by the complete grammar, without the shortcuts of ``parse`` for simple keys."""
     parts: dict[str, KeyPart] = {}
     at = 0
     while True:
@@ -108,13 +108,13 @@ def parse_grammar(text: str) -> tuple[KeyPart, ...]:
         if not column:
             raise KeyProblem("a column name is missing: write COLUMN=VALUE", start)
         if column in parts:
-            raise KeyProblem(f"column {column!r} stands twice: name each column once", start)
+            raise KeyProblem(f"column {column!r} appears twice: name each column once", start)
         if not text.startswith("=", at):
-            _unexpected(text, at, '"=" is missing after the column name: write COLUMN=VALUE')
+            _raise_unexpected(text, at, '"=" is missing after the column name: write COLUMN=VALUE')
         start = at + 1
         value, quoted, at = _token(text, start)
         if at < len(text) and text[at] != "+":
-            _unexpected(text, at, "only + may follow a value: put the value in double quotes")
+            _raise_unexpected(text, at, "only + may follow a value: put the value in double quotes")
         if not value and not quoted:
             raise KeyProblem('a value is missing: write "" for the empty string', start)
         parts[column] = KeyPart(column, value, quoted)
@@ -124,14 +124,14 @@ def parse_grammar(text: str) -> tuple[KeyPart, ...]:
 
 
 def _token(text: str, at: int) -> tuple[str, bool, int]:
-    """A name or value at ``at``: its text, whether it is quoted, the offset after it."""
+    """Reads a name or value at ``at``; returns its text, whether it is quoted, the offset after it."""
     at = _end(_BLANKS(text, at))
     if not text.startswith('"', at):
         end = _end(_UNQUOTED(text, at))
         return text[at:end].strip(BLANKS), False, end
     quoted = _QUOTED(text, at)
     if quoted is None:
-        _broken_quotes(text, at)
+        _raise_broken_quotes(text, at)
     inner = quoted[1]
     if "\\" in inner:
         inner = _ESCAPE.sub(r"\1", inner)
@@ -143,39 +143,39 @@ def _end(match: re.Match[str] | None) -> int:
     return match.end()
 
 
-def _unexpected(text: str, at: int, what: str) -> NoReturn:
+def _raise_unexpected(text: str, at: int, what: str) -> NoReturn:
     found = f"{text[at]!r} found, " if at < len(text) else ""
     raise KeyProblem(found + what, at)
 
 
-def _broken_quotes(text: str, start: int) -> NoReturn:
+def _raise_broken_quotes(text: str, start: int) -> NoReturn:
     at = start + 1
     while at < len(text):
         if text[at] == "\\":
             if text[at + 1 : at + 2] not in ('"', "\\"):
-                raise KeyProblem(r'inside quotes \ stands before " or \ only: write \\', at)
+                raise KeyProblem(r'inside quotes \ may only precede " or \: write \\', at)
             at += 1
         at += 1
     raise KeyProblem('the closing double quote is missing: add it, write \\" for a quote', start)
 
 
 def quote(text: str) -> str:
-    """``text`` as the grammar writes it: in double quotes where it must be, else as it is."""
+    """Quotes ``text`` if the grammar requires it."""
     if _NEEDS_QUOTES(text) is None:
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def format_key(pairs: Iterable[tuple[str, str]]) -> str:
-    """The key with these columns and values, in the order given.
+    """Writes the key with these columns and values in the given order.
 
-    Raises ``KeyProblem`` for no columns at all, an empty column name or a column given twice.
+    Raises ``KeyProblem`` without any column, and for an empty or repeated column name.
     """
     seen: set[str] = set()
     written: list[str] = []
     for column, value in pairs:
         if not column or column in seen:
-            raise KeyProblem(f"column {column!r} is empty or stands twice: name each column once")
+            raise KeyProblem(f"column {column!r} is empty or appears twice: name each column once")
         seen.add(column)
         written.append(f"{quote(column)}={quote(value)}")
     if not written:
@@ -196,7 +196,7 @@ def integer_text(text: str) -> str | None:
 def decimal_text(text: str) -> str | None:
     """The canonical text of a decimal number (``+1.50`` and ``15e-1`` are ``1.5``), else ``None``.
 
-    Works on the text, so that no digit is lost.  Powers of ten beyond 1000 are no numbers here.
+    Works on the text, so that no digit is lost.  Powers of ten beyond 1000 are not accepted.
     """
     match = _DECIMAL(text.strip(BLANKS))
     if match is None or not (match[2] or match[3]):
@@ -216,11 +216,11 @@ def decimal_text(text: str) -> str | None:
 
 
 class KeyForm:
-    """How the keys of one table are written, so that equal text means the same row.
+    """The canonical form of the keys of one table: equal text means the same row.
 
     ``kinds`` has the kind of each known column (the values of ``catalogue.Kind``): numbers are
-    normalised.  ``names`` are the columns as the database has them, by default those of ``kinds``.
-    A column is looked up by its exact name, then without regard to case where that is unambiguous.
+    normalised.  ``names`` are the database's column names, by default those of ``kinds``.
+    A column is found by its exact name, then in any case if that is unambiguous.
     """
 
     __slots__ = ("_case", "_folded", "_kinds", "_names", "_remembered")
@@ -241,7 +241,7 @@ class KeyForm:
         self._remembered: dict[str, tuple[str, str | None]] = {}
 
     def text(self, key: str) -> str:
-        """The canonical text of a key as a source writes it.  Raises ``KeyProblem``."""
+        """Converts a key of a source to canonical text.  Raises ``KeyProblem``."""
         simple = _SIMPLE(key)
         if simple is None:
             return self.canonical(parse(key))
@@ -250,10 +250,10 @@ class KeyForm:
         number = value if kind is None else _number(name, kind, value)
         return key if name == column and number == value else self._join({name: number})
 
-    def plain(self, column: str) -> Callable[[str], object]:
-        """Tells of many keys of this one column that they are canonical as they are: truth for those.
+    def canonical_matcher(self, column: str) -> Callable[[str], object]:
+        """Returns a predicate that is true for keys of this one column in canonical form.
 
-        ``column`` is a canonical name without characters that mean something.
+        ``column`` is a canonical name without special characters.
         """
         name, kind = self.column(column)
         value = {None: _SIMPLE_TEXT, "int": _PLAIN_NUMBER}.get(kind)
@@ -262,12 +262,12 @@ class KeyForm:
         return re.compile(f"{re.escape(column)}={value}").fullmatch
 
     def canonical(self, parts: Iterable[KeyPart]) -> str:
-        """The canonical text: columns in code-point order, quotes where needed, plain numbers."""
+        """Writes canonical text: columns in code-point order, necessary quotes, plain numbers."""
         values: dict[str, str] = {}
         for part in parts:
             name, kind = self.column(part.column)
             if name in values:
-                raise KeyProblem(f"column {name!r} stands twice: name each column once")
+                raise KeyProblem(f"column {name!r} appears twice: name each column once")
             values[name] = part.value if kind is None else _number(name, kind, part.value)
         return self._join(values)
 
@@ -275,7 +275,7 @@ class KeyForm:
         return format_key(sorted(values.items()))
 
     def column(self, written: str) -> tuple[str, str | None]:
-        """The canonical name of a column, and its kind where that is a kind of number."""
+        """The canonical name of a column, and its kind if that is a kind of number."""
         known = self._remembered.get(written)
         if known is not None:
             return known
@@ -297,7 +297,7 @@ def _number(column: str, kind: str, value: str) -> str:
         shown = value if len(value) <= 40 else value[:40] + "..."
         raise KeyProblem(
             f"{shown!r} is no number, column {column!r} is of kind {kind}: "
-            "mend the key or the column's kind in the job file"
+            "fix the key, or declare the column's type in [tables]"
         )
     return number
 
@@ -308,5 +308,5 @@ def canonical(
     case: IdentifierCase = IdentifierCase.AS_WRITTEN,
     names: Iterable[str] = (),
 ) -> str:
-    """The canonical text of one key.  For many keys of one table make a ``KeyForm`` once."""
+    """Writes one key as canonical text.  For many keys of a table make one ``KeyForm``."""
     return KeyForm(kinds, case, names).canonical(parts)

@@ -1,6 +1,6 @@
-"""Which lane an object falls into: a hash that no process, version or engine changes.
+"""The lane of an object: a hash that is the same in all processes, versions and engines.
 
-It is computed here and not by Spark, so that ``explain`` finds the file of an object by itself.
+It is computed here and not by Spark, so that ``explain`` finds the file of an object without Spark.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 import zlib
 
 SEPARATOR = "\x1f"
-"""Between schema, table and key; a control character, so that names rarely contain it.  Where one
-does, two objects may share a lane, never one object two lanes."""
+"""Separates schema, table and key.  Names rarely contain this control character; if one does, two objects
+may share a lane, but one object never has two lanes."""
 
 
 def table_hash(schema: str | None, table: str) -> int:
-    """Hash of the first two parts of an object, to be continued by ``key_lane``."""
+    """Hash of schema and table, the start value of ``key_lane``."""
     return zlib.crc32(f"{schema or ''}{SEPARATOR}{table}{SEPARATOR}".encode())
 
 
 def key_lane(prefix: int, key: str, lanes: int) -> int:
-    """Lane of a key of the table that ``prefix`` (see ``table_hash``) stands for."""
+    """Lane of a key of the table with the hash ``prefix`` (see ``table_hash``)."""
     return zlib.crc32(key.encode(), prefix) % lanes
 
 
@@ -28,5 +28,5 @@ def lane_of(schema: str | None, table: str, key: str, lanes: int) -> int:
 
 
 def record_lane(file: str, row: int, lanes: int) -> int:
-    """Lane of a record that names no object, from its place."""
+    """Lane of a record without an object, by its place."""
     return (zlib.crc32(file.encode()) + row) % lanes

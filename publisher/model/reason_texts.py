@@ -1,4 +1,4 @@
-"""What reports say of reasons and event types."""
+"""Texts of reasons and event types for reports."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from publisher.model.change import EventType, Reason
 REASON_TEXTS: Mapping[Reason, str] = {
     Reason.ROW_QUERY_BACK: "a row query-back (5, 6) of the same object and poll publishes its columns",
     Reason.FIELD_QUERY_BACK: "a field query-back (7, 8) of the same column and poll publishes its value",
-    Reason.STATUS: "its status is not N; --status any publishes logs that were processed",
+    Reason.STATUS: "its status is not N; --status any publishes processed logs, too",
     Reason.LOOPBACK: "the driver's own user caused it; allow_loopback publishes such changes",
-    Reason.EXCLUDED: "include and exclude leave its table or column out",
+    Reason.EXCLUDED: "include or exclude filters its table or column",
     Reason.OUT_OF_RANGE: "it lies outside --from and --until",
-    Reason.DUPLICATE: "the same record, with the same content, stands there twice",
-    Reason.ENDED_BY_DELETE: "a later delete of the same poll ended the row that it refers to",
-    Reason.ROW_GONE: "the row does not exist any more",
-    Reason.NOTHING_TO_PUBLISH: "neither an old nor a new value: the modify would be empty",
+    Reason.DUPLICATE: "the same record appears twice with the same content",
+    Reason.ENDED_BY_DELETE: "a later delete of the same poll removes the row that it reads",
+    Reason.ROW_GONE: "the row no longer exists",
+    Reason.NOTHING_TO_PUBLISH: "it has neither an old nor a new value: the modify would be empty",
     Reason.REPORTED: "an earlier run rejected it; it has no record_id by which to write its status",
     Reason.FUTURE: "its event time lies after the run's clock",
-    Reason.COMMIT: "it ends a transaction and says nothing of a row",
-    Reason.UNCHANGED: "rows that are as they were at the comparison before; they stand here together",
+    Reason.COMMIT: "it ends a transaction and changes no row",
+    Reason.UNCHANGED: "rows without a change since the previous comparison, counted together",
     Reason.BASELINE: "rows of the first comparison; startup_option = future publishes later changes only",
 }
 
@@ -34,4 +34,4 @@ EVENT_NAMES: Mapping[EventType, str] = {
     EventType.INSERT_FIELD_QUERY_BACK: "insert field (query-back)",
     EventType.UPDATE_FIELD_QUERY_BACK: "update field (query-back)",
 }
-"""As the driver's guide names them (event log columns, event types)."""
+"""Names of the driver's guide (event log columns, event types)."""

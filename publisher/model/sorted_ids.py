@@ -1,4 +1,4 @@
-"""Sorted, distinct record ids on disk: gathered in any order, merged, with flat memory."""
+"""Sorted, distinct record ids on disk: gathered in any order and merged in flat memory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Ids = npt.NDArray[np.int64]
 
 _STORED = np.dtype("<i8")
 _IDS_AT_ONCE = 1 << 20
-"""Ids in memory before they are sorted and written."""
+"""Number of ids in memory before they are sorted and written."""
 _FILES_AT_ONCE = 256
-"""Files that are merged together."""
+"""Maximum number of files that are merged at once."""
 
 
 class IdFile(NamedTuple):
-    """A file of sorted, distinct ids: its name in the folder, how many it has, the outer ones."""
+    """A file of sorted, distinct ids: name, number of ids, first and last id."""
 
     name: str
     size: int
@@ -30,8 +30,9 @@ class IdFile(NamedTuple):
 
 
 class IdGatherer:
-    """Gathers the ids of one split.  Ids in ascending order go straight to the file; others are sorted
-    in runs, which are merged at the end."""
+    """Gathers the ids of one split.
+
+    Ids in ascending order are written to one file; others to sorted runs, which are merged at the end."""
 
     def __init__(self, folder: Path, name: str) -> None:
         """``name`` is unique among the attempts of all tasks."""
@@ -43,7 +44,7 @@ class IdGatherer:
         self._last = 0
 
     def add(self, ids: Ids) -> None:
-        """Takes ids in any order, positive ones."""
+        """Adds positive ids in any order."""
         if not len(ids):
             return
         self._waiting.append(sort_distinct(ids))
@@ -52,7 +53,7 @@ class IdGatherer:
             self._write()
 
     def close(self) -> IdFile | None:
-        """Completes the file; ``None`` where there were no ids."""
+        """Completes the file; returns ``None`` without ids."""
         self._write()
         if not self._runs:
             return None
@@ -70,7 +71,7 @@ class IdGatherer:
             return
         ids = sort_distinct(np.concatenate(self._waiting))
         self._waiting, self._size = [], 0
-        if self._runs and ids[0] == self._last:  # the record that ended the last portion, again
+        if self._runs and ids[0] == self._last:  # the last id of the previous portion, repeated
             ids = ids[1:]
             if not len(ids):
                 return
@@ -82,19 +83,19 @@ class IdGatherer:
 
 
 def sort_distinct(ids: Ids) -> Ids:
-    """The ids in ascending order, each once."""
+    """Sorts ids and removes repetitions."""
     if np.all(ids[1:] > ids[:-1]):
         return np.array(ids, np.int64)
     return np.unique(ids)
 
 
 def open_ids(path: Path) -> Ids:
-    """The ids of a file, which the operating system reads as they are needed."""
+    """Maps the ids of a file into memory."""
     return np.memmap(path, _STORED, "r")
 
 
 def find_ids(ids: Ids, wanted: Ids) -> npt.NDArray[np.int64]:
-    """The place of each wanted id among sorted ones, -1 where it is not there."""
+    """The index of each wanted id among sorted ids, -1 for missing ones."""
     places = np.full(len(wanted), -1, np.int64)
     if len(ids):
         near = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
@@ -104,28 +105,28 @@ def find_ids(ids: Ids, wanted: Ids) -> npt.NDArray[np.int64]:
 
 
 def merge(paths: Sequence[Path], target: Path) -> None:
-    """Writes the ids of all files into one, each once.  The file appears when it is complete."""
+    """Merges files of ids into one, which appears when it is complete."""
     unfinished = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
     level, between = list(paths), list[Path]()
     while len(level) > _FILES_AT_ONCE:
         starts = range(0, len(level), _FILES_AT_ONCE)
         merged = [unfinished.with_name(f"{unfinished.name}-{len(between) + at}") for at in starts]
         for start, path in zip(starts, merged, strict=True):
-            _write_all(_merged(level[start : start + _FILES_AT_ONCE]), path)
+            _write_all(_merge(level[start : start + _FILES_AT_ONCE]), path)
         between += merged
         level = merged
-    _write_all(_merged(level), unfinished)
+    _write_all(_merge(level), unfinished)
     unfinished.replace(target)
     for path in between:
         path.unlink()
 
 
-def _merged(paths: Sequence[Path]) -> Iterator[Ids]:
-    """The ids of some files in ascending portions."""
+def _merge(paths: Sequence[Path]) -> Iterator[Ids]:
+    """Merges files of ids; yields ascending portions."""
     runs = [open_ids(path) for path in paths]
     step = max(1, _IDS_AT_ONCE // len(runs))
     while runs:
-        # no run has more than ``step`` ids up to the least of their ``step``-th ones
+        # up to the smallest of the ``step``-th ids, no run has more than ``step`` ids
         bound = min(run[:step][-1] for run in runs)
         ends = [int(np.searchsorted(run[:step], bound, "right")) for run in runs]
         yield sort_distinct(

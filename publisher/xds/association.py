@@ -1,8 +1,8 @@
-"""The association: the text by which a document names its object.
+"""The association: the text that names an object in documents.
 
-``idu=1,table=usr,schema=indirect``: the key, the table, the schema where it is known (reference,
-event types, examples).  Compound keys are joined with ``+``; table and schema names are quoted as
-values of keys are, so that two objects never share an association.
+``idu=1,table=usr,schema=indirect``: the key, the table, and the schema if known (reference,
+event types, examples).  Compound keys are joined with ``+``; table and schema names are quoted like
+values of keys, so that two objects never share an association.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from publisher.model.keys import format_key, parse, quote
 
 
 def association(obj: Object, key_order: tuple[str, ...] = ()) -> str:
-    """The association of ``obj``, as plain text (not escaped for XML).
+    """The association of an object as plain text, not escaped for XML.
 
-    ``key_order`` has the primary key's columns in their order; columns that it does not name follow
+    ``key_order`` lists the columns of the primary key in their order; other columns follow
     in code-point order.  ``obj.key`` must be canonical.
     """
     return key_text(obj.key, key_order) + suffix(obj.table, obj.schema)
 
 
 def key_text(key: str, key_order: tuple[str, ...]) -> str:
-    """The association's part for the key: ``idu=1``."""
-    if key_order and "+" in key:  # without a "+" it has one column
+    """The key part of an association: ``idu=1``."""
+    if key_order and "+" in key:  # a key without "+" has one column
         return _ordered(key, key_order)
     return key
 
 
 @lru_cache(maxsize=4096)
 def suffix(table: str, schema: str | None) -> str:
-    """The association's part that all objects of a table share: ``,table=usr,schema=indirect``."""
+    """The part of an association that all objects of a table share: ``,table=usr,schema=indirect``."""
     text = f",table={quote(table)}"
     return text if schema is None else f"{text},schema={quote(schema)}"
 
@@ -49,7 +49,7 @@ def _ordered(key: str, key_order: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=4096)
 def _places(key_order: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
-    """Place of each column by its name, and by its name without regard to case."""
+    """Index of each column by its exact name, and by its name in any case."""
     exact = {column: place for place, column in enumerate(key_order)}
     folded = {column.casefold(): place for place, column in enumerate(key_order)}
     return exact, folded

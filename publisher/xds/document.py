@@ -1,7 +1,7 @@
 """Operations and whole documents, by templates.
 
 A document is one line of UTF-8 text without an XML declaration (traces of the driver show none, and
-UTF-8 is what XML takes without one), without DOCTYPE and without white space between elements.
+UTF-8 is the default of XML), without DOCTYPE and without white space between elements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from publisher.xds.operations import InsertQueryBack, OperationKind, join_attrib
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeOptions:
-    """What stands around the operations of a document.  ``None`` leaves an attribute out."""
+    """Attributes and texts around the operations of a document; ``None`` omits an attribute."""
 
     dtdversion: str = "2.0"
     """Attribute ``dtdversion`` of ``<nds>``, the version of the document model."""
@@ -39,7 +39,7 @@ class EnvelopeOptions:
 
 @dataclass(frozen=True, slots=True)
 class DocumentOptions:
-    """What the operations of a document look like."""
+    """Form of the operations of a document."""
 
     batch_size: Annotated[int, Ge(1), Le(128)] = 1
     """Maximum number of operations in one document; all belong to one object and poll."""
@@ -56,11 +56,11 @@ def operation(
     fragments: Sequence[str] = (),
     event_id: str | None = None,
 ) -> str:
-    """One operation.  ``class_name``, ``association`` and ``event_id`` are plain text.
+    """Renders one operation.  ``class_name``, ``association`` and ``event_id`` are plain text.
 
     ``fragments`` are the parts of its attributes (``operations.EventMeaning.part``); several of one attribute
-    share one element.  Raises ``ValueProblem`` where a name or the key has a character that XML 1.0
-    forbids: those are never replaced, since two objects could become one.
+    share one element.  Raises ``ValueProblem`` if XML 1.0 forbids a character of a name or of the key:
+    these are never replaced, since two objects could become one.
     """
     attributes = f'class-name="{escape_attribute(class_name)}"'
     if event_id is not None:
@@ -70,7 +70,7 @@ def operation(
 
 
 class Envelope:
-    """Puts operations into documents.  Raises ``ValueProblem`` for options that XML forbids."""
+    """Wraps operations into documents.  Raises ``ValueProblem`` for options that XML forbids."""
 
     def __init__(self, options: EnvelopeOptions) -> None:
         root = _attributes(dtdversion=options.dtdversion, ndsversion=options.ndsversion)
@@ -86,7 +86,7 @@ class Envelope:
         self._tail = "</input></nds>"
 
     def document(self, operations: Iterable[str]) -> str:
-        """The whole document: one line, without a line break at its end."""
+        """Composes a document: one line, without a line break at its end."""
         return f"{self._head}{''.join(operations)}{self._tail}"
 
 

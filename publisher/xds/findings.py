@@ -1,4 +1,4 @@
-"""What a check of documents finds, and how it is shown.  Knows neither schema nor parser."""
+"""Findings of a check of documents, and their text.  Needs neither schema nor parser."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from enum import StrEnum
 
 
 class Profile(StrEnum):
-    """How much a document may differ from the documented model."""
+    """Tolerance for documents that differ from the documented model."""
 
     STRICT = "strict"
-    """What no reference page documents is a finding."""
+    """Everything that no reference page documents is a finding."""
     LENIENT = "lenient"
     """Known practice of engine and drivers outside the documented model passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing wrong: in which file and line, in which document of the file (both from 1), at
-    which element (its path; empty where there is no element to name), and what."""
+    """A problem of a document: line and document number count from 1.
+
+    ``element`` is the path of the element; empty if the problem has none."""
 
     file: str
     line: int
@@ -29,7 +30,7 @@ class Finding:
 
 
 def text_line(finding: Finding) -> str:
-    """``file:line: element: reason``, one printable line whatever the file holds."""
+    """``file:line: element: reason`` as one printable line, whatever the file contains."""
     element = f"{finding.element}: " if finding.element else ""
     return _printable(f"{finding.file}:{finding.line}: {element}{finding.reason}")
 
@@ -40,7 +41,7 @@ def json_line(finding: Finding) -> str:
 
 
 def _printable(text: str) -> str:
-    """Other characters as escapes, so that no file name or value can drive a terminal."""
+    """Escapes other characters, so that no file name or value can control a terminal."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text

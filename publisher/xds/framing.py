@@ -1,14 +1,14 @@
 """Finds the documents in a file: one document, or one on each line.
 
-Lines end at LF only.  Which of the two a file is, is decided by evidence, the strongest first:
+Lines end at LF only.  Three tests distinguish the two kinds of files, in this order:
 
-1. the first line that is not blank is a whole XML document by itself: one on each line;
+1. the first line that is not blank is a complete XML document: one on each line;
 2. the file is well-formed as a whole: one document;
-3. neither, so something is broken: one on each line where two of the first lines begin with
-   ``<nds`` or one of them is a whole document; else one document.
+3. the file is broken otherwise: one on each line if two of the first lines begin with
+   ``<nds`` or one of them is a complete document; else one document.
 
-Compressed files are known by their first bytes, not by their name.  A document on a line is read by
-itself, so memory depends on the longest line and not on the file.
+Compressed files are recognised by their first bytes, not by their name.  A document on a line is read by
+itself, so that memory depends on the longest line and not on the file.
 """
 
 from __future__ import annotations
@@ -25,22 +25,24 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from lxml import etree
 
 BROKEN_FILE = (OSError, EOFError, zlib.error)
-"""What reading raises: files that cannot be read, compressed files that are cut or broken."""
+"""Exceptions of reading: unreadable files, compressed files that are cut or broken."""
 
 LARGEST = 256 * 1024 * 1024
-"""Bytes of the largest document that is read; a larger one is a problem."""
+"""Maximum bytes of a document; a larger one is a finding."""
 
 MOST_TAGS = 250_000
-"""Tags of a document that is read: its tree takes many times the bytes that they have in it."""
+"""Maximum tags of a document: the tree needs many times their bytes."""
 
 PARSER = etree.XMLParser(
     encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=True
 )
-"""Expands no entity and fetches nothing.  ``huge_tree`` lets values pass 10 MB; it also lifts the
-limit on entities in attributes, of which ``refusal`` lets none through."""
+"""A parser that expands no entity and fetches nothing.
+
+``huge_tree`` permits values above 10 MB; it also lifts the limit on entities in attributes, which
+``refusal`` excludes."""
 
 _LONGEST_TAG = 11 * 1024 * 1024
-"""Bytes without the end of a tag: the parser takes 10 MB of text and any number of attributes."""
+"""Maximum bytes without the end of a tag: the parser limits text to 10 MB, but not attributes."""
 _GZIP = b"\x1f\x8b"
 _BUFFER = 1024 * 1024
 _SAMPLE_LINES = 1000
@@ -52,10 +54,10 @@ _WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\0")
 
 
 class Framed(NamedTuple):
-    """A document as bytes, or the problem that stands in its place.
+    """A document as bytes, or the problem in its place.
 
-    ``number`` counts the documents of the file, ``line`` is its first line; both from 1.  Where each
-    line is a document, an empty line counts as one.
+    ``number`` counts the documents of the file, ``line`` is its first line; both from 1.  In a file with
+    a document on each line, an empty line counts as one.
     """
 
     number: int
@@ -65,7 +67,7 @@ class Framed(NamedTuple):
 
 
 def documents(path: Path) -> Iterator[Framed]:
-    """The documents of a file, in order.
+    """Reads the documents of a file in order.
 
     Raises one of ``BROKEN_FILE``.
     """
@@ -78,12 +80,11 @@ def documents(path: Path) -> Iterator[Framed]:
 
 
 def refusal(data: bytes) -> str | None:
-    """Why a document is not given to the parser at all, ``None`` where it may be.
+    """The reason to keep a document from the parser; ``None`` if it may be parsed.
 
-    A document compresses to a small part of itself, and its tree may be many times its size, so a
-    limit holds for its tags.
-    XDS has no document type, so a declaration of one is refused before anything in it, entities
-    above all, can take effect.
+    The number of tags is limited, since a small compressed file may hold a document whose tree needs
+    many times its size.  XDS has no document type: a declaration of one is refused before its entities
+    can take effect.
     """
     if data.count(b"<") > MOST_TAGS or _count_attributes(data) > 2 * MOST_TAGS:
         return f"the document has more than {MOST_TAGS:,} tags: it is not checked; divide it"
@@ -108,7 +109,7 @@ def _count_attributes(data: bytes) -> int:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """The file's bytes, uncompressed."""
+    """Opens a file, uncompressed if necessary."""
     with path.open("rb") as file:
         packed = file.read(len(_GZIP)) == _GZIP
     if packed:
@@ -124,7 +125,7 @@ def _whole(file: BinaryIO) -> Iterator[Framed]:
         yield Framed(1, 1, data)
     elif data:
         yield Framed(1, 1, b"", "the file is blank: it holds no document")
-    # nothing at all is a part file of a lane without documents
+    # an empty file is the part file of a lane without documents
 
 
 def _lines(file: BinaryIO) -> Iterator[Framed]:
@@ -173,8 +174,8 @@ def _looks_like_lines(sample: Iterator[bytes]) -> bool:
 
 
 def _limited_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The first line as a whole, and the beginnings of more, as far as the file can be read."""
-    # A fault of the file is told when its documents are read.
+    """Yields the complete first line, and the beginnings of further lines of a readable file."""
+    # Reading the documents reports a broken file.
     with suppress(*BROKEN_FILE):
         yield file.readline(LARGEST)
         for _ in range(_SAMPLE_LINES):
@@ -195,17 +196,17 @@ def _is_complete(data: bytes) -> bool:
 
 
 class _NoTree:
-    """Target of a parser that builds no tree; a document type ends the parsing."""
+    """A parser target that builds no tree; a document type stops the parser."""
 
     def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
         raise ValueError
 
     def close(self) -> None:
-        """Give nothing back."""
+        """Returns no tree."""
 
 
 def _is_complete_file(path: Path) -> bool:
-    """Whether the file as a whole is well-formed; reads as far as it is, in flat memory."""
+    """Returns whether the file as a whole is well-formed; reads up to the first fault, in flat memory."""
     target: Any = _NoTree()
     parser = etree.XMLParser(encoding="utf-8", target=target, resolve_entities=False)
     with open_plain(path) as file:
@@ -218,7 +219,7 @@ def _is_complete_file(path: Path) -> bool:
                 fed += len(chunk)
                 end = chunk.rfind(b">")
                 open_tag = open_tag + len(chunk) if end < 0 else len(chunk) - end
-                # what is not checked need not be read to its end
+                # documents beyond the limits are not checked, so the rest need not be read
                 if fed > LARGEST or open_tag > _LONGEST_TAG:
                     return False
                 parser.feed(chunk)

@@ -1,4 +1,4 @@
-"""What an event type means: the kind of operation, and what one column gives.
+"""The meaning of event types: the kind of operation, and the element of one column.
 
 The table of event types, as the guide of the driver prints it for 1 to 5::
 
@@ -21,16 +21,16 @@ OperationKind = Literal["add", "modify", "delete"]
 InsertQueryBack = Literal["modify", "add"]
 Part = Callable[[str, str | None, str | None], str]
 """From the escaped attribute name, the old and the new ``<value>`` element (``None`` for NULL or
-absent) to the attribute's element; "" where there is nothing to say."""
+absent) to the attribute's element; "" if there is none."""
 
 
 def add_attr(name: str, _old: str | None, new: str | None) -> str:
-    """``<add-attr>``; nothing for NULL."""
+    """Renders ``<add-attr>``; "" for NULL."""
     return "" if new is None else f'<add-attr attr-name="{name}">{new}</add-attr>'
 
 
 def update_attr(name: str, old: str | None, new: str | None) -> str:
-    """``<modify-attr>`` that takes the old value away and adds the new one."""
+    """Renders ``<modify-attr>`` that removes the old value and adds the new one."""
     if old is None and new is None:
         return ""
     remove = "" if old is None else f"<remove-value>{old}</remove-value>"
@@ -39,7 +39,7 @@ def update_attr(name: str, old: str | None, new: str | None) -> str:
 
 
 def replace_attr(name: str, _old: str | None, new: str | None) -> str:
-    """``<modify-attr>`` that takes all values away, whatever the old one, and adds the new one."""
+    """Renders ``<modify-attr>`` that removes all values and adds the new one."""
     if new is None:
         return f'<modify-attr attr-name="{name}"><remove-all-values/></modify-attr>'
     return (
@@ -49,12 +49,12 @@ def replace_attr(name: str, _old: str | None, new: str | None) -> str:
 
 
 def no_attr(_name: str, _old: str | None, _new: str | None) -> str:
-    """A delete says nothing of attributes."""
+    """Returns "": deletes have no attributes."""
     return ""
 
 
 class AttributeText(NamedTuple):
-    """An attribute's element, cut behind its opening and before its closing tag."""
+    """The element of an attribute, cut after its opening tag and before its closing tag."""
 
     opening: str
     inside: str
@@ -62,14 +62,13 @@ class AttributeText(NamedTuple):
 
 
 def cut_attribute(element: str) -> AttributeText:
-    """Cuts the element that a ``Part`` gave, which is not empty."""
+    """Cuts the element of a ``Part``, which must not be empty."""
     start, end = element.index('">') + 2, element.rindex("</")
     return AttributeText(element[:start], element[start:end], element[end:])
 
 
 def join_attributes(elements: Sequence[str]) -> str:
-    """Joins the elements of one operation.  Those of one attribute share the first one's tags, with their
-    content in its order."""
+    """Joins the elements of one operation; elements of one attribute share the tags of the first."""
     if len(elements) < 2:
         return "".join(elements)
     attributes = [cut_attribute(element) for element in elements if element]
@@ -85,7 +84,7 @@ def join_attributes(elements: Sequence[str]) -> str:
 
 
 class EventMeaning(NamedTuple):
-    """What an event type gives."""
+    """The operation of an event type, and the function that renders an attribute."""
 
     operation: OperationKind
     part: Part

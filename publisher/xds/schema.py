@@ -1,9 +1,9 @@
 """The schema of XDS in the form that libxml2 understands, and its assertions beside it.
 
-``schemas/xds.xsd`` is XSD 1.1; libxml2 knows 1.0.  Everything is derived from the files when they
-are loaded, so that there is one source of truth: ``xs:override`` of the lenient profile is carried
-out as the recommendation defines it (a transformation of the overridden schema), the assertions are
-taken out and compiled as XPath 1.0 (``matches`` as its EXSLT twin), and what is left is XSD 1.0.
+``schemas/xds.xsd`` is XSD 1.1; libxml2 supports 1.0.  Loading derives everything from the files, which
+stay the only source: ``xs:override`` of the lenient profile is applied as the recommendation defines it
+(a transformation of the apply_override schema), the assertions are removed and compiled as XPath 1.0
+(``matches`` as its EXSLT equivalent), and the rest is XSD 1.0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from publisher.resources import resource
 from publisher.xds.findings import Profile
 
 Element = Any
-"""An element of lxml, whose type stubs know less than it does."""
+"""An element of lxml, whose type stubs are incomplete."""
 
 XS = "{http://www.w3.org/2001/XMLSchema}"
 _REGULAR_EXPRESSIONS = {"re": "http://exslt.org/regular-expressions"}
@@ -30,7 +30,7 @@ FILES = {Profile.STRICT: "xds.xsd", Profile.LENIENT: "xds-lenient.xsd"}
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """What XSD 1.0 cannot say about an element, and the reason to give when it does not hold."""
+    """A condition of an element that XSD 1.0 cannot express, and the reason to report if it fails."""
 
     holds: etree.XPath
     reason: str
@@ -40,9 +40,9 @@ class Assertion:
 class Schema:
     """A compiled profile.
 
-    ``suspects`` finds in one pass all elements of a document for which some assertion fails;
+    ``suspects`` finds in one pass all elements of a document that break an assertion;
     ``assertions`` has the assertions by name of the element; ``open`` are the elements whose
-    children are not XDS and not looked at.
+    children are not XDS and are not checked.
     """
 
     grammar: etree.XMLSchema
@@ -72,8 +72,8 @@ def path(profile: Profile) -> Path:
 
 @cache
 def load(profile: Profile) -> Schema:
-    """The compiled schema of a profile; made once."""
-    root = overridden(profile)
+    """Loads and compiles the schema of a profile once."""
+    root = apply_override(profile)
     texts = _assertions(root)
     open_elements = frozenset(_open_elements(root))
     for assertion in list(root.iter(f"{XS}assert")):
@@ -93,8 +93,8 @@ def _xpath(expression: str) -> etree.XPath:
     return etree.XPath(expression.replace("matches(", "re:test("), namespaces=_REGULAR_EXPRESSIONS)
 
 
-def overridden(profile: Profile) -> Element:
-    """The schema of a profile as one document: its ``xs:override`` carried out."""
+def apply_override(profile: Profile) -> Element:
+    """Reads the schema of a profile as one document and applies its ``xs:override``."""
     root = etree.parse(path(profile)).getroot()
     override = root.find(f"{XS}override")
     if override is None:
@@ -113,7 +113,7 @@ def _types(root: Element) -> dict[str, Element]:
 
 
 def _elements(root: Element) -> Iterator[tuple[str, str]]:
-    """Name and type of every element declaration; a name has one type wherever it stands."""
+    """Name and type of every element declaration; a name has the same type everywhere."""
     for declaration in root.iter(f"{XS}element"):
         yield str(declaration.get("name")), str(declaration.get("type"))
 
@@ -122,7 +122,7 @@ def _assertions(root: Element) -> dict[str, list[tuple[str, str]]]:
     types = _types(root)
 
     def of_type(name: str | None) -> list[tuple[str, str]]:
-        if name is None or name not in types:  # none inherited, or text of xs:string
+        if name is None or name not in types:  # no base type, or text of xs:string
             return []
         extension = types[name].find(f".//{XS}extension")
         inherited = of_type(None if extension is None else extension.get("base"))
@@ -138,7 +138,7 @@ def _documentation(assertion: Element) -> str:
 
 
 def _open_elements(root: Element) -> Iterator[str]:
-    """Elements in which children without a namespace fall to a wildcard, or have no place at all."""
+    """Elements in which a wildcard permits children without a namespace, or no such child is permitted."""
     types = _types(root)
     for name, type_name in _elements(root):
         declared = types[type_name]

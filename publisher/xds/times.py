@@ -1,15 +1,15 @@
 """Dates and times by the driver's parameter Time Syntax (reference, driver parameters).
 
 * 1, integer: whole seconds since 1970-01-01 UTC.  The fraction is lost (known issue of the driver).
-  A date counts at its midnight, a time of day on 1970-01-01.  The directory's Time has 32 bits, read
-  with a sign or without one: ``TimeRange`` says which seconds are published, others are refused.
+  A date counts at its midnight, a time of day on 1970-01-01.  The directory's Time has 32 bits, signed
+  or unsigned: ``TimeRange`` selects the seconds that are published, others are refused.
 * 2, canonical: ``HHMMSS``, ``CCYYMMDD``, ``CCYYMMDDHHMMSSNNNNNNNNN``.
-* 3, Java: what ``toString`` of java.sql gives: ``hh:mm:ss``, ``yyyy-mm-dd`` and
+* 3, Java: the text of ``toString`` of java.sql: ``hh:mm:ss``, ``yyyy-mm-dd`` and
   ``yyyy-mm-dd hh:mm:ss.f``, the fraction with 1 to 9 digits.
 
-Read are ``yyyy-mm-dd hh:mm:ss.fffffffff``, with ``T`` for the blank, without fraction or seconds,
-with ``Z`` or an offset.  What has no offset is in the time zone of the settings, and what has one
-is brought to that zone.
+Input is ``yyyy-mm-dd hh:mm:ss.fffffffff``, optionally with ``T`` for the blank, without fraction or
+seconds, with ``Z`` or an offset.  Times without an offset are in the time zone of the settings, others
+are converted to that zone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RANGES: Mapping[TimeRange, tuple[int, int] | None] = {
     "signed": (-(2**31), 2**31 - 1),
     "any": None,
 }
-"""The seconds that fit: 32-bit are those that fit one of the two readings."""
+"""First and last second of each range; ``32-bit`` covers signed and unsigned readings."""
 
 _DATE = r"(?P<date>\d{4}-\d\d-\d\d)"
 _CLOCK = r"(?P<clock>\d\d:\d\d(?::\d\d)?)(?:\.(?P<fraction>\d{1,9}))?"
@@ -46,14 +46,14 @@ _SECOND = dt.timedelta(seconds=1)
 
 
 class _Moment(NamedTuple):
-    """``local`` is in the time zone of the settings, to the second; ``nanos`` is the rest."""
+    """A time to the second in the time zone of the settings, and its nanoseconds."""
 
     local: dt.datetime
     nanos: int
 
 
 def time_zone(name: str) -> dt.tzinfo:
-    """The zone of this IANA name.  Raises ``ValueError`` for an unknown one."""
+    """The zone with this IANA name.  Raises ``ValueError`` for an unknown name."""
     if name == "UTC":  # needs no time zone data on the machine
         return dt.UTC
     try:
@@ -71,7 +71,7 @@ def zone_problems(name: str) -> Iterator[OptionProblem]:
 
 
 class Times:
-    """Dates and times as the text that goes into the document."""
+    """Converts dates and times to the text of documents."""
 
     def __init__(self, syntax: TimeSyntax, zone: dt.tzinfo, range_: TimeRange = "32-bit") -> None:
         self._syntax = syntax
@@ -80,11 +80,11 @@ class Times:
 
     @property
     def value_type(self) -> Literal["time", "string"]:
-        """Type of the value element: only seconds are of the directory's syntax Time."""
+        """Type of the value element: only seconds have the directory's syntax Time."""
         return "time" if self._syntax == 1 else "string"
 
     def timestamp(self, text: str) -> str:
-        """Raises ``ValueProblem`` for text that is no timestamp.  A date alone is its midnight."""
+        """Converts a timestamp; a date alone means its midnight.  Raises ``ValueProblem``."""
         moment = self._read(text, "timestamp", "yyyy-mm-dd hh:mm:ss.fffffffff")
         if self._syntax == 1:
             return self._seconds(moment.local, text)
@@ -94,12 +94,12 @@ class Times:
         return f"{_plain(moment.local)}.{fraction}"
 
     def date(self, text: str) -> str:
-        """Raises ``ValueProblem`` for text that is no date, or a date with a time of day."""
+        """Converts a date without time of day.  Raises ``ValueProblem``."""
         match = _TIMESTAMP(text.strip(BLANKS))
         if match is not None:
             if f"{match['clock'] or ''}{match['fraction'] or ''}".strip("0:"):
                 raise _no(text, "date without time of day", "declare the column as timestamp")
-            text = match["date"]  # a date has no zone, whatever zone its midnight was printed in
+            text = match["date"]  # a date has no zone, even if its midnight was printed with one
         moment = self._read(text, "date", "yyyy-mm-dd")
         if self._syntax == 1:
             return self._seconds(moment.local, text)
@@ -107,7 +107,7 @@ class Times:
         return day if self._syntax == 3 else day.replace("-", "")
 
     def time(self, text: str) -> str:
-        """Raises ``ValueProblem`` for text that is no time of day.  A fraction is left out."""
+        """Converts a time of day without its fraction.  Raises ``ValueProblem``."""
         match = _TIME(text.strip(BLANKS))
         if match is None:
             raise _no(text, "time", "write hh:mm:ss")
@@ -118,15 +118,15 @@ class Times:
         return clock if self._syntax == 3 else clock.replace(":", "")
 
     def _seconds(self, moment: dt.datetime, text: str) -> str:
-        """Whole seconds since 1970.  Raises ``ValueProblem`` where they are out of range."""
+        """Whole seconds since 1970.  Raises ``ValueProblem`` if they are out of range."""
         seconds = (moment - _EPOCH) // _SECOND
         limits = _RANGES[self._range]
         if limits is not None and not limits[0] <= seconds <= limits[1]:
             raise ValueProblem(
                 Reason.VALUE,
                 f"{text[:40]!r} is {seconds} seconds since 1970, beyond the range {self._range} of the "
-                f'directory\'s Time ({limits[0]} to {limits[1]}): set time_range = "any" to publish it as '
-                "it is, or time_syntax = 2 or 3 to publish text",
+                f'directory\'s Time ({limits[0]} to {limits[1]}): set time_range = "any" to publish it '
+                "anyway, or time_syntax = 2 or 3 to publish text",
             )
         return str(seconds)
 

@@ -1,8 +1,7 @@
-"""Checks documents against the XDS schema and says what is wrong, where.
+"""Checks documents against the XDS schema and reports the place of each problem.
 
-A document goes through libxml2 (XSD 1.0), then through the assertions that XSD 1.0 cannot say.  What
-is not a document at all is a finding too, and the next one is checked: nothing that a file holds
-raises an error.
+libxml2 checks a document (XSD 1.0), then the assertions that XSD 1.0 cannot express.  Content
+that is no document is a finding too, and the check continues: no content of a file raises an error.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from publisher.xds.schema import Element, Schema, load
 __all__ = ["Finding", "Profile", "json_line", "text_line", "validate_files"]
 
 _LAST_SHORT_LINE = 65535
-"""libxml2 keeps the line of a node in 16 bits; beyond, it tells that of a text near by."""
+"""libxml2 stores the line of a node in 16 bits; beyond, it gives the line of a text nearby."""
 
 _NO_MEMORY = "cannot be read: it needs more memory than there is; divide the file"
 _SUBJECT = re.compile(r"^Element '[^']*'(, |: )|\[facet '\w+'\] ")
@@ -32,11 +31,10 @@ _HINTS = re.compile(r", use XML_PARSE_HUGE option|, line \d+, column \d+$|( as)?
 def validate_files(
     paths: Iterable[str | Path], profile: Profile | str = Profile.STRICT
 ) -> Iterator[Finding]:
-    """The findings of all files, in order: of files, documents, lines.
+    """Yields the findings of all files in the order of files, documents and lines.
 
-    A file holds one document or one on each line, and may be compressed with gzip.  A file that
-    cannot be read is a finding.  Raises ``ValueError`` for an unknown profile, ``FatalError`` where
-    the schema is missing.
+    A file holds one document or one on each line, and may be compressed with gzip.  An unreadable file is
+    a finding.  Raises ``ValueError`` for an unknown profile, ``FatalError`` if the schema is missing.
     """
     schema = load(Profile(profile))
     for path in paths:

@@ -1,8 +1,8 @@
 """Values of columns as ``<value>`` elements, by the kind of the column.
 
-The text form is that of the event log (event log columns, old_value and new_value): plain text,
-Base64 for binary columns, ODBC canonical form for dates and times.  ``text_of`` gives the same form
-for values that a database driver returns, so that logged and looked-up values take one path.
+The text form is the one of the event log (event log columns, old_value and new_value): plain text,
+Base64 for binary columns, ODBC canonical form for dates and times.  ``text_of`` converts values of
+database drivers to the same form, so that logged and looked-up values take one path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from publisher.xds.escape import (
     VERBATIM,
     VERBATIM_TRIMMED,
     ValueProblem,
-    escape_kept,
+    escape_permitted,
     needs_attention,
     refuse_forbidden,
 )
@@ -37,26 +37,26 @@ __all__ = ["Converter", "ValueOptions", "ValueProblem", "Values", "text_of"]
 
 @dataclass(frozen=True, slots=True)
 class Converter:
-    """From the text form of a value to its whole, escaped element."""
+    """Converts the text form of a value to its escaped element."""
 
     value_type: str
     content: Callable[[str], str]
     """The element's content.  Raises ``ValueProblem``."""
     verbatim: str | None
-    """Regular expression (RE2) of texts that are their own content; ``None``: not known of any."""
+    """Regular expression (RE2) of texts that are their own content; ``None`` if there is none."""
 
     def __call__(self, text: str) -> str:
-        """The element.  Raises ``ValueProblem``."""
+        """Converts a text to the element.  Raises ``ValueProblem``."""
         return f'<value type="{self.value_type}">{self.content(text)}</value>'
 
     def around(self, content: str) -> str:
-        """The element with this content."""
+        """Wraps content into the element."""
         return f'<value type="{self.value_type}">{content}</value>'
 
 
 @dataclass(frozen=True, slots=True)
 class ValueOptions:
-    """How values go into documents."""
+    """Form of values in documents."""
 
     forbidden: Literal["reject", "replace"] = "reject"
     """Handling of characters that XML 1.0 forbids: reject the record or replace them. In keys and
@@ -78,13 +78,13 @@ class ValueOptions:
         """Raises ``OptionsError``."""
         problems = list(zone_problems(self.time_zone))
         if len(self.replacement) != 1 or _FORBIDDEN.search(self.replacement):
-            text = "must be one character that XML permits, as ? or U+FFFD"
+            text = "must be one character that XML permits, like ? or U+FFFD"
             problems.append(OptionProblem("replacement", text))
         refuse_options(problems)
 
 
 class Values:
-    """Makes the converters of columns.  Make one for a run, and one converter for each column."""
+    """Makes converters of columns: one instance for a run, one converter for each column."""
 
     def __init__(self, options: ValueOptions) -> None:
         self._options = options
@@ -100,9 +100,9 @@ class Values:
         }
 
     def converter(self, kind: Kind | None, padded: bool = False) -> Converter:
-        """The converter of a column of this kind.  An unknown kind (``None``) goes as string.
+        """Makes the converter of a column; a column of unknown kind (``None``) becomes a string.
 
-        Decimals go as string too: the directory has no syntax for a fraction.
+        Decimals become strings, too: the directory has no syntax for fractions.
         """
         if kind in self._checked:
             return self._checked[kind]
@@ -115,11 +115,11 @@ def _string(replacement: str | None, trim: bool) -> Converter:
             return text
         if replacement is None:
             refuse_forbidden(
-                text, "the value", 'mend it in the source, or set forbidden = "replace"'
+                text, "the value", 'fix it in the source, or set forbidden = "replace"'
             )
         else:
             text = _FORBIDDEN.sub(lambda _: replacement, text)
-        return escape_kept(text)
+        return escape_permitted(text)
 
     if trim:
         return Converter("string", lambda text: content(text.rstrip(" ")), VERBATIM_TRIMMED)
@@ -134,15 +134,16 @@ _DROP_BLANKS = dict.fromkeys(map(ord, BLANKS))
 
 
 def _octet(text: str) -> str:
-    """One line of padded Base64.  Blanks and line breaks are dropped: encoders of databases cut the
-    text into lines.  Any other fault, bits after the last byte included, is a damaged value."""
+    """Checks padded Base64 and removes blanks and line breaks, which encoders of databases insert.
+
+    Other faults, bits after the last byte included, mean a damaged value."""
     if _BASE64(text) is None:
         text = text.translate(_DROP_BLANKS)
     if len(text) % 4 or _BASE64(text) is None:
         raise ValueProblem(
             Reason.VALUE,
             f"{text[:40]!r} is no Base64 (length {len(text)}), but the column is binary: "
-            "mend the trigger or the column's kind in the job file",
+            "fix the trigger, or declare the column's type in [tables]",
         )
     return text
 
@@ -152,7 +153,7 @@ def _integer(text: str) -> str:
     if number is None:
         raise ValueProblem(
             Reason.VALUE,
-            f"{text[:40]!r} is no integer: mend the trigger or the column's kind in the job file",
+            f"{text[:40]!r} is no integer: fix the trigger, or declare the column's type in [tables]",
         )
     return number
 
@@ -171,13 +172,13 @@ def _state(text: str) -> str:
         raise ValueProblem(
             Reason.VALUE,
             f"{text[:40]!r} is no boolean: write true or false, "
-            "or mend the column's kind in the job file",
+            "or declare the column's type in [tables]",
         )
     return state
 
 
 def text_of(value: object) -> str | None:
-    """A database value in the text form of the event log; SQL NULL is ``None``.
+    """Converts a database value to the text form of the event log; ``None`` for SQL NULL.
 
     Binary becomes Base64, booleans ``true`` and ``false``, numbers plain digits, dates and times
     ISO text with a blank (and the offset where there is one), lists and JSON objects JSON text.
@@ -187,7 +188,7 @@ def text_of(value: object) -> str | None:
     form = _TEXT_FORMS.get(type(value))
     if form is not None:
         return form(value)
-    for known, known_form in _TEXT_FORMS.items():  # classes that a driver derives from them
+    for known, known_form in _TEXT_FORMS.items():  # subclasses that drivers return
         if isinstance(value, known):
             return known_form(value)
     return str(value)
@@ -202,7 +203,7 @@ def _json(value: object) -> str:
 
 
 def _clock(value: dt.timedelta) -> str:
-    """What MySQL drivers return for a time of day: ``hh:mm:ss``, with a fraction if any."""
+    """Converts a time of day of a MySQL driver to ``hh:mm:ss``, with its fraction."""
     sign, value = ("-", -value) if value < dt.timedelta(0) else ("", value)
     minutes, seconds = divmod(value.days * 86_400 + value.seconds, 60)
     fraction = f".{value.microseconds:06d}" if value.microseconds else ""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.model.change import Object
-from publisher.model.document_batches import Documents, joined
+from publisher.model.document_batches import Documents, join_batches
 from publisher.planning.columnar import eligibility
 from publisher.planning.columnar.query_back import QueryBackPlanner, QueryBackResult
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, numbers_of
@@ -93,6 +93,6 @@ def _in_order(documents: list[Documents]) -> list[Documents]:
     last = -1
     for batch in documents:
         if batch.ranks[0] < last:
-            return [joined(documents)]
+            return [join_batches(documents)]
         last = batch.ranks[-1]
     return documents

@@ -158,7 +158,7 @@ class Names:
             spelled,
             known,
             form,
-            form.plain(key[0]) if simple else _never,
+            form.canonical_matcher(key[0]) if simple else _never,
             frozenset(column.casefold() for column in key),
             table_hash(schema, spelled),
         )

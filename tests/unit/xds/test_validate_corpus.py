@@ -34,7 +34,7 @@ def xsd_1_1(profile: Profile) -> xmlschema.XMLSchema11:
 @pytest.fixture(scope="module")
 def xsd_1_0(profile: Profile) -> xmlschema.XMLSchema10:
     """What libxml2 is given, in the hands of another processor."""
-    root = xds_schema.overridden(profile)
+    root = xds_schema.apply_override(profile)
     for assertion in list(root.iter(f"{xds_schema.XS}assert")):
         assertion.getparent().remove(assertion)
     return xmlschema.XMLSchema10(etree.tostring(root, encoding="unicode"))
