@@ -38,13 +38,13 @@ def acknowledge(config: Path, run: str, abandon: bool, by_rows: bool, journal: P
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.engine.spark.engine import Engine
     from publisher.runs.acknowledge import WrongTable
-    from publisher.runs.publisher_instance import Publishing
+    from publisher.runs.publisher_instance import PublisherInstance
 
     if abandon == by_rows:
         raise UsageError("acknowledge: give either --abandon or --by-rows")
     treatment = WrongTable.ABANDON if abandon else WrongTable.BY_ROWS
     settings = load_to_publish(config, Overrides(journal=journal))
-    with Engine(settings.spark) as engine, Publishing(settings, engine) as job:
+    with Engine(settings.spark) as engine, PublisherInstance(settings, engine) as job:
         report = job.acknowledge(run, treatment)
     rows = ", ".join(f"{letter} {count:,}" for letter, count in report.statuses.items())
     echo([f"run {run} is done; statuses written: {rows or 'none'}"])

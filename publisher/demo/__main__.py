@@ -31,7 +31,7 @@ from publisher.engine.spark.options import SparkOptions
 from publisher.errors import InternalError, PublisherError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.resources import resource
-from publisher.runs.publisher_instance import Publishing
+from publisher.runs.publisher_instance import PublisherInstance
 
 DATABASE = "company.sqlite"
 SNAPSHOT = "event-log.csv"
@@ -138,8 +138,8 @@ def prepare(directory: Path, story: Story) -> list[Recorded]:
 
 def publish(settings: Settings, engine: Engine) -> RunReport:
     """What ``xds-publisher publish -c demo.toml`` does."""
-    with Publishing(settings, engine) as job:
-        report = job.once(datetime.fromisoformat(NOW))
+    with PublisherInstance(settings, engine) as job:
+        report = job.run_once(datetime.fromisoformat(NOW))
     if report is None:
         raise InternalError("there was nothing to publish")
     return report

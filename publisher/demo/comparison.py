@@ -20,7 +20,7 @@ from publisher.engine.spark.engine import Engine
 from publisher.errors import InternalError
 from publisher.journal.conservation import RunReport
 from publisher.resources import resource
-from publisher.runs.publisher_instance import Publishing
+from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.table_queue import Call
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import dirr_out
@@ -82,11 +82,11 @@ def compare(directory: Path, company: Company, engine: Engine) -> Compared:
     (directory / SAMPLES).mkdir(parents=True)
     _sweep(settings, 1, ())
     afterwards = _afterwards(company)
-    with Publishing(settings, engine) as job:
-        first = _done(job.once())
+    with PublisherInstance(settings, engine) as job:
+        first = _done(job.run_once())
         _happen(directory / "company.sqlite", afterwards)
         _sweep(settings, 2, afterwards.touched)
-        second = _done(job.once())
+        second = _done(job.run_once())
     _check(company, first, second, afterwards)
     return Compared(first, second, afterwards)
 

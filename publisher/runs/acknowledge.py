@@ -1,25 +1,32 @@
-"""Acknowledges a run that the sink has: writes the statuses of its live event logs."""
+"""Acknowledges a run that the sink has: writes the statuses of its live event logs, marks it as done."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
+from publisher.acknowledge.leftovers import leftovers_of, read_leftovers, write_leftovers
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.places import FoundLog, LogPlace, find_log, named_log
-from publisher.acknowledge.status_letters import Refused
+from publisher.acknowledge.status_letters import Refused, refused_of
 from publisher.acknowledge.write_status import Acknowledged, acknowledge, passed_of
-from publisher.config.settings import SourceSettings
+from publisher.config.settings import Settings, SourceSettings
 from publisher.database import Database
 from publisher.database.identity import identity_of
+from publisher.dispatch.contract import Dispatcher
 from publisher.errors import FatalError, UnreachableError
+from publisher.journal.conservation import RunReport
+from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
-from publisher.runs.notes import late_notes
+from publisher.runs.notes import STATUS_NOTE, late_notes, with_notes
+from publisher.runs.pending_tables import comparison_notes
 from publisher.sources.live.registry import WITH_STATUS
 from publisher.sources.live.table_reader import LiveTable, relation_of
+from publisher.sources.registry import COMPARED
+from publisher.sources.triggerless.carry_over import forget_rows
 
 
 class WrongTable(Enum):
@@ -112,6 +119,62 @@ class StatusWriting:
             refused=self.refused,
             check_lease=self.check_lease,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """Acknowledges the runs of a job."""
+
+    settings: Settings
+    journals: Journals
+    check_lease: Callable[[], None]
+
+    @property
+    def live_sources(self) -> frozenset[str]:
+        """Names of the sources whose rows get a status."""
+        if not self.settings.acknowledge.write_status:
+            return frozenset()
+        return frozenset(source.name for source in self.settings.sources if source.has_status)
+
+    def acknowledge(
+        self,
+        journal: Journal,
+        manifest: Manifest,
+        report: RunReport,
+        dispatcher: Dispatcher,
+        wrong_table: WrongTable = WrongTable.REFUSE,
+    ) -> RunReport:
+        """Writes the statuses of a sent run, then marks the run as done.
+
+        Raises:
+            PublisherError: See ``StatusWriting.write_all``.
+        """
+        options = self.settings.acknowledge
+        refused = refused_of(dispatcher.refusals(journal))
+        left = read_leftovers(self.journals.root)
+        writing = StatusWriting(journal, manifest, options, refused, self.check_lease, wrong_table)
+        statuses = writing.write_all(self.settings.sources)
+        for number, entry in enumerate(manifest.sources):
+            if has_status(entry) and entry.name in self.live_sources:
+                left[entry.name] = leftovers_of(journal, manifest, number)
+        self.check_lease()
+        self.journals.note_greatest(statuses.greatest)
+        write_leftovers(self.journals.root, left)
+        report = with_notes(report, [*statuses.notes, *self._finish_comparisons(journal, manifest)])
+        journal.mark_sent(report.notes, idle=report.is_idle)
+        report = replace(report, statuses=dict(sorted(statuses.changed.items())))
+        has_log = any(has_status(entry) for entry in manifest.sources)
+        return with_notes(report, [STATUS_NOTE] if has_log and not options.write_status else [])
+
+    def _finish_comparisons(self, journal: Journal, manifest: Manifest) -> list[str]:
+        """Removes the rows of states that a run has replaced; returns notes on its comparisons."""
+        notes = []
+        for source in manifest.sources:
+            state = journal.state(source.name) if source.format in COMPARED else None
+            if state is not None:
+                notes += comparison_notes(state, source.name)
+                forget_rows(self.journals.earlier_states(manifest.run, source.name))
+        return notes
 
 
 def identify_log(source: SourceSettings) -> LogIdentity:

@@ -17,8 +17,9 @@ from publisher.engine.spark.engine import Engine
 from publisher.errors import UnreachableError
 from publisher.observing.contract import Observer, Poll
 from publisher.runs.notes import notes_of
+from publisher.runs.pending_work import Backlog
 from publisher.runs.poll_recorder import PollRecorder
-from publisher.runs.publisher_instance import Backlog, Publishing
+from publisher.runs.publisher_instance import PublisherInstance
 
 _ROWS_A_LANE = 2_000
 """A small poll uses few lanes: each lane costs some files and a transaction."""
@@ -54,7 +55,7 @@ class Follower:
         at_times = settings.follow.at_times
         self._next_publication = settings.follow.next_publication(clock()) if at_times else None
         """``None`` if polls follow the interval."""
-        self._job: Publishing | None = None
+        self._job: PublisherInstance | None = None
         self._is_settled = False
         self._failures = 0
         self._last_expiry = -_SECONDS_BETWEEN_EXPIRIES
@@ -96,9 +97,9 @@ class Follower:
             return max(_SHORTEST_PAUSE, self._pause())
         return self._poll(job, backlog)
 
-    def _open_job(self, stack: ExitStack) -> Publishing:
+    def _open_job(self, stack: ExitStack) -> PublisherInstance:
         if self._job is None:
-            job = stack.enter_context(Publishing(self._settings, self._engine))
+            job = stack.enter_context(PublisherInstance(self._settings, self._engine))
             polls = self._finish(job)
             self._job = job
             notes = notes_of(poll.report for poll in polls)
@@ -106,7 +107,7 @@ class Follower:
             self._report(polls)
         return self._job
 
-    def _finish(self, job: Publishing) -> list[Poll]:
+    def _finish(self, job: PublisherInstance) -> list[Poll]:
         """Finishes runs that an earlier start or an interrupted poll had planned; they count as polls."""
         reports = job.finish()
         self._is_settled = True
@@ -116,9 +117,9 @@ class Follower:
         for poll in polls:
             self._observer.on_poll(poll)
 
-    def _poll(self, job: Publishing, backlog: Backlog) -> float:
+    def _poll(self, job: PublisherInstance, backlog: Backlog) -> float:
         started = time.monotonic()
-        report = job.once(lanes=_lanes(backlog))
+        report = job.run_once(lanes=_lanes(backlog))
         self._failures = 0
         self._schedule()
         if report is None:
@@ -147,14 +148,14 @@ class Follower:
             _LONGEST_PAUSE, max(0.0, (self._next_publication - self._clock()).total_seconds())
         )
 
-    def _send_heartbeat(self, job: Publishing) -> None:
+    def _send_heartbeat(self, job: PublisherInstance) -> None:
         """Shows consumers of a quiet topic that the publisher is alive."""
         minutes = self._settings.follow.heartbeat_minutes
         if minutes and time.monotonic() - self._last_heartbeat >= minutes * 60:
             job.sink.heartbeat()
             self._last_heartbeat = time.monotonic()
 
-    def _expire(self, job: Publishing) -> None:
+    def _expire(self, job: PublisherInstance) -> None:
         if time.monotonic() - self._last_expiry >= _SECONDS_BETWEEN_EXPIRIES:
             job.expire()
             self._last_expiry = time.monotonic()

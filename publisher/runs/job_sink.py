@@ -81,6 +81,11 @@ class JobSink:
         dispatcher.prepare(run)
         return dispatcher
 
+    def take_over(self) -> None:
+        """Takes the lanes of a topic over from older instances, and makes the topics that are known."""
+        if not self.is_files:
+            self.kafka().take_over()
+
     def discard(self, run: str) -> None:
         """Removes files in the sink of a run that was never planned completely."""
         if self.is_files:

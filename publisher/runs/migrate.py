@@ -11,7 +11,7 @@ from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.pending_tables import with_tables
-from publisher.runs.publisher_instance import Publishing
+from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.triggerless.input_files import files_by_table
 from publisher.sources.triggerless.plan_comparison import Migration
 
@@ -39,8 +39,8 @@ def migrate(
     sources = _sources(settings, migration, name)
     with Engine(settings.spark) as engine:
         engine.warm_up()
-        with Publishing(settings, engine, progress) as job:
-            resumed = job.has_unsent(migration)
+        with PublisherInstance(settings, engine, progress) as job:
+            resumed = job.is_pending(migration)
             done = job.finish()
             if resumed:
                 return with_notes(done[-1], [*notes_of(done), RESUMED])

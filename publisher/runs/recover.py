@@ -20,7 +20,7 @@ from publisher.journal.recovery import (
     read_recovered,
 )
 from publisher.runs.notes import notes_of, with_notes
-from publisher.runs.publisher_instance import Publishing
+from publisher.runs.publisher_instance import PublisherInstance
 
 
 def recover(
@@ -47,12 +47,12 @@ def recover(
     last = _last_number(settings, journals)
     with Engine(settings.spark) as engine:
         engine.warm_up()
-        with Publishing(settings, engine, progress, recovers=True) as job:
+        with PublisherInstance(settings, engine, progress, recovers=True) as job:
             begin_recovery(journals.root)
             journals.skip_to(last)
             _forget_plans(journals)
             done = job.finish()
-            report = done[-1] if done else job.once(now)
+            report = done[-1] if done else job.run_once(now)
             if report is None or not report.is_kept:
                 job.sink.claim_tokens()
             end_recovery(journals.root)

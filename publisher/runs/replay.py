@@ -148,7 +148,7 @@ def rehearse(
     """Plans the next run of ``publish``, with look-ups, in a directory that is removed afterwards.
 
     Published files are not read again.  The report has the first documents in ``samples``.
-    For ``by_rows`` see ``Publishing.once``.
+    For ``by_rows`` see ``PublisherInstance.run_once``.
     """
     settings = settings.for_publish()
     journals = Journals(settings.journals, settings.name)

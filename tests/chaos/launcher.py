@@ -18,7 +18,7 @@ from publisher.database.statuses import StatusWriter
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.journal.manifest import Journal
-from publisher.runs import publisher_instance
+from publisher.runs.acknowledge import Acknowledgement
 from tests.chaos.marks import WRITTEN, during, phase
 
 DISK_SECONDS = 0.005
@@ -56,7 +56,7 @@ def main() -> None:
         (Journal, "complete", "rename"),
         (FileDispatcher, "dispatch", "dispatch"),
         (KafkaDispatcher, "dispatch", "dispatch"),
-        (publisher_instance.Publishing, "_acknowledged", "acknowledge"),
+        (Acknowledgement, "acknowledge", "acknowledge"),
     ]
     for owner, function, name in named:
         setattr(owner, function, during(name, getattr(owner, function)))

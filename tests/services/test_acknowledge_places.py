@@ -262,7 +262,7 @@ def test_only_a_sent_run_that_waits_can_be_abandoned(place: Place, tmp_path: Pat
     job.publish()
     settings = load(job.file())
     with (
-        publisher_instance.Publishing(settings, LocalEngine()) as work,
+        publisher_instance.PublisherInstance(settings, LocalEngine()) as work,
         pytest.raises(UsageError, match="there are: none"),
     ):
         work.acknowledge("job-000001", WrongTable.ABANDON)

@@ -20,7 +20,7 @@ from publisher.reports.check import check
 from publisher.reports.explain import explain
 from publisher.runs import publisher_instance as publishing
 from publisher.runs import replay as job_runs
-from publisher.runs.publisher_instance import Publishing
+from publisher.runs.publisher_instance import PublisherInstance
 from tests.services.databases import Place
 from tests.support.change_table_files import seq
 from tests.support.local_engine import LocalEngine
@@ -164,11 +164,11 @@ def test_a_run_that_failed_moves_no_mark(postgres: Place, tmp_path: Path) -> Non
     add(postgres, (1, "I", "38", 1, "Ann"))
     made = load(write_job(tmp_path, postgres))
     lost = PublisherError("a task was lost")
-    with Publishing(made, LocalEngine(lost)) as job:
+    with PublisherInstance(made, LocalEngine(lost)) as job:
         with pytest.raises(PublisherError, match="a task was lost"):
-            job.once()
+            job.run_once()
         job.finish()
-        report = job.once()
+        report = job.run_once()
         assert report is not None
         assert report.documents == 1
         add(postgres, (2, "D", "08", 1, "Ann"))
@@ -179,8 +179,8 @@ def test_a_table_that_was_made_again_is_refused(postgres: Place, tmp_path: Path)
     make(postgres)
     add(postgres, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
     job = write_job(tmp_path, postgres)
-    with Publishing(load(job), LocalEngine()) as publishing:
-        publishing.once()
+    with PublisherInstance(load(job), LocalEngine()) as publishing:
+        publishing.run_once()
         postgres.execute("DROP TABLE usr__ct")
         make(postgres)
         add(postgres, (2, "I", "38", 7, "Eve"))  # below the mark of the table before
@@ -280,15 +280,18 @@ def test_a_restored_table_goes_on_where_its_rows_prove_it(mariadb: Place, tmp_pa
 
 
 def publish(job: Path, *, by_rows: bool = False) -> None:
-    with Publishing(load(job), LocalEngine()) as publishing:
-        publishing.once(by_rows=by_rows)
+    with PublisherInstance(load(job), LocalEngine()) as publishing:
+        publishing.run_once(by_rows=by_rows)
 
 
 def refused(job: Path, why: str, *, by_rows: bool = False) -> str:
     """The message of a publication that ends with the name of the source, what differs and the way
     out."""
-    with Publishing(load(job), LocalEngine()) as publishing, pytest.raises(FatalError) as caught:
-        publishing.once(by_rows=by_rows)
+    with (
+        PublisherInstance(load(job), LocalEngine()) as publishing,
+        pytest.raises(FatalError) as caught,
+    ):
+        publishing.run_once(by_rows=by_rows)
     assert caught.value.message.startswith("source ct: table usr__ct of ")
     assert why in caught.value.message
     assert "give the source another name" in caught.value.message

@@ -63,7 +63,7 @@ class Death:
         if not self.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def plan(self, request: RunRequest, planned: Manifest, staged: Path) -> Manifest:
+    def plan(self, request: RunRequest, planned: Manifest, staged: Path) -> execute.Plan:
         """What stands in for planning: the staged files, and their commit."""
         request.journal.begin(self.directory)
         self.waiting = True
@@ -71,7 +71,7 @@ class Death:
             shutil.copytree(staged / folder, self.directory / folder, dirs_exist_ok=True)
         self.waiting = False
         request.journal.commit(planned)
-        return planned
+        return execute.Plan(planned, {})
 
 
 if __name__ == "__main__":

@@ -112,6 +112,10 @@ class KafkaDispatcher:
         )
 
     def prepare(self, run: str) -> None:  # noqa: ARG002 - as in check
+        """See ``take_over``."""
+        self.take_over()
+
+    def take_over(self) -> None:
         """Makes the topics that are known already, and takes every lane over from older instances.
 
         Raises:

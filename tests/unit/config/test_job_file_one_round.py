@@ -11,7 +11,7 @@ from publisher.config.validation import validate
 from publisher.engine.spark.engine import Engine
 from publisher.engine.spark.options import SparkOptions
 from publisher.errors import SettingsError, UnreachableError
-from publisher.runs.publisher_instance import Publishing
+from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.linkexpress.options import LinkexpressOptions
 
 MANY = """\
@@ -240,7 +240,7 @@ def test_all_absent_inputs_are_reported_at_once(tmp_path: Path) -> None:
     settings = load_to_publish(path)
     with (
         Engine(SparkOptions()) as engine,
-        Publishing(settings, engine) as job,
+        PublisherInstance(settings, engine) as job,
         pytest.raises(UnreachableError) as caught,
     ):
         job.backlog()

@@ -117,7 +117,7 @@ def test_a_run_of_another_job_in_the_way_is_refused_before_it_is_planned(tmp_pat
     """It was not there when this job began: two jobs of one name work side by side."""
     write_file(tmp_path, "1.csv", 1)
     publish(tmp_path)
-    job = publisher_instance.Publishing(settings(tmp_path, FILES, ""), LocalEngine())
+    job = publisher_instance.PublisherInstance(settings(tmp_path, FILES, ""), LocalEngine())
     shutil.copytree(tmp_path / "out/runs/job-000001", tmp_path / "out/runs/job-000002")
     mark = tmp_path / "out/runs/job-000002/run.json"
     mark.write_text(
@@ -126,7 +126,7 @@ def test_a_run_of_another_job_in_the_way_is_refused_before_it_is_planned(tmp_pat
     before = published(tmp_path)
     write_file(tmp_path, "2.csv", 2)
     with pytest.raises(FatalError, match="run job-000002 came from another journal"):
-        job.once()
+        job.run_once()
     assert published(tmp_path) == before
 
 

@@ -13,16 +13,16 @@ from publisher.journal.conservation import RunReport
 from publisher.journal.read_watermarks import read_greatest
 from publisher.model.change import Outcome
 from publisher.reports.explain import explain
-from publisher.runs.publisher_instance import Publishing
+from publisher.runs.publisher_instance import PublisherInstance
 from tests.support.local_engine import LocalEngine
 from tests.support.planned_journals import record, write_decisions
 from tests.unit.runs.test_follow import TABLE, settings, write_rows
 
 
 def once(base: Path, more: str = "") -> RunReport:
-    with Publishing(settings(base, TABLE, more), LocalEngine()) as job:
+    with PublisherInstance(settings(base, TABLE, more), LocalEngine()) as job:
         job.finish()
-        report = job.once()
+        report = job.run_once()
         job.expire()
     assert report is not None
     return report

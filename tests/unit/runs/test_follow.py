@@ -22,7 +22,7 @@ from publisher.reports.status import status
 from publisher.runs import follow
 from publisher.runs.follow import Follower
 from publisher.runs.job_sink import JobSink
-from publisher.runs.publisher_instance import Publishing
+from publisher.runs.publisher_instance import PublisherInstance
 from tests.support.local_engine import LocalEngine
 
 HEADER = (
@@ -302,8 +302,8 @@ def test_what_an_earlier_start_had_planned_counts_and_is_told(
     write_rows(tmp_path, 1, 2)
     made = settings(tmp_path, TABLE)
     cut_short(monkeypatch, 1)
-    with Publishing(made, LocalEngine()) as job, pytest.raises(UnreachableError):
-        job.once()
+    with PublisherInstance(made, LocalEngine()) as job, pytest.raises(UnreachableError):
+        job.run_once()
     watcher = followed(made, LocalEngine())
     first = "run job-000001, which an earlier start had planned, was sent first"
     assert watcher.told == ["begun", first, "job-000001", "told to stop"]
@@ -520,8 +520,8 @@ def test_a_row_without_record_id_is_reported_once(tmp_path: Path) -> None:
     assert len(kept_runs(tmp_path)) == 3
     # another start remembers it, too
     assert followed(made, LocalEngine()).polls == []
-    with Publishing(made, LocalEngine()) as job:
-        report = job.once()
+    with PublisherInstance(made, LocalEngine()) as job:
+        report = job.run_once()
     assert report is not None
     assert (report.run, report.state, report.rejected) == ("job", "nothing new to read", 0)
     assert report.reasons == {"ignored": {"reported-before": 2}}
@@ -537,7 +537,7 @@ def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:
         change_rows(tmp_path, later)
 
     followed(made, LocalEngine(), held_row, *[lambda: None] * 20)
-    with Publishing(made, LocalEngine()) as job:
+    with PublisherInstance(made, LocalEngine()) as job:
         job.expire()
     assert kept_runs(tmp_path) == ["job-000001", "job-000002"]
 

@@ -379,12 +379,12 @@ def test_a_run_that_is_thrown_away_keeps_what_was_held(job: Path) -> None:
     publish(job)
     (job / "in" / "2").write_bytes(MARK)
     with (
-        publisher_instance.Publishing(
+        publisher_instance.PublisherInstance(
             load(job / "job.toml"), LocalEngine(FatalError("a task failed: mend it"))
         ) as failing,
         pytest.raises(FatalError, match="a task failed"),
     ):
-        failing.once()
+        failing.run_once()
     report = publish(job)
     assert (report.read, report.documents) == (2, 1)
 

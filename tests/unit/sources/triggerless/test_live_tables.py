@@ -14,7 +14,7 @@ from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.reports.check import check
 from publisher.runs import publisher_instance
-from publisher.runs.publisher_instance import Publishing
+from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.triggerless import plan_comparison
 from tests.support.local_engine import LocalEngine
@@ -170,12 +170,12 @@ def test_comparisons_that_find_nothing_leave_one_run(tmp_path: Path) -> None:
 def test_following_goes_by_hints(tmp_path: Path) -> None:
     hint(tmp_path, sweep=1)
     (tmp_path / "job.toml").write_text(JOB.format(more='hints = "samples"\nsamples = ["dirr"]'))
-    with Publishing(load(tmp_path / "job.toml"), LocalEngine()) as job:
+    with PublisherInstance(load(tmp_path / "job.toml"), LocalEngine()) as job:
         job.finish()
         assert not job.backlog().is_empty
-        assert job.once() is not None
+        assert job.run_once() is not None
         assert job.backlog().is_empty
-        assert job.once() is None
+        assert job.run_once() is None
         hint(tmp_path, "DEP", sweep=2)
         assert not job.backlog().is_empty
 

@@ -1,0 +1,189 @@
+"""Builds the manifest of a planned run: its sources with their splits, files and states."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from publisher.config.settings import SourceSettings
+from publisher.engine.tasks import AnySplit, Work
+from publisher.errors import FatalError
+from publisher.journal.conservation import conserve
+from publisher.journal.fates import SplitFates, fates_of_splits
+from publisher.journal.file_entries import FileEntry
+from publisher.journal.lane_writer import LaneResult
+from publisher.journal.manifest import Manifest, SourceEntry
+from publisher.runs.acknowledge import LogIdentity
+from publisher.runs.prepare import RunRequest
+from publisher.sources.contract import ForgetsFiles, Surveyed
+from publisher.sources.files.file_splits import Split
+
+
+class SourceInputs(NamedTuple):
+    """Files and acknowledged tables of the sources of a run, by the names of the sources."""
+
+    files: Mapping[str, tuple[FileEntry, ...]]
+    logs: Mapping[str, LogIdentity]
+
+
+def file_entries(source: SourceSettings) -> tuple[FileEntry, ...]:
+    """Notes size and times of the files of a source."""
+    return tuple(FileEntry.of(path) for path in source.snapshots)
+
+
+def build_manifest(
+    request: RunRequest,
+    work: Work,
+    results: Sequence[LaneResult],
+    inputs: SourceInputs,
+) -> Manifest:
+    """Builds the manifest from the results of all lanes.
+
+    Raises:
+        FatalError: A file was written to while it was read.
+        InternalError: Records were lost or counted twice.
+    """
+    numbers = iter(range(len(work.splits())))
+    splits = [[next(numbers) for _ in source.splits] for source in work.sources]
+    entries = tuple(_source_entries(request, work, inputs, results, splits))
+    _drop_states_of_rejected_files(request, work, entries)
+    return Manifest(
+        run=request.run,
+        job=request.settings.name,
+        lanes=work.lanes,
+        clock=_iso(work.clock),
+        settings=json.loads(request.settings.meaning()),
+        sources=entries,
+        results=tuple(results),
+        documents=_relative(request.directory, request.journal.root),
+        records_read=conserve(results, splits),
+        behind=dict(request.behind),
+        job_identity=request.job_identity,
+        states=tuple(
+            source.name
+            for source in work.sources
+            if request.journal.new_state(source.name).is_dir()
+        ),
+    )
+
+
+def _source_entries(
+    request: RunRequest,
+    work: Work,
+    inputs: SourceInputs,
+    results: Sequence[LaneResult],
+    splits: Sequence[Sequence[int]],
+) -> Iterator[SourceEntry]:
+    first = 0
+    tallies = {split: records for result in results for split, records in result.tallies}
+    notes_fates = request.state is not None and any(
+        source.snapshots and source.compared is None for source in request.settings.sources
+    )
+    fates = fates_of_splits(results, request.journal.staging, splits) if notes_fates else {}
+    for source, read in zip(work.sources, request.settings.sources, strict=True):
+        repeated = [
+            tallies[first + number]
+            for number, split in enumerate(source.splits)
+            if request.was_held(source.name, split)
+        ]
+        yield SourceEntry(
+            name=source.name,
+            format=source.source.format,
+            splits=tuple(asdict(split) for split in source.splits),
+            options=_plain(asdict(read.options)),
+            reading=_plain(asdict(read.reading)),
+            first_split=first,
+            table=read.table,
+            files=tuple(
+                _with_fates(request, read, entry, [fates[n] for n in numbers if n in fates])
+                for entry, numbers in _splits_by_file(
+                    source.splits, first, _unchanged_files(request, read, inputs.files[source.name])
+                )
+            ),
+            identity=inputs.logs[source.name].identity,
+            database=inputs.logs[source.name].database,
+            again=sum(repeated),
+            notes=source.source.notes if isinstance(source.source, Surveyed) else (),
+        )
+        first += len(source.splits)
+
+
+def _unchanged_files(
+    request: RunRequest, source: SourceSettings, before: tuple[FileEntry, ...]
+) -> Iterator[FileEntry]:
+    """Entries of the files of a source; those of a job have digests, which its next run compares.
+
+    Raises ``FatalError`` if a file has changed since ``before``."""
+    with_digest = request.state is not None and source.compared is None
+    for then, now in zip(before, file_entries(source), strict=True):
+        entry = now.with_digest() if with_digest else now
+        if not (then.is_unchanged(now) and now.is_unchanged(FileEntry.of(Path(then.path)))):
+            raise FatalError(
+                f"{then.path} was written to while it was read ({then.bytes:,} bytes before, "
+                f"{now.bytes:,} after): write files elsewhere, then move them here"
+            )
+        yield entry
+
+
+def _splits_by_file(
+    splits: Sequence[AnySplit], first: int, files: Iterable[FileEntry]
+) -> Iterator[tuple[FileEntry, list[int]]]:
+    """Pairs each file with the numbers of its splits."""
+    numbers: dict[str, list[int]] = {}
+    for number, split in enumerate(splits, first):
+        if isinstance(split, Split):
+            numbers.setdefault(str(Path(split.path).resolve()), []).append(number)
+    for entry in files:
+        yield entry, numbers.get(entry.path, [])
+
+
+def _with_fates(
+    request: RunRequest, source: SourceSettings, entry: FileEntry, fates: Sequence[SplitFates]
+) -> FileEntry:
+    """Adds the result of reading a file, for the next run of the job."""
+    if request.state is None or source.compared is not None:
+        return entry
+    refused = any(fate.rejected for fate in fates) and not any(
+        fate.used or fate.ignored for fate in fates
+    )
+    effect = any(fate.rejected or fate.used for fate in fates)
+    digest = request.settings.digest_of(source) if refused else None
+    return replace(entry, effect=effect, refused=digest)
+
+
+def _drop_states_of_rejected_files(
+    request: RunRequest, work: Work, entries: Sequence[SourceEntry]
+) -> None:
+    """Keeps the previous state of a source if all of its files were rejected and are read again;
+    otherwise removes the records of rejected files from its state."""
+    for source, entry in zip(work.sources, entries, strict=True):
+        refused = {file.path for file in entry.files if file.refused}
+        state = request.journal.new_state(entry.name)
+        if not refused:
+            continue
+        if not entry.again and len(refused) == len(entry.files):
+            shutil.rmtree(state, ignore_errors=True)
+        elif isinstance(source.source, ForgetsFiles):
+            splits = [split for split in source.splits if isinstance(split, Split)]
+            flags = [str(Path(split.path).resolve()) in refused for split in splits]
+            source.source.forget(splits, flags, state)
+
+
+def _plain(options: dict[str, object]) -> dict[str, object]:
+    return dict(json.loads(json.dumps(options, default=str)))
+
+
+def _iso(microseconds: int) -> str:
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat()
+
+
+def _relative(path: Path, base: Path) -> str:
+    """Relative if both lie together, so that they can be moved."""
+    if base.parent == path:
+        return ".."
+    return path.name if path.parent == base else str(path)

@@ -1,0 +1,49 @@
+"""Lease of a job: of several instances of a job, the newest holds it and the others stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from publisher.config.settings import Settings
+from publisher.errors import PublisherError
+from publisher.journal.epoch import Epoch, next_epoch
+from publisher.journal.identity import open_identity
+from publisher.journal.job_journals import Journals
+from publisher.journal.lineage import Lineage
+from publisher.runs.job_sink import refuse_foreign_progress
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right of one instance to work on a job, until a newer instance takes it over."""
+
+    journals: Journals
+    lineage: Lineage
+    check: Epoch
+    """Raises ``FatalError`` if a newer instance has taken over; tasks on other machines call it too."""
+
+    @classmethod
+    def take(cls, settings: Settings, *, recovers: bool) -> Lease:
+        """Takes a job over from older instances.
+
+        ``recovers`` accepts a sink with progress of a lost journal.
+
+        Raises:
+            FatalError: The progress of the sink does not fit the journal.
+        """
+        journals = Journals(settings.journals, settings.name)
+        lineage = Lineage(open_identity(journals.root), journals)
+        if not recovers:
+            refuse_foreign_progress(settings, lineage)
+        return cls(journals, lineage, next_epoch(journals.root, lineage.identity))
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Raises the loss of the lease in place of errors that it causes, such as missing files."""
+        try:
+            yield
+        except (OSError, PublisherError):
+            self.check()
+            raise

@@ -1,0 +1,89 @@
+"""Pending work of a job: rows, files and tables of its sources that no run has published yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import NamedTuple, Self
+
+from publisher.config.settings import Settings, SourceSettings
+from publisher.journal.job_journals import Journals
+from publisher.journal.manifest import Manifest
+from publisher.journal.published_files import PublishedFiles
+from publisher.runs.pending_sources import pending_sources
+from publisher.sources.live.registry import TableBacklog
+
+
+class Backlog(NamedTuple):
+    """Size of the pending work: rows, the age of the oldest in seconds, files."""
+
+    rows: int
+    oldest: float | None
+    files: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Returns whether nothing is pending."""
+        return not self.rows and not self.files
+
+
+class PendingWork:
+    """Finds the pending work of a job; keeps connections and the list of published files for it."""
+
+    def __init__(self, settings: Settings, journals: Journals) -> None:
+        self._settings = settings
+        self._journals = journals
+        self._stack = ExitStack()
+        self._tables: dict[str, TableBacklog] = {}
+        self._published: PublishedFiles | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack.close()
+
+    def sources(self) -> Iterator[SourceSettings]:
+        """Sources of the job, with only the files and tables that are pending.
+
+        Raises:
+            PublisherError: See ``new_files``.
+        """
+        return pending_sources(self._settings, self._published_files, self._journals.state_of)
+
+    def backlog(self) -> Backlog:
+        """Counts the pending work.
+
+        Raises:
+            FatalError: A table does not fit.
+            UnreachableError: A database does not answer.
+        """
+        rows, files, ages = 0, 0, []
+        for source in self.sources():
+            if source.table is None:
+                files += len(source.snapshots) or source.reads
+                continue
+            state = None if source.has_status else self._journals.state_of(source.name)
+            waiting = self._table(source).now(state)
+            rows += waiting.rows
+            if waiting.oldest is not None:
+                ages.append(waiting.oldest)
+        return Backlog(rows, max(ages, default=None), files)
+
+    def mark_published(self, manifest: Manifest) -> None:
+        """Counts the files of a run as published."""
+        if self._published is not None:
+            self._published = self._published.with_runs([manifest])
+
+    def _table(self, source: SourceSettings) -> TableBacklog:
+        assert source.database is not None  # for_publish checks it
+        assert source.table is not None
+        if source.name not in self._tables:
+            table = TableBacklog(source.database, source.table, source.options)
+            self._tables[source.name] = self._stack.enter_context(table)
+        return self._tables[source.name]
+
+    def _published_files(self) -> PublishedFiles:
+        if self._published is None:
+            self._published = self._journals.published_files()
+        return self._published
