@@ -25,12 +25,13 @@ from publisher.cli.main import cli
 from publisher.config.job_file import SECTIONS
 from publisher.config.settings import SourceOptions
 from publisher.config.source_sections import source_parts
+from publisher.config.validation import Choices
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.engine.spark.options import SparkOptions
 from publisher.model.catalogue import Table
 from publisher.planning.filters import SelectionOptions
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.registry import OPTIONS
+from publisher.sources.registry import FORMATS
 from publisher.xds.document import EnvelopeOptions
 
 # ruff: noqa: E501 - paragraphs of Markdown
@@ -135,7 +136,7 @@ def settings_page() -> str:
 def _source_sections() -> Iterator[str]:
     """Yields the settings of sources: those of several formats first, then each format's own."""
     formats: dict[type, list[str]] = {}
-    for format_ in OPTIONS:
+    for format_ in FORMATS:
         for part in source_parts(format_):
             for owner in _owners(part):
                 formats.setdefault(owner, []).append(format_)
@@ -147,7 +148,7 @@ def _source_sections() -> Iterator[str]:
         if note:
             yield note.format(formats=" and ".join([", ".join(names[:-1]), names[-1]])) + "\n"
         yield from _definitions("sources", owner)
-    for format_ in OPTIONS:
+    for format_ in FORMATS:
         yield f'### `format = "{format_}"`\n'
         for owner in (owner for owner, users in formats.items() if users == [format_]):
             yield from _definitions(format_, owner)
@@ -226,7 +227,9 @@ def _as_markdown(docstring: str) -> str:
 def _type_text(hint: Any) -> str:
     """Returns a type with its bounds in words of TOML."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Annotated:
+    if origin is Annotated and isinstance(arguments[1], Choices):
+        text = _choices([json.dumps(name) for name in arguments[1].names])
+    elif origin is Annotated:
         text = _type_text(arguments[0]) + _bounds(arguments[1:])
     elif origin in (Union, UnionType):
         members = [_type_text(member) for member in arguments if member is not NoneType]

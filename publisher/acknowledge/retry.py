@@ -14,7 +14,7 @@ from publisher.acknowledge.write_status import log_table, nobody_else
 from publisher.database import Database, DatabaseOptions
 from publisher.database.statuses import StatusWriter
 from publisher.journal.manifest import Journal, Manifest
-from publisher.sources.event_log.source import Options
+from publisher.sources.event_log.options import EventLogOptions
 
 FAILED = ("E", "F")
 """Statuses of rows that may be tried again."""
@@ -96,7 +96,7 @@ def selected(runs: Iterable[Run], selection: Selection) -> Failed:
 def retry(
     database: DatabaseOptions,
     table: str,
-    options: Options,
+    options: EventLogOptions,
     selection: Selection,
     runs: Iterable[Run] = (),
 ) -> Retried:

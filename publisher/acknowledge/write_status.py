@@ -31,7 +31,7 @@ from publisher.database.statuses import DELETED, LogTable, StatusWriter
 from publisher.database.user_statements import run_statements
 from publisher.journal.manifest import Journal, Manifest
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
-from publisher.sources.event_log.source import Options, options_of
+from publisher.sources.event_log.options import EventLogOptions, restore_options
 from publisher.sources.live.table_reader import LiveTable, column_of, relation_of
 from publisher.xds.values import text_of
 
@@ -83,7 +83,7 @@ def acknowledge(
     lanes = lanes_of(journal, manifest, source, refused, manifest.behind.get(entry.name, 0))
     with Database(found.place.database, writing=True) as served:
         reasons = 0
-        log = log_table(served, found.place.table, options_of(**entry.options))
+        log = log_table(served, found.place.table, restore_options(**entry.options))
         doubt = None
         if found.verdict is Verdict.UNKNOWN:
             doubt = _doubt(lanes, StatusWriter(served, log, check_lease))
@@ -103,10 +103,10 @@ def acknowledge(
     return replace(done, reasons=reasons, passed=passed(lanes))
 
 
-def log_table(database: Database, table: str, options: Options) -> LogTable:
+def log_table(database: Database, table: str, options: EventLogOptions) -> LogTable:
     """The event log as statements need it.  Raises ``FatalError`` where it does not fit."""
     relation = relation_of(database, LiveTable(table))
-    written = options.wanted().written
+    written = options.expected_columns().written
     record_id, *others = (
         column_of(relation, written.get(name, name), database) for name in FINGERPRINTED
     )

@@ -33,9 +33,9 @@ from publisher.observing.options import MetricsOptions
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.redaction import remember
-from publisher.sources.event_log.source import Options as EventLogOptions
+from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.registry import OPTIONS
+from publisher.sources.registry import FORMATS
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, ValueProblem
@@ -105,11 +105,11 @@ def defaults(overrides: Overrides | None = None) -> Settings:
 
     Raises ``UsageError`` if the format has settings without default.
     """
-    for format_, kind in OPTIONS.items():
-        required = ", ".join(required_names(kind))
-        if overrides and overrides.format == format_ and required:
+    for format_ in FORMATS.values():
+        required = ", ".join(required_names(format_.options))
+        if overrides and overrides.format == format_.name and required:
             raise UsageError(
-                f"{format_} needs a job file that describes the source: write {required} into its "
+                f"{format_.name} needs a job file that describes the source: write {required} into its "
                 "[source], and name the file with -c (conf/ has examples)"
             )
     problems = Problems()

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from publisher.errors import SettingKey
-from publisher.sources.live.registry import FROM_TABLES
 
 if TYPE_CHECKING:
     from publisher.config.settings import Settings, SourceSettings
@@ -68,7 +67,7 @@ def _sink_problems(settings: Settings) -> Iterator[PublishProblem]:
 def _source_problems(key: SettingKey, source: SourceSettings) -> Iterator[PublishProblem]:
     format_ = (*key, "format")
     if not source.reads:
-        table = ' or table = "NAME"' if source.format in FROM_TABLES else ""
+        table = ' or table = "NAME"' if source.descriptor.live else ""
         if source.compared is not None:
             table = ' or tables = ["NAME"]'
         inputs = [(*key, name) for name in ("snapshots", "table", "tables")]

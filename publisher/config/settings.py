@@ -21,6 +21,7 @@ from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.activity.options import ActivityOptions
 from publisher.config.publish_problems import publish_problems
 from publisher.config.schedule import FollowOptions
+from publisher.config.validation import Choices
 from publisher.database import DatabaseOptions, urls
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.engine.spark.options import SparkOptions
@@ -31,11 +32,11 @@ from publisher.model.change import Position
 from publisher.observing.options import MetricsOptions
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.contract import LiveSource, Source
-from publisher.sources.event_log.source import Options as EventLogOptions
+from publisher.sources.contract import LiveSource, Source, TableBacklog
+from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.live.registry import WITH_STATUS, live_source
-from publisher.sources.registry import SourceFormat, SourceFormatOptions, reader_of
+from publisher.sources.format import Format, FormatOptions, LiveFormat
+from publisher.sources.registry import FORMATS
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
@@ -61,7 +62,7 @@ class SourceOptions:
     name: Annotated[str, Len(1)] | None = None
     """Name of the source in documents and decisions; by default the name of its format. A source
     that is renamed starts again without its remembered state."""
-    format: SourceFormat = "event-log"
+    format: Annotated[str, Choices(FORMATS)] = "event-log"
     """Format of the source's records."""
     snapshots: tuple[Annotated[str, Len(1)], ...] = ()
     """Files and directories to read."""
@@ -112,12 +113,12 @@ class SourceSettings:
     """One source: what it is and how it is read."""
 
     name: str
-    format: SourceFormat
+    format: str
     snapshots: tuple[Path, ...]
     table: str | None
     database: DatabaseOptions | None
     """Where ``table`` is read: the source's own database, else that of the job."""
-    options: SourceFormatOptions
+    options: FormatOptions
     reading: SnapshotOptions
     filters: FilterOptions
     polls: PollOptions | None
@@ -128,6 +129,11 @@ class SourceSettings:
     """Time of the last sample that was asked for hints, in microseconds since 1970 UTC."""
     resumes: bool = False
     """Whether records that an earlier run has held are to be read again, with or without new files."""
+
+    @property
+    def descriptor(self) -> Format:
+        """The descriptor of its format."""
+        return FORMATS[self.format]
 
     @property
     def compared(self) -> TriggerlessOptions | None:
@@ -148,14 +154,26 @@ class SourceSettings:
     @property
     def reader(self) -> Source:
         """What reads its files."""
-        return reader_of(self.format, self.options, self.reading)
+        return self.descriptor.source(self.options, self.reading)
 
     @property
     def live(self) -> LiveSource:
         """What reads its table."""
-        if self.table is None or self.database is None:
+        live, database, table = self._live_parts()
+        return live.source(self.options, database, table, text_of)
+
+    def backlog(self) -> TableBacklog:
+        """Creates the counter of the rows of its table that wait to be read.
+
+        Raises ``SettingsError`` where the database's URL cannot be used."""
+        live, database, table = self._live_parts()
+        return live.backlog(self.options, database, table)
+
+    def _live_parts(self) -> tuple[LiveFormat, DatabaseOptions, str]:
+        live = self.descriptor.live
+        if live is None or self.database is None or self.table is None:
             raise InternalError(f"source {self.name} is no table of a database: report this")
-        return live_source(self.format, self.options, self.database, self.table, text_of)
+        return live, self.database, self.table
 
     @property
     def record_id(self) -> Callable[[Position], str] | None:
@@ -166,8 +184,8 @@ class SourceSettings:
 
     @property
     def has_status(self) -> bool:
-        """Whether it is a table whose rows are told what became of them."""
-        return self.table is not None and self.format in WITH_STATUS
+        """Whether it is a table whose rows carry a status."""
+        return self.table is not None and self.descriptor.has_status
 
     @property
     def event_log(self) -> EventLogOptions:

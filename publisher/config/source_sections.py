@@ -12,21 +12,10 @@ from publisher.database import DatabaseOptions, urls
 from publisher.errors import OptionsError, SettingKey, SettingsError
 from publisher.planning.filters import FilterOptions, SelectionOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.dispatch_queue.dispatch_attrs import with_attributes
-from publisher.sources.dispatch_queue.options import Options as QueueOptions
-from publisher.sources.event_log.source import Options as EventLogOptions
+from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.live.registry import FROM_TABLES
-from publisher.sources.registry import (
-    IN_POLLS,
-    NAME_USERS,
-    OPTIONS,
-    READ_AS_SNAPSHOTS,
-    SourceFormat,
-    SourceFormatOptions,
-)
-from publisher.sources.triggerless.options import Options as TriggerlessOptions
+from publisher.sources.format import FormatOptions
+from publisher.sources.registry import FORMATS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +30,19 @@ class Overrides:
     journal: Path | None = None
 
 
-def source_parts(format_: SourceFormat) -> tuple[type, ...]:
+def source_parts(format_: str) -> tuple[type, ...]:
     """The options that a source of a format is made of."""
-    own: list[type] = [SourceOptions, OPTIONS[format_]]
-    if format_ in READ_AS_SNAPSHOTS:
+    descriptor = FORMATS[format_]
+    own: list[type] = [SourceOptions, descriptor.options]
+    if descriptor.reads_snapshots:
         own.append(SnapshotOptions)
-    own.append(FilterOptions if format_ in NAME_USERS else SelectionOptions)
-    return (*own, PollOptions) if format_ in IN_POLLS else tuple(own)
+    own.append(FilterOptions if descriptor.names_users else SelectionOptions)
+    return (*own, PollOptions) if descriptor.in_polls else tuple(own)
 
 
-def _filters(section: Section, format_: SourceFormat) -> FilterOptions:
+def _filters(section: Section, format_: str) -> FilterOptions:
     """The filters of a source, without loopback options if its records name no user."""
-    if format_ in NAME_USERS:
+    if FORMATS[format_].names_users:
         return section.options(FilterOptions)
     for name in ("driver_user", "allow_loopback"):
         section.refuse(
@@ -130,7 +120,7 @@ class SourceSections:
         if section.concerns("format"):
             return self._of_unknown_format(section, given)
         parts = source_parts(given.format)
-        options: SourceFormatOptions | None = section.entry(OPTIONS[given.format])
+        options: FormatOptions | None = section.entry(FORMATS[given.format].options)
         source = SourceSettings(
             name=given.name or given.format,
             format=given.format,
@@ -138,21 +128,22 @@ class SourceSections:
             table=given.table,
             copies=given.copies,
             database=self._own_database(section, given),
-            options=self._anchored_options(options or EventLogOptions()),  # a problem is noted
+            options=options or EventLogOptions(),  # a problem is noted
             reading=section.options(SnapshotOptions)
             if SnapshotOptions in parts
             else SnapshotOptions(),
             filters=_filters(section, given.format),
             polls=section.options(PollOptions) if PollOptions in parts else None,
         )
-        source = self._with_attributes(section, source)
+        if options is not None:
+            source = self._complete_options(section, source)
         section.finish()
         self._check(section, source)
         return source
 
     def _of_unknown_format(self, section: Section, given: SourceOptions) -> SourceSettings:
         """A source of an unknown format: only the options that all formats share are checked."""
-        for format_ in OPTIONS:
+        for format_ in FORMATS:
             for part in source_parts(format_):
                 section.know(option_names(part))
         section.finish()
@@ -168,27 +159,18 @@ class SourceSections:
             polls=None,
         )
 
-    def _with_attributes(self, section: Section, source: SourceSettings) -> SourceSettings:
-        """The source with the columns of a queue's attributes file."""
-        if not isinstance(source.options, QueueOptions):
-            return source
+    def _complete_options(self, section: Section, source: SourceSettings) -> SourceSettings:
+        """The source with the options as its format completes them."""
+        format_ = source.descriptor
+        problems = [*format_.find_problems(source.options, is_table=source.table is not None)]
+        options = source.options
         try:
-            options = with_attributes(source.options, self._directory, source.reading)
+            options = format_.complete_options(options, self._directory, source.reading)
         except OptionsError as error:
-            for name, text in error.problems:
-                section.problem(name, text)
-            return source
+            problems += error.problems
+        for name, text in problems:
+            section.problem(name, text)
         return replace(source, options=options)
-
-    def _anchored_options(self, options: SourceFormatOptions) -> SourceFormatOptions:
-        """The options with absolute paths."""
-        if isinstance(options, TriggerlessOptions):
-            before, samples = (
-                tuple(str(path_in(self._directory, path)) for path in paths)
-                for paths in (options.before, options.samples)
-            )
-            return replace(options, before=before, samples=samples)
-        return options
 
     def _own_database(self, section: Section, given: SourceOptions) -> DatabaseOptions | None:
         if given.url is None and given.url_env is None:
@@ -199,10 +181,8 @@ class SourceSections:
     def _check(self, section: Section, source: SourceSettings) -> None:
         if source.table is not None and source.snapshots:
             section.problem("table", "appears beside snapshots; keep one of the two")
-        if source.table is not None and source.compared is not None:
+        format_, is_table = source.descriptor, source.table is not None
+        if is_table and format_.compares:
             section.problem("table", 'this format compares tables; write tables = ["NAME"]')
-        elif source.table is not None and source.format not in FROM_TABLES:
+        elif is_table and format_.live is None:
             section.problem("table", f"{source.format} is read from files; set snapshots")
-        options, is_table = source.options, source.table is not None
-        if isinstance(options, ChangeTableOptions) and is_table and options.layout != "rows":
-            section.problem("layout", "messages are read from files; set snapshots, or rows")

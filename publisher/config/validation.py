@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from itertools import product
 from math import prod
@@ -28,7 +28,8 @@ from typing import (
 )
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import CoreSchema, ErrorDetails
+from pydantic_core.core_schema import literal_schema
 
 from publisher.errors import OptionsError, SettingKey, SettingProblem
 
@@ -60,6 +61,16 @@ _COMBINATIONS = 256
 skipped."""
 _ANY_TEXT = "?"
 """Replaces a missing text."""
+
+
+class Choices:
+    """Metadata of a text that must be one of some names, which are read at each validation."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self.names = names
+
+    def __get_pydantic_core_schema__(self, *_: object) -> CoreSchema:
+        return literal_schema(list(self.names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from publisher.engine.survey import surveyed_source
 from publisher.engine.tasks import Resources
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
 from publisher.sources.contract import Context, Source, informed
-from publisher.sources.registry import IN_COMMITS
+from publisher.sources.registry import FORMATS
 
 
 def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
@@ -39,7 +39,7 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
 
 def _wanted(reader: Source, snapshots: Sequence[Path]) -> int:
     """Parts that are sorted one by one; commits order the changes of a file as a whole."""
-    if reader.format in IN_COMMITS:
+    if FORMATS[reader.format].in_commits:
         return 1
     return 1 + sum(path.stat().st_size for path in reader.files(snapshots)) // _SORTED
 
@@ -47,7 +47,7 @@ def _wanted(reader: Source, snapshots: Sequence[Path]) -> int:
 def in_order(batches: Iterator[pa.RecordBatch], format_: str) -> Iterator[dict[str, Any]]:
     """Yields the records of a split in the order of its file; where commits order changes, in their order."""
     tables = map(_without_tally, batches)
-    ordered = _by_commit(tables) if format_ in IN_COMMITS else _by_row(tables)
+    ordered = _by_commit(tables) if FORMATS[format_].in_commits else _by_row(tables)
     for table in ordered:
         for batch in table.to_batches(max_chunksize=1024):
             yield from batch.to_pylist()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,6 @@ from publisher.runs.pending_sources import new_files
 from publisher.runs.pending_tables import describe_tables
 from publisher.runs.sample import sample_of, sample_text, tables_to_sample
 from publisher.sources.contract import informed
-from publisher.sources.live.registry import TableBacklog
 from publisher.triggers.examine import unsafe_functions
 from publisher.xds.document import Envelope
 
@@ -102,12 +102,10 @@ def _source(settings: Settings, source: SourceSettings) -> str:
 
 def _refuse_other_table(settings: Settings, source: SourceSettings) -> None:
     """Refuses a change table that is not the one of its mark, as publish does."""
-    assert source.database is not None
-    assert source.table is not None
     state = Journals(settings.journals, settings.name).state_of(source.name)
     if not source.has_status and state is not None:
-        with TableBacklog(source.database, source.table, source.options) as backlog:
-            backlog.now(state)
+        with closing(source.backlog()) as backlog:
+            backlog.count(state)
 
 
 def _sample_name(source: SourceSettings) -> str:

@@ -19,7 +19,7 @@ from publisher.model.reason_texts import EVENT_NAMES, REASON_TEXTS
 from publisher.sources.contract import ShortPositions, Source
 from publisher.sources.files.file_splits import Split
 from publisher.sources.positions import parse_position
-from publisher.sources.registry import POSITIONS, restored
+from publisher.sources.registry import FORMATS
 from publisher.xds.association import association
 
 
@@ -86,7 +86,7 @@ def _forms(sources: Sequence[SourceEntry]) -> str:
     """How positions of these sources are written."""
     forms: dict[str, list[str]] = {}
     for entry in sources:
-        forms.setdefault(POSITIONS[entry.format], []).append(entry.name)
+        forms.setdefault(FORMATS[entry.format].position_text, []).append(entry.name)
     return ", ".join(f"{form} ({' and '.join(names)})" for form, names in forms.items())
 
 
@@ -106,7 +106,8 @@ class _Reader:
             LaneReader(journal.root, self._documents, lane) for lane in range(manifest.lanes)
         ]
         self._sources: list[Source] = [
-            restored(entry.format, entry.options, entry.reading) for entry in manifest.sources
+            FORMATS[entry.format].restore(entry.options, entry.reading)
+            for entry in manifest.sources
         ]
 
     def find(self, what: str) -> list[Decided]:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,7 +24,6 @@ from publisher.journal.manifest import Journal, Manifest
 from publisher.model.clock import microseconds
 from publisher.runs.pending_sources import new_files
 from publisher.runs.pending_tables import tables_of, with_pending_tables
-from publisher.sources.live.registry import TableBacklog
 from publisher.sources.triggerless.carry_over import State
 
 T = TypeVar("T")
@@ -196,12 +195,13 @@ def _log(source: SourceSettings, journals: Journals, tries: _Tries) -> LogStatus
     assert source.table is not None
     assert source.database is not None  # for_publish has seen to it
     empty = LogStatus(source.name, source.table)
-    database = replace(source.database, retries=0)
+    impatient = replace(source, database=replace(source.database, retries=0))
 
     def asked() -> LogStatus:
-        with TableBacklog(database, empty.table, source.options) as rows:
-            now = rows.now(journals.state_of(source.name))
-            return replace(empty, waiting=now.rows, oldest=now.oldest, statuses=rows.by_status())
+        with closing(impatient.backlog()) as backlog:
+            waiting = backlog.count(journals.state_of(source.name))
+            statuses = backlog.count_by_status()
+            return replace(empty, waiting=waiting.rows, oldest=waiting.oldest, statuses=statuses)
 
     return tries.tried(f"source {source.name}", asked, empty)
 

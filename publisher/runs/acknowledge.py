@@ -23,9 +23,8 @@ from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.runs.notes import STATUS_NOTE, late_notes, with_notes
 from publisher.runs.pending_tables import comparison_notes
-from publisher.sources.live.registry import WITH_STATUS
 from publisher.sources.live.table_reader import LiveTable, relation_of
-from publisher.sources.registry import COMPARED
+from publisher.sources.registry import FORMATS
 from publisher.sources.triggerless.carry_over import forget_rows
 
 
@@ -170,7 +169,7 @@ class Acknowledgement:
         """Removes the rows of states that a run has replaced; returns notes on its comparisons."""
         notes = []
         for source in manifest.sources:
-            state = journal.state(source.name) if source.format in COMPARED else None
+            state = journal.state(source.name) if FORMATS[source.format].compares else None
             if state is not None:
                 notes += comparison_notes(state, source.name)
                 forget_rows(self.journals.earlier_states(manifest.run, source.name))
@@ -191,7 +190,7 @@ def identify_log(source: SourceSettings) -> LogIdentity:
 
 def has_status(entry: SourceEntry) -> bool:
     """Returns whether a source of a run was a table whose rows have a status."""
-    return entry.table is not None and entry.format in WITH_STATUS
+    return entry.table is not None and FORMATS[entry.format].has_status
 
 
 def _abandonment_note(entry: SourceEntry, error: Exception) -> str:

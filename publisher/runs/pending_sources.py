@@ -16,7 +16,6 @@ from publisher.runs.pending_tables import with_pending_tables
 from publisher.runs.sample import has_no_records
 from publisher.sources.change_table.holding import is_over
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.registry import KNOW_REPETITIONS
 
 _ADVICE = "mount or make it, or fix the job file"
 
@@ -33,7 +32,7 @@ def new_files(settings: Settings, source: SourceSettings, published: PublishedFi
     """
     with _reachable(source):
         files = source.reader.files(source.snapshots, may_be_none=True)
-        copies = "publish" if source.format in KNOW_REPETITIONS else source.copies
+        copies = "publish" if source.descriptor.knows_repetitions else source.copies
         rules = FileRules(
             copies, settings.digest_of(source), partial(has_no_records, settings, source)
         )

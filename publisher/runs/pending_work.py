@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import NamedTuple, Self
 
 from publisher.config.settings import Settings, SourceSettings
@@ -11,7 +11,7 @@ from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Manifest
 from publisher.journal.published_files import PublishedFiles
 from publisher.runs.pending_sources import pending_sources
-from publisher.sources.live.registry import TableBacklog
+from publisher.sources.contract import TableBacklog
 
 
 class Backlog(NamedTuple):
@@ -64,7 +64,7 @@ class PendingWork:
                 files += len(source.snapshots) or source.reads
                 continue
             state = None if source.has_status else self._journals.state_of(source.name)
-            waiting = self._table(source).now(state)
+            waiting = self._table(source).count(state)
             rows += waiting.rows
             if waiting.oldest is not None:
                 ages.append(waiting.oldest)
@@ -76,11 +76,9 @@ class PendingWork:
             self._published = self._published.with_runs([manifest])
 
     def _table(self, source: SourceSettings) -> TableBacklog:
-        assert source.database is not None  # for_publish checks it
-        assert source.table is not None
         if source.name not in self._tables:
-            table = TableBacklog(source.database, source.table, source.options)
-            self._tables[source.name] = self._stack.enter_context(table)
+            table = self._stack.enter_context(closing(source.backlog()))
+            self._tables[source.name] = table
         return self._tables[source.name]
 
     def _published_files(self) -> PublishedFiles:

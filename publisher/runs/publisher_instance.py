@@ -25,7 +25,7 @@ from publisher.runs.pending_sources import check_inputs
 from publisher.runs.pending_work import Backlog, PendingWork
 from publisher.runs.poll_recorder import PollRecorder
 from publisher.runs.prepare import SPLITS, RunRequest
-from publisher.sources.registry import COMPARED
+from publisher.sources.registry import FORMATS
 from publisher.sources.triggerless.carry_over import State
 from publisher.sources.triggerless.plan_comparison import Migration
 
@@ -150,7 +150,7 @@ class PublisherInstance:
         """Returns whether an earlier start planned this migration, but did not send all of it."""
         for journal, manifest in self._journals.unsent():
             for source in manifest.sources:
-                state = journal.state(source.name) if source.format in COMPARED else None
+                state = journal.state(source.name) if FORMATS[source.format].compares else None
                 if state is not None and State.read(state).migration == migration.plain():
                     return True
         return False

@@ -131,6 +131,39 @@ class LiveSource(Protocol):
         """As ``Source.parse_position``."""
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingRows:
+    """Rows of a table that a run starting now would read."""
+
+    rows: int
+    oldest: float | None
+    """Age in seconds of the oldest, 0 for one in the future; ``None`` where no row waits or none has
+    a time."""
+
+
+class TableBacklog(Protocol):
+    """Counts the rows of a table that wait to be read, by one connection for all counts."""
+
+    def count(self, state: Path | None) -> WaitingRows:
+        """Counts the rows that wait behind the state that the last run left.
+
+        Raises:
+            FatalError: The table does not fit, the state is damaged, or the database refuses.
+            UnreachableError: The database does not answer.
+        """
+
+    def count_by_status(self) -> dict[str, int]:
+        """Counts all rows by their status; empty for tables whose rows have none.
+
+        Raises:
+            FatalError: The table does not fit, or the database refuses.
+            UnreachableError: The database does not answer.
+        """
+
+    def close(self) -> None:
+        """Gives the connection back; a later use makes a new one."""
+
+
 @runtime_checkable
 class AsksCatalogue(Protocol):
     """Optional: implemented by sources that ask what is known of tables to make their splits."""

@@ -22,7 +22,7 @@ from publisher.sources.event_log.source import EventLog
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
-from publisher.sources.registry import SOURCES
+from publisher.sources.registry import FORMATS
 from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.support.change_table_files import HEADERS, csv_of
@@ -334,7 +334,7 @@ SAMPLES += [
 
 
 def test_every_format_has_a_sample() -> None:
-    assert {sample.source.format for sample in SAMPLES} == set(SOURCES)
+    assert {sample.source.format for sample in SAMPLES} == set(FORMATS)
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)

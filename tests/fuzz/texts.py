@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from publisher.sources.change_table.change_mask import mask_of
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.event_log.source import LAYOUT, EventLog
+from publisher.sources.event_log.layout import LAYOUT
+from publisher.sources.event_log.source import EventLog
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.triggerless.options import Options as TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless

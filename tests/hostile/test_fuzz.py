@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.sources.registry import SOURCES
+from publisher.sources.registry import FORMATS
 from tests.fuzz import worker
 from tests.fuzz.form import Form, Read
 from tests.fuzz.forms import FORMS
@@ -32,7 +32,7 @@ def run(
 
 
 def test_every_format_is_damaged() -> None:
-    assert {form.format for form in FORMS} == {*SOURCES, "table-queue"}
+    assert {form.format for form in FORMS} == {*FORMATS, "table-queue"}
     assert len({form.name for form in FORMS}) == len(FORMS)
 
 

@@ -14,8 +14,8 @@ from publisher.journal.manifest import Journal, Manifest
 from publisher.model.catalogue import Kind, Table
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.event_log.live_table import EventLogTable
-from publisher.sources.event_log.source import Options
+from publisher.sources.event_log.live_table import LiveEventLog
+from publisher.sources.event_log.options import EventLogOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
@@ -43,13 +43,13 @@ def planned(
     *,
     table: str = "log",
     run: str = "hr-000001",
-    options: Options | None = None,
+    options: EventLogOptions | None = None,
     future_events: bool = False,
     tables: Sequence[Table] = (USR,),
     lookups: bool = True,
 ) -> tuple[Journal, Manifest]:
     """The committed journal of one reading of the table, by the rules of ``tests.spark.whole_log``."""
-    options = options or Options()
+    options = options or EventLogOptions()
     database = place.database().options
     rules = Rules(
         documents=DocumentOptions(),
@@ -58,7 +58,7 @@ def planned(
         tables=tuple(tables),
         database=database if lookups else None,
     )
-    source = EventLogTable(options, database, table, text_of)
+    source = LiveEventLog(options, database, table, text_of)
     with source.opened(2) as splits:
         live = SourceWork(
             name="hr",

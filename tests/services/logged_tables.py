@@ -21,8 +21,8 @@ from publisher.model.change_batches import changes_of
 from publisher.model.keys import format_key
 from publisher.planning.query_back import CurrentRow
 from publisher.sources.contract import Context
-from publisher.sources.event_log.live_table import EventLogTable
-from publisher.sources.event_log.source import Options
+from publisher.sources.event_log.live_table import LiveEventLog
+from publisher.sources.event_log.options import EventLogOptions
 from publisher.triggers import Refs, Style, TableRef, install, plan
 from publisher.xds.values import ValueOptions, Values, text_of
 from tests.services.databases import Place
@@ -214,7 +214,7 @@ class TakenBackError(Exception):
 
 def read_log(database: Database, after: int = 0, table: str = LOG) -> list[Change]:
     """The log's new rows as the program reads them: none may be rejected."""
-    source = EventLogTable(Options(), database.options, table, text_of)
+    source = LiveEventLog(EventLogOptions(), database.options, table, text_of)
     changes: list[Change] = []
     with source.opened(1) as splits:
         for split in splits:

@@ -19,7 +19,7 @@ from publisher.database import statuses
 from publisher.errors import FatalError, UnreachableError
 from publisher.journal.manifest import Journal, Manifest
 from publisher.reports.explain import explain
-from publisher.sources.event_log.source import Options
+from publisher.sources.event_log.options import EventLogOptions
 from tests.services.databases import Place
 from tests.services.live_journals import LANES, planned, read_from
 from tests.services.test_publish_live import make_tables
@@ -345,7 +345,7 @@ def test_columns_have_names_of_their_own(place: Place, tmp_path: Path) -> None:
         " (2, 'idu=1', 'N', 9, '2024-05-06 07:08:09', NULL, 'usr', NULL, NULL, NULL),"
         " (9000000000000000000, 'idu=2', 'N', 4, '2024-05-06 07:08:09', NULL, 'usr', NULL, NULL, NULL)",
     )
-    options = Options(columns={theirs: ours for ours, theirs in names.items()})
+    options = EventLogOptions(columns={theirs: ours for ours, theirs in names.items()})
     run = planned(place, tmp_path / "j", table=odd, options=options, lookups=False)
     reasons = f"{odd} too"
     told(place, run, reason_table=reasons)

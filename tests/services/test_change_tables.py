@@ -120,19 +120,19 @@ def test_only_what_is_newer_than_the_last_run_is_read(place: Place, tmp_path: Pa
     def row(change_seq: str, oper: str, fname: str, mask: str = "20") -> str:
         return changed(change_seq, oper, "1", fname, mask).replace("X'", literal)
 
-    waits = ChangeTableBacklog(place.database().options, "usr__ct", KEYED)
+    waits = ChangeTableBacklog(KEYED, place.database().options, "usr__ct")
     try:
-        assert waits.after(Mark()).rows == 7
+        assert waits.count_after(Mark()).rows == 7
         assert len(found_in(place, KEYED, Kept(None, tmp_path / "1"))) == 6
         (mark,) = read_marks(tmp_path / "1").values()
         assert (mark.change_seq, mark.in_window, mark.others) == (seq(5), 7, 0)
         assert mark.calibrated is not None
         assert mark.calibrated.order == "msb"
-        assert waits.after(mark).rows == 0
+        assert waits.count_after(mark).rows == 0
         assert found_in(place, KEYED, Kept(tmp_path / "1", tmp_path / "2")) == []
         # a mask of one byte says nothing of the order: that is known from the run before
         add(place, row(f"'{seq(6)}'", "U", "Kim"), row(f"'{seq(6)}'", "B", "Eve", ""))
-        waiting = waits.after(mark)
+        waiting = waits.count_after(mark)
         assert (waiting.rows, waiting.oldest is not None) == (2, True)
         found = found_in(place, KEYED, Kept(tmp_path / "2", tmp_path / "3"))
         assert found == [(2, "idu=1", ("fname", "Eve", "Kim"))]

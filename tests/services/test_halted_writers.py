@@ -13,7 +13,7 @@ from publisher.acknowledge.write_status import log_table
 from publisher.database import Database, statuses
 from publisher.errors import FatalError
 from publisher.sources.event_log.fingerprints import fingerprints_of
-from publisher.sources.event_log.source import Options
+from publisher.sources.event_log.options import EventLogOptions
 from tests.services.databases import Place
 
 IDS = np.arange(1, 4)
@@ -56,12 +56,12 @@ def test_rows_of_a_halted_writer_are_free_again(
 
     monkeypatch.setattr(statuses.StatusWriter, "_change", halted)
     with Database(place.database().options, writing=True) as database:
-        log = log_table(database, "log", Options())
+        log = log_table(database, "log", EventLogOptions())
         with pytest.raises(FatalError, match="a newer one has begun"):
             statuses.StatusWriter(database, log, check_lease).write(IDS, LETTERS, ROWS)
     assert begun == [3]
 
 
 def written(database: Database) -> dict[str, int]:
-    log = log_table(database, "log", Options())
+    log = log_table(database, "log", EventLogOptions())
     return dict(statuses.StatusWriter(database, log, lambda: None).write(IDS, LETTERS, ROWS))

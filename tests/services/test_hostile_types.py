@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 import sqlalchemy as sa
@@ -14,8 +15,8 @@ from publisher.database.ordered_ranges import Span, as_text, condition, copied
 from publisher.database.statements import sql_table_of
 from publisher.model.change import Object
 from publisher.planning.query_back import CurrentRow, RefusedLookup
-from publisher.sources.event_log.backlog import waiting
-from publisher.sources.event_log.source import Options
+from publisher.sources.event_log.backlog import EventLogBacklog
+from publisher.sources.event_log.options import EventLogOptions
 from publisher.xds.values import text_of
 from tests.services.databases import Place
 
@@ -124,4 +125,5 @@ def test_marks_and_waiting_rows_are_read_without_casts_of_their_owner(
             )
             query = f"SELECT count(*) FROM {OWNER}.usr WHERE {words}"
             assert database.run(lambda c, q=query: c.exec_driver_sql(q).scalar()) >= 1  # type: ignore[misc]
-    assert waiting(trap, f"{OWNER}.log", Options()).rows == 1
+    with closing(EventLogBacklog(EventLogOptions(), trap, f"{OWNER}.log")) as backlog:
+        assert backlog.count().rows == 1

@@ -9,8 +9,8 @@ from publisher.engine.tasks import Rules, SourceWork, Work
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.event_log.live_table import EventLogTable
-from publisher.sources.event_log.source import Options
+from publisher.sources.event_log.live_table import LiveEventLog
+from publisher.sources.event_log.options import EventLogOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
@@ -46,7 +46,7 @@ def make_log(place: Place) -> None:
 
 def published(place: Place, folder: Path, polls: PollOptions, splits: int) -> list[str]:
     database: DatabaseOptions = place.database().options
-    source = EventLogTable(Options(), database, "event_log", text_of)
+    source = LiveEventLog(EventLogOptions(), database, "event_log", text_of)
     rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), database)
     with source.opened(splits) as opened:
         live = SourceWork("hr", source, opened, FilterOptions(), polls, IdentifierCase.DATABASE)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from publisher.database import DatabaseOptions
 from publisher.errors import FatalError
-from publisher.sources.event_log.backlog import Waiting, WaitingRows, waiting
-from publisher.sources.event_log.source import Options
+from publisher.sources.contract import WaitingRows
+from publisher.sources.event_log.backlog import EventLogBacklog
+from publisher.sources.event_log.options import EventLogOptions
 from tests.services.databases import Place, sqlite_place
 
 MOMENTS = {"sqlite": "TIMESTAMP", "postgresql": "TIMESTAMP", "mariadb": "DATETIME(6)"}
@@ -30,8 +33,13 @@ def make_log(place: Place, type_: str, *rows: tuple[str, str]) -> None:
     )
 
 
-def found(place: Place, **options: str) -> Waiting:
-    return waiting(place.database().options, "log", Options(**options))  # type: ignore[arg-type]
+def waiting_rows(options: EventLogOptions, database: DatabaseOptions) -> WaitingRows:
+    with closing(EventLogBacklog(options, database, "log")) as backlog:
+        return backlog.count()
+
+
+def found(place: Place, **options: str) -> WaitingRows:
+    return waiting_rows(EventLogOptions(**options), place.database().options)  # type: ignore[arg-type]
 
 
 def test_only_new_rows_wait_and_the_oldest_is_told(place: Place) -> None:
@@ -46,17 +54,17 @@ def test_only_new_rows_wait_and_the_oldest_is_told(place: Place) -> None:
 
 def test_an_empty_log(place: Place) -> None:
     make_log(place, MOMENTS[place.kind])
-    assert found(place) == Waiting(0, None)
+    assert found(place) == WaitingRows(0, None)
 
 
 def test_rows_without_time_wait_too(place: Place) -> None:
     make_log(place, MOMENTS[place.kind], ("N", "NULL"), ("N", "NULL"))
-    assert found(place) == Waiting(2, None)
+    assert found(place) == WaitingRows(2, None)
 
 
 def test_the_future_has_no_age(place: Place) -> None:
     make_log(place, MOMENTS[place.kind], ("N", ago(-3600)))
-    assert found(place) == Waiting(1, 0.0)
+    assert found(place) == WaitingRows(1, 0.0)
 
 
 def test_a_zone_is_minded(place: Place) -> None:
@@ -82,7 +90,7 @@ def test_times_as_text_and_what_is_no_time(place: Place) -> None:
 
 def test_infinity_is_no_age(postgres: Place) -> None:
     make_log(postgres, "TIMESTAMP", ("N", "'-infinity'"), ("N", ago(60)))
-    assert found(postgres) == Waiting(2, None)
+    assert found(postgres) == WaitingRows(2, None)
 
 
 def test_columns_of_other_names(place: Place) -> None:
@@ -92,18 +100,19 @@ def test_columns_of_other_names(place: Place) -> None:
         ),
         f"INSERT INTO log VALUES (1, 'N', {ago(60)})",
     )
-    options = Options(columns={"State": "status", "at_": "event_time", "id": "record_id"})
-    now = waiting(place.database().options, "log", options)
+    options = EventLogOptions(columns={"State": "status", "at_": "event_time", "id": "record_id"})
+    now = waiting_rows(options, place.database().options)
     assert now.rows == 1
     assert now.oldest == pytest.approx(60, abs=30)
 
 
 def test_counted_again_by_the_same_connection(place: Place) -> None:
     make_log(place, MOMENTS[place.kind], ("N", ago(60)))
-    with WaitingRows(place.database().options, "log", Options()) as rows:
-        assert rows.now().rows == 1
+    backlog = EventLogBacklog(EventLogOptions(), place.database().options, "log")
+    with closing(backlog):
+        assert backlog.count().rows == 1
         place.execute(f"INSERT INTO log VALUES (9, 'N', {ago(1)})")
-        assert rows.now().rows == 2
+        assert backlog.count().rows == 2
 
 
 def test_what_does_not_fit_is_said(place: Place) -> None:
@@ -118,4 +127,4 @@ def test_a_database_that_is_gone(tmp_path: Path) -> None:
     place = sqlite_place(tmp_path / "gone.db")
     (tmp_path / "gone.db").unlink()
     with pytest.raises(FatalError, match="does not exist"):
-        waiting(place.database(retries=0).options, "log", Options())
+        waiting_rows(EventLogOptions(), place.database(retries=0).options)

@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 from publisher.model.catalogue import Kind, Table
 from publisher.model.change import TALLY
 from publisher.sources.contract import Context
-from publisher.sources.event_log.source import LAYOUT, EventLog, Options
+from publisher.sources.event_log.layout import LAYOUT
+from publisher.sources.event_log.options import EventLogOptions
+from publisher.sources.event_log.source import EventLog
 from publisher.sources.files.options import SnapshotOptions
 
 NAMES = LAYOUT["3.5"]
@@ -89,7 +91,7 @@ def text(value: object) -> str | None:
 
 def read(
     path: Path,
-    options: Options | None = None,
+    options: EventLogOptions | None = None,
     snapshot: SnapshotOptions | None = None,
     catalogue: Tables | None = None,
     *,
@@ -97,7 +99,7 @@ def read(
     lanes: int = 4,
 ) -> tuple[list[Row], int]:
     """All records of a snapshot in the order of their rows, and the sum of its tallies."""
-    source = EventLog(options or Options(), snapshot or SnapshotOptions())
+    source = EventLog(options or EventLogOptions(), snapshot or SnapshotOptions())
     ctx = Context(7, lanes, catalogue or Tables())
     records: list[Row] = []
     for number, split in enumerate(source.splits([path], wanted)):

@@ -80,9 +80,9 @@ class Table:
 
     def waiting(self) -> int:
         """The rows that a run beginning now would read."""
-        waits = ChangeTableBacklog(self.options, "ct", self._settings)
+        waits = ChangeTableBacklog(self._settings, self.options, "ct")
         try:
-            return waits.after(self.mark).rows
+            return waits.count_after(self.mark).rows
         finally:
             waits.close()
 

@@ -14,7 +14,7 @@ from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.lane_writer import LaneNames
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
 from publisher.model.change import Outcome
-from publisher.sources.event_log.source import Options
+from publisher.sources.event_log.options import EventLogOptions
 from tests.support.task_runs import plan_all, read_all
 
 Record = Mapping[str, object]
@@ -48,10 +48,14 @@ def write_decisions(root: Path, lanes: Sequence[Sequence[Record]], *, group: int
 
 
 def manifest_of(
-    lanes: int, *, run: str = "hr-000001", table: str | None = "log", options: Options | None = None
+    lanes: int,
+    *,
+    run: str = "hr-000001",
+    table: str | None = "log",
+    options: EventLogOptions | None = None,
 ) -> Manifest:
     """The manifest of a run with one source, a table."""
-    plain = asdict(options or Options())
+    plain = asdict(options or EventLogOptions())
     entry = SourceEntry("hr", "event-log", (), plain, {}, 0, table)
     return Manifest(run, "hr", lanes, "", {}, (entry,), (), "published", 0)
 

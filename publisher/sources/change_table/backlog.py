@@ -1,10 +1,11 @@
-"""How much of a change table waits to be read: rows behind the mark, and the age of the oldest."""
+"""Counts the rows of a change table that wait to be read, and the age of the oldest."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
@@ -13,37 +14,38 @@ from sqlalchemy.exc import DBAPIError
 from publisher.database import Database, DatabaseOptions
 from publisher.database.connection import fatal
 from publisher.database.identity import identity_of
-from publisher.sources.change_table.carry_over import Mark
+from publisher.sources.change_table.carry_over import Mark, read_marks
 from publisher.sources.change_table.extent import ExtentFinder
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.origin import CurrentTable
 from publisher.sources.change_table.statements import Query, statements_of
-from publisher.sources.event_log.backlog import Waiting
+from publisher.sources.contract import WaitingRows
 from publisher.sources.live.table_reader import LiveTable
 
 
 class ChangeTableBacklog:
-    """Counts the rows of one change table that are to be read, again and again by the same connection.
+    """Counts the rows of one change table behind the mark of the last run.
 
     Rows without a change_seq are found when others are read.
     """
 
-    def __init__(self, database: DatabaseOptions, table: str, options: ChangeTableOptions) -> None:
+    def __init__(self, options: ChangeTableOptions, database: DatabaseOptions, table: str) -> None:
         """Raises ``SettingsError`` where the database's URL cannot be used."""
         self._database = Database(database)
         self._live = LiveTable(table, sorted_by=f"{options.prefix}change_seq")
         self._options = options
 
-    def after(self, mark: Mark) -> Waiting:
-        """Rows behind a mark, without those that wait for a partner, and rows that came late below it.
+    def count(self, state: Path | None) -> WaitingRows:
+        """As ``TableBacklog.count``."""
+        return self.count_after(read_marks(state).get(self._live.name, Mark()))
+
+    def count_after(self, mark: Mark) -> WaitingRows:
+        """Counts the rows behind a mark, without those that wait for a partner, and late ones below it.
 
         The statements are quick with an index on change_seq; the age of the rows is that of their
         change_seq, which has UTC, by the clock of this machine.
 
-        Raises:
-            FatalError: The table does not fit, or is another one than that of the mark, or the database
-                refuses.
-            UnreachableError: The database does not answer.
+        Raises ``FatalError`` also where the table is another one than that of the mark.
         """
         statements = statements_of(self._database, self._live, self._options)
         identity = identity_of(self._database, statements.relation)
@@ -62,7 +64,11 @@ class ChangeTableBacklog:
             doing = f"Counting the new rows of table {self._live.name}"
             raise fatal(self._database, error, doing) from error
         made = None if least is None or not rows else _seconds(least)
-        return Waiting(rows, None if made is None else max(0.0, time.time() - made))
+        return WaitingRows(rows, None if made is None else max(0.0, time.time() - made))
+
+    def count_by_status(self) -> dict[str, int]:
+        """Returns nothing: rows of change tables have no status."""
+        return {}
 
     def close(self) -> None:
         """Gives the connection back; a later use makes a new one."""

@@ -83,7 +83,7 @@ class ChangeTableOptions:
         refuse_options(zone_problems(self.time_zone))
 
 
-def options_of(**plain: Any) -> ChangeTableOptions:
+def restore_options(**plain: Any) -> ChangeTableOptions:
     """The options from their plain values, as a journal keeps them."""
     listed = {name: tuple(plain[name]) for name in ("columns", "key")}
     return ChangeTableOptions(

@@ -298,7 +298,3 @@ def _aligned(batch: pa.RecordBatch, layout: ChangeTableLayout) -> pa.RecordBatch
         for name in layout.names
     ]
     return pa.RecordBatch.from_arrays(arrays, names=list(layout.names))
-
-
-SOURCE = ChangeTable
-"""What the registry makes a source of this format from."""

@@ -17,10 +17,7 @@
 ================ =================================================================================
 """
 
-from publisher.sources.dispatch_queue.options import Options, options_of
+from publisher.sources.dispatch_queue.options import Options
 from publisher.sources.dispatch_queue.source import DispatchQueue
 
-SOURCE = DispatchQueue
-"""What the registry makes a source of this format from."""
-
-__all__ = ["SOURCE", "DispatchQueue", "Options", "options_of"]
+__all__ = ["DispatchQueue", "Options"]

@@ -322,7 +322,7 @@ def first_of_each(problems: Iterable[OptionProblem]) -> Iterable[OptionProblem]:
     return first.values()
 
 
-def options_of(**plain: Any) -> Options:
+def restore_options(**plain: Any) -> Options:
     """The options from their plain values, as a journal keeps them."""
     listed = ("columns", "key", "numbers", "offsets")
     tables = tuple(
@@ -338,4 +338,4 @@ def options_of(**plain: Any) -> Options:
     return Options(**plain | given)
 
 
-__all__ = ["VARIABLE", "NullMode", "Options", "QueueTable", "first_of_each", "options_of"]
+__all__ = ["VARIABLE", "NullMode", "Options", "QueueTable", "first_of_each", "restore_options"]

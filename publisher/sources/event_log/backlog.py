@@ -1,11 +1,11 @@
-"""How much of an event log waits to be read: rows, and the age of the oldest."""
+"""Counts the rows of an event log that wait to be read, and the age of the oldest."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any, Self
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from sqlalchemy import (
@@ -30,7 +30,8 @@ from publisher.database import Database, DatabaseOptions, Relation
 from publisher.database.connection import fatal
 from publisher.database.ordered_ranges import as_text
 from publisher.sources.columns.columns import times
-from publisher.sources.event_log.source import Options
+from publisher.sources.contract import WaitingRows
+from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.live.table_reader import LiveTable, column_of, relation_of
 
 _DATED = "____-__-__%"
@@ -38,40 +39,25 @@ _DATED = "____-__-__%"
 _SECOND = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """What a reading that begins now would find."""
-
-    rows: int
-    """Rows of status ``N``; all rows where the source reads those of any status."""
-    oldest: float | None
-    """Seconds since the least event_time among them, 0 for one in the future; ``None`` where no row
-    waits or none has a time."""
-
-
-class WaitingRows:
-    """Counts the waiting rows of one event log, again and again by the same connection.
+class EventLogBacklog:
+    """Counts the rows of status ``N`` of one event log, or all rows where the source reads any status.
 
     The clock is the database's own (PostgreSQL, MySQL, MariaDB), else this machine's; times without
     a zone are in that of the source, as its reader takes them.
     """
 
-    def __init__(self, database: DatabaseOptions, table: str, options: Options) -> None:
+    def __init__(self, options: EventLogOptions, database: DatabaseOptions, table: str) -> None:
         """Raises ``SettingsError`` where the database's URL cannot be used."""
         self._database = Database(database)
         self._table = table
         self._options = options
-        self._asked: Select[Any] | None = None
+        self._statement: Select[Any] | None = None
 
-    def now(self) -> Waiting:
-        """One statement, which an index on the status makes quick.
-
-        Raises:
-            FatalError: The table does not fit, or the database refuses.
-            UnreachableError: The database does not answer.
-        """
-        if self._asked is None:  # asks the catalogue, by the same connection
-            self._asked = self._statement(self._database.engine.dialect.name)
+    def count(self, state: Path | None = None) -> WaitingRows:
+        """As ``TableBacklog.count``, by one statement, which an index on the status makes quick."""
+        del state  # rows say themselves what became of them
+        if self._statement is None:  # asks the catalogue, by the same connection
+            self._statement = self._build_statement(self._database.engine.dialect.name)
         try:
             rows, oldest, now = self._database.run(self._ask)
         except DBAPIError as error:
@@ -79,73 +65,53 @@ class WaitingRows:
             raise fatal(self._database, error, doing) from error
         first = self._seconds(oldest)
         clock = time.time() if now is None else float(now)
-        return Waiting(rows, None if first is None else max(0.0, clock - first))
+        return WaitingRows(rows, None if first is None else max(0.0, clock - first))
 
-    def by_status(self) -> dict[str, int]:
-        """All rows of the log by their status, NULL as ``NULL``.  Reads the whole table or an index.
-
-        Raises:
-            FatalError: The table does not fit, or the database refuses.
-            UnreachableError: The database does not answer.
-        """
+    def count_by_status(self) -> dict[str, int]:
+        """As ``TableBacklog.count_by_status``, NULL as ``NULL``.  Reads the whole table or an index."""
         relation = relation_of(self._database, LiveTable(self._table))
-        written = self._options.wanted().written.get("status", "status")
+        written = self._options.expected_columns().written.get("status", "status")
         status: ColumnElement[Any] = column(
             quoted(column_of(relation, written, self._database), quote=True)
         )
-        asked = select(status, func.count()).select_from(_table(relation)).group_by(status)
+        counts_by_status = (
+            select(status, func.count()).select_from(_table(relation)).group_by(status)
+        )
         try:
-            rows = self._database.run(lambda connection: connection.execute(asked).all())
+            rows = self._database.run(lambda connection: connection.execute(counts_by_status).all())
         except DBAPIError as error:
             doing = f"Counting the rows of table {self._table}"
             raise fatal(self._database, error, doing) from error
         counts: Counter[str] = Counter()
-        for found, count in rows:
-            counts["NULL" if found is None else str(found).rstrip()] += count
+        for letter, count in rows:
+            counts["NULL" if letter is None else str(letter).rstrip()] += count
         return dict(sorted(counts.items()))
 
     def close(self) -> None:
         """Gives the connection back; a later use makes a new one."""
         self._database.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
     def _ask(self, connection: Connection) -> tuple[int, str | None, Any]:
-        assert self._asked is not None
-        rows, oldest, now = connection.execute(self._asked).one()
+        assert self._statement is not None
+        rows, oldest, now = connection.execute(self._statement).one()
         return int(rows), oldest, now
 
-    def _statement(self, dialect: str) -> Select[Any]:
+    def _build_statement(self, dialect: str) -> Select[Any]:
         relation = relation_of(self._database, LiveTable(self._table))
-        written = self._options.wanted().written
+        written = self._options.expected_columns().written
         status = column_of(relation, written.get("status", "status"), self._database)
         moment = column_of(relation, written.get("event_time", "event_time"), self._database)
-        asked = select(func.count(), _oldest(relation, moment, dialect), _clock(dialect))
-        asked = asked.select_from(_table(relation))
+        counts = select(func.count(), _oldest(relation, moment, dialect), _clock(dialect))
+        counts = counts.select_from(_table(relation))
         if self._options.status == "any":
-            return asked
-        named: ColumnElement[Any] = column(quoted(status, quote=True))
-        return asked.where(named == self._options.status)
+            return counts
+        letter: ColumnElement[Any] = column(quoted(status, quote=True))
+        return counts.where(letter == self._options.status)
 
     def _seconds(self, moment: str | None) -> float | None:
         """A time as seconds since 1970-01-01 UTC, by the rules of the reader."""
         values, right = times(pa.array([moment], pa.string()), self._options.time_zone)
         return float(values[0]) / _SECOND if right[0] else None
-
-
-def waiting(database: DatabaseOptions, table: str, options: Options) -> Waiting:
-    """What waits in an event log now.  ``WaitingRows`` does the same many times by one connection.
-
-    Raises:
-        FatalError: The table does not fit, or the database refuses.
-        UnreachableError: The database does not answer.
-    """
-    with WaitingRows(database, table, options) as found:
-        return found.now()
 
 
 def _table(relation: Relation) -> TableClause:
@@ -154,10 +120,10 @@ def _table(relation: Relation) -> TableClause:
 
 
 def _oldest(relation: Relation, moment: str, dialect: str) -> ColumnElement[Any]:
-    named: ColumnElement[Any] = column(quoted(moment, quote=True))
+    time_column: ColumnElement[Any] = column(quoted(moment, quote=True))
     if isinstance(relation.types[moment], types.DateTime | types.Date) and dialect != "sqlite":
         # as text: infinity is no value in Python
-        return cast(func.min(named), Text)
+        return cast(func.min(time_column), Text)
     text = as_text(relation, moment)
     return func.min(case((text.like(_DATED), text)))
 

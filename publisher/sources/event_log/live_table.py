@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from publisher.database import Database, DatabaseOptions
 from publisher.model.change import Outcome, Position, Reason
 from publisher.sources.contract import Context, Kept
-from publisher.sources.event_log.source import Options, position_of, read_frames
+from publisher.sources.event_log.options import EventLogOptions
+from publisher.sources.event_log.source import position_of, read_frames
 from publisher.sources.files.digest import digest_of_text
 from publisher.sources.files.frame import Frame
 from publisher.sources.live import table_reader
@@ -21,13 +22,13 @@ from publisher.sources.live.table_reader import LiveTable, TableSplit
 
 
 @dataclass(frozen=True, slots=True)
-class EventLogTable:
+class LiveEventLog:
     """The source: an event log in a database.  Only rows of the wanted status are read.
 
     ``text_of`` gives the log's text form of a value that a database driver returns.
     """
 
-    options: Options
+    options: EventLogOptions
     database: DatabaseOptions
     table: str
     text_of: Callable[[Any], str | None]
@@ -35,7 +36,7 @@ class EventLogTable:
     reported: frozenset[int] = frozenset()
     """Digests of rejected rows that earlier runs have reported; they stay N without a record_id."""
 
-    def with_reported(self, digests: frozenset[int]) -> EventLogTable:
+    def with_reported(self, digests: frozenset[int]) -> LiveEventLog:
         """See ``RemembersRejects``."""
         return replace(self, reported=digests)
 
@@ -61,7 +62,7 @@ class EventLogTable:
     def places(self, database: Database) -> list[int]:
         """Index of each documented column in the table.  Raises ``FatalError`` where one is missing."""
         found = table_reader.describe(database, self._live())
-        return self.options.wanted().locate(found, f"table {self.table}", is_file=False)
+        return self.options.expected_columns().locate(found, f"table {self.table}", is_file=False)
 
     def read(self, split: TableSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
@@ -81,13 +82,13 @@ class EventLogTable:
 
     def _frames(self, database: Database, split: TableSplit) -> Iterator[Frame]:
         places = self.places(database)
-        names = self.options.wanted().names
+        names = self.options.expected_columns().names
         for frame in table_reader.read(database, self._live(), split, self.text_of):
             columns = [frame.batch.column(place) for place in places]
             yield frame._replace(batch=pa.RecordBatch.from_arrays(columns, names=list(names)))
 
     def _live(self) -> LiveTable:
-        written = self.options.wanted().written
+        written = self.options.expected_columns().written
         status = (written.get("status", "status"), self.options.status)
         return LiveTable(
             name=self.table,

@@ -11,10 +11,7 @@
 =============== ==================================================================================
 """
 
-from publisher.sources.linkexpress.options import LinkexpressOptions, options_of
+from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.source import Linkexpress
 
-SOURCE = Linkexpress
-"""What the registry makes a source of this format from."""
-
-__all__ = ["SOURCE", "Linkexpress", "LinkexpressOptions", "options_of"]
+__all__ = ["Linkexpress", "LinkexpressOptions"]

@@ -233,7 +233,7 @@ def codec_of(charset: str) -> str:
     return codec
 
 
-def options_of(**plain: Any) -> LinkexpressOptions:
+def restore_options(**plain: Any) -> LinkexpressOptions:
     """The options from their plain values, as a journal keeps them."""
     tables = tuple(
         ExtractedTable(
@@ -252,5 +252,5 @@ __all__ = [
     "LinkexpressOptions",
     "LogType",
     "codec_of",
-    "options_of",
+    "restore_options",
 ]

@@ -7,7 +7,7 @@ triggerless mode takes hints from them.
 
 from publisher.sources.table_queue.calls import SAMPLE_SCHEMA, Call, Recorder
 from publisher.sources.table_queue.hints import Hints, TouchedTable, find_touched_tables, read_hints
-from publisher.sources.table_queue.options import TableQueueOptions, options_of
+from publisher.sources.table_queue.options import TableQueueOptions, restore_options
 
 __all__ = [
     "SAMPLE_SCHEMA",
@@ -17,6 +17,6 @@ __all__ = [
     "TableQueueOptions",
     "TouchedTable",
     "find_touched_tables",
-    "options_of",
     "read_hints",
+    "restore_options",
 ]

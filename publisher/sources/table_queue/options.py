@@ -65,7 +65,7 @@ class TableQueueOptions:
         return {number: name for name, number in known.items() if number is not None}
 
 
-def options_of(**plain: Any) -> TableQueueOptions:
+def restore_options(**plain: Any) -> TableQueueOptions:
     """Restores options from their plain values in JSON."""
     owners = {int(number): name for number, name in plain.get("owners", {}).items()}
     return TableQueueOptions(**plain | {"owners": owners})

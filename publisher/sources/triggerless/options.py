@@ -69,7 +69,7 @@ class Options:
         refuse_options(problems)
 
 
-def options_of(**plain: Any) -> Options:
+def restore_options(**plain: Any) -> Options:
     """The options from their plain values, as a journal keeps them."""
     listed = {name: tuple(plain[name]) for name in ("tables", "before", "samples")}
     keys = {table: tuple(columns) for table, columns in plain["key"].items()}

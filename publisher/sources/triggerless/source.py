@@ -237,6 +237,3 @@ def _raw(split: Split, row: int) -> str | None:
 
 
 _SHOWN = ("key", "event_type", "columns", "old", "new")
-
-SOURCE = Triggerless
-"""What the registry makes a source of this format from."""

@@ -18,7 +18,7 @@ from publisher.cli.main import cli
 from publisher.console import printable
 from publisher.reports import status
 from publisher.sources.files import file_splits
-from publisher.sources.registry import OPTIONS
+from publisher.sources.registry import FORMATS
 
 LOG = """\
 record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value
@@ -359,7 +359,7 @@ def test_the_help_of_format_names_every_format(command: str, more: list[str], ru
     assert isinstance(option, click.Option)
     said = (option.help or "").removeprefix("Source format: ").partition(", for ")[0]
     named = said.removesuffix(".").replace("; or ", ", ").split(", ")
-    assert named == [*OPTIONS, *more]
+    assert named == [*FORMATS, *more]
     for name in named:
         assert "--format" not in run(*ARGUMENTS[command], "--format", name).stderr
     assert "--format: should be" in run(*ARGUMENTS[command], "--format", "other").stderr

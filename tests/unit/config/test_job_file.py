@@ -14,12 +14,12 @@ from publisher.config.settings import Settings
 from publisher.errors import SettingsError, UsageError
 from publisher.model.catalogue import Kind
 from publisher.model.keys import IdentifierCase
-from publisher.sources.registry import SOURCES
+from publisher.sources.registry import FORMATS
 
 Job = Callable[..., Settings]
 SECRET = "Tr0ub4dor"
-*_FIRST, _LAST = (f"'{name}'" for name in SOURCES)
-FORMATS = f"{', '.join(_FIRST)} or {_LAST}"
+*_FIRST, _LAST = (f"'{name}'" for name in FORMATS)
+FORMAT_NAMES = f"{', '.join(_FIRST)} or {_LAST}"
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ columns.idu = "number"
         ),
         (
             '[source]\nformat = "csv"',
-            f'[source] format: should be {FORMATS}, not "csv" (line 2)',
+            f'[source] format: should be {FORMAT_NAMES}, not "csv" (line 2)',
         ),
         (
             '[[tables]]\nname = "x"',
@@ -313,7 +313,7 @@ class TestCommandLine:
             "--status: should be 'N' or 'any', not \"S\"",
             "--lanes: should be greater than or equal to 1, not 0",
         ]
-        with pytest.raises(SettingsError, match=f'^--format: should be {FORMATS}, not "csv"$'):
+        with pytest.raises(SettingsError, match=f'^--format: should be {FORMAT_NAMES}, not "csv"$'):
             defaults(Overrides(format="csv"))
 
     def test_a_replay_takes_the_one_source_that_fits(self, job: Job) -> None:

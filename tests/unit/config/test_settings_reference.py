@@ -15,7 +15,6 @@ from publisher.config.validation import option_defaults
 from publisher.errors import SettingsError
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.linkexpress.options import ExtractedTable
-from publisher.sources.registry import SourceFormat
 from tests.support.settings_reference import activated, is_example, loaded, parts_of
 
 OF_DATABASES = frozenset({"table", "url", "url_env"})
@@ -25,7 +24,7 @@ OF_DATABASES = frozenset({"table", "url", "url_env"})
 class Format(NamedTuple):
     """A format whose file is held to the options it is made of."""
 
-    name: SourceFormat
+    name: str
     table: type | None = None
     """Options of [[sources.tables]]; formats that have these are read from files only."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -12,7 +11,7 @@ from publisher.errors import UsageError
 from publisher.reports.explain import Story, explain
 from publisher.runs import publisher_instance
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.registry import OPTIONS, POSITIONS, SourceFormat, reader_of
+from publisher.sources.registry import FORMATS
 from tests.support import linkexpress_files
 from tests.support.local_engine import LocalEngine
 from tests.unit.runs.test_follow import FILES, settings, write_file
@@ -60,13 +59,13 @@ def test_what_made_a_change_is_told_as_far_as_it_is_known(
     assert [line[12:] for line in lines if line.startswith("made ")] == made
 
 
-@pytest.mark.parametrize("format_", get_args(SourceFormat))
-def test_each_format_writes_positions_as_it_says(format_: SourceFormat) -> None:
-    options = linkexpress_files.OPEN if format_ == "linkexpress" else OPTIONS[format_]()
-    source = reader_of(format_, options, SnapshotOptions())
+@pytest.mark.parametrize("format_", FORMATS)
+def test_each_format_writes_positions_as_it_says(format_: str) -> None:
+    options = linkexpress_files.OPEN if format_ == "linkexpress" else FORMATS[format_].options()
+    source = FORMATS[format_].source(options, SnapshotOptions())
     with pytest.raises(UsageError) as caught:
         source.parse_position("")
-    assert POSITIONS[format_] in caught.value.message
+    assert FORMATS[format_].position_text in caught.value.message
 
 
 def test_an_unknown_position_is_answered_with_the_forms_of_the_sources(

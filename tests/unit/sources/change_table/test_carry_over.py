@@ -130,8 +130,8 @@ def test_what_a_table_has_is_seen(database: Database) -> None:
 def test_rows_wait_behind_the_mark(tmp_path: Path) -> None:
     table = Table(tmp_path)
     table.add((1, "I", 1), (2, "I", 2), (3, "U", 2))
-    waits = ChangeTableBacklog(table.options, "ct", ChangeTableOptions())
-    assert [waits.after(mark).rows for mark in (Mark(), Mark(seq(2), seq(2)))] == [3, 1]
-    assert waits.after(Mark(seq(8), seq(8))).oldest is None
-    assert (waits.after(Mark(seq(2), seq(2))).oldest or 0) > 0
+    waits = ChangeTableBacklog(ChangeTableOptions(), table.options, "ct")
+    assert [waits.count_after(mark).rows for mark in (Mark(), Mark(seq(2), seq(2)))] == [3, 1]
+    assert waits.count_after(Mark(seq(8), seq(8))).oldest is None
+    assert (waits.count_after(Mark(seq(2), seq(2))).oldest or 0) > 0
     waits.close()

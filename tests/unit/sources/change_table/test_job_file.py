@@ -7,7 +7,7 @@ from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.registry import restored
+from publisher.sources.registry import FORMATS
 from tests.support.settings_reference import activated, loaded, toml_lines
 
 
@@ -26,5 +26,5 @@ def test_all_settings_reach_the_source_and_its_journal(tmp_path: Path) -> None:
     assert (options.images, options.key, options.header_columns) == ("full", ("idu",), 7)
     kept = {field.name: getattr(options, field.name) for field in fields(ChangeTableOptions)}
     kept |= {"key": list(options.key), "columns": list(options.columns)}
-    again = restored("change-table", kept | {"identifier_case": "database"}, {})
+    again = FORMATS["change-table"].restore(kept | {"identifier_case": "database"}, {})
     assert again.options == options  # type: ignore[attr-defined]

@@ -92,9 +92,9 @@ def test_a_mark_that_passes_over_nothing_fits_every_table(tmp_path: Path) -> Non
 
 def test_rows_are_not_counted_by_the_mark_of_another_table(table: Table) -> None:
     mark = Mark(seq(2), seq(2), origin=MarkOrigin("postgresql:7:5:9", "PostgreSQL hr"))
-    waits = ChangeTableBacklog(table.options, "ct", options())
+    waits = ChangeTableBacklog(options(), table.options, "ct")
     with pytest.raises(FatalError, match=r"is not the table of PostgreSQL hr .* another kind"):
-        waits.after(mark)
+        waits.count_after(mark)
     waits.close()
 
 

@@ -11,8 +11,8 @@ from publisher.model.change import Reason
 from publisher.model.keys import IdentifierCase
 from publisher.model.lanes import key_lane, lane_of, record_lane, table_hash
 from publisher.sources.columns.object_names import Column, Fault, Key, Names, Target, split_name
-from publisher.sources.event_log.source import Options
-from publisher.sources.registry import OPTIONS
+from publisher.sources.event_log.options import EventLogOptions
+from publisher.sources.registry import FORMATS
 from tests.support.event_log_files import OPEN, USR, Tables
 
 ORDERS = Table(
@@ -141,7 +141,7 @@ def test_names_in_any_case_are_one_object_where_their_spelling_is_known(
     schema_known_from: str,
 ) -> None:
     usr = USR if schema_known_from == "database" else replace(USR, schema=None)
-    answers = Names(Tables({"usr": usr}), "indirect", Options().identifier_case, 8)
+    answers = Names(Tables({"usr": usr}), "indirect", EventLogOptions().identifier_case, 8)
     spellings = [("usr", "idu=11"), ("USR", "IDU=11"), ("Indirect.Usr", "Idu=011")]
     spellings += [("INDIRECT.usr", "idu=11"), ("indirect.USR", " IDU = 11 ")]
     found = set()
@@ -155,7 +155,7 @@ def test_names_in_any_case_are_one_object_where_their_spelling_is_known(
 
 
 def test_names_that_nobody_knows_stay_as_they_are_written() -> None:
-    answers = Names(OPEN, None, Options().identifier_case, 8)
+    answers = Names(OPEN, None, EventLogOptions().identifier_case, 8)
     target = answers.target("Indirect.USR")
     assert isinstance(target, Target)
     assert (target.schema, target.table) == ("Indirect", "USR")
@@ -163,6 +163,6 @@ def test_names_that_nobody_knows_stay_as_they_are_written() -> None:
 
 
 def test_the_case_of_names_is_that_of_the_database_by_default_in_every_format() -> None:
-    for name, options in OPTIONS.items():
-        default = {field.name: field.default for field in fields(options)}
+    for name, format_ in FORMATS.items():
+        default = {field.name: field.default for field in fields(format_.options)}
         assert default["identifier_case"] is IdentifierCase.DATABASE, name

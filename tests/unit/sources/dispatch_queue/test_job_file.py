@@ -13,7 +13,7 @@ from publisher.config.job_file import load
 from publisher.errors import SettingsError
 from publisher.sources.dispatch_queue import Options
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.registry import restored
+from publisher.sources.registry import FORMATS
 from tests.support.dispatch_queue_files import OPTIONS, options
 from tests.support.settings_reference import loaded, toml_lines
 
@@ -163,5 +163,5 @@ def test_all_that_is_missing_is_told_without_attributes(tmp_path: Path) -> None:
 def test_options_come_back_from_a_journal() -> None:
     for made in (OPTIONS, options(nodes=("A",), typ_dialect="b", row_stride=3600)):
         kept = json.loads(json.dumps(asdict(made), default=str))
-        again = restored("dispatch-queue", kept, asdict(SnapshotOptions()))
+        again = FORMATS["dispatch-queue"].restore(kept, asdict(SnapshotOptions()))
         assert again.options == made  # type: ignore[attr-defined]

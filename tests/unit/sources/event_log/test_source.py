@@ -16,7 +16,9 @@ from publisher.model.keys import IdentifierCase
 from publisher.model.lanes import lane_of
 from publisher.planning.filters import Filter, FilterOptions
 from publisher.sources.contract import Context
-from publisher.sources.event_log.source import LAYOUT, EventLog, Options
+from publisher.sources.event_log.layout import LAYOUT
+from publisher.sources.event_log.options import EventLogOptions
+from publisher.sources.event_log.source import EventLog
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.event_log_files import (
     NAMES,
@@ -35,7 +37,10 @@ MICROSECONDS = 1_714_979_289_000_000  # 2024-05-06 07:08:09 UTC
 
 
 def one(
-    tmp_path: Path, row: Row, options: Options | None = None, catalogue: Tables | None = None
+    tmp_path: Path,
+    row: Row,
+    options: EventLogOptions | None = None,
+    catalogue: Tables | None = None,
 ) -> Row:
     """The one record that a row gives, the same from each kind of snapshot."""
     found = [
@@ -261,7 +266,7 @@ def test_only_status_n_is_read_unless_any_is_wanted(tmp_path: Path, status: str 
     assert (record["outcome"], record["reason"]) == (Outcome.IGNORED, Reason.STATUS)
     assert record["detail"] == ("NULL" if status is None else status)
     assert (record["high"], record["raw"]) == (5, None)
-    assert one(tmp_path, event(5, status=status), Options(status="any"))["outcome"] is None
+    assert one(tmp_path, event(5, status=status), EventLogOptions(status="any"))["outcome"] is None
 
 
 def test_a_row_that_is_not_read_is_not_rejected_either(tmp_path: Path) -> None:
@@ -296,7 +301,7 @@ def test_event_times_of_all_forms_may_stand_in_one_file(tmp_path: Path) -> None:
 
 
 def test_times_without_zone_are_in_the_zone_of_the_settings(tmp_path: Path) -> None:
-    options = Options(time_zone="Europe/Berlin")
+    options = EventLogOptions(time_zone="Europe/Berlin")
     for text in ("2024-05-06 09:08:09", "2024-05-06 07:08:09Z"):
         assert one(tmp_path, event(event_time=text), options)["event_time"] == MICROSECONDS
 
@@ -345,7 +350,7 @@ def test_case_of_identifiers_follows_the_setting(
     tmp_path: Path, case: IdentifierCase, expected: object
 ) -> None:
     row = event(table_name="Usr", table_key="IDU=1", column_name="FName")
-    record = one(tmp_path, row, Options(identifier_case=case))
+    record = one(tmp_path, row, EventLogOptions(identifier_case=case))
     assert (record["schema"], record["table"], record["key"], record["columns"]) == expected
 
 
@@ -363,7 +368,7 @@ def test_case_of_identifiers_follows_the_setting(
 def test_schema_comes_from_the_name_else_from_the_settings(
     tmp_path: Path, name: str, expected: object
 ) -> None:
-    record = one(tmp_path, event(table_name=name), Options(schema="given"), OPEN)
+    record = one(tmp_path, event(table_name=name), EventLogOptions(schema="given"), OPEN)
     assert (record["schema"], record["table"]) == expected
 
 
@@ -383,7 +388,7 @@ def test_without_a_catalogue_every_name_is_taken(tmp_path: Path) -> None:
 def test_files_without_names_are_read_by_position(tmp_path: Path, layout: str) -> None:
     path = tmp_path / "log.csv"
     path.write_text(csv_text([event(4711)], LAYOUT[layout], header=False))  # type: ignore[index]
-    records, _ = read(path, Options(layout=layout))  # type: ignore[arg-type]
+    records, _ = read(path, EventLogOptions(layout=layout))  # type: ignore[arg-type]
     assert [(r["high"], r["key"], r["new"], r["row"]) for r in records] == [
         (4711, "idu=1", ["John"], 1)
     ]
@@ -396,13 +401,13 @@ def test_a_layout_that_the_content_contradicts_is_refused(
     path = tmp_path / "log.csv"
     path.write_text(csv_text([event(1), event(2)], LAYOUT[other], header=False))  # type: ignore[index]
     with pytest.raises(FatalError, match=f'set layout = "{other}"'):
-        read(path, Options(layout=layout))  # type: ignore[arg-type]
+        read(path, EventLogOptions(layout=layout))  # type: ignore[arg-type]
 
 
 def test_custom_names_are_mapped(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(csv_text([event(4711)]).replace("record_id", "EVT").replace("table_key", "pk"))
-    records, _ = read(path, Options(columns={"evt": "record_id", "pk": "table_key"}))
+    records, _ = read(path, EventLogOptions(columns={"evt": "record_id", "pk": "table_key"}))
     assert [(r["high"], r["key"]) for r in records] == [(4711, "idu=1")]
     with pytest.raises(FatalError, match="record_id is missing"):
         read(path)
@@ -411,7 +416,7 @@ def test_custom_names_are_mapped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [{"evt": "record-id"}, {"a": "record_id", "b": "record_id"}])
 def test_a_wrong_mapping_of_columns_is_refused(columns: dict[str, str]) -> None:
     with pytest.raises(OptionsError, match="columns"):
-        Options(columns=columns)
+        EventLogOptions(columns=columns)
 
 
 def test_optional_keys_may_be_absent_from_json_and_required_ones_not(tmp_path: Path) -> None:
@@ -474,4 +479,4 @@ def test_header_no_reads_parquet_by_position(tmp_path: Path) -> None:
 def test_a_zone_that_is_not_known_is_refused() -> None:
     for zone in ("Mars/Olympus", "", "../etc"):
         with pytest.raises(ValueError, match="write a name such as"):
-            Options(time_zone=zone)
+            EventLogOptions(time_zone=zone)

@@ -13,11 +13,11 @@ from publisher.errors import FatalError
 from publisher.sources.change_table.layout import HEADERS
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.dispatch_queue.rows.layout import COLUMNS
-from publisher.sources.event_log.source import LAYOUT
-from publisher.sources.event_log.source import Options as EventLogOptions
+from publisher.sources.event_log.layout import LAYOUT
+from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.files.recognise import NAMES, dfm_of, format_of
-from publisher.sources.registry import SourceFormat, reader_of
+from publisher.sources.registry import FORMATS
 
 SEQ = "20260507060157000000000000000000007"
 EVENT = "1,idu=1,N,5,2026-05-04 11:15:03,jdoe,usr,,,"
@@ -27,13 +27,13 @@ TO_EVENTS = "it looks like the format event-log: --format event-log reads it"
 MESSAGE = '{"data": {"id": 1}, "beforeData": null, "headers": {"operation": "INSERT"}}\n'
 
 
-def splits(path: Path, format_: SourceFormat = "event-log", header: str = "auto") -> int:
+def splits(path: Path, format_: str = "event-log", header: str = "auto") -> int:
     options = EventLogOptions() if format_ == "event-log" else ChangeTableOptions(source_table="t")
     reading = SnapshotOptions(header=header)  # type: ignore[arg-type]
-    return len(reader_of(format_, options, reading).splits([path], 1))
+    return len(FORMATS[format_].source(options, reading).splits([path], 1))
 
 
-def refused(path: Path, format_: SourceFormat = "event-log", header: str = "auto") -> str:
+def refused(path: Path, format_: str = "event-log", header: str = "auto") -> str:
     with pytest.raises(FatalError) as caught:
         splits(path, format_, header)
     assert str(path) in caught.value.message

@@ -13,7 +13,7 @@ from publisher.config.job_file import load
 from publisher.errors import SettingsError
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress import LinkexpressOptions
-from publisher.sources.registry import restored
+from publisher.sources.registry import FORMATS
 from tests.support.linkexpress_files import GROUP, little
 from tests.support.settings_reference import activated, loaded, toml_lines
 
@@ -76,7 +76,7 @@ def test_what_is_wrong_is_told(change: dict[str, Any], problem: str, tmp_path: P
 def test_options_come_back_from_a_journal() -> None:
     for options in (GROUP, replace(little(GROUP), extract="all", tables=GROUP.tables[:1])):
         kept = json.loads(json.dumps(asdict(options)))
-        again = restored("linkexpress", kept, asdict(SnapshotOptions()))
+        again = FORMATS["linkexpress"].restore(kept, asdict(SnapshotOptions()))
         assert again.options == options  # type: ignore[attr-defined]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.errors import SettingsError
-from publisher.sources.registry import restored
+from publisher.sources.registry import FORMATS
 from publisher.sources.triggerless.options import Options
 from publisher.sources.triggerless.source import Triggerless
 from tests.support.settings_reference import loaded
@@ -32,7 +32,7 @@ def test_what_it_says_are_the_defaults() -> None:
 def test_options_come_back_from_a_journal() -> None:
     options = Options(tables=("usr",), key={"usr": ("idu", "x")}, before=("b",), state="values")
     plain = asdict(options) | {"tables": ["usr"], "key": {"usr": ["idu", "x"]}, "before": ["b"]}
-    again = restored("triggerless", plain, {})
+    again = FORMATS["triggerless"].restore(plain, {})
     assert isinstance(again, Triggerless)
     assert again.options == options
 

@@ -1,0 +1,30 @@
+"""The descriptor of change tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from publisher.errors import OptionProblem
+from publisher.sources.change_table.backlog import ChangeTableBacklog
+from publisher.sources.change_table.live_table import LiveChangeTable
+from publisher.sources.change_table.options import ChangeTableOptions, restore_options
+from publisher.sources.change_table.source import ChangeTable
+from publisher.sources.format import Format, LiveFormat
+
+
+def _find_problems(options: ChangeTableOptions, *, is_table: bool) -> Iterator[OptionProblem]:
+    if is_table and options.layout != "rows":
+        yield OptionProblem("layout", "messages are read from files; set snapshots, or rows")
+
+
+CHANGE_TABLE = Format(
+    name="change-table",
+    title="Change tables",
+    position_text="35 digits or FILE:NUMBER",
+    options=ChangeTableOptions,
+    restore_options=restore_options,
+    source=ChangeTable,
+    live=LiveFormat(LiveChangeTable, ChangeTableBacklog),
+    find_problems=_find_problems,
+    reads_snapshots=True,
+)

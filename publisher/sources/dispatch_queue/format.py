@@ -1,0 +1,21 @@
+"""The descriptor of dispatch queues."""
+
+from __future__ import annotations
+
+from publisher.sources.dispatch_queue.dispatch_attrs import with_attributes
+from publisher.sources.dispatch_queue.options import Options, restore_options
+from publisher.sources.dispatch_queue.source import DispatchQueue
+from publisher.sources.format import Format
+
+DISPATCH_QUEUE = Format(
+    name="dispatch-queue",
+    title="Dispatch queue",
+    position_text="DATABASE:FILE.ADDRESS",
+    options=Options,
+    restore_options=restore_options,
+    source=DispatchQueue,
+    complete_options=with_attributes,
+    reads_snapshots=True,
+    in_commits=True,
+    knows_repetitions=True,
+)

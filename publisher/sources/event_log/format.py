@@ -1,0 +1,22 @@
+"""The descriptor of event logs."""
+
+from __future__ import annotations
+
+from publisher.sources.event_log.backlog import EventLogBacklog
+from publisher.sources.event_log.live_table import LiveEventLog
+from publisher.sources.event_log.options import EventLogOptions, restore_options
+from publisher.sources.event_log.source import EventLog
+from publisher.sources.format import Format, LiveFormat
+
+EVENT_LOG = Format(
+    name="event-log",
+    title="Event log",
+    position_text="a record_id or FILE:NUMBER",
+    options=EventLogOptions,
+    restore_options=restore_options,
+    source=EventLog,
+    live=LiveFormat(LiveEventLog, EventLogBacklog, has_status=True),
+    reads_snapshots=True,
+    names_users=True,
+    in_polls=True,
+)

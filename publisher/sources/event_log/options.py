@@ -1,0 +1,57 @@
+"""The settings of an event log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from publisher.errors import OptionProblem, refuse_options
+from publisher.model.keys import IdentifierCase
+from publisher.sources.event_log.layout import LAYOUT, OPTIONAL, Layout
+from publisher.sources.files.options import Columns
+from publisher.xds.times import zone_problems
+
+
+@dataclass(frozen=True, slots=True)
+class EventLogOptions:
+    """How an event log is to be read."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Custom column names: the name in the log = the documented name."""
+    layout: Layout = "3.5"
+    """Order of columns without names: that of driver 3.5 and later (key second), or of 2.x (status
+    second)."""
+    status: Literal["N", "any"] = "N"
+    """Rows to read: new ones, or all, to replay a log that was processed. With ``any`` each
+    ``publish`` of a live table publishes all rows again, and ``--follow`` is refused."""
+    time_zone: str = "UTC"
+    """IANA name of the time zone of event times that carry none."""
+    schema: str | None = None
+    """Schema of tables that the log names without one."""
+    identifier_case: IdentifierCase = IdentifierCase.DATABASE
+    """Case of schema, table and column names in keys and documents. ``database`` takes it from the
+    database, ``[tables]`` or ``schema``, and keeps names that none of these knows as written."""
+
+    def __post_init__(self) -> None:
+        """Raises ``OptionsError`` for an unknown zone or a wrong mapping of columns."""
+        problems = list(zone_problems(self.time_zone))
+        known = LAYOUT[self.layout]
+        unknown = sorted(set(self.columns.values()) - set(known))
+        if unknown or len(set(self.columns.values())) < len(self.columns):
+            text = (
+                f"{', '.join(unknown) or 'a name'} is not one of {', '.join(known)}, or appears "
+                "twice; map each custom name to one of these"
+            )
+            problems.append(OptionProblem("columns", text))
+        refuse_options(problems)
+
+    def expected_columns(self) -> Columns:
+        """The columns to ask a file for."""
+        written = {ours: theirs for theirs, ours in self.columns.items()}
+        return Columns(LAYOUT[self.layout], written, OPTIONAL)
+
+
+def restore_options(**plain: Any) -> EventLogOptions:
+    """The options from their plain values, as a journal keeps them."""
+    return EventLogOptions(**plain | {"identifier_case": IdentifierCase(plain["identifier_case"])})

@@ -1,0 +1,109 @@
+"""The descriptor of a source format: all that other packages ask about a format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from publisher.database import DatabaseOptions
+from publisher.errors import OptionProblem
+from publisher.model.keys import IdentifierCase
+from publisher.sources.contract import LiveSource, Source, TableBacklog
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.live.table_reader import TextOf
+
+
+class FormatOptions(Protocol):
+    """The settings of a source that belong to its format: a frozen dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def identifier_case(self) -> IdentifierCase:
+        """Case of table, schema and column names in keys and documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFormat:
+    """How a format is read from a table of a database."""
+
+    source: Callable[[Any, DatabaseOptions, str, TextOf], LiveSource]
+    """Creates the source from options, database and table."""
+    backlog: Callable[[Any, DatabaseOptions, str], TableBacklog]
+    """Creates the counter of the rows that wait to be read."""
+    has_status: bool = False
+    """Whether rows carry a status that says what became of them.  How far a table without one was
+    read is part of the state of the source."""
+
+
+def _options_as_written(
+    options: FormatOptions, directory: Path, reading: SnapshotOptions
+) -> FormatOptions:
+    del directory, reading
+    return options
+
+
+def _no_problems(options: FormatOptions, *, is_table: bool) -> Iterable[OptionProblem]:
+    del options, is_table
+    return ()
+
+
+class CompleteOptions(Protocol):
+    """Completes the options of a job file with what they refer to: paths relative to its
+    directory, files that describe tables.
+
+    Raises ``OptionsError``."""
+
+    def __call__(self, options: Any, directory: Path, reading: SnapshotOptions) -> FormatOptions:
+        """Returns the complete options."""
+
+
+class FindProblems(Protocol):
+    """Finds problems of options that their types and their own checks do not show."""
+
+    def __call__(self, options: Any, *, is_table: bool) -> Iterable[OptionProblem]:
+        """Yields the problems; ``is_table``: the source is a table, not files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A source format.  Its package makes one of these, the registry lists it."""
+
+    name: str
+    """Name in settings, journals and ``--format``."""
+    title: str
+    """Title of its page in the reference."""
+    position_text: str
+    """How users write its positions; ``Source.parse_position`` accepts it."""
+    options: type[FormatOptions]
+    restore_options: Callable[..., FormatOptions]
+    """Creates options from the plain values that a journal keeps."""
+    source: Callable[[Any, SnapshotOptions], Source]
+    """Creates the source of files from its options."""
+    live: LiveFormat | None = None
+    """How tables of a database are read; ``None`` for formats of files."""
+    complete_options: CompleteOptions = _options_as_written
+    find_problems: FindProblems = _no_problems
+    reads_snapshots: bool = False
+    """Files are CSV, JSON lines or Parquet, read as ``SnapshotOptions`` say."""
+    names_users: bool = False
+    """Records say which database user made a change."""
+    in_polls: bool = False
+    """Changes are planned together by polls; those of other formats are operations by themselves."""
+    in_commits: bool = False
+    """Changes come in the order of commits, not in that of the file."""
+    knows_repetitions: bool = False
+    """Records of an earlier file of the job are recognized: a file with equal content repeats none."""
+    compares: bool = False
+    """Whole tables are compared with their last known state."""
+
+    @property
+    def has_status(self) -> bool:
+        """Whether rows of its tables carry a status."""
+        return self.live is not None and self.live.has_status
+
+    def restore(self, options: Mapping[str, Any], reading: Mapping[str, Any]) -> Source:
+        """Creates the source that a journal was read with, from the plain values kept there."""
+        return self.source(self.restore_options(**options), SnapshotOptions(**reading))

@@ -1,0 +1,16 @@
+"""The descriptor of Linkexpress extraction files."""
+
+from __future__ import annotations
+
+from publisher.sources.format import Format
+from publisher.sources.linkexpress.options import LinkexpressOptions, restore_options
+from publisher.sources.linkexpress.source import Linkexpress
+
+LINKEXPRESS = Format(
+    name="linkexpress",
+    title="Linkexpress",
+    position_text="FILE:OFFSET",
+    options=LinkexpressOptions,
+    restore_options=restore_options,
+    source=Linkexpress,
+)

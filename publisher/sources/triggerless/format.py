@@ -1,0 +1,33 @@
+"""The descriptor of the triggerless mode."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.format import Format
+from publisher.sources.triggerless.options import Options, restore_options
+from publisher.sources.triggerless.source import Triggerless
+
+
+def _with_absolute_paths(options: Options, directory: Path, reading: SnapshotOptions) -> Options:
+    del reading
+    before, samples = (
+        tuple(str(directory / Path(path).expanduser()) for path in paths)
+        for paths in (options.before, options.samples)
+    )
+    return replace(options, before=before, samples=samples)
+
+
+TRIGGERLESS = Format(
+    name="triggerless",
+    title="Triggerless",
+    position_text="TABLE:COMPARISON:NUMBER",
+    options=Options,
+    restore_options=restore_options,
+    source=Triggerless,
+    complete_options=_with_absolute_paths,
+    reads_snapshots=True,
+    compares=True,
+)
