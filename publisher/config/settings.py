@@ -38,7 +38,7 @@ from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import Format, FormatOptions, LiveFormat
 from publisher.sources.registry import FORMATS
 from publisher.sources.table_queue.options import TableQueueOptions
-from publisher.sources.triggerless.options import Options as TriggerlessOptions
+from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 

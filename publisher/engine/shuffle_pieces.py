@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import RECORD_SCHEMA
+from publisher.model.packed_batches import compress, concat, decompress
 
 BLOCK_BITS = 16
 """Ranks of a block: 65,536, some polls as they are by default, so that a lane has enough at once."""
@@ -46,8 +47,6 @@ PIECE_SCHEMA = pa.schema(
 KEYS = PIECE_SCHEMA.names[1:-1]
 """What a lane's pieces are to be sorted by."""
 
-_SIZE = 8
-"""Bytes before a piece's data, which say how long it is when it is expanded."""
 
 _ORDER = ("rank", "high", "low", "ordinal", "split", "row")
 """Order of the records of a block."""
@@ -88,10 +87,10 @@ def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows += block.num_rows
         size += block.nbytes
         if rows >= _ROWS_TOGETHER or size >= BYTES:
-            yield _one(waiting)
+            yield concat(waiting)
             waiting, rows, size = [], 0, 0
     if waiting:
-        yield _one(waiting)
+        yield concat(waiting)
 
 
 def _blocks(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -105,13 +104,13 @@ def _blocks(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield _merged(held)
                 held = []
             last = key
-            held.append(pa.ipc.read_record_batch(_expanded(data.as_buffer()), RECORD_SCHEMA))
+            held.append(pa.ipc.read_record_batch(decompress(data.as_buffer()), RECORD_SCHEMA))
     if held:
         yield _merged(held)
 
 
 def _pieces(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    records = _one(batches)
+    records = concat(batches)
     keys = _keys(records)
     order = np.lexsort(keys[::-1])
     keys = keys[:, order]
@@ -131,22 +130,10 @@ def _pieces(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
             pa.array(block),
             pa.array(split, pa.int32()),
             pa.array(rows),
-            pa.array([_compressed(piece) for piece in cut], pa.binary()),
+            pa.array([compress(piece.serialize()) for piece in cut], pa.binary()),
         ],
         schema=PIECE_SCHEMA,
     )
-
-
-def _compressed(piece: pa.RecordBatch) -> bytes:
-    """Here once, by the column, so that the engine has a fraction to move, to spill and to compress."""
-    data = piece.serialize()
-    compressed: bytes = pa.compress(data, codec="lz4_raw", asbytes=True)
-    return int(data.size).to_bytes(_SIZE) + compressed
-
-
-def _expanded(data: pa.Buffer) -> pa.Buffer:
-    size = int.from_bytes(data.slice(0, _SIZE).to_pybytes())
-    return pa.decompress(data.slice(_SIZE), size, codec="lz4_raw")
 
 
 def _keys(records: pa.RecordBatch) -> np.ndarray:
@@ -189,15 +176,9 @@ def _small_enough(piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def _merged(pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
     """The records of a block in order."""
-    records = _one(pieces)
+    records = concat(pieces)
     keys = [_integers(records, name) for name in _ORDER]
     rank = keys[0]
     if np.all(rank[1:] > rank[:-1]):
         return records
     return records.take(pa.array(np.lexsort(keys[::-1])))
-
-
-def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    return pa.concat_batches(batches)

@@ -24,7 +24,7 @@ from publisher.journal.manifest import Journal, Manifest
 from publisher.model.clock import microseconds
 from publisher.runs.pending_sources import new_files
 from publisher.runs.pending_tables import tables_of, with_pending_tables
-from publisher.sources.triggerless.carry_over import State
+from publisher.sources.triggerless.carry_over import TriggerlessState
 
 T = TypeVar("T")
 
@@ -229,7 +229,7 @@ def _tables(
     empty = FilesStatus(source.name, 0, None, compared=True)
 
     def asked() -> FilesStatus:
-        known = len(State.read(folder).tables) if folder is not None else 0
+        known = len(TriggerlessState.read(folder).tables) if folder is not None else 0
         clock = microseconds()
         next_ = with_pending_tables(source, folder, settings.table_queue, clock)
         return replace(empty, published=known, new=len(tables_of(next_)))

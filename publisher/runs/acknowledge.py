@@ -25,7 +25,7 @@ from publisher.runs.notes import STATUS_NOTE, late_notes, with_notes
 from publisher.runs.pending_tables import comparison_notes
 from publisher.sources.live.table_reader import LiveTable, relation_of
 from publisher.sources.registry import FORMATS
-from publisher.sources.triggerless.carry_over import forget_rows
+from publisher.sources.triggerless.carry_over import remove_replaced_rows
 
 
 class WrongTable(Enum):
@@ -172,7 +172,7 @@ class Acknowledgement:
             state = journal.state(source.name) if FORMATS[source.format].compares else None
             if state is not None:
                 notes += comparison_notes(state, source.name)
-                forget_rows(self.journals.earlier_states(manifest.run, source.name))
+                remove_replaced_rows(self.journals.earlier_states(manifest.run, source.name))
         return notes
 
 

@@ -12,11 +12,11 @@ from publisher.model.catalogue import Catalogue
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.table_queue import Hints, TableQueueOptions, read_hints
 from publisher.sources.table_queue.reading import sample_files
-from publisher.sources.triggerless.carry_over import State, identity_of
+from publisher.sources.triggerless.carry_over import TriggerlessState, identity_of
 from publisher.sources.triggerless.input_files import files_by_table
 from publisher.sources.triggerless.live_tables import live_shapes, refuse_other_databases
-from publisher.sources.triggerless.options import Options
-from publisher.sources.triggerless.plan_comparison import Given, file_inputs
+from publisher.sources.triggerless.options import TriggerlessOptions
+from publisher.sources.triggerless.plan_comparison import ComparisonContext, file_inputs
 
 MICROSECONDS = 1_000_000
 
@@ -35,7 +35,7 @@ def with_pending_tables(
     """
     options = source.compared
     assert options is not None
-    state = State.read(folder) if folder is not None else State.empty()
+    state = TriggerlessState.read(folder) if folder is not None else TriggerlessState.empty()
     may_differ, until = _choose_tables(options, state, samples, clock)
     if not source.snapshots:
         tables = tuple(name for name in options.tables if may_differ(name))
@@ -83,7 +83,7 @@ def describe_tables(source: SourceSettings, catalogue: Catalogue, folder: Path |
     if source.snapshots:
         by_table = files_by_table(source.snapshots, options)
         paths = [path for files in by_table.values() for path in files]
-        given = Given(catalogue, Path(), wanted=1)
+        given = ComparisonContext(catalogue, Path(), wanted=1)
         tables = file_inputs(by_table, options, source.reading, given)
         size = sum(path.stat().st_size for path in paths)
         return f"{len(tables)} table(s) in {len(paths)} file(s), {size:,} bytes"
@@ -91,14 +91,16 @@ def describe_tables(source: SourceSettings, catalogue: Catalogue, folder: Path |
     with Database(source.database) as database:
         shapes = live_shapes(database, options, catalogue)
         if folder is not None:
-            refuse_other_databases(database, options, State.read(folder).tables, source.name)
+            refuse_other_databases(
+                database, options, TriggerlessState.read(folder).tables, source.name
+            )
         return f"{len(shapes)} table(s) of {database.name} can be compared"
 
 
 def comparison_notes(folder: Path, source: str) -> list[str]:
     """Notes on rows that a comparison could neither find nor prove as deleted."""
     notes = []
-    for name, table in State.read(folder).tables.items():
+    for name, table in TriggerlessState.read(folder).tables.items():
         last = table["last"]
         if last["left"] and last["unreadable"]:
             notes.append(
@@ -109,7 +111,7 @@ def comparison_notes(folder: Path, source: str) -> list[str]:
 
 
 def _choose_tables(
-    options: Options, state: State, samples: TableQueueOptions, clock: int
+    options: TriggerlessOptions, state: TriggerlessState, samples: TableQueueOptions, clock: int
 ) -> tuple[Callable[[str], bool], int | None]:
     """Returns a test whether a table may have changed, and the time of the last sample used for it."""
     if options.hints is None:
@@ -126,7 +128,7 @@ def _choose_tables(
     return may_differ, hints.until
 
 
-def matches_hint(name: str, options: Options, hints: Hints) -> bool:
+def matches_hint(name: str, options: TriggerlessOptions, hints: Hints) -> bool:
     """Returns whether samples show a table as touched; schemas count if both sides name one."""
     parts = split_name(name)
     if parts is None:

@@ -22,7 +22,7 @@ from publisher.sources.contract import (
     informed,
 )
 from publisher.sources.files.file_splits import Split
-from publisher.sources.triggerless.plan_comparison import Given, Migration
+from publisher.sources.triggerless.plan_comparison import ComparisonContext, Migration
 from publisher.sources.triggerless.source import Triggerless
 from publisher.xds.values import text_of
 
@@ -139,7 +139,7 @@ def _compared(
     if not source.reads:
         return ()
     with Resources(request.settings.rules) as resources:
-        given = Given(
+        given = ComparisonContext(
             catalogue=resources.catalogue,
             target=request.journal.new_state(source.name),
             wanted=request.splits,
@@ -152,7 +152,7 @@ def _compared(
             source=source.name,
             by_rows=request.by_rows,
         )
-        return reader.prepared(
+        return reader.compare_tables(
             source.snapshots, given, engine.compare, database=source.database, text_of=text_of
         )
 

@@ -26,7 +26,7 @@ from publisher.runs.pending_work import Backlog, PendingWork
 from publisher.runs.poll_recorder import PollRecorder
 from publisher.runs.prepare import SPLITS, RunRequest
 from publisher.sources.registry import FORMATS
-from publisher.sources.triggerless.carry_over import State
+from publisher.sources.triggerless.carry_over import TriggerlessState
 from publisher.sources.triggerless.plan_comparison import Migration
 
 
@@ -151,7 +151,10 @@ class PublisherInstance:
         for journal, manifest in self._journals.unsent():
             for source in manifest.sources:
                 state = journal.state(source.name) if FORMATS[source.format].compares else None
-                if state is not None and State.read(state).migration == migration.plain():
+                if (
+                    state is not None
+                    and TriggerlessState.read(state).migration == migration.plain()
+                ):
                     return True
         return False
 

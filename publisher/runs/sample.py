@@ -21,7 +21,7 @@ from publisher.engine.tasks import Resources
 from publisher.errors import PublisherError
 from publisher.model.change import RECORD_SCHEMA, TALLY, EventType, Outcome, Position
 from publisher.sources.contract import Context, informed
-from publisher.sources.triggerless.plan_comparison import Given
+from publisher.sources.triggerless.plan_comparison import ComparisonContext
 from publisher.sources.triggerless.source import Triggerless
 from publisher.sources.triggerless.tasks import compare_here
 from publisher.xds.values import text_of
@@ -141,8 +141,12 @@ def _open_comparison(source: SourceSettings, context: Context) -> Iterator[Batch
     assert source.compared is not None
     reader = Triggerless(replace(source.compared, startup_option="all"), source.reading)
     with TemporaryDirectory(prefix="xds-publisher-") as folder:
-        given = Given(context.catalogue, Path(folder), wanted=1, keep=False, most=RECORDS)
-        found = reader.prepared((), given, compare_here, database=source.database, text_of=text_of)
+        given = ComparisonContext(
+            context.catalogue, Path(folder), wanted=1, keep=False, most=RECORDS
+        )
+        found = reader.compare_tables(
+            (), given, compare_here, database=source.database, text_of=text_of
+        )
         batches = (
             batch
             for number, split in enumerate(found)

@@ -23,7 +23,7 @@ from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.registry import FORMATS
-from publisher.sources.triggerless.options import Options as TriggerlessOptions
+from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.support.change_table_files import HEADERS, csv_of
 from tests.support.change_table_files import record as change

@@ -19,7 +19,7 @@ from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.event_log.layout import LAYOUT
 from publisher.sources.event_log.source import EventLog
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.triggerless.options import Options as TriggerlessOptions
+from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.fuzz.form import Claim, Content, Form, Framing, Made, Piece
 from tests.fuzz.reading import reader_of

@@ -15,7 +15,7 @@ from publisher.model.change import TALLY, Outcome
 from publisher.runs import publisher_instance
 from publisher.sources.contract import Context
 from publisher.sources.triggerless.comparison import BucketResult, Comparison
-from publisher.sources.triggerless.options import Options
+from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.support.event_log_files import USR, Tables
 from tests.support.local_engine import LocalEngine
@@ -38,13 +38,13 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("nothing at all", "", refused="begins with no names of columns"),
+    Case("nothing at all", "", refused="has no header with column names"),
     Case("no rows", HEAD, 5, {4: 5}),
     Case("the same", BEFORE, 5),
     Case("the same, other order, CRLF", HEAD + "\r\n".join(reversed(SAME.split("\n"))), 5),
     Case("no key column", BEFORE.replace("idu", "id"), refused="no column 'id'"),
     Case("a column that is not there", BEFORE.replace("fname", "nick"), refused="no column 'nick'"),
-    Case("a column twice", BEFORE.replace("lname", "fname"), refused="there twice"),
+    Case("a column twice", BEFORE.replace("lname", "fname"), refused="appears twice"),
     Case("other columns", "lname,idu\n" + "".join(f"Lee,{n}\n" for n in range(1, 6)), 5),
     Case("names in another case", BEFORE.replace("fname", "FNAME"), 5),
     Case("a field too many", BEFORE + "6,a,b,AA==,x\n", 6, {}, {"broken-record": 1}),
@@ -74,7 +74,9 @@ def test_what_comes_of_it(case: Case, tmp_path: Path) -> None:
         (tmp_path / side).mkdir()
         data = content.encode() if isinstance(content, str) else content
         (tmp_path / side / "usr.csv").write_bytes(data)
-    options = Options(before=(str(tmp_path / "before"),), binary_text="base64", tables=("usr",))
+    options = TriggerlessOptions(
+        before=(str(tmp_path / "before"),), binary_text="base64", tables=("usr",)
+    )
     source = Triggerless(options)
     records, framed = [], 0
 

@@ -13,8 +13,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from publisher.engine.spark.plan_job import Tasks
 from publisher.engine.spark.task_errors import decoded, encoded
 from publisher.sources.triggerless.comparison import BucketResult, Comparison
-from publisher.sources.triggerless.shuffle_pieces import PIECE_SCHEMA
-from publisher.sources.triggerless.tasks import compare_bucket, folders, read_pieces
+from publisher.sources.triggerless.shuffle_pieces import BUCKET_PIECE_SCHEMA
+from publisher.sources.triggerless.tasks import compare_bucket, make_folders, read_pieces
 
 
 def compare_in_buckets(spark: SparkSession, comparison: Comparison) -> list[BucketResult]:
@@ -25,11 +25,11 @@ def compare_in_buckets(spark: SparkSession, comparison: Comparison) -> list[Buck
     Raises:
         PublisherError: What a task raised.
     """
-    folders(comparison)
+    make_folders(comparison)
     splits = len(comparison.splits())
     with decoded():
         pieces = spark.range(0, splits, 1, splits).mapInArrow(
-            _reader(comparison), from_arrow_schema(PIECE_SCHEMA)
+            _reader(comparison), from_arrow_schema(BUCKET_PIECE_SCHEMA)
         )
         results = pieces.repartitionById(comparison.partitions, "partition").mapInArrow(
             _comparer(comparison), "result string"

@@ -1,6 +1,6 @@
-"""Triggerless mode: tables are compared with what was known of them, and the differences are changes.
+"""Triggerless mode: compares tables with their state of the last run and publishes the differences.
 
-Reference, triggerless mode: the driver scans its tables, compares each row with a checksum that it keeps
-by key, and makes events of what differs.  It has no order of events, no old values, and loses deletes
-when it starts anew.
+The driver's triggerless mode (reference) scans its tables, compares each row with a checksum that it keeps
+by key, and publishes the differences.  It has no order of events and no old values, and it loses deletes
+when it starts over.
 """

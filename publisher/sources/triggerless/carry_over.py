@@ -1,7 +1,7 @@
-"""The state of a source: which tables it knows, and the files that hold their rows.
+"""The state of a source, which one run leaves for the next.
 
-It is a folder: ``state.json`` describes the tables, ``known`` holds their rows, ``found`` what the
-comparison that wrote it has found, which the run reads and ``explain`` looks into.
+A state is a folder: ``state.json`` describes the tables, ``known`` holds their rows, and ``found`` holds
+the differences that the comparison found; the run and ``explain`` read them.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from publisher.journal.durable import read_versioned
 
 MANIFEST = "state.json"
 FOUND, KNOWN = "found", "known"
-"""Folders of what is found, and of what is known."""
+"""Folders of the differences, and of the known rows."""
 FORMAT = 2
-"""Of the description; 1 had no origin of its tables."""
+"""Version of the description; version 1 had no origins of tables."""
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """The state of a source: what its manifest says, by the names of tables in it."""
+class TriggerlessState:
+    """The state of a source: the content of its manifest, and its folder."""
 
     folder: Path
     keeps: str
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     hinted: int | None = None
-    """Time of the last sample that was asked for hints, in microseconds since 1970 UTC."""
+    """Time of the last sample that gave hints, in microseconds since 1970 UTC."""
     migration: Mapping[str, object] | None = None
-    """Which rows the run has published as new that wrote it."""
+    """The rows that the run of this state published as new."""
 
     @classmethod
-    def empty(cls) -> State:
-        """What is known before the first comparison."""
+    def empty(cls) -> TriggerlessState:
+        """The state before the first comparison."""
         return cls(Path(), "")
 
     @classmethod
-    def read(cls, folder: Path) -> State:
-        """Raises ``FatalError`` where it is damaged or of another version."""
+    def read(cls, folder: Path) -> TriggerlessState:
+        """Reads a state.  Raises ``FatalError`` if it is damaged or of another version."""
 
-        def decode(content: dict[str, Any]) -> State:
+        def decode(content: dict[str, Any]) -> TriggerlessState:
             return cls(
                 folder, *map(content.__getitem__, ("keeps", "tables", "hinted", "migration"))
             )
@@ -57,22 +57,22 @@ class State:
             raise FatalError(f"{path} of the state is missing: restore it, or {remedy}")
         return state
 
-    def carried(
-        self, target: Path, described: Mapping[str, object]
+    def carry_over(
+        self, target: Path, compared: Mapping[str, object]
     ) -> dict[str, Mapping[str, Any]]:
-        """The tables that were not compared, their files linked or copied into a new state."""
-        found: dict[str, Mapping[str, Any]] = {}
+        """Links or copies the files of tables that were not compared into a new state."""
+        tables: dict[str, Mapping[str, Any]] = {}
         for place, (name, plain) in enumerate(self.tables.items()):
-            if name in described:
+            if name in compared:
                 continue
             files = [f"kept-{plain['generation']}-{place}-{old}" for old in plain["files"]]
             for old, new in zip(plain["files"], files, strict=True):
-                linked(self.folder / KNOWN / old, target / KNOWN / new)
-            found[name] = {**plain, "files": files, "last": {"left": 0, "unreadable": 0}}
-        return found
+                link_or_copy(self.folder / KNOWN / old, target / KNOWN / new)
+            tables[name] = {**plain, "files": files, "last": {"left": 0, "unreadable": 0}}
+        return tables
 
 
-def write_state(target: Path, state: State) -> None:
+def write_state(target: Path, state: TriggerlessState) -> None:
     """Writes the description of a new state."""
     content = {
         "format": FORMAT,
@@ -88,21 +88,21 @@ _STAGED = f"{os.sep}staging{os.sep}state{os.sep}"
 _COMMITTED = f"{os.sep}state{os.sep}"
 
 
-def committed(folder: Path) -> Path:
-    """Where a folder of a state lies when its journal is committed."""
+def committed_path(folder: Path) -> Path:
+    """The path that a folder of a staged state has once its journal is committed."""
     return Path(_COMMITTED.join(str(folder).rsplit(_STAGED, 1)))
 
 
-def present(folder: Path) -> Path:
-    """Where that folder lies now: there, or still among what the run has staged."""
+def current_path(folder: Path) -> Path:
+    """The current path of that folder: committed, or still staged."""
     staged = Path(_STAGED.join(str(folder).rsplit(_COMMITTED, 1)))
     return folder if folder.exists() or not staged.exists() else staged
 
 
-def forget_rows(states: Iterable[Path]) -> None:
-    """Removes the rows of states that a later one has replaced, newest first; what was found stays.
+def remove_replaced_rows(states: Iterable[Path]) -> None:
+    """Removes the rows of replaced states, which come newest first, but not their differences.
 
-    Ends with the first that has none any more: those before it were done before.
+    Stops at the first state without rows, because all older ones were handled before.
     """
     for state in states:
         if not (state / KNOWN).is_dir():
@@ -111,16 +111,13 @@ def forget_rows(states: Iterable[Path]) -> None:
 
 
 def identity_of(files: Sequence[Path]) -> list[list[object]]:
-    """What tells that files are the same as before: path, bytes, time of the last change."""
-    found: list[list[object]] = []
-    for path in files:
-        stat = path.stat()
-        found.append([str(path), stat.st_size, stat.st_mtime_ns])
-    return found
+    """Path, size and modification time of each file; the same values mean the same files."""
+    stats = [(path, path.stat()) for path in files]
+    return [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in stats]
 
 
-def linked(old: Path, new: Path) -> None:
-    """Gives a file another name, or copies it where the disk does not do that."""
+def link_or_copy(old: Path, new: Path) -> None:
+    """Gives a file a second name, or copies it if the file system has no links."""
     try:
         os.link(old, new)
     except OSError:

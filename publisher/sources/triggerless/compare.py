@@ -1,7 +1,7 @@
-"""The comparison itself: rows as they are now with what was known of them.  Pure.
+"""The comparison of current rows with known rows, as a pure function.
 
-A part of a table fits into memory; both sides are sorted by the hash of the key, so that they are
-brought together by binary search, and whole columns are compared at once.
+A bucket of a table fits into memory.  Both sides are sorted by the hash of the key, so that binary search
+matches them, and whole columns are compared at once.
 """
 
 from __future__ import annotations
@@ -15,133 +15,135 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import InternalError
-from publisher.sources.triggerless.differences import Found, Mask, Places, Rows
+from publisher.sources.triggerless.differences import Differences, Mask, Places, TableRows
 from publisher.sources.triggerless.hashing import Hashes, joined_hashes, text_hashes
 from publisher.sources.triggerless.options import Keeps
 
 First = Literal["add", "replace", "nothing"]
-"""What rows that are not known give: an insert, an update that replaces all values, nothing."""
+"""The change that an unknown row gives: an insert, an update that replaces all values, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of rows, sorted by hash and key: hashes of columns, of rows, or values."""
+class KnownRows:
+    """The known rows of a bucket, sorted by hash and key: hashes of columns, hashes of rows, or values."""
 
     hashes: Hashes
     keys: pa.Array
-    kept: Sequence[Hashes] | Sequence[pa.Array]
-    """By compared column; of ``row`` one for all."""
+    contents: Sequence[Hashes] | Sequence[pa.Array]
+    """One entry per compared column; with ``row`` a single entry."""
 
     def __len__(self) -> int:
         return len(self.hashes)
 
 
-class Counts(NamedTuple):
-    """What a comparison met, in rows.  The first six add up to the rows read."""
+class ComparisonCounts(NamedTuple):
+    """Numbers of rows in a comparison.  The first six add up to the rows read."""
 
     added: int = 0
     changed: int = 0
     unchanged: int = 0
     baseline: int = 0
-    """Not known before, and not to be published."""
+    """Unknown before, and not to be published."""
     doubled: int = 0
-    """The same row once more."""
+    """Exact repetitions of a row."""
     rejected: int = 0
     vanished: int = 0
     left: int = 0
-    """Known, not seen, and not said to be gone."""
+    """Known rows that were not read and are not reported as deleted."""
     alike: int = 0
-    """Known rows whose values are the same in all columns that were known."""
+    """Known rows with the same values in all columns that were known."""
 
-    def __add__(self, other: object) -> Counts:
-        assert isinstance(other, Counts)
-        return Counts(*(a + b for a, b in zip(self, other, strict=True)))
+    def __add__(self, other: object) -> ComparisonCounts:
+        assert isinstance(other, ComparisonCounts)
+        return ComparisonCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
     @property
     def read(self) -> int:
-        """Rows that were read."""
+        """Number of rows read."""
         return sum(self[:6])
 
     @property
     def known(self) -> int:
-        """Rows that were known before, unless they were migrated."""
+        """Number of rows known before; migrated rows do not count."""
         return self.changed + self.unchanged + self.vanished + self.left
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """How to compare."""
+class ComparisonRules:
+    """The rules of a comparison."""
 
     keeps: Keeps = "columns"
     first: First = "add"
     deletes: bool = True
-    """Whether rows that are not seen are gone."""
-    all_anew: bool = False
-    """Whether rows give what new ones give although they are known (``migrate``)."""
+    """Whether known rows that were not read are deleted."""
+    all_as_new: bool = False
+    """Whether known rows count as new (``migrate``)."""
     known_columns: tuple[str, ...] | None = None
-    """The columns of which something is known; ``None``: all."""
+    """The columns that the state has; ``None``: all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """Changes by hash of their keys, what is known now, and counts."""
+class ComparisonResult:
+    """Changes by hash of their keys, the rows known now, and counts."""
 
-    found: pa.RecordBatch
-    known: Known
-    counts: Counts
+    differences: pa.RecordBatch
+    known: KnownRows
+    counts: ComparisonCounts
 
 
-def compare(columns: Sequence[str], rows: Rows, known: Known, rules: Rules) -> Compared:
-    """What has become of the known rows.  ``columns`` are the names of the compared columns.
+def compare(
+    columns: Sequence[str], rows: TableRows, known: KnownRows, rules: ComparisonRules
+) -> ComparisonResult:
+    """Compares rows with the known rows; ``columns`` are the names of the compared columns.
 
-    Rows that share a key are no rows to compare: the same row once more is left out, rows that differ
-    are rejected, and what is known of their key stays.  Raises ``InternalError`` unless everything that
-    went in has come out.
+    Of rows that share a key, exact repetitions are ignored; if the rows differ, all are rejected, and the
+    known row of the key stays.  Raises ``InternalError`` unless every row has an outcome.
     """
-    found, count = Found(columns), len(rows)
-    rows, doubled, rejected = _without_doubles(rows.take(_order(rows)), found)
+    differences, count = Differences(columns), len(rows)
+    rows, doubled, rejected = _remove_duplicates(rows.take(_order(rows)), differences)
     matches = _matches(rows, known)
     seen = np.zeros(len(known), bool)
     seen[matches[matches >= 0]] = True
-    lost = _lost(known, seen, rejected)
-    fresh = (matches < 0) | rules.all_anew
-    now = _kept(rows, rules.keeps)
-    differs = _differing(rows, known, now, matches, ~fresh, rules.keeps, len(columns))
-    changed = ~fresh & differs.any(axis=1)
-    emitted = fresh & (rules.first != "nothing")
-    found.fresh(rows.take(np.flatnonzero(emitted)), replace=rules.first == "replace")
+    missing = _find_missing(known, seen, rejected)
+    new = (matches < 0) | rules.all_as_new
+    contents = _contents_to_keep(rows, rules.keeps)
+    differs = _compare_contents(rows, known, contents, matches, ~new, rules.keeps, len(columns))
+    changed = ~new & differs.any(axis=1)
+    published = new & (rules.first != "nothing")
+    differences.add_new(rows.take(np.flatnonzero(published)), replace=rules.first == "replace")
     which = np.flatnonzero(changed)
     old = _values(known, matches[which]) if rules.keeps == "values" else None
-    found.changed(rows.take(which), differs[which], old)
-    gone = np.flatnonzero(lost) if rules.deletes else np.zeros(0, np.int64)
-    found.gone(known.hashes[gone], known.keys.take(pa.array(gone)))
+    differences.add_changed(rows.take(which), differs[which], old)
+    deleted = np.flatnonzero(missing) if rules.deletes else np.zeros(0, np.int64)
+    differences.add_deleted(known.hashes[deleted], known.keys.take(pa.array(deleted)))
     stays = ~seen
-    stays[gone] = False
-    counts = Counts(
-        added=int(emitted.sum()),
+    stays[deleted] = False
+    counts = ComparisonCounts(
+        added=int(published.sum()),
         changed=int(changed.sum()),
-        unchanged=int((~fresh & ~changed).sum()),
-        baseline=int((fresh & ~emitted).sum()),
+        unchanged=int((~new & ~changed).sum()),
+        baseline=int((new & ~published).sum()),
         doubled=doubled,
         rejected=sum(rejected.values()),
-        vanished=len(gone),
+        vanished=len(deleted),
         left=int(stays.sum()),
-        alike=_alike(columns, differs, ~fresh, rules.known_columns),
+        alike=_count_alike(columns, differs, ~new, rules.known_columns),
     )
     _check(counts, count, int(seen.sum()), len(known))
-    return Compared(found.sorted(), _together(rows, now, known, np.flatnonzero(stays)), counts)
+    known_now = _merge_known(rows, contents, known, np.flatnonzero(stays))
+    return ComparisonResult(differences.to_batch(), known_now, counts)
 
 
-def nothing_known(keeps: Keeps, columns: int) -> Known:
-    """What is known where nothing is."""
+def no_known_rows(keeps: Keeps, columns: int) -> KnownRows:
+    """The known rows before the first comparison: none."""
     empty = np.zeros(0, np.uint64)
     if keeps == "values":
-        return Known(empty, pa.array([], pa.string()), [pa.array([], pa.string())] * columns)
-    return Known(empty, pa.array([], pa.string()), [empty] * (1 if keeps == "row" else columns))
+        return KnownRows(empty, pa.array([], pa.string()), [pa.array([], pa.string())] * columns)
+    return KnownRows(empty, pa.array([], pa.string()), [empty] * (1 if keeps == "row" else columns))
 
 
-def _order(rows: Rows) -> Places:
-    """By hash, rows of one hash by key."""
+def _order(rows: TableRows) -> Places:
+    """Order by hash; rows with the same hash by key and values."""
     order = np.argsort(rows.hashes, kind="stable")
     hashes = rows.hashes[order]
     same = np.flatnonzero(hashes[1:] == hashes[:-1])
@@ -156,8 +158,10 @@ def _order(rows: Rows) -> Places:
     return order
 
 
-def _without_doubles(rows: Rows, found: Found) -> tuple[Rows, int, dict[str, int]]:
-    """The rows whose key is theirs alone; how many were there once more, and by key those rejected."""
+def _remove_duplicates(
+    rows: TableRows, differences: Differences
+) -> tuple[TableRows, int, dict[str, int]]:
+    """Returns one row for each key, the number of exact repetitions, and rejected rows by key."""
     alike = rows.hashes[1:] == rows.hashes[:-1]
     if alike.any():
         others = rows.keys.slice(0, len(rows) - 1)
@@ -171,128 +175,131 @@ def _without_doubles(rows: Rows, found: Found) -> tuple[Rows, int, dict[str, int
     doubled: list[int] = []
     rejected: dict[str, int] = {}
     for start, end in zip(starts[several].tolist(), ends[several].tolist(), strict=True):
-        first = found.record(rows, start)
-        same = all(found.record(rows, row) == first for row in range(start + 1, end))
+        first = differences.record(rows, start)
+        same = all(differences.record(rows, row) == first for row in range(start + 1, end))
         keep[start + same : end] = False
         if same:
             doubled += range(start + 1, end)
         else:
             rejected[first["key"]] = end - start  # type: ignore[index]
-    found.once_more(rows.take(np.array(doubled, np.int64)))
-    left_out = ~keep
-    left_out[doubled] = False
-    found.not_alone(rows.take(np.flatnonzero(left_out)))
+    differences.add_duplicates(rows.take(np.array(doubled, np.int64)))
+    conflicting = ~keep
+    conflicting[doubled] = False
+    differences.add_conflicting(rows.take(np.flatnonzero(conflicting)))
     return rows.take(np.flatnonzero(keep)), len(doubled), rejected
 
 
-def _matches(rows: Rows, known: Known) -> Places:
-    """Place in ``known`` of each row, -1 where it is not there."""
+def _matches(rows: TableRows, known: KnownRows) -> Places:
+    """Place of each row in ``known``, or -1."""
     places = np.searchsorted(known.hashes, rows.hashes)
     inside = np.minimum(places, max(len(known) - 1, 0))
-    found = np.full(len(rows), -1, np.int64)
+    matches = np.full(len(rows), -1, np.int64)
     if not len(known) or not len(rows):
-        return found
+        return matches
     hit = np.flatnonzero(known.hashes[inside] == rows.hashes)
     places = inside[hit]
     theirs = known.keys.take(pa.array(places))
     same = pc.equal(theirs, rows.keys.take(pa.array(hit))).to_numpy(zero_copy_only=False)
-    found[hit[same]] = places[same]
-    # different keys of one hash lie side by side
+    matches[hit[same]] = places[same]
+    # different keys with the same hash are neighbours
     for row, place in zip(hit[~same].tolist(), places[~same].tolist(), strict=True):
         key, at = rows.keys[row], place + 1
         while at < len(known) and known.hashes[at] == rows.hashes[row]:
             if known.keys[at] == key:
-                found[row] = at
+                matches[row] = at
             at += 1
-    return found
+    return matches
 
 
-def _lost(known: Known, seen: Mask, rejected: dict[str, int]) -> Mask:
-    """Known rows that are not there any more; of a key with rejected rows that is not known."""
-    lost = ~seen
+def _find_missing(known: KnownRows, seen: Mask, rejected: dict[str, int]) -> Mask:
+    """Finds known rows that were not read; rows with a rejected key may still exist and are not missing."""
+    missing = ~seen
     if rejected:
         names = pa.array(list(rejected), pa.string())
-        lost &= ~pc.is_in(known.keys, names).to_numpy(zero_copy_only=False)
-    return lost
+        missing &= ~pc.is_in(known.keys, names).to_numpy(zero_copy_only=False)
+    return missing
 
 
-def _kept(rows: Rows, keeps: Keeps) -> Sequence[Hashes] | Sequence[pa.Array]:
-    """What is to be known of the rows."""
+def _contents_to_keep(rows: TableRows, keeps: Keeps) -> Sequence[Hashes] | Sequence[pa.Array]:
+    """The contents of rows that the state keeps."""
     if keeps == "values":
         return rows.values
     hashes = [text_hashes(values) for values in rows.values]
     return hashes if keeps == "columns" else [joined_hashes(hashes, len(rows))]
 
 
-def _differing(
-    rows: Rows,
-    known: Known,
-    now: Sequence[Hashes] | Sequence[pa.Array],
+def _compare_contents(
+    rows: TableRows,
+    known: KnownRows,
+    contents: Sequence[Hashes] | Sequence[pa.Array],
     matches: Places,
-    asked: Mask,
+    chosen: Mask,
     keeps: Keeps,
     width: int,
 ) -> Mask:
-    """Which columns of which rows are not what they were; of rows that are not asked about none."""
+    """Returns a mask of changed columns for each row; only the chosen rows are compared."""
     differs = np.zeros((len(rows), width), bool)
-    which = np.flatnonzero(asked)
+    which = np.flatnonzero(chosen)
     before = matches[which]
     if not len(which) or not width:
         return differs
     if keeps == "values":
         ours, theirs = pa.array(which), pa.array(before)
-        for place, (new, old) in enumerate(zip(now, known.kept, strict=True)):
-            differs[which, place] = _unlike(new.take(ours), old.take(theirs))
+        for place, (new, old) in enumerate(zip(contents, known.contents, strict=True)):
+            differs[which, place] = _unequal(new.take(ours), old.take(theirs))
     elif keeps == "row":
-        differs[which] = (now[0][which] != known.kept[0][before])[:, np.newaxis]
+        differs[which] = (contents[0][which] != known.contents[0][before])[:, np.newaxis]
     else:
-        for place, (new, old) in enumerate(zip(now, known.kept, strict=True)):
+        for place, (new, old) in enumerate(zip(contents, known.contents, strict=True)):
             differs[which, place] = new[which] != old[before]
     return differs
 
 
-def _alike(
+def _count_alike(
     columns: Sequence[str], differs: Mask, known: Mask, known_columns: Sequence[str] | None
 ) -> int:
-    """Known rows that differ in none of the columns that were known; a new column differs in all rows."""
+    """Counts known rows that are equal in all known columns; a new column would differ in every row."""
     old = np.array([known_columns is None or name in known_columns for name in columns], bool)
     return int((known & ~differs[:, old].any(axis=1)).sum())
 
 
-def _unlike(one: pa.Array, other: pa.Array) -> Mask:
-    """Where two columns hold different values; NULL differs from every value."""
+def _unequal(one: pa.Array, other: pa.Array) -> Mask:
+    """Compares two columns; NULL differs from every value."""
     same = pc.fill_null(pc.equal(one, other), False)
     same = pc.or_(same, pc.and_(one.is_null(), other.is_null()))
-    found: Mask = ~same.to_numpy(zero_copy_only=False)
-    return found
+    unequal: Mask = ~same.to_numpy(zero_copy_only=False)
+    return unequal
 
 
-def _values(known: Known, places: Places) -> list[pa.Array]:
-    return [values.take(pa.array(places)) for values in known.kept]
+def _values(known: KnownRows, places: Places) -> list[pa.Array]:
+    return [values.take(pa.array(places)) for values in known.contents]
 
 
-def _together(
-    rows: Rows, now: Sequence[Hashes] | Sequence[pa.Array], known: Known, stays: Places
-) -> Known:
-    """What is known now: of the rows, and of those that stay without being seen."""
+def _merge_known(
+    rows: TableRows,
+    contents: Sequence[Hashes] | Sequence[pa.Array],
+    known: KnownRows,
+    stays: Places,
+) -> KnownRows:
+    """The known rows of the next state: the rows that were read, and known rows that stay."""
     if not len(stays):
-        return Known(rows.hashes, rows.keys, now)
+        return KnownRows(rows.hashes, rows.keys, contents)
     which = pa.array(stays)
     hashes = np.concatenate([rows.hashes, known.hashes[stays]])
     keys = pa.concat_arrays([rows.keys, known.keys.take(which)])
     table = pa.table({"hash": hashes, "key": keys})
     order = pc.sort_indices(table, [("hash", "ascending"), ("key", "ascending")]).to_numpy()
-    kept = []
-    for new, old in zip(now, known.kept, strict=True):
+    merged = []
+    for new, old in zip(contents, known.contents, strict=True):
         if isinstance(new, pa.Array):
-            kept.append(pa.concat_arrays([new, old.take(which)]).take(pa.array(order)))
+            merged.append(pa.concat_arrays([new, old.take(which)]).take(pa.array(order)))
         else:
-            kept.append(np.concatenate([new, old[stays]])[order])
-    return Known(hashes[order], keys.take(pa.array(order)), kept)
+            merged.append(np.concatenate([new, old[stays]])[order])
+    return KnownRows(hashes[order], keys.take(pa.array(order)), merged)
 
 
-def _check(counts: Counts, rows: int, seen: int, known: int) -> None:
-    """Every row has an outcome, and so has everything that was known."""
+def _check(counts: ComparisonCounts, rows: int, seen: int, known: int) -> None:
+    """Raises ``InternalError`` unless every row and every known row has an outcome."""
     if counts.read != rows or seen + counts.vanished + counts.left != known:
         raise InternalError(
             f"{rows} rows were compared with {known}, which does not fit {counts}: nothing was published;"

@@ -1,4 +1,4 @@
-"""A comparison that is to be done, as plain values that go to tasks, and what a task gives back."""
+"""The work of a comparison, as plain values that are shipped to tasks, and the results of tasks."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from publisher.database import DatabaseOptions
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.table_reader import LiveTable, TableSplit
-from publisher.sources.triggerless.compare import Counts, Rules
+from publisher.sources.triggerless.compare import ComparisonCounts, ComparisonRules
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
-from publisher.sources.triggerless.table_shape import Shape
+from publisher.sources.triggerless.table_shape import TableShape
 
 Side = Literal["now", "before"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """The state of one table: files of rows, each with a range of the hashes of keys."""
+class KnownFiles:
+    """Files with the known rows of a table; each file covers a range of the hashes of keys."""
 
     folder: str
     files: tuple[str, ...]
-    """Names in the folder, by range: all ranges are of one size, their number is a power of two."""
+    """Names in the folder, in order of equally sized ranges, whose number is a power of two."""
     columns: tuple[str, ...]
-    """The columns that were compared."""
+    """The columns that the rows have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """Which rows are compared: those with these texts in these columns (as they are read)."""
+class RowCondition:
+    """A condition on the rows to compare: columns, as they are read, and their texts."""
 
     equal: tuple[tuple[str, str], ...] = ()
     keys: tuple[str, ...] = ()
@@ -42,32 +42,32 @@ class Condition:
 class TableWork:
     """The comparison of one table."""
 
-    shape: Shape
+    shape: TableShape
     reading: SnapshotOptions
     now: tuple[Split | TableSplit, ...]
     before: tuple[Split, ...]
-    """An earlier snapshot, where nothing is known."""
-    known: Kept | None
+    """Splits of an earlier snapshot, used while no state is known."""
+    known: KnownFiles | None
     buckets: int
-    """Parts that it is compared in: ranges of the hashes of keys; a power of two."""
-    rules: Rules
+    """Number of buckets, which are ranges of the hashes of keys; a power of two."""
+    rules: ComparisonRules
     generation: int
-    """Number of this comparison."""
-    condition: Condition = Condition()
+    """Number of this comparison in positions."""
+    condition: RowCondition = RowCondition()
     live: LiveTable | None = None
-    """What is read of a database; a condition of its own is not looked at again."""
+    """The database table; tasks do not check again the condition that it evaluates itself."""
     identity: tuple[object, ...] = ()
-    """Of the files that are read."""
+    """Identity of the files, see ``identity_of``."""
     last: Mapping[str, Any] = field(default_factory=dict)
-    """What the state says of the table."""
+    """The description of the table in the last state."""
     origin: TableOrigin | None = None
-    """The database that is read."""
+    """The database of the table."""
     to_prove: OriginCheck | None = None
-    """Given where rows must prove that the table is the one that the state describes."""
+    """Set if rows must prove that the table is the one in the state."""
 
 
 class SplitWork(NamedTuple):
-    """One split of a table to be read."""
+    """A split of a table to read."""
 
     table: int
     side: Side
@@ -76,33 +76,33 @@ class SplitWork(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All that the tasks of a comparison need to know.  Shipped to them; holds no connection."""
+    """The work of all tasks of a comparison; shipped to them, so it holds no connection."""
 
     tables: tuple[TableWork, ...]
     target: str
-    """Directory that all executors see, for the new state and what is found."""
+    """Directory visible to all executors, for the new state and the differences."""
     keep: bool
-    """Whether a new state is wanted."""
+    """Whether to write a new state."""
     binary_text: Literal["hex", "base64"] | None
     database: DatabaseOptions | None = None
     text_of: Callable[[Any], str | None] = str
     """Text form of a value that a database driver returns."""
 
     def splits(self) -> list[SplitWork]:
-        """The splits to be read."""
-        found: list[SplitWork] = []
+        """The splits to read."""
+        works: list[SplitWork] = []
         for number, table in enumerate(self.tables):
-            found += [SplitWork(number, "now", split) for split in table.now]
-            found += [SplitWork(number, "before", split) for split in table.before]
-        return found
+            works += [SplitWork(number, "now", split) for split in table.now]
+            works += [SplitWork(number, "before", split) for split in table.before]
+        return works
 
     @property
     def partitions(self) -> int:
-        """Buckets of all tables."""
+        """Number of buckets of all tables."""
         return sum(table.buckets for table in self.tables)
 
     def first_partition(self, table: int) -> int:
-        """Number of the first bucket of a table among those of all."""
+        """Number of a table's first bucket among the buckets of all tables."""
         return sum(work.buckets for work in self.tables[:table])
 
     def place(self, partition: int) -> tuple[int, int]:
@@ -116,25 +116,25 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class BucketResult:
-    """What the comparison of one bucket gave."""
+    """The result of comparing one bucket."""
 
     partition: int
     tallies: tuple[tuple[int, int], ...]
-    """Splits that told this bucket how many rows they read."""
+    """Row counts of the splits that reported to this bucket."""
     unreadable: int
-    """Rows that were rejected where they were read."""
-    counts: Counts
+    """Rows that the reading tasks rejected."""
+    counts: ComparisonCounts
     found: str
-    """File with what was found, in the folder ``found``."""
+    """File of the differences in the folder ``found``."""
     found_rows: int
     known: str | None
-    """File with the new state, in the folder ``known``."""
+    """File of the new state in the folder ``known``."""
     known_rows: int
     bytes: int
-    """Of the rows that were read, as text in memory."""
+    """Size in memory of the text of all rows read."""
 
     def to_json(self) -> str:
-        """As JSON."""
+        """Serialises the result."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -143,5 +143,7 @@ class BucketResult:
         plain = json.loads(text)
         plain["tallies"] = tuple((split, count) for split, count in plain["tallies"])
         counts = plain["counts"]
-        plain["counts"] = Counts(*counts) if isinstance(counts, list) else Counts(**counts)
+        plain["counts"] = (
+            ComparisonCounts(*counts) if isinstance(counts, list) else ComparisonCounts(**counts)
+        )
         return cls(**plain)

@@ -1,4 +1,4 @@
-"""What a comparison finds, as columns: changes, and rows that are rejected or there once more."""
+"""Collects the differences that a comparison finds: changes, and rejected or repeated rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from publisher.sources.triggerless.hashing import Hashes
 Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
-FOUND_SCHEMA = pa.schema(
+DIFFERENCE_SCHEMA = pa.schema(
     [
         ("hash", pa.uint64()),
         ("key", pa.string()),
@@ -31,13 +31,13 @@ FOUND_SCHEMA = pa.schema(
         ("raw", pa.string()),
     ]
 )
-"""One row for each change and each rejected or doubled row; ``outcome`` and what follows as in
-``RECORD_SCHEMA``."""
+"""One row for each change and each rejected or repeated row; ``outcome`` and the following columns are
+those of ``RECORD_SCHEMA``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of one table, by the hash of their keys."""
+class TableRows:
+    """Rows of one table with the hashes of their keys."""
 
     hashes: Hashes
     keys: pa.Array
@@ -47,28 +47,28 @@ class Rows:
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def take(self, places: Places) -> Rows:
-        """Some of the rows."""
+    def take(self, places: Places) -> TableRows:
+        """The rows at these places."""
         which = pa.array(places)
-        return Rows(
+        return TableRows(
             self.hashes[places], self.keys.take(which), [v.take(which) for v in self.values]
         )
 
 
 @dataclass(slots=True)
-class Found:
-    """Collects what a comparison of a table finds."""
+class Differences:
+    """Collects the differences of a table."""
 
     columns: Sequence[str]
     """Names of the compared columns."""
     pieces: list[pa.RecordBatch] = field(default_factory=list)
 
-    def fresh(self, rows: Rows, *, replace: bool) -> None:
-        """Rows that were not known: inserts, or updates that replace all values."""
+    def add_new(self, rows: TableRows, *, replace: bool) -> None:
+        """Adds rows that were unknown, as inserts or as updates that replace all values."""
         if not len(rows):
             return
         chosen = np.ones((len(rows), len(self.columns)), bool)
-        if not replace:  # of an insert NULL is no attribute
+        if not replace:  # an insert has no attributes for NULL
             for place, values in enumerate(rows.values):
                 chosen[:, place] = values.is_valid().to_numpy(zero_copy_only=False)
         event = EventType.REPLACE_FIELD if replace else EventType.INSERT_FIELD
@@ -80,8 +80,8 @@ class Found:
             new=_lists(rows.values, chosen),
         )
 
-    def changed(self, rows: Rows, chosen: Mask, old: Sequence[pa.Array] | None) -> None:
-        """Rows of which the chosen columns have changed; ``old`` has the old values, by column."""
+    def add_changed(self, rows: TableRows, chosen: Mask, old: Sequence[pa.Array] | None) -> None:
+        """Adds rows whose chosen columns have changed; ``old`` has the old values by column."""
         if not len(rows):
             return
         event = EventType.REPLACE_FIELD if old is None else EventType.UPDATE_FIELD
@@ -94,8 +94,8 @@ class Found:
             new=_lists(rows.values, chosen),
         )
 
-    def gone(self, hashes: Hashes, keys: pa.Array) -> None:
-        """Rows that are not there any more."""
+    def add_deleted(self, hashes: Hashes, keys: pa.Array) -> None:
+        """Adds rows that were deleted."""
         if len(keys):
             self._add(
                 hashes,
@@ -104,8 +104,8 @@ class Found:
                 columns=pa.array([[]] * len(keys), pa.list_(pa.string())),
             )
 
-    def once_more(self, rows: Rows) -> None:
-        """Rows that are the same as another."""
+    def add_duplicates(self, rows: TableRows) -> None:
+        """Adds exact repetitions of rows as ignored."""
         self._add(
             rows.hashes,
             rows.keys,
@@ -113,26 +113,26 @@ class Found:
             reason=str(Reason.DUPLICATE),
         )
 
-    def not_alone(self, rows: Rows) -> None:
-        """Rows that differ and have one key."""
+    def add_conflicting(self, rows: TableRows) -> None:
+        """Adds different rows with the same key as rejected."""
         self._add(
             rows.hashes,
             rows.keys,
             outcome=Outcome.REJECTED.value,
             reason=str(Reason.DOUBLE_RECORD),
-            detail="several rows have this key and differ: name key columns that tell rows apart",
+            detail="several different rows have this key: set key columns that identify a row",
             raw=[as_json(self.record(rows, row)) for row in range(len(rows))],
         )
 
-    def record(self, rows: Rows, row: int) -> dict[str, object]:
-        """A row for people."""
-        named = zip(self.columns, rows.values, strict=True)
-        return {"key": rows.keys[row].as_py()} | {name: v[row].as_py() for name, v in named}
+    def record(self, rows: TableRows, row: int) -> dict[str, object]:
+        """A row as a dictionary by column names."""
+        columns = zip(self.columns, rows.values, strict=True)
+        return {"key": rows.keys[row].as_py()} | {name: v[row].as_py() for name, v in columns}
 
-    def sorted(self) -> pa.RecordBatch:
-        """All that was found, by hash and key."""
+    def to_batch(self) -> pa.RecordBatch:
+        """Returns all differences in order of hash and key."""
         if not self.pieces:
-            return pa.RecordBatch.from_pylist([], schema=FOUND_SCHEMA)
+            return pa.RecordBatch.from_pylist([], schema=DIFFERENCE_SCHEMA)
         whole = pa.concat_batches(self.pieces)
         order = ("hash", "key", "event_type", "raw")
         return whole.take(pc.sort_indices(whole, [(name, "ascending") for name in order]))
@@ -143,10 +143,10 @@ class Found:
         return _as_lists(names.take(pa.array(places)), chosen)
 
     def _add(self, hashes: Hashes, keys: pa.Array, **columns: object) -> None:
-        given: dict[str, object] = {"hash": pa.array(hashes), "key": keys, **columns}
+        values: dict[str, object] = {"hash": pa.array(hashes), "key": keys, **columns}
         arrays = []
-        for item in FOUND_SCHEMA:
-            value = given.get(item.name)
+        for item in DIFFERENCE_SCHEMA:
+            value = values.get(item.name)
             if value is None:
                 value = pa.nulls(len(keys), item.type)
             elif isinstance(value, int | str):
@@ -154,15 +154,15 @@ class Found:
             elif not isinstance(value, pa.Array):
                 value = pa.array(value, item.type)
             arrays.append(value)
-        self.pieces.append(pa.RecordBatch.from_arrays(arrays, schema=FOUND_SCHEMA))
+        self.pieces.append(pa.RecordBatch.from_arrays(arrays, schema=DIFFERENCE_SCHEMA))
 
 
 def _lists(values: Sequence[pa.Array], chosen: Mask) -> pa.Array:
-    """The chosen values of each row."""
+    """The chosen values of each row as lists."""
     at, places = np.nonzero(chosen)
     if not values:
         return _as_lists(pa.array([], pa.string()), chosen)
-    # one long column of all columns, then the chosen ones row by row
+    # concatenate all columns, then pick the chosen values row by row
     long = pa.concat_arrays(list(values)).take(pa.array(places * len(chosen) + at))
     return _as_lists(long, chosen)
 

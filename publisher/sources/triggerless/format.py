@@ -7,11 +7,13 @@ from pathlib import Path
 
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import Format
-from publisher.sources.triggerless.options import Options, restore_options
+from publisher.sources.triggerless.options import TriggerlessOptions, restore_options
 from publisher.sources.triggerless.source import Triggerless
 
 
-def _with_absolute_paths(options: Options, directory: Path, reading: SnapshotOptions) -> Options:
+def _with_absolute_paths(
+    options: TriggerlessOptions, directory: Path, reading: SnapshotOptions
+) -> TriggerlessOptions:
     del reading
     before, samples = (
         tuple(str(directory / Path(path).expanduser()) for path in paths)
@@ -24,7 +26,7 @@ TRIGGERLESS = Format(
     name="triggerless",
     title="Triggerless",
     position_text="TABLE:COMPARISON:NUMBER",
-    options=Options,
+    options=TriggerlessOptions,
     restore_options=restore_options,
     source=Triggerless,
     complete_options=_with_absolute_paths,

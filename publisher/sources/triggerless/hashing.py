@@ -1,8 +1,8 @@
-"""Hashes of many texts at once, the same on every machine and in every version of the program.
+"""Hashes many texts at once, with the same results on every machine and in every version of the program.
 
-MurmurHash64A (Austin Appleby, public domain), by the column: NumPy takes a word of eight bytes of all
-texts at a time.  A state that was written is compared with hashes that are made years later, so the
-function may never change; the tests hold it to a plain one.
+The function is MurmurHash64A (Austin Appleby, public domain), applied by column: NumPy processes one word of
+eight bytes of all texts at a time.  A stored state is compared with hashes that are computed years later, so
+the function must never change; tests compare it with a plain implementation.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _R = np.uint64(47)
 NULL = np.uint64(0)
 """The hash of NULL, and of no text."""
 
-# the first n bytes of a word, which stand lowest
+# masks of the first n bytes of a word, which are its lowest
 _KEEP = np.array([(1 << 8 * n) - 1 for n in range(8)], np.uint64)
 
 
 def text_hashes(texts: pa.Array) -> Hashes:
-    """The hash of each text, 0 for NULL only."""
+    """Returns the hash of each text; only NULL has the hash 0."""
     offsets, data = _buffers(texts)
     hashes = _murmur(offsets, data)
     hashes[hashes == NULL] = 1
@@ -35,7 +35,7 @@ def text_hashes(texts: pa.Array) -> Hashes:
 
 
 def joined_hashes(columns: Sequence[Hashes], count: int) -> Hashes:
-    """One hash of the hashes of several columns, whose order counts; never 0."""
+    """Combines the hashes of several columns, whose order counts, to one; never 0."""
     joined = np.full(count, len(columns), np.uint64) * _M
     for hashes in columns:
         joined ^= _scrambled(hashes.copy())
@@ -46,7 +46,7 @@ def joined_hashes(columns: Sequence[Hashes], count: int) -> Hashes:
 
 
 def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Where each text begins and ends, and the bytes, with a word of zeros behind them."""
+    """Returns the offsets of the texts, and their bytes followed by a word of zeros."""
     _, offsets, data = texts.buffers()
     count = len(texts)
     if not count:
@@ -60,9 +60,9 @@ def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uin
 
 
 def _murmur(offsets: npt.NDArray[np.int64], octets: npt.NDArray[np.uint8]) -> Hashes:
-    """MurmurHash64A with seed 0 of each piece of the bytes."""
+    """Computes MurmurHash64A with seed 0 of each piece of the bytes."""
     at, sizes = offsets[:-1], np.diff(offsets)
-    # a word that begins at each byte: loads that are not aligned
+    # unaligned loads: a word begins at every byte
     words = np.lib.stride_tricks.as_strided(
         octets[:8].view(np.uint64), (len(octets) - 7,), (1,), writeable=False
     )
@@ -73,7 +73,7 @@ def _murmur(offsets: npt.NDArray[np.int64], octets: npt.NDArray[np.uint8]) -> Ha
     for number in range(least):
         hashes ^= _scrambled(words[at + 8 * number])
         hashes *= _M
-    # what is left of longer texts; fewer with every word
+    # the longer texts, of which fewer remain with every word
     going = np.flatnonzero(whole > least)
     for number in range(least, most):
         going = going[whole[going] > number]

@@ -1,4 +1,4 @@
-"""Tables of a database that are compared: all tasks see a table as it was in one moment."""
+"""Compared tables of a database; all tasks see a table at one moment."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from publisher.sources.columns.object_names import split_name
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
-from publisher.sources.triggerless.options import Options
+from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
-from publisher.sources.triggerless.plan_comparison import Given, Input, Migration
-from publisher.sources.triggerless.table_shape import Shape, shape_of
+from publisher.sources.triggerless.plan_comparison import ComparisonContext, Migration, TableInput
+from publisher.sources.triggerless.table_shape import TableShape, shape_of
 
 _SAMPLE_BYTES = 1 << 16
-"""Of the first rows of a table, which tell how long its rows are."""
+"""Bytes of the first rows of a table, from which the mean length of rows is estimated."""
 
 
 def live_inputs(
     options: DatabaseOptions,
-    wanted: Options,
+    wanted: TriggerlessOptions,
     reading: SnapshotOptions,
-    given: Given,
+    given: ComparisonContext,
     stack: ExitStack,
     text_of: table_reader.TextOf,
-) -> list[Input]:
-    """The tables of a database; ``stack`` keeps open what tasks read from.
+) -> list[TableInput]:
+    """Prepares the tables of a database; ``stack`` keeps the snapshots open that tasks read.
 
-    Raises ``FatalError`` where a table does not fit, ``UnreachableError``.
+    Raises ``FatalError`` if a table does not fit, ``UnreachableError``.
     """
     database = stack.enter_context(Database(options))
-    found = []
+    inputs = []
     for name, shape in live_shapes(database, wanted, given.catalogue).items():
-        live = _live(name, wanted, given.migration)
+        live = _live_table(name, wanted, given.migration)
         if len(shape.key) == 1:
             live = replace(live, order=shape.key[0].read)
         live = replace(live, most=given.most)
@@ -50,45 +50,50 @@ def live_inputs(
         splits = stack.enter_context(table_reader.moment(database, live, given.wanted))
         size = int(rows * _mean_bytes(database, live, splits[0], text_of))
         origin = TableOrigin.read(database, table_reader.relation_of(database, live))
-        found.append(Input(name, shape, reading, splits, (), size, live, origin=origin))
-    return found
+        inputs.append(TableInput(name, shape, reading, splits, (), size, live, origin=origin))
+    return inputs
 
 
-def live_shapes(database: Database, wanted: Options, catalogue: Catalogue) -> dict[str, Shape]:
-    """What the tables are like.  Raises ``FatalError`` where one does not fit, ``UnreachableError``."""
-    found = {}
+def live_shapes(
+    database: Database, wanted: TriggerlessOptions, catalogue: Catalogue
+) -> dict[str, TableShape]:
+    """Reads the shapes of tables.  Raises ``FatalError`` if a table does not fit, ``UnreachableError``."""
+    shapes = {}
     for name in wanted.tables:
-        columns = table_reader.describe(database, _live(name, wanted, None))
-        found[name] = shape_of(name, columns, catalogue, wanted, database.name)
-    return found
+        columns = table_reader.describe(database, _live_table(name, wanted, None))
+        shapes[name] = shape_of(name, columns, catalogue, wanted, database.name)
+    return shapes
 
 
 def refuse_other_databases(
-    database: Database, wanted: Options, known: Mapping[str, Mapping[str, Any]], source: str
+    database: Database,
+    wanted: TriggerlessOptions,
+    known: Mapping[str, Mapping[str, Any]],
+    source: str,
 ) -> None:
-    """Raises ``FatalError`` where a table is in another database than what is known of it."""
+    """Raises ``FatalError`` if a table is in another database than its state says."""
     for name in wanted.tables:
         if name in known:
             now = TableOrigin.read(
-                database, table_reader.relation_of(database, _live(name, wanted, None))
+                database, table_reader.relation_of(database, _live_table(name, wanted, None))
             )
             before = TableOrigin.of_state(known[name])
             OriginCheck(source, name, before, now).needs_rows(by_rows=False)
 
 
-def _live(name: str, options: Options, migration: Migration | None) -> LiveTable:
+def _live_table(name: str, options: TriggerlessOptions, migration: Migration | None) -> LiveTable:
     schema, table = split_name(name) or (None, name)
-    # the database finds rows by the first condition, tasks look at the others
+    # the database evaluates the first condition, tasks the other ones
     where = migration.equal[0] if migration is not None and migration.equal else None
     return LiveTable(table, schema=schema or options.schema, where=where)
 
 
 def _count(database: Database, live: LiveTable) -> int:
-    """Rows of a table, for the size of buckets."""
+    """Counts the rows of a table, which determine the number of buckets."""
     relation = table_reader.relation_of(database, live)
     schema = None if relation.schema is None else quoted_name(relation.schema, quote=True)
-    of = sql_table(quoted_name(relation.table.name, quote=True), schema=schema)
-    statement = select(func.count()).select_from(of)
+    target = sql_table(quoted_name(relation.table.name, quote=True), schema=schema)
+    statement = select(func.count()).select_from(target)
     try:
         return int(database.run(lambda connection: connection.execute(statement).scalar_one()))
     except DBAPIError as error:
@@ -98,7 +103,7 @@ def _count(database: Database, live: LiveTable) -> int:
 def _mean_bytes(
     database: Database, live: LiveTable, split: TableSplit, text_of: table_reader.TextOf
 ) -> float:
-    """Bytes of a row as text, told by the first ones; 0 where there are none."""
+    """Estimates the bytes of a row as text from the first rows; 0 if there are none."""
     frames = table_reader.read(database, live, split, text_of, _SAMPLE_BYTES)
     try:
         batch = next((frame.batch for frame in frames), None)

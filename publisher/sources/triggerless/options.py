@@ -1,4 +1,4 @@
-"""How tables are compared.  Names and meanings are those of the driver's triggerless mode."""
+"""Settings for comparing tables, with the names and meanings of the driver's triggerless mode."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ StartupOption = Literal["resynchronise", "future", "all"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """How tables are compared with what is known of them."""
+class TriggerlessOptions:
+    """``[[sources]]`` with the format ``triggerless``: how tables are compared with their state."""
 
     tables: tuple[Name, ...] = ()
     """Tables and views to compare, as ``table`` or ``schema.table``; required for a database. For
@@ -59,7 +59,7 @@ class Options:
     size."""
 
     def __post_init__(self) -> None:
-        """Raises ``OptionsError``."""
+        """Raises ``OptionsError`` if ``buckets`` is not a power of two, or for hints without samples."""
         problems: list[OptionProblem] = []
         if self.buckets is not None and self.buckets & (self.buckets - 1):
             problems.append(OptionProblem("buckets", "write a power of two, as 64"))
@@ -69,9 +69,9 @@ class Options:
         refuse_options(problems)
 
 
-def restore_options(**plain: Any) -> Options:
+def restore_options(**plain: Any) -> TriggerlessOptions:
     """The options from their plain values, as a journal keeps them."""
     listed = {name: tuple(plain[name]) for name in ("tables", "before", "samples")}
     keys = {table: tuple(columns) for table, columns in plain["key"].items()}
     case = IdentifierCase(plain["identifier_case"])
-    return Options(**plain | listed | {"key": keys, "identifier_case": case})
+    return TriggerlessOptions(**plain | listed | {"key": keys, "identifier_case": case})

@@ -1,8 +1,8 @@
-"""The origin of a compared table: the database that its state describes, and no other.
+"""The origin of a compared table: the database that its state describes.
 
-Compared with a table of another database, known rows would be published as deleted and its rows as new.
-The identity of the database decides where it can (``database.identity``); where it proves nothing, as
-of a copied file, at least half of the known rows must be there with their values.
+A comparison with a table of another database would publish the known rows as deleted and all rows as new.
+The identity of the database decides if possible (``database.identity``).  If it proves nothing, as for a
+copied file, at least half of the known rows must still have their values.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Self
 from publisher.database import Database, Relation
 from publisher.database.identity import Verdict, compare, difference, place_of
 from publisher.errors import FatalError
-from publisher.sources.triggerless.compare import Counts
+from publisher.sources.triggerless.compare import ComparisonCounts
 
 _RENAME = (
-    "give the source another name, so that it starts over by startup_option: rows that are gone since"
-    " are not published as deleted then"
+    "give the source another name, so that it starts over by startup_option; rows deleted since then"
+    " are not published"
 )
 
 
@@ -27,29 +27,29 @@ class TableOrigin:
     """The database of a compared table; files have none."""
 
     identity: str | None
-    """As ``place_of`` reads it."""
+    """Identity of the database, see ``place_of``."""
     database: str
-    """The database as messages name it."""
+    """Name of the database in messages."""
 
     @classmethod
     def read(cls, database: Database, relation: Relation) -> Self:
-        """The origin of a table now.  Raises ``UnreachableError``."""
+        """Reads the current origin of a table.  Raises ``UnreachableError``."""
         return cls(place_of(database, relation), database.name)
 
     @classmethod
     def of_state(cls, table: Mapping[str, Any]) -> Self | None:
-        """The origin that a state has of a table."""
+        """The origin in a table's description in a state."""
         return cls(**table["origin"]) if table["origin"] is not None else None
 
 
 def plain_origin(origin: TableOrigin | None) -> dict[str, str | None] | None:
-    """An origin as a state keeps it."""
+    """The plain values of an origin, as a state stores them."""
     return None if origin is None else asdict(origin)
 
 
 @dataclass(frozen=True, slots=True)
 class OriginCheck:
-    """The comparison of the origin in a state with the one of today."""
+    """The comparison of an origin in a state with the current one."""
 
     source: str
     table: str
@@ -57,33 +57,31 @@ class OriginCheck:
     now: TableOrigin | None
 
     def needs_rows(self, *, by_rows: bool) -> bool:
-        """Whether rows must prove that it is the same table; with ``by_rows`` in any other database.
+        """Tells whether rows must prove that the table is the same; ``by_rows`` permits any database.
 
-        Raises ``FatalError`` where the database is certainly another one.
+        Raises ``FatalError`` if the database is certainly another one.
         """
         before, now = self.before, self.now
         if before == now:
             return False
-        if (
-            before is None or now is None
-        ):  # files took the place of a database, or the other way round
+        if before is None or now is None:  # files replaced a database, or a database files
             return True
         verdict = compare(before.identity, now.identity)
         if verdict is Verdict.OTHER and not by_rows:
             why = difference(before.identity, now.identity)
             raise self._refusal(
-                f"{why}. Nothing was published: restore the url of the source; or, where the table was"
+                f"{why}. Nothing was published: restore the url of the source; or, if the table was"
                 " copied or moved there with its rows (a restored dump, a new server), run xds-publisher"
                 f" publish --by-rows once; or {_RENAME}"
             )
         return verdict is not Verdict.SAME
 
-    def verify_rows(self, counts: Counts) -> None:
-        """Raises ``FatalError`` unless at least half of the known rows have their values."""
+    def verify_rows(self, counts: ComparisonCounts) -> None:
+        """Raises ``FatalError`` unless at least half of the known rows still have their values."""
         known = counts.known
         if known > 2 * counts.alike:
             raise self._refusal(
-                f"of {known:,} known row(s) {counts.alike:,} are in it with the same values. Nothing was"
+                f"only {counts.alike:,} of {known:,} known row(s) have the same values in it. Nothing was"
                 f" published: restore the url of the source; or {_RENAME}"
             )
 

@@ -1,4 +1,4 @@
-"""Before and after the tasks of a comparison: what they are to do, and what becomes of it."""
+"""Plans the tasks of a comparison, and completes it after them."""
 
 from __future__ import annotations
 
@@ -20,108 +20,108 @@ from publisher.sources.triggerless import input_files
 from publisher.sources.triggerless.carry_over import (
     FOUND,
     KNOWN,
-    State,
-    committed,
+    TriggerlessState,
+    committed_path,
     identity_of,
     write_state,
 )
-from publisher.sources.triggerless.compare import Counts, First, Rules
+from publisher.sources.triggerless.compare import ComparisonCounts, ComparisonRules, First
 from publisher.sources.triggerless.comparison import (
     BucketResult,
     Comparison,
-    Condition,
-    Kept,
+    KnownFiles,
+    RowCondition,
     TableWork,
 )
-from publisher.sources.triggerless.options import Options
+from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin, plain_origin
-from publisher.sources.triggerless.table_shape import Shape, shape_of
-from publisher.sources.triggerless.tasks import checked
+from publisher.sources.triggerless.table_shape import TableShape, shape_of
+from publisher.sources.triggerless.tasks import check_results
 
 _BUCKET_BYTES = 16 << 20
-"""Bytes of text of a bucket, about; a task holds some times as much."""
+"""Approximate bytes of text per bucket; a task holds a multiple of it."""
 _MOST_BUCKETS = 4096
 _FEW_DELETES = 100
-"""Rows that may always be gone."""
+"""Number of deleted rows that is never suspicious."""
 _UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
-"""How much larger than a file its text may be, about."""
+"""Approximate ratio of the size of the text to that of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """Rows that are to be published as new, whatever is known of them."""
+    """Rows to publish as new even if they are known."""
 
     tables: tuple[str, ...] = ()
-    """Empty: all of the source."""
+    """Tables; empty: all of the source."""
     equal: tuple[tuple[str, str], ...] = ()
-    """Column and text; all must hold."""
+    """Columns and their texts; all must match."""
     keys: tuple[str, ...] = ()
     """Keys of rows; empty: any."""
 
     def plain(self) -> dict[str, object]:
-        """As a state keeps it."""
+        """Plain values, as a state stores them."""
         return dict(json.loads(json.dumps(asdict(self))))
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What a comparison starts from."""
+class ComparisonContext:
+    """The circumstances of a comparison."""
 
     catalogue: Catalogue
     target: Path
-    """Where the new state goes."""
+    """Directory of the new state."""
     wanted: int
-    """Parts to read of a table, about."""
+    """Approximate number of splits per table."""
     number: int = 1
-    """Of the comparison, in positions: never given twice by a job."""
+    """Number of the comparison in positions; a job never uses a number twice."""
     state: Path | None = None
-    """The state that the last run left."""
+    """The state of the last run."""
     keep: bool = True
-    """Whether a new state is wanted."""
+    """Whether to write a new state."""
     clock: int = 0
-    """When this is, in microseconds since 1970 UTC."""
+    """Time of the run in microseconds since 1970 UTC."""
     hinted: int | None = None
-    """See ``State``."""
+    """See ``TriggerlessState``."""
     migration: Migration | None = None
     most: int | None = None
-    """Rows to read of each table of a database, for a sample; ``None``: all."""
+    """Maximum number of rows to read per database table, for a sample; ``None``: all."""
     source: str = ""
-    """Its name, for messages."""
+    """Name of the source, for messages."""
     by_rows: bool = False
-    """Whether rows may prove a table of another database to be the same one."""
+    """Whether rows may prove that a table of another database is the same table."""
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
-    """A table to be compared, as far as its kind of input knows."""
+class TableInput:
+    """A table to compare, from files or from a database."""
 
     name: str
-    shape: Shape
+    shape: TableShape
     reading: SnapshotOptions
     now: tuple[Split | TableSplit, ...]
     before: tuple[Split, ...]
     bytes: int
-    """Of its text, about."""
+    """Approximate size of its text."""
     live: LiveTable | None = None
     identity: tuple[object, ...] = ()
-    """Of its files, see ``identity_of``."""
+    """Identity of its files, see ``identity_of``."""
     origin: TableOrigin | None = None
-    """Its database, where it is a table of one."""
+    """Its database; ``None`` for files."""
 
 
 def file_inputs(
     by_table: Mapping[str, Sequence[Path]],
-    options: Options,
+    options: TriggerlessOptions,
     reading: SnapshotOptions,
-    given: Given,
-) -> list[Input]:
-    """The tables that files hold.  Raises ``FatalError`` where a file does not fit."""
+    given: ComparisonContext,
+) -> list[TableInput]:
+    """Prepares the tables in files.  Raises ``FatalError`` if a file does not fit."""
     before = input_files.files_by_table(options.before, options) if options.before else {}
-    found = []
+    inputs = []
     for name, files in by_table.items():
         if not files:
             raise FatalError(
-                f"there is no file of table {name}: export it, or take it out of tables"
+                f"there is no file of table {name}: export it, or remove it from tables"
             )
         catalogue = given.catalogue
         names, how = input_files.columns_of(name, files[0], reading, catalogue, options)
@@ -131,8 +131,8 @@ def file_inputs(
             file_splits.splits(before[name], how, columns, given.wanted) if before.get(name) else ()
         )
         now = file_splits.splits(files, how, columns, given.wanted)
-        found.append(
-            Input(
+        inputs.append(
+            TableInput(
                 name,
                 shape,
                 how,
@@ -142,38 +142,49 @@ def file_inputs(
                 identity=tuple(identity_of(files)),
             )
         )
-    return found
+    return inputs
 
 
 def comparison_of(
-    tables: Sequence[Input],
-    options: Options,
-    given: Given,
+    tables: Sequence[TableInput],
+    options: TriggerlessOptions,
+    given: ComparisonContext,
     database: DatabaseOptions | None = None,
     text_of: Callable[[Any], str | None] = str,
 ) -> Comparison:
-    """What is to be done.  Raises ``FatalError`` where the state does not fit."""
-    state = State.read(given.state) if given.state is not None else None
+    """Plans the comparison of tables.  Raises ``FatalError`` if the state does not fit."""
+    state = TriggerlessState.read(given.state) if given.state is not None else None
     if state is not None and state.keeps != options.state:
         raise FatalError(
-            f'the state in {state.folder} was kept with state = "{state.keeps}": set that again, or remove'
-            " the state and migrate"
+            f'the state in {state.folder} was written with state = "{state.keeps}": restore that setting,'
+            " or remove the state and migrate"
         )
     works = tuple(_work(table, options, given, state) for table in tables)
     return Comparison(works, str(given.target), given.keep, options.binary_text, database, text_of)
 
 
-def _work(table: Input, options: Options, given: Given, state: State | None) -> TableWork:
+def _work(
+    table: TableInput,
+    options: TriggerlessOptions,
+    given: ComparisonContext,
+    state: TriggerlessState | None,
+) -> TableWork:
     plain = state.tables.get(table.name) if state is not None else None
-    known = _kept(state, plain, table.shape, options) if state is not None and plain else None
+    known = (
+        _known_files(state, plain, table.shape, options) if state is not None and plain else None
+    )
     size = max(table.bytes, plain["bytes"] if plain else 0)
     migration = given.migration
     first: First = "add"
     whole = plain is not None and plain["whole"]
-    to_prove = _to_prove(table, given, plain) if plain else None
+    to_prove = _origin_to_prove(table, given, plain) if plain else None
     if not whole and not table.before and migration is None:
-        said: Mapping[str, First] = {"resynchronise": "replace", "future": "nothing", "all": "add"}
-        first = said[options.startup_option]
+        startup: Mapping[str, First] = {
+            "resynchronise": "replace",
+            "future": "nothing",
+            "all": "add",
+        }
+        first = startup[options.startup_option]
     return TableWork(
         table.shape,
         table.reading,
@@ -181,11 +192,11 @@ def _work(table: Input, options: Options, given: Given, state: State | None) -> 
         table.before if known is None else (),
         known,
         options.buckets or _buckets(size),
-        Rules(
+        ComparisonRules(
             options.state,
             first,
             deletes=migration is None,
-            all_anew=migration is not None,
+            all_as_new=migration is not None,
             known_columns=None if known is None else known.columns,
         ),
         given.number,
@@ -198,18 +209,20 @@ def _work(table: Input, options: Options, given: Given, state: State | None) -> 
     )
 
 
-def _to_prove(table: Input, given: Given, plain: Mapping[str, Any]) -> OriginCheck | None:
-    """The proof that rows have to give.  Raises ``FatalError`` where the database is another one."""
+def _origin_to_prove(
+    table: TableInput, given: ComparisonContext, plain: Mapping[str, Any]
+) -> OriginCheck | None:
+    """The origin that rows must prove.  Raises ``FatalError`` if the database is certainly another one."""
     check = OriginCheck(given.source, table.name, TableOrigin.of_state(plain), table.origin)
     needed = check.needs_rows(by_rows=given.by_rows)
-    # a migration compares nothing: the next comparison asks for the proof
+    # a migration compares nothing, so the next comparison requires the proof
     return check if needed and given.migration is None else None
 
 
-def _condition(shape: Shape, migration: Migration | None) -> Condition:
-    """Which rows of a table are migrated.  Raises ``UsageError`` where that makes no sense for it."""
+def _condition(shape: TableShape, migration: Migration | None) -> RowCondition:
+    """The condition on migrated rows of a table.  Raises ``UsageError`` if it does not fit the table."""
     if migration is None:
-        return Condition()
+        return RowCondition()
     folded = {name.casefold(): name for name in shape.read}
     for name, _ in migration.equal:
         if name.casefold() not in folded:
@@ -217,10 +230,15 @@ def _condition(shape: Shape, migration: Migration | None) -> Condition:
                 f"table {shape.source_name} has no column {name}; it has {', '.join(shape.read)}"
             )
     equal = tuple((folded[name.casefold()], value) for name, value in migration.equal)
-    return Condition(equal, tuple(shape.canonical(key) for key in migration.keys))
+    return RowCondition(equal, tuple(shape.canonical(key) for key in migration.keys))
 
 
-def _kept(state: State, plain: Mapping[str, Any], shape: Shape, options: Options) -> Kept:
+def _known_files(
+    state: TriggerlessState,
+    plain: Mapping[str, Any],
+    shape: TableShape,
+    options: TriggerlessOptions,
+) -> KnownFiles:
     schema, table, key = shape.identity
     now = {"schema": schema, "table": table, "key": list(key)}
     changed = [name for name, value in now.items() if plain[name] != value]
@@ -228,10 +246,10 @@ def _kept(state: State, plain: Mapping[str, Any], shape: Shape, options: Options
         changed.append("columns")
     if changed:
         raise FatalError(
-            f"{', '.join(changed)} of table {shape.source_name} are not what they were when its state was"
+            f"{', '.join(changed)} of table {shape.source_name} changed since its state was"
             f" written ({state.folder}): undo that, or remove the state and migrate"
         )
-    return Kept(str(state.folder / KNOWN), tuple(plain["files"]), tuple(plain["columns"]))
+    return KnownFiles(str(state.folder / KNOWN), tuple(plain["files"]), tuple(plain["columns"]))
 
 
 def _buckets(size: int) -> int:
@@ -243,66 +261,71 @@ def _text_bytes(files: Sequence[Path]) -> int:
     return sum(path.stat().st_size * _UNPACKED.get(path.suffix.lower(), 1) for path in files)
 
 
-def finished(
-    comparison: Comparison, results: list[BucketResult], given: Given, options: Options
+def finish_comparison(
+    comparison: Comparison,
+    results: list[BucketResult],
+    given: ComparisonContext,
+    options: TriggerlessOptions,
 ) -> tuple[Split, ...]:
-    """Makes the new state of what the tasks have written; gives the splits with what was found.
+    """Writes the new state after the tasks, and returns the splits of the differences.
 
-    Raises ``InternalError`` unless every row that was read was compared, ``FatalError`` where a table
-    is another one, or too many of its rows are gone.
+    Raises ``InternalError`` unless every row that was read was compared, ``FatalError`` if a table is
+    another one or too many of its rows are deleted.
     """
-    results = checked(comparison, results)
+    results = check_results(comparison, results)
     for number, table in enumerate(comparison.tables):
         first = comparison.first_partition(number)
         own = results[first : first + table.buckets]
-        counts = sum((result.counts for result in own), Counts())
+        counts = sum((result.counts for result in own), ComparisonCounts())
         if table.to_prove is not None:
             table.to_prove.verify_rows(counts)
         _refuse_many_deletes(table, counts, options)
     target = Path(comparison.target)
-    _without(target / FOUND, {result.found for result in results})
-    _without(target / KNOWN, {result.known for result in results if result.known})
+    _remove_others(target / FOUND, {result.found for result in results})
+    _remove_others(target / KNOWN, {result.known for result in results if result.known})
     splits: list[Split] = []
-    described: dict[str, Mapping[str, Any]] = {}
+    tables: dict[str, Mapping[str, Any]] = {}
     for number, table in enumerate(comparison.tables):
         first = comparison.first_partition(number)
         own = results[first : first + table.buckets]
-        splits += found_splits(table, own, target, given.wanted)
-        described[table.shape.source_name] = _described(table, own, given)
+        splits += difference_splits(table, own, target, given.wanted)
+        tables[table.shape.source_name] = _describe_table(table, own, given)
     if comparison.keep:
         hinted = given.hinted
         if given.state is not None:
-            state = State.read(given.state)
-            described |= state.carried(target, described)
+            state = TriggerlessState.read(given.state)
+            tables |= state.carry_over(target, tables)
             hinted = state.hinted if hinted is None else hinted
         migration = given.migration.plain() if given.migration is not None else None
-        write_state(target, State(target, options.state, described, hinted, migration))
+        write_state(target, TriggerlessState(target, options.state, tables, hinted, migration))
     else:
         shutil.rmtree(target / KNOWN)
     return tuple(splits)
 
 
-def _refuse_many_deletes(table: TableWork, counts: Counts, options: Options) -> None:
+def _refuse_many_deletes(
+    table: TableWork, counts: ComparisonCounts, options: TriggerlessOptions
+) -> None:
     if counts.vanished > max(_FEW_DELETES, options.most_deleted * counts.known):
         raise FatalError(
             f"{counts.vanished:,} of {counts.known:,} known rows of table {table.shape.source_name} are"
-            " not there any more: where that is so, set most_deleted = 1 for one run; where not, export it"
+            " missing: if they were deleted, set most_deleted = 1 for one run; if not, export the table"
             " again"
         )
 
 
-def found_splits(
+def difference_splits(
     table: TableWork, results: Sequence[BucketResult], target: Path, wanted: int
 ) -> list[Split]:
-    """The splits of a table, in the order of hashes: some buckets each, their changes numbered."""
-    each = max(1, -(-len(results) // wanted))
+    """Divides the differences of a table, in the order of hashes, into splits of some buckets each."""
+    buckets = max(1, -(-len(results) // wanted))
     splits = []
-    folder, number = str(committed(target / FOUND)), 1
-    for start in range(0, len(results), each):
-        part = results[start : start + each]
-        counts = sum((result.counts for result in part), Counts())
+    folder, number = str(committed_path(target / FOUND)), 1
+    for start in range(0, len(results), buckets):
+        part = results[start : start + buckets]
+        counts = sum((result.counts for result in part), ComparisonCounts())
         shape = table.shape
-        found = {
+        payload = {
             "table": [shape.source_name, shape.schema, shape.table],
             "generation": table.generation,
             "files": [result.found for result in part],
@@ -313,18 +336,19 @@ def found_splits(
         rows = sum(result.found_rows for result in part)
         paths = [target / FOUND / result.found for result in part]
         size = sum(path.stat().st_size for path in paths)
-        text = json.dumps(found, ensure_ascii=False)
+        text = json.dumps(payload, ensure_ascii=False)
         stop = start + len(part)
         splits.append(Split(folder, "found", start, stop, number, size, size, text))
         number += rows
     return splits
 
 
-def _described(
-    table: TableWork, results: Sequence[BucketResult], given: Given
+def _describe_table(
+    table: TableWork, results: Sequence[BucketResult], given: ComparisonContext
 ) -> Mapping[str, Any]:
+    """Describes a compared table for the new state."""
     schema, name, key = table.shape.identity
-    counts = sum((result.counts for result in results), Counts())
+    counts = sum((result.counts for result in results), ComparisonCounts())
     migrated = given.migration is not None
     before = table.last
     return {
@@ -333,11 +357,11 @@ def _described(
         "key": list(key),
         "columns": list(table.shape.columns),
         "generation": table.generation,
-        # a migration is no comparison: the next one may have to tell of rows that are gone
+        # a migration compares nothing: the next comparison may have to report deleted rows
         "compared": before.get("compared", 0) if migrated else given.clock,
         "input": before.get("input", []) if migrated else list(table.identity),
         "origin": before["origin"] if migrated and before else plain_origin(table.origin),
-        "whole": before.get("whole", table.condition == Condition()) if migrated else True,
+        "whole": before.get("whole", table.condition == RowCondition()) if migrated else True,
         "rows": sum(result.known_rows for result in results),
         "bytes": before.get("bytes", 0) if migrated else sum(result.bytes for result in results),
         "files": [result.known for result in results],
@@ -345,8 +369,8 @@ def _described(
     }
 
 
-def _without(folder: Path, wanted: set[str]) -> None:
-    """Removes what attempts have left that failed."""
+def _remove_others(folder: Path, wanted: set[str]) -> None:
+    """Removes files of failed attempts."""
     for path in folder.iterdir():
         if path.name not in wanted:
             path.unlink()

@@ -1,6 +1,6 @@
-"""From splits of tables to pieces of buckets: what reading tasks give and the shuffle carries.
+"""Packs rows of a table into pieces by bucket, which the shuffle moves from reading to comparing tasks.
 
-As in ``packing``: the engine moves few rows with much in each, not rows of the table.
+The engine moves few rows with much data each, instead of the rows of the table.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from publisher.model.packed_batches import compress, concat, decompress
 from publisher.sources.columns.object_names import Fault
-from publisher.sources.columns.record_batches import as_json
 from publisher.sources.triggerless.comparison import Comparison
-from publisher.sources.triggerless.differences import Rows
+from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import Hashes
 
 ROWS = 1 << 16
 BYTES = 8 << 20
-"""What is collected before it is cut into pieces; whichever comes first."""
+"""Rows or bytes that are collected before they are cut into pieces."""
 
 
-class Kind(IntEnum):
-    """What a piece is."""
+class PieceKind(IntEnum):
+    """Kind of a piece."""
 
     NOW = 0
     BEFORE = 1
     REJECTED = 2
     TALLY = 3
-    """Says in ``rows`` how many rows the split had, counted where they were framed."""
+    """The number of rows of a split, counted where the rows were framed."""
     BLIND = 4
-    """Not all rows of the table could be read: what is not seen may be there."""
+    """Some rows of the table are unreadable, so unseen rows may still exist."""
     MARK = 5
-    """Nothing but that there is this bucket."""
+    """Only the existence of the bucket."""
 
 
-PIECE_SCHEMA = pa.schema(
+BUCKET_PIECE_SCHEMA = pa.schema(
     [
         ("partition", pa.int32()),
         ("kind", pa.int32()),
@@ -48,11 +48,10 @@ PIECE_SCHEMA = pa.schema(
     ]
 )
 REJECT_SCHEMA = pa.schema([("reason", pa.string()), ("detail", pa.string()), ("raw", pa.string())])
-_SIZE = 8
 
 
 def bucket_of(hashes: Hashes, buckets: int) -> np.ndarray:
-    """The bucket of each hash: the range of hashes in which it lies."""
+    """The bucket of each hash; buckets are ranges of hashes."""
     bits = buckets.bit_length() - 1
     if not bits:
         return np.zeros(len(hashes), np.int32)
@@ -60,13 +59,13 @@ def bucket_of(hashes: Hashes, buckets: int) -> np.ndarray:
 
 
 @dataclass(slots=True)
-class Packer:
+class PiecePacker:
     """Collects the rows of one split and cuts them by bucket."""
 
     first: int
     """Partition of the table's first bucket."""
     buckets: int
-    kind: Kind
+    kind: PieceKind
     split: int
     _waiting: list[pa.RecordBatch] = field(default_factory=list)
     _rows: int = 0
@@ -75,7 +74,7 @@ class Packer:
     def add(
         self, hashes: Hashes, keys: pa.Array, values: Sequence[pa.Array]
     ) -> Iterator[pa.RecordBatch]:
-        """Takes rows; gives pieces when there are enough."""
+        """Collects rows; yields pieces once there are enough."""
         names = ["hash", "key", *(str(n) for n in range(len(values)))]
         batch = pa.RecordBatch.from_arrays([pa.array(hashes), keys, *values], names=names)
         self._waiting.append(batch)
@@ -85,34 +84,34 @@ class Packer:
             yield self._cut()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The pieces of what is left."""
+        """Yields the pieces of the remaining rows."""
         if self._rows:
             yield self._cut()
 
-    def rejected(self, faults: Sequence[tuple[Fault, str]]) -> pa.RecordBatch:
-        """The piece that says what could not be read; it goes to one of the table's buckets."""
+    def rejects(self, faults: Sequence[tuple[Fault, str]]) -> pa.RecordBatch:
+        """The piece of unreadable rows, which goes to one of the table's buckets."""
         columns = [
             pa.array([str(fault.reason) for fault, _ in faults]),
             pa.array([fault.detail for fault, _ in faults]),
             pa.array([raw for _, raw in faults]),
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=REJECT_SCHEMA)
-        return piece(self._one(), Kind.REJECTED, self.split, len(faults), packed(batch))
+        return piece(self._own_bucket(), PieceKind.REJECTED, self.split, len(faults), pack(batch))
 
     def tally(self, framed: int) -> pa.RecordBatch:
-        """How many rows the split had."""
-        return piece(self._one(), Kind.TALLY, self.split, framed)
+        """The piece with the number of rows of the split."""
+        return piece(self._own_bucket(), PieceKind.TALLY, self.split, framed)
 
     def blind(self) -> Iterator[pa.RecordBatch]:
-        """Tells all buckets of the table that rows could not be read."""
+        """Yields a piece for each bucket of the table that reports unreadable rows."""
         for bucket in range(self.buckets):
-            yield piece(self.first + bucket, Kind.BLIND, self.split, 0)
+            yield piece(self.first + bucket, PieceKind.BLIND, self.split, 0)
 
-    def _one(self) -> int:
+    def _own_bucket(self) -> int:
         return self.first + self.split % self.buckets
 
     def _cut(self) -> pa.RecordBatch:
-        rows = _one(self._waiting)
+        rows = concat(self._waiting)
         self._waiting, self._rows, self._size = [], 0, 0
         buckets = bucket_of(rows.column("hash").to_numpy(), self.buckets)
         if self.buckets > 1:
@@ -126,68 +125,57 @@ class Packer:
                 pa.array(np.full(len(cut), self.kind), pa.int32()),
                 pa.array(np.full(len(cut), self.split), pa.int32()),
                 pa.array([size for _, size in cut], pa.int64()),
-                pa.array([packed(rows.slice(start, size)) for start, size in cut], pa.binary()),
+                pa.array([pack(rows.slice(start, size)) for start, size in cut], pa.binary()),
             ],
-            schema=PIECE_SCHEMA,
+            schema=BUCKET_PIECE_SCHEMA,
         )
 
 
 def marks(comparison: Comparison) -> Iterator[pa.RecordBatch]:
-    """One piece for each bucket, so that each is compared though no row falls into it."""
+    """Yields a piece for each bucket, so that buckets without rows are compared, too."""
     for partition in range(comparison.partitions):
-        yield piece(partition, Kind.MARK, 0, 0)
+        yield piece(partition, PieceKind.MARK, 0, 0)
 
 
 def piece(
-    partition: int, kind: Kind, split: int, rows: int, data: bytes | None = None
+    partition: int, kind: PieceKind, split: int, rows: int, data: bytes | None = None
 ) -> pa.RecordBatch:
     """A batch of one piece."""
     values = ([partition], [int(kind)], [split], [rows], [data])
-    arrays = [pa.array(v, f.type) for v, f in zip(values, PIECE_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=PIECE_SCHEMA)
+    arrays = [pa.array(v, f.type) for v, f in zip(values, BUCKET_PIECE_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=BUCKET_PIECE_SCHEMA)
 
 
-def packed(batch: pa.RecordBatch) -> bytes:
-    """A batch as bytes: schema and data, compressed once, by the column."""
+def pack(batch: pa.RecordBatch) -> bytes:
+    """Serialises a batch with its schema, compressed."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    data = sink.getvalue()
-    compressed: bytes = pa.compress(data, codec="lz4_raw", asbytes=True)
-    return int(data.size).to_bytes(_SIZE) + compressed
+    return compress(sink.getvalue())
 
 
-def unpacked(data: pa.Buffer) -> pa.RecordBatch:
-    """The inverse of ``packed``."""
-    size = int.from_bytes(data.slice(0, _SIZE).to_pybytes())
-    whole = pa.decompress(data.slice(_SIZE), size, codec="lz4_raw")
-    with pa.ipc.open_stream(whole) as reader:
+def unpack(data: pa.Buffer) -> pa.RecordBatch:
+    """Restores a batch that ``pack`` serialised."""
+    with pa.ipc.open_stream(decompress(data)) as reader:
         return reader.read_next_batch()
 
 
-def rows_of(batches: Sequence[pa.RecordBatch], columns: int) -> Rows:
-    """The rows of pieces that belong together."""
+def rows_of(batches: Sequence[pa.RecordBatch], columns: int) -> TableRows:
+    """The rows of all pieces of a bucket."""
     if not batches:
         empty = pa.array([], pa.string())
-        return Rows(np.zeros(0, np.uint64), empty, [empty] * columns)
-    whole = _one(batches)
-    return Rows(
+        return TableRows(np.zeros(0, np.uint64), empty, [empty] * columns)
+    whole = concat(batches)
+    return TableRows(
         whole.column("hash").to_numpy(), whole.column("key"), [*whole.columns[2 : 2 + columns]]
     )
 
 
-def raw_of(batch: pa.RecordBatch, row: int) -> str:
-    """A row as JSON text."""
-    return as_json(batch.slice(row, 1).to_pylist()[0])
-
-
-def each(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Kind, int, int, pa.Buffer | None]]:
-    """Kind, split, rows and data of the pieces of one bucket."""
+def each_piece(
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[tuple[PieceKind, int, int, pa.Buffer | None]]:
+    """Yields kind, split, rows and data of the pieces of one bucket."""
     for batch in batches:
         kinds, splits, rows = (batch.column(n).to_pylist() for n in ("kind", "split", "rows"))
         for kind, split, count, data in zip(kinds, splits, rows, batch.column("data"), strict=True):
-            yield Kind(kind), split, count, data.as_buffer() if data.is_valid else None
-
-
-def _one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+            yield PieceKind(kind), split, count, data.as_buffer() if data.is_valid else None

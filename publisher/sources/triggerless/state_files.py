@@ -1,7 +1,7 @@
-"""The state of tables on disk: partitioned Parquet, each file a range of the hashes of keys.
+"""The known rows of tables on disk: Parquet files, each of which covers a range of the hashes of keys.
 
-Files hold their rows by hash and key.  A range of hashes falls into one file or is made of whole ones,
-whatever the number of files was when they were written: it may differ from run to run.
+Files hold their rows in order of hash and key.  The number of files may differ from run to run: a bucket is
+a part of one file, or consists of whole files.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
-from publisher.sources.triggerless.compare import Known, nothing_known
-from publisher.sources.triggerless.comparison import Kept
+from publisher.sources.triggerless.compare import KnownRows, no_known_rows
+from publisher.sources.triggerless.comparison import KnownFiles
 from publisher.sources.triggerless.options import Keeps
 from publisher.sources.triggerless.shuffle_pieces import bucket_of
 
 _ROWS = 1 << 16
 _COLUMN = "="
-"""What stands before the names of the table's own columns; ``row`` has one without a name."""
+"""Prefix of the names of the table's own columns; with ``row`` there is one with an empty name."""
 
 
-def write_known(path: Path, known: Known, columns: Sequence[str], keeps: Keeps) -> None:
-    """Writes the state of one bucket."""
+def write_known_rows(path: Path, known: KnownRows, columns: Sequence[str], keeps: Keeps) -> None:
+    """Writes the known rows of one bucket."""
     names = [""] if keeps == "row" else list(columns)
     table = pa.table(
         {
             "hash": pa.array(known.hashes),
             "key": known.keys,
             **{
-                f"{_COLUMN}{name}": kept if isinstance(kept, pa.Array) else pa.array(kept)
-                for name, kept in zip(names, known.kept, strict=True)
+                f"{_COLUMN}{name}": content if isinstance(content, pa.Array) else pa.array(content)
+                for name, content in zip(names, known.contents, strict=True)
             },
         }
     )
-    text = "zstd" if keeps == "values" else "none"  # hashes cannot be made smaller
+    text = "zstd" if keeps == "values" else "none"  # hashes are incompressible
     codecs = {name: "none" if name == "hash" else text for name in table.schema.names}
     pq.write_table(
         table,
@@ -49,33 +49,32 @@ def write_known(path: Path, known: Known, columns: Sequence[str], keeps: Keeps) 
     )
 
 
-def read_known(
-    kept: Kept, bucket: int, buckets: int, columns: Sequence[str], keeps: Keeps
-) -> Known:
-    """What is known of the rows of one of ``buckets``.
+def read_known_rows(
+    files: KnownFiles, bucket: int, buckets: int, columns: Sequence[str], keeps: Keeps
+) -> KnownRows:
+    """Reads the known rows of one of ``buckets``.
 
-    Raises ``FatalError`` where a file is missing or damaged.
+    Raises ``FatalError`` if a file is missing or damaged.
     """
-    parts = [
-        _read(Path(kept.folder) / name, columns, keeps) for name in _files(kept, bucket, buckets)
-    ]
-    known = _joined(parts) if len(parts) > 1 else parts[0]
-    if len(kept.files) >= buckets:
+    names = _files_of(files.files, bucket, buckets)
+    parts = [_read(Path(files.folder) / name, columns, keeps) for name in names]
+    known = _concat(parts) if len(parts) > 1 else parts[0]
+    if len(files.files) >= buckets:
         return known
     inside = np.flatnonzero(bucket_of(known.hashes, buckets) == bucket)
     which = pa.array(inside)
-    taken = [k.take(which) if isinstance(k, pa.Array) else k[inside] for k in known.kept]
-    return Known(known.hashes[inside], known.keys.take(which), taken)
+    contents = [c.take(which) if isinstance(c, pa.Array) else c[inside] for c in known.contents]
+    return KnownRows(known.hashes[inside], known.keys.take(which), contents)
 
 
-def _files(kept: Kept, bucket: int, buckets: int) -> Sequence[str]:
-    if len(kept.files) <= buckets:
-        return [kept.files[bucket * len(kept.files) // buckets]]
-    each = len(kept.files) // buckets
-    return kept.files[bucket * each : (bucket + 1) * each]
+def _files_of(files: Sequence[str], bucket: int, buckets: int) -> Sequence[str]:
+    if len(files) <= buckets:
+        return [files[bucket * len(files) // buckets]]
+    of_bucket = len(files) // buckets
+    return files[bucket * of_bucket : (bucket + 1) * of_bucket]
 
 
-def _read(path: Path, columns: Sequence[str], keeps: Keeps) -> Known:
+def _read(path: Path, columns: Sequence[str], keeps: Keeps) -> KnownRows:
     try:
         with pq.ParquetFile(path) as file:
             table = file.read(use_threads=False).combine_chunks()
@@ -83,17 +82,17 @@ def _read(path: Path, columns: Sequence[str], keeps: Keeps) -> Known:
         raise FatalError(
             f"{path} of the state cannot be read ({error}): restore it, or remove the state and migrate"
         ) from error
-    empty = nothing_known(keeps, 1).kept[0]
-    kept: list[pa.Array] = []
+    empty = no_known_rows(keeps, 1).contents[0]
+    contents: list[pa.Array] = []
     for name in [""] if keeps == "row" else columns:
         if f"{_COLUMN}{name}" in table.schema.names:
             column = _flat(table.column(f"{_COLUMN}{name}"))
-            kept.append(column if keeps == "values" else column.to_numpy())
-        elif isinstance(empty, pa.Array):  # a column that is new was NULL
-            kept.append(pa.nulls(table.num_rows, pa.string()))
+            contents.append(column if keeps == "values" else column.to_numpy())
+        elif isinstance(empty, pa.Array):  # a new column was NULL
+            contents.append(pa.nulls(table.num_rows, pa.string()))
         else:
-            kept.append(np.zeros(table.num_rows, np.uint64))
-    return Known(_flat(table.column("hash")).to_numpy(), _flat(table.column("key")), kept)
+            contents.append(np.zeros(table.num_rows, np.uint64))
+    return KnownRows(_flat(table.column("hash")).to_numpy(), _flat(table.column("key")), contents)
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
@@ -104,13 +103,13 @@ def _flat(column: pa.ChunkedArray) -> pa.Array:
     )
 
 
-def _joined(parts: Sequence[Known]) -> Known:
-    kept: list[pa.Array] = []
-    for columns in zip(*(part.kept for part in parts), strict=True):
+def _concat(parts: Sequence[KnownRows]) -> KnownRows:
+    contents: list[pa.Array] = []
+    for columns in zip(*(part.contents for part in parts), strict=True):
         of_texts = isinstance(columns[0], pa.Array)
-        kept.append(pa.concat_arrays(columns) if of_texts else np.concatenate(columns))
-    return Known(
+        contents.append(pa.concat_arrays(columns) if of_texts else np.concatenate(columns))
+    return KnownRows(
         np.concatenate([part.hashes for part in parts]),
         pa.concat_arrays([part.keys for part in parts]),
-        kept,
+        contents,
     )

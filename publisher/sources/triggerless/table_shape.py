@@ -1,4 +1,4 @@
-"""What a table is like: its columns, its key, how its rows are turned into keys and texts."""
+"""The shape of a table: its columns and key, and how its rows become keys and texts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from publisher.sources.columns.base64_columns import column_texts
 from publisher.sources.columns.key_texts import join_key, quote_values
 from publisher.sources.columns.object_names import Fault, Names, Target, split_name
 from publisher.sources.triggerless.hashing import Hashes, text_hashes
-from publisher.sources.triggerless.options import Options
+from publisher.sources.triggerless.options import TriggerlessOptions
 
 Mask = npt.NDArray[np.bool_]
 
@@ -41,8 +41,8 @@ _NUMBERS: dict[Kind, Callable[[str], str | None]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class KeyPart:
-    """A column of the key: its name in documents, its name where it is read, how it is written."""
+class KeyColumn:
+    """A key column: its names in documents (``name``) and in the input (``read``), and its type."""
 
     name: str
     read: str
@@ -51,33 +51,33 @@ class KeyPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TableShape:
     """A table as it is compared."""
 
     source_name: str
-    """As the source names it; the first part of positions."""
+    """Name of the table in the source, which is also the first part of positions."""
     schema: str | None
     table: str
     read: tuple[str, ...]
-    """All columns where they are read, in their order."""
-    key: tuple[KeyPart, ...]
-    """By the code points of their names."""
+    """Names in the input of all columns, in their order."""
+    key: tuple[KeyColumn, ...]
+    """In the order of the code points of their names."""
     columns: tuple[str, ...]
     """Names in documents of the columns outside the key, in the table's order."""
     others: tuple[str, ...]
-    """The same where they are read."""
+    """Names in the input of the columns outside the key."""
     octets: frozenset[str]
-    """Binary columns where they are read."""
+    """Names in the input of binary columns."""
     known: bool
-    """Whether anything but the input says what the table is like."""
+    """Whether the catalogue knows the types of the columns."""
 
     @property
     def identity(self) -> tuple[str | None, str, tuple[str, ...]]:
-        """What a stored state must agree with."""
+        """Schema, table and key, which must agree with those in a stored state."""
         return self.schema, self.table, tuple(part.name for part in self.key)
 
     def canonical(self, key: str) -> str:
-        """The canonical text of a key that a user wrote.  Raises ``UsageError``."""
+        """Canonicalises a key that a user wrote.  Raises ``UsageError``."""
         kinds = {part.name: str(part.kind) for part in self.key if part.kind is not None}
         names = [part.name for part in self.key]
         try:
@@ -90,21 +90,21 @@ class Shape:
         return text
 
 
-class Read(NamedTuple):
-    """Rows as they are compared, and what is wrong with the others."""
+class ComparableRows(NamedTuple):
+    """Rows ready for the comparison, and faults of the other ones."""
 
     hashes: Hashes
-    """Of the keys."""
+    """Hashes of the keys."""
     keys: pa.Array
     values: list[pa.Array]
     """Text of each column outside the key."""
     faults: dict[int, Fault]
-    """By number in the batch; these rows are not among the others."""
+    """By number in the batch; rows with a fault are not included above."""
 
-    def with_keys(self, keys: Sequence[str]) -> Read:
-        """The rows with these keys; what is wrong with others stays said."""
+    def with_keys(self, keys: Sequence[str]) -> ComparableRows:
+        """The rows with these keys, and all faults."""
         chosen = pc.is_in(self.keys, pa.array(keys, pa.string()))
-        return Read(
+        return ComparableRows(
             self.hashes[chosen.to_numpy(zero_copy_only=False)],
             self.keys.filter(chosen),
             [column.filter(chosen) for column in self.values],
@@ -113,11 +113,15 @@ class Read(NamedTuple):
 
 
 def shape_of(
-    table: str, found: Sequence[str], catalogue: Catalogue, options: Options, where: str
-) -> Shape:
-    """The shape of a table whose columns are ``found``.
+    table: str,
+    columns: Sequence[str],
+    catalogue: Catalogue,
+    options: TriggerlessOptions,
+    where: str,
+) -> TableShape:
+    """Determines the shape of a table with these columns in the input.
 
-    Raises ``FatalError`` where its key is not known, or columns do not fit.
+    Raises ``FatalError`` if its key is unknown, or columns do not fit.
     """
     names = Names(_with_keys(catalogue, options), options.schema, options.identifier_case, 1)
     target = names.target(table)
@@ -126,18 +130,18 @@ def shape_of(
     known = target.known
     if known is None or not known.key:
         raise FatalError(
-            f"{where}: the primary key of {table} is not known; set key of the source, or of"
+            f"{where}: the primary key of {table} is unknown; set key of the source, or of"
             f" [tables.{target.table}]"
         )
-    spelled, octets = _columns(table, target, found, names, where)
+    spelled, octets = _columns(table, target, columns, names, where)
     key = [_key_part(name, known, spelled, where) for name in known.key]
     inside = {part.read for part in key}
-    others = tuple(name for name in found if name not in inside)
-    return Shape(
+    others = tuple(name for name in columns if name not in inside)
+    return TableShape(
         source_name=table,
         schema=target.schema,
         table=target.table,
-        read=tuple(found),
+        read=tuple(columns),
         key=tuple(sorted(key, key=lambda part: part.name)),
         columns=tuple(spelled[name] for name in others),
         others=others,
@@ -147,83 +151,87 @@ def shape_of(
 
 
 def _columns(
-    table: str, target: Target, found: Sequence[str], names: Names, where: str
+    table: str, target: Target, columns: Sequence[str], names: Names, where: str
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """The names in documents of the columns that were found, and which of them are binary."""
+    """Returns the names in documents by the names in the input, and the binary columns."""
     spelled: dict[str, str] = {}
     octets = set()
-    for name in found:
+    for name in columns:
         column = names.column(table, target, name)
         if isinstance(column, Fault):
             raise FatalError(f"{where}: {column.detail}; or leave the column out of the export")
         if name in spelled or column.name in spelled.values():
-            raise FatalError(f"{where}: column {name} is there twice; export it once")
+            raise FatalError(f"{where}: column {name} appears twice; export it once")
         spelled[name] = column.name
         if column.octet:
             octets.add(name)
     return spelled, frozenset(octets)
 
 
-def _with_keys(catalogue: Catalogue, options: Options) -> Catalogue:
-    """The catalogue, and behind it the keys of the settings."""
-    said = []
+def _with_keys(catalogue: Catalogue, options: TriggerlessOptions) -> Catalogue:
+    """The catalogue, with the keys of the settings taking precedence."""
+    described = []
     for name, key in options.key.items():
         parts = split_name(name)
         if parts is not None:
-            said.append(Table(parts[0], parts[1], key))
-    if not said:
+            described.append(Table(parts[0], parts[1], key))
+    if not described:
         return catalogue
-    return LayeredCatalogue(JobCatalogue(said), catalogue)
+    return LayeredCatalogue(JobCatalogue(described), catalogue)
 
 
-def _key_part(name: str, known: Table, spelled: dict[str, str], where: str) -> KeyPart:
+def _key_part(name: str, known: Table, spelled: dict[str, str], where: str) -> KeyColumn:
     own = known.column(name)
     read = [read for read in spelled if read == name or read.casefold() == name.casefold()]
     if len(read) != 1:
         raise FatalError(
-            f"{where}: the key column {name} of {known.name} is {'missing' if not read else 'there twice'};"
-            " export it, or mend the key"
+            f"{where}: the key column {name} of {known.name} {'is missing' if not read else 'appears twice'};"
+            " export it once, or fix the key"
         )
     kind = known.columns.get(own) if own is not None else None
-    return KeyPart(spelled[read[0]], read[0], kind, own in known.padded)
+    return KeyColumn(spelled[read[0]], read[0], kind, own in known.padded)
 
 
-def read_rows(shape: Shape, batch: pa.RecordBatch, binary_text: str | None, where: str) -> Read:
-    """The rows of a batch that has the columns of ``shape.read``; ``where`` names the input.
+def read_rows(
+    shape: TableShape, batch: pa.RecordBatch, binary_text: str | None, where: str
+) -> ComparableRows:
+    """Reads the rows of a batch that has the columns of ``shape.read``; ``where`` names the input.
 
-    Raises ``FatalError`` where it is not known how text writes binary values.
+    Raises ``FatalError`` if the encoding of binary values in text is unknown.
     """
     faults: dict[int, Fault] = {}
 
     def text(name: str) -> pa.Array:
-        found, right = _text(shape, name, batch.column(name), binary_text, where)
-        for row in np.flatnonzero(~right).tolist():
-            faults.setdefault(row, _no_text(shape, name, binary_text))
-        return found
+        column, valid = _column_texts(shape, name, batch.column(name), binary_text, where)
+        for row in np.flatnonzero(~valid).tolist():
+            faults.setdefault(row, _text_fault(shape, name, binary_text))
+        return column
 
     values = [text(name) for name in shape.others]
-    parts = [_written(part, text(part.read), faults) for part in shape.key]
+    parts = [_key_texts(part, text(part.read), faults) for part in shape.key]
     keys = join_key([part.name for part in shape.key], parts)
     if faults:
         good = np.ones(batch.num_rows, bool)
         good[list(faults)] = False
-        kept = pa.array(good)
-        keys, values = keys.filter(kept), [column.filter(kept) for column in values]
-    return Read(text_hashes(keys), keys, values, faults)
+        mask = pa.array(good)
+        keys, values = keys.filter(mask), [column.filter(mask) for column in values]
+    return ComparableRows(text_hashes(keys), keys, values, faults)
 
 
-def _no_text(shape: Shape, name: str, binary_text: str | None) -> Fault:
+def _text_fault(shape: TableShape, name: str, binary_text: str | None) -> Fault:
     if name in shape.octets and binary_text is not None:
         form = "hex" if binary_text == "hex" else "Base64"
-        return Fault(Reason.VALUE, f"the binary column {name} holds no {form}; export it again")
-    return Fault(Reason.BROKEN_RECORD, f"{name} is no text; export it as UTF-8 text")
+        return Fault(
+            Reason.VALUE, f"the binary column {name} does not hold {form}; export it again"
+        )
+    return Fault(Reason.BROKEN_RECORD, f"{name} is not text; export it as UTF-8 text")
 
 
-def _written(part: KeyPart, values: pa.Array, faults: dict[int, Fault]) -> pa.Array:
-    """The values of a key column as the canonical key has them; null where there is none."""
+def _key_texts(part: KeyColumn, values: pa.Array, faults: dict[int, Fault]) -> pa.Array:
+    """The canonical values of a key column; null for faulty ones."""
     for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
         faults.setdefault(
-            row, Fault(Reason.TABLE_KEY, f"the key column {part.read} is NULL; mend the key")
+            row, Fault(Reason.TABLE_KEY, f"the key column {part.read} is NULL; fix the key")
         )
     if part.kind in _NUMBERS:
         return _numbers(part, part.kind, values, faults)
@@ -232,24 +240,24 @@ def _written(part: KeyPart, values: pa.Array, faults: dict[int, Fault]) -> pa.Ar
     return quote_values(values)
 
 
-def _numbers(part: KeyPart, kind: Kind, values: pa.Array, faults: dict[int, Fault]) -> pa.Array:
-    right = pc.fill_null(pc.match_substring_regex(values, _PLAIN[kind]), True)
-    if pc.all(right).as_py():
+def _numbers(part: KeyColumn, kind: Kind, values: pa.Array, faults: dict[int, Fault]) -> pa.Array:
+    canonical_already = pc.fill_null(pc.match_substring_regex(values, _PLAIN[kind]), True)
+    if pc.all(canonical_already).as_py():
         return values
-    written: list[str | None] = []
+    numbers: list[str | None] = []
     for row, value in enumerate(values.to_pylist()):
         number = None if value is None else _NUMBERS[kind](value)
         if number is None and value is not None:
-            detail = f"{value[:40]!r} in the key column {part.read} is no number; mend it"
+            detail = f"{value[:40]!r} in the key column {part.read} is not a number; fix the value"
             faults.setdefault(row, Fault(Reason.TABLE_KEY, detail))
-        written.append(number)
-    return pa.array(written, pa.string())
+        numbers.append(number)
+    return pa.array(numbers, pa.string())
 
 
-def _text(
-    shape: Shape, name: str, array: pa.Array, binary_text: str | None, where: str
+def _column_texts(
+    shape: TableShape, name: str, array: pa.Array, binary_text: str | None, where: str
 ) -> tuple[pa.Array, Mask]:
-    """Text of a column, binary values as Base64, and which values have one."""
+    """Returns the text of a column, binary values as Base64, and a mask of valid values."""
     return column_texts(
         array,
         f"{where}: column {name} of {shape.source_name}",

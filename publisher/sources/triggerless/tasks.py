@@ -1,4 +1,4 @@
-"""What the tasks of a comparison do, without the engine that runs them: read a split, compare a bucket."""
+"""The task functions of a comparison, independent of the engine: read a split, compare a bucket."""
 
 from __future__ import annotations
 
@@ -23,114 +23,126 @@ from publisher.sources.files.frame import Frame
 from publisher.sources.files.options import Columns
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import TableSplit
-from publisher.sources.triggerless.carry_over import FOUND, KNOWN, linked
-from publisher.sources.triggerless.compare import Counts, Known, Rules, compare, nothing_known
+from publisher.sources.triggerless.carry_over import FOUND, KNOWN, link_or_copy
+from publisher.sources.triggerless.compare import (
+    ComparisonCounts,
+    ComparisonRules,
+    KnownRows,
+    compare,
+    no_known_rows,
+)
 from publisher.sources.triggerless.comparison import BucketResult, Comparison, SplitWork, TableWork
-from publisher.sources.triggerless.differences import FOUND_SCHEMA, Rows
+from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA, TableRows
 from publisher.sources.triggerless.shuffle_pieces import (
-    Kind,
-    Packer,
-    each,
+    PieceKind,
+    PiecePacker,
+    each_piece,
     marks,
     rows_of,
-    unpacked,
+    unpack,
 )
-from publisher.sources.triggerless.state_files import read_known, write_known
-from publisher.sources.triggerless.table_shape import Read, read_rows
+from publisher.sources.triggerless.state_files import read_known_rows, write_known_rows
+from publisher.sources.triggerless.table_shape import ComparableRows, read_rows
 
 
 def read_pieces(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]:
-    """The rows of split ``number`` as batches of ``PIECE_SCHEMA``.
+    """Reads the rows of split ``number`` as batches of ``BUCKET_PIECE_SCHEMA``.
 
-    Raises ``FatalError`` where an earlier snapshot has a row that cannot be read.
+    Raises ``FatalError`` if an earlier snapshot has an unreadable row.
     """
     work = comparison.splits()[number]
     table = comparison.tables[work.table]
-    kind = Kind.NOW if work.side == "now" else Kind.BEFORE
-    packer = Packer(comparison.first_partition(work.table), table.buckets, kind, number)
+    kind = PieceKind.NOW if work.side == "now" else PieceKind.BEFORE
+    packer = PiecePacker(comparison.first_partition(work.table), table.buckets, kind, number)
     framed, blind = 0, False
     if not number:
         yield from marks(comparison)
     for frame in _frames(comparison, table, work):
-        read = _read(comparison, work, table, frame)
-        yield from packer.add(read.hashes, read.keys, read.values)
-        faults = _faults(work, frame, read)
-        framed += len(read.keys) + len(faults) if table.condition.keys else _framed(frame)
-        if faults and kind is Kind.BEFORE:
-            raise FatalError(f"{faults[0][0].detail}; an earlier snapshot must be read wholly")
+        rows = _read_rows(comparison, work, table, frame)
+        yield from packer.add(rows.hashes, rows.keys, rows.values)
+        faults = _faults(work, frame, rows)
+        framed += len(rows.keys) + len(faults) if table.condition.keys else _row_count(frame)
+        if faults and kind is PieceKind.BEFORE:
+            raise FatalError(
+                f"{faults[0][0].detail}; an earlier snapshot must be completely readable"
+            )
         if faults:
             blind = True
-            yield packer.rejected(faults)
+            yield packer.rejects(faults)
     yield from packer.rest()
     if blind:
         yield from packer.blind()
-    if kind is Kind.NOW:
+    if kind is PieceKind.NOW:
         yield packer.tally(framed)
 
 
 @dataclass(slots=True)
 class _Sides:
-    """The pieces of a bucket, by what they are."""
+    """The pieces of a bucket by kind."""
 
     now: list[pa.RecordBatch] = field(default_factory=list)
     before: list[pa.RecordBatch] = field(default_factory=list)
     rejected: list[pa.RecordBatch] = field(default_factory=list)
     tallies: list[tuple[int, int]] = field(default_factory=list)
     blind: bool = False
-    """Whether rows of the table could not be read."""
+    """Whether some rows of the table are unreadable."""
 
     @classmethod
     def of(cls, pieces: Iterable[pa.RecordBatch]) -> _Sides:
         sides = cls()
-        data_of = {Kind.NOW: sides.now, Kind.BEFORE: sides.before, Kind.REJECTED: sides.rejected}
-        for kind, split, count, data in each(pieces):
+        data_of = {
+            PieceKind.NOW: sides.now,
+            PieceKind.BEFORE: sides.before,
+            PieceKind.REJECTED: sides.rejected,
+        }
+        for kind, split, count, data in each_piece(pieces):
             if data is not None:
-                data_of[kind].append(unpacked(data))
-            elif kind is Kind.TALLY:
+                data_of[kind].append(unpack(data))
+            elif kind is PieceKind.TALLY:
                 sides.tallies.append((split, count))
-            sides.blind = sides.blind or kind is Kind.BLIND
+            sides.blind = sides.blind or kind is PieceKind.BLIND
         return sides
 
 
 def compare_bucket(
     comparison: Comparison, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str
 ) -> BucketResult:
-    """Compares one bucket; writes what was found and the new state under the attempt's own name."""
+    """Compares one bucket; writes differences and new state under the attempt's own name."""
     number, bucket = comparison.place(partition)
     table = comparison.tables[number]
     columns = table.shape.columns
     sides = _Sides.of(pieces)
     size = sum(batch.nbytes for batch in sides.now)
-    known = _known(table, bucket, sides.before)
+    known = _read_known_rows(table, bucket, sides.before)
     rules = table.rules
-    if sides.blind:  # a row that cannot be read may be one that seems to be gone
+    if sides.blind:  # an unreadable row may be one that seems to be deleted
         rules = replace(rules, deletes=False)
-    compared = compare(columns, _all_rows(sides.now, len(columns)), known, rules)
-    found = _with_rejected(compared.found, sides.rejected)
+    result = compare(columns, _take_rows(sides.now, len(columns)), known, rules)
+    differences = _with_rejects(result.differences, sides.rejected)
     name = f"{partition:05d}-{attempt}.parquet"
     target = Path(comparison.target)
-    pq.write_table(pa.Table.from_batches([found]), target / FOUND / name, compression="zstd")
+    pq.write_table(pa.Table.from_batches([differences]), target / FOUND / name, compression="zstd")
     if comparison.keep:
-        same = _same_file(table, bucket, compared.counts)
+        same = _unchanged_file(table, bucket, result.counts)
         if same is not None:
-            linked(same, target / KNOWN / name)
+            link_or_copy(same, target / KNOWN / name)
         else:
-            write_known(target / KNOWN / name, compared.known, columns, rules.keeps)
+            write_known_rows(target / KNOWN / name, result.known, columns, rules.keeps)
     return BucketResult(
         partition,
         tuple(sorted(sides.tallies)),
         sum(batch.num_rows for batch in sides.rejected),
-        compared.counts,
+        result.counts,
         name,
-        found.num_rows,
+        differences.num_rows,
         name if comparison.keep else None,
-        len(compared.known),
+        len(result.known),
         size,
     )
 
 
-def _same_file(table: TableWork, bucket: int, counts: Counts) -> Path | None:
-    """The file of the state that a bucket may keep, for nothing in it has changed."""
+def _unchanged_file(table: TableWork, bucket: int, counts: ComparisonCounts) -> Path | None:
+    """The state file that a bucket can keep because none of its rows have changed."""
     known = table.known
     if known is None or known.columns != table.shape.columns or len(known.files) != table.buckets:
         return None
@@ -139,15 +151,15 @@ def _same_file(table: TableWork, bucket: int, counts: Counts) -> Path | None:
     return Path(known.folder) / known.files[bucket]
 
 
-def folders(comparison: Comparison) -> None:
-    """Makes the folders that the tasks write into."""
+def make_folders(comparison: Comparison) -> None:
+    """Creates the folders that tasks write to."""
     for name in (FOUND, KNOWN):
         (Path(comparison.target) / name).mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def compare_here(comparison: Comparison) -> list[BucketResult]:
-    """The whole comparison in this process, for a few rows: all of them are held in memory."""
-    folders(comparison)
+    """Runs a whole comparison in this process, for few rows: all of them are held in memory."""
+    make_folders(comparison)
     pieces: dict[int, list[pa.RecordBatch]] = {}
     for number in range(len(comparison.splits())):
         for batch in read_pieces(comparison, number):
@@ -159,8 +171,8 @@ def compare_here(comparison: Comparison) -> list[BucketResult]:
     ]
 
 
-def checked(comparison: Comparison, results: list[BucketResult]) -> list[BucketResult]:
-    """The results by partition.  Raises ``InternalError`` unless every row that was read was compared."""
+def check_results(comparison: Comparison, results: list[BucketResult]) -> list[BucketResult]:
+    """Sorts results by partition.  Raises ``InternalError`` unless every row that was read was compared."""
     results = sorted(results, key=lambda result: result.partition)
     if [result.partition for result in results] != list(range(comparison.partitions)):
         raise InternalError("a part of the comparison gave no result: publish again, report this")
@@ -171,45 +183,47 @@ def checked(comparison: Comparison, results: list[BucketResult]) -> list[BucketR
                 raise InternalError(f"split {split} was counted twice: publish again, report this")
             read[split] = rows
     wanted = {number for number, work in enumerate(comparison.splits()) if work.side == "now"}
-    met = sum(result.counts.read + result.unreadable for result in results)
-    if read.keys() != wanted or sum(read.values()) != met:
+    compared = sum(result.counts.read + result.unreadable for result in results)
+    if read.keys() != wanted or sum(read.values()) != compared:
         raise InternalError(
-            f"{sum(read.values())} rows were read, {met} were compared: nothing was published; run again,"
-            " and report this if it stays so"
+            f"{sum(read.values())} rows were read, {compared} were compared: nothing was published;"
+            " run again, and report this if it stays so"
         )
     return results
 
 
-def _read(comparison: Comparison, work: SplitWork, table: TableWork, frame: Frame) -> Read:
+def _read_rows(
+    comparison: Comparison, work: SplitWork, table: TableWork, frame: Frame
+) -> ComparableRows:
     where, binary = table.shape.source_name, comparison.binary_text
     if isinstance(work.split, Split):
         where = work.split.path
     else:
-        binary = "base64"  # as tables are read
-    read = read_rows(table.shape, frame.batch, binary, where)
-    return read.with_keys(table.condition.keys) if table.condition.keys else read
+        binary = "base64"  # the encoding of table_reader
+    rows = read_rows(table.shape, frame.batch, binary, where)
+    return rows.with_keys(table.condition.keys) if table.condition.keys else rows
 
 
-def _framed(frame: Frame) -> int:
+def _row_count(frame: Frame) -> int:
     return int(frame.batch.num_rows) + len(frame.broken)
 
 
-def _faults(work: SplitWork, frame: Frame, read: Read) -> list[tuple[Fault, str]]:
-    """What could not be read of a frame: why, and the record as JSON text."""
+def _faults(work: SplitWork, frame: Frame, rows: ComparableRows) -> list[tuple[Fault, str]]:
+    """The faults of unreadable rows of a frame, each with the record as JSON text."""
     faults = []
     for broken in frame.broken:
         fault = Fault(Reason.BROKEN_RECORD, broken.reason)
-        faults.append((_placed(fault, work, broken.row), as_json(broken.raw)))
-    for row, fault in sorted(read.faults.items()):
+        faults.append((_with_place(fault, work, broken.row), as_json(broken.raw)))
+    for row, fault in sorted(rows.faults.items()):
         raw = as_json(frame.batch.slice(row, 1).to_pylist()[0])
-        faults.append((_placed(fault, work, int(frame.rows[row])), raw))
+        faults.append((_with_place(fault, work, int(frame.rows[row])), raw))
     return faults
 
 
 def _frames(comparison: Comparison, table: TableWork, work: SplitWork) -> Iterator[Frame]:
-    """The rows of a split that a condition on columns asks for."""
+    """Reads the rows of a split that match the conditions on columns."""
     for frame in _all_frames(comparison, table, work):
-        yield _chosen(frame, table)
+        yield _filter_rows(frame, table)
 
 
 def _all_frames(comparison: Comparison, table: TableWork, work: SplitWork) -> Iterator[Frame]:
@@ -227,50 +241,51 @@ def _live_frames(comparison: Comparison, table: TableWork, split: TableSplit) ->
         yield from table_reader.read(database, table.live, split, comparison.text_of)
 
 
-def _chosen(frame: Frame, table: TableWork) -> Frame:
-    asked = [
+def _filter_rows(frame: Frame, table: TableWork) -> Frame:
+    conditions = [
         pair for pair in table.condition.equal if table.live is None or pair != table.live.where
     ]
-    if not asked or not frame.batch.num_rows:
+    if not conditions or not frame.batch.num_rows:
         return frame
     chosen = np.ones(frame.batch.num_rows, bool)
-    for name, value in asked:
+    for name, value in conditions:
         column = texts(frame.batch.column(name))[0]
         equal = pc.fill_null(pc.equal(column, value), False)
         chosen &= equal.to_numpy(zero_copy_only=False)
     return Frame(frame.batch.filter(pa.array(chosen)), frame.rows[chosen], frame.broken)
 
 
-def _all_rows(batches: list[pa.RecordBatch], columns: int) -> Rows:
-    """The rows of pieces, which are let go."""
+def _take_rows(batches: list[pa.RecordBatch], columns: int) -> TableRows:
+    """The rows of all pieces, whose memory is released."""
     rows = rows_of(batches, columns)
     batches.clear()
     return rows
 
 
-def _placed(fault: Fault, work: SplitWork, row: int) -> Fault:
+def _with_place(fault: Fault, work: SplitWork, row: int) -> Fault:
     if not isinstance(work.split, Split):
         return fault
     return fault._replace(detail=f"{Path(work.split.path).name}, record {row}: {fault.detail}")
 
 
-def _known(table: TableWork, bucket: int, before: list[pa.RecordBatch]) -> Known:
+def _read_known_rows(table: TableWork, bucket: int, before: list[pa.RecordBatch]) -> KnownRows:
     columns, keeps = table.shape.columns, table.rules.keeps
     if table.known is not None:
-        return read_known(table.known, bucket, table.buckets, columns, keeps)
-    nothing = nothing_known(keeps, len(columns))
+        return read_known_rows(table.known, bucket, table.buckets, columns, keeps)
+    nothing = no_known_rows(keeps, len(columns))
     if not before:
         return nothing
-    return compare(columns, rows_of(before, len(columns)), nothing, Rules(keeps)).known
+    return compare(columns, rows_of(before, len(columns)), nothing, ComparisonRules(keeps)).known
 
 
-def _with_rejected(found: pa.RecordBatch, rejected: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """What was found, behind it what could not be read."""
+def _with_rejects(differences: pa.RecordBatch, rejected: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Appends unreadable rows to the differences."""
     if not rejected:
-        return found
+        return differences
     batch = pa.concat_batches(rejected)  # they come in any order
     batch = batch.sort_by([("detail", "ascending"), ("raw", "ascending")])
-    given = {name: batch.column(name) for name in batch.schema.names}
-    given["outcome"] = pa.repeat(pa.scalar(Outcome.REJECTED.value, pa.int32()), batch.num_rows)
-    arrays = [given.get(f.name, pa.nulls(batch.num_rows, f.type)) for f in FOUND_SCHEMA]
-    return pa.concat_batches([found, pa.RecordBatch.from_arrays(arrays, schema=FOUND_SCHEMA)])
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    columns["outcome"] = pa.repeat(pa.scalar(Outcome.REJECTED.value, pa.int32()), batch.num_rows)
+    arrays = [columns.get(f.name, pa.nulls(batch.num_rows, f.type)) for f in DIFFERENCE_SCHEMA]
+    rejects = pa.RecordBatch.from_arrays(arrays, schema=DIFFERENCE_SCHEMA)
+    return pa.concat_batches([differences, rejects])

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from publisher.model.change import Outcome, Reason
 from publisher.sources.triggerless.compare import (
-    Compared,
-    Known,
-    Rules,
+    ComparisonResult,
+    ComparisonRules,
+    KnownRows,
     compare,
-    nothing_known,
+    no_known_rows,
 )
-from publisher.sources.triggerless.differences import FOUND_SCHEMA, Rows
+from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA, TableRows
 from publisher.sources.triggerless.hashing import Hashes, joined_hashes, text_hashes
 from publisher.sources.triggerless.options import Keeps
 
@@ -33,22 +33,24 @@ images = st.dictionaries(
 )
 
 
-def rows_of(pairs: Sequence[tuple[str, Values]], apart: int = 64) -> Rows:
+def rows_of(pairs: Sequence[tuple[str, Values]], apart: int = 64) -> TableRows:
     """Rows in this order; keys share ``apart`` bits of hash at most, so that hashes meet."""
     keys = pa.array([key for key, _ in pairs], pa.string())
     columns = [pa.array([v[n] for _, v in pairs], pa.string()) for n in range(len(COLUMNS))]
-    return Rows(text_hashes(keys) >> np.uint64(64 - apart), keys, columns)
+    return TableRows(text_hashes(keys) >> np.uint64(64 - apart), keys, columns)
 
 
-def compared(known: Known, image: Image, rules: Rules, apart: int = 64) -> Compared:
+def compared(
+    known: KnownRows, image: Image, rules: ComparisonRules, apart: int = 64
+) -> ComparisonResult:
     rows = rows_of(list(image.items()), apart)
     return compare(COLUMNS, rows, known, rules)
 
 
-def applied(before: Image, result: Compared) -> dict[str, Values]:
+def applied(before: Image, result: ComparisonResult) -> dict[str, Values]:
     """The table after the changes, as a consumer sees it."""
     after = {key: list(row) for key, row in before.items()}
-    for change in result.found.to_pylist():
+    for change in result.differences.to_pylist():
         assert change["outcome"] is None
         key = change["key"]
         if change["event_type"] == 4:
@@ -69,22 +71,22 @@ def applied(before: Image, result: Compared) -> dict[str, Values]:
 def test_the_changes_turn_one_table_into_the_other(
     before: Image, after: Image, keeps: Keeps, apart: int
 ) -> None:
-    rules = Rules(keeps)
-    first = compared(nothing_known(keeps, len(COLUMNS)), before, rules, apart)
+    rules = ComparisonRules(keeps)
+    first = compared(no_known_rows(keeps, len(COLUMNS)), before, rules, apart)
     assert applied({}, first) == before
     second = compared(first.known, after, rules, apart)
     assert applied(before, second) == after
     assert second.counts.added + second.counts.changed + second.counts.unchanged == len(after)
     again = compared(second.known, after, rules, apart)
-    assert again.found.num_rows == 0
+    assert again.differences.num_rows == 0
     assert again.counts.unchanged == len(after)
 
 
 @given(images, images, st.sampled_from(KEEPS))
 def test_only_what_differs_is_found(before: Image, after: Image, keeps: Keeps) -> None:
-    rules = Rules(keeps)
-    known = compared(nothing_known(keeps, len(COLUMNS)), before, rules).known
-    for change in compared(known, after, rules).found.to_pylist():
+    rules = ComparisonRules(keeps)
+    known = compared(no_known_rows(keeps, len(COLUMNS)), before, rules).known
+    for change in compared(known, after, rules).differences.to_pylist():
         key = change["key"]
         assert before.get(key) != after.get(key)
         if change["event_type"] in (2, 3) and keeps != "row":
@@ -96,67 +98,73 @@ def test_only_what_differs_is_found(before: Image, after: Image, keeps: Keeps) -
 def test_the_order_of_rows_changes_nothing(image: Image, random: object, keeps: Keeps) -> None:
     pairs = list(image.items())
     shuffled = sorted(pairs, key=lambda _: random.random())  # type: ignore[attr-defined]
-    known = nothing_known(keeps, len(COLUMNS))
-    one, other = (compare(COLUMNS, rows_of(p, 1), known, Rules(keeps)) for p in (pairs, shuffled))
-    assert one.found.equals(other.found)
+    known = no_known_rows(keeps, len(COLUMNS))
+    one, other = (
+        compare(COLUMNS, rows_of(p, 1), known, ComparisonRules(keeps)) for p in (pairs, shuffled)
+    )
+    assert one.differences.equals(other.differences)
     assert one.known.keys.equals(other.known.keys)
 
 
 @pytest.mark.parametrize("keeps", KEEPS)
 def test_null_and_the_empty_text_are_two_values(keeps: Keeps) -> None:
-    known = compared(nothing_known(keeps, 3), {"idu=1": ("", None, "x")}, Rules(keeps)).known
-    result = compared(known, {"idu=1": (None, "", "x")}, Rules(keeps))
+    known = compared(
+        no_known_rows(keeps, 3), {"idu=1": ("", None, "x")}, ComparisonRules(keeps)
+    ).known
+    result = compared(known, {"idu=1": (None, "", "x")}, ComparisonRules(keeps))
     assert result.counts.changed == 1
-    assert result.found["new"][0].as_py()[:2] == [None, ""]
+    assert result.differences["new"][0].as_py()[:2] == [None, ""]
 
 
 @pytest.mark.parametrize(("first", "event", "columns"), [("add", 1, 2), ("replace", 3, 3)])
 def test_the_first_comparison_gives_what_is_asked(first: str, event: int, columns: int) -> None:
-    rules = Rules(first=first)  # type: ignore[arg-type]
-    result = compared(nothing_known("columns", 3), {"idu=1": ("a", None, "b")}, rules)
-    (change,) = result.found.to_pylist()
+    rules = ComparisonRules(first=first)  # type: ignore[arg-type]
+    result = compared(no_known_rows("columns", 3), {"idu=1": ("a", None, "b")}, rules)
+    (change,) = result.differences.to_pylist()
     assert change["event_type"] == event
     assert len(change["columns"]) == columns
 
 
 def test_changes_from_now_on() -> None:
     image = {"idu=1": ("a", None, "b"), "idu=2": ("a", None, "b")}
-    result = compared(nothing_known("columns", 3), image, Rules(first="nothing"))
-    assert result.found.num_rows == 0
+    result = compared(no_known_rows("columns", 3), image, ComparisonRules(first="nothing"))
+    assert result.differences.num_rows == 0
     assert result.counts.baseline == 2
-    later = compared(result.known, {"idu=1": ("c", None, "b")}, Rules())
-    assert [change["event_type"] for change in later.found.to_pylist()] == [3, 4] or [
-        change["event_type"] for change in later.found.to_pylist()
+    later = compared(result.known, {"idu=1": ("c", None, "b")}, ComparisonRules())
+    assert [change["event_type"] for change in later.differences.to_pylist()] == [3, 4] or [
+        change["event_type"] for change in later.differences.to_pylist()
     ] == [4, 3]
 
 
 def test_rows_that_are_not_seen_stay_where_that_proves_nothing() -> None:
     known = compared(
-        nothing_known("columns", 3), {"idu=1": ("a",) * 3, "idu=2": ("b",) * 3}, Rules()
+        no_known_rows("columns", 3), {"idu=1": ("a",) * 3, "idu=2": ("b",) * 3}, ComparisonRules()
     ).known
-    result = compared(known, {"idu=2": ("b",) * 3}, Rules(deletes=False))
-    assert result.found.num_rows == 0
+    result = compared(known, {"idu=2": ("b",) * 3}, ComparisonRules(deletes=False))
+    assert result.differences.num_rows == 0
     assert result.counts.left == 1
     assert sorted(result.known.keys.to_pylist()) == ["idu=1", "idu=2"]
-    assert compared(result.known, {}, Rules()).counts.vanished == 2
+    assert compared(result.known, {}, ComparisonRules()).counts.vanished == 2
 
 
 def test_migrating_gives_known_rows_again() -> None:
-    known = compared(nothing_known("values", 3), {"idu=1": ("a",) * 3}, Rules("values")).known
-    rules = Rules("values", deletes=False, all_anew=True)
+    known = compared(
+        no_known_rows("values", 3), {"idu=1": ("a",) * 3}, ComparisonRules("values")
+    ).known
+    rules = ComparisonRules("values", deletes=False, all_as_new=True)
     result = compared(known, {"idu=1": ("a",) * 3}, rules)
-    assert [change["event_type"] for change in result.found.to_pylist()] == [1]
+    assert [change["event_type"] for change in result.differences.to_pylist()] == [1]
     assert result.counts.added == 1
 
 
 def test_the_same_row_twice_counts_once_and_rows_that_differ_not_at_all() -> None:
     known = compared(
-        nothing_known("columns", 3), {"idu=1": ("a",) * 3, "idu=2": ("b",) * 3}, Rules()
+        no_known_rows("columns", 3), {"idu=1": ("a",) * 3, "idu=2": ("b",) * 3}, ComparisonRules()
     ).known
     same, other = ("a", "a", "c"), ("x", None, None)
     rows = rows_of([("idu=1", same), ("idu=2", same), ("idu=1", same), ("idu=2", other)])
-    result = compare(COLUMNS, rows, known, Rules())
-    found = result.found.to_pylist()
+    result = compare(COLUMNS, rows, known, ComparisonRules())
+    found = result.differences.to_pylist()
     assert [c["key"] for c in found if c["event_type"] == 3] == ["idu=1"]
     outcomes = [(c["outcome"], c["reason"]) for c in found if c["outcome"] is not None]
     assert sorted(outcomes) == [
@@ -165,13 +173,18 @@ def test_the_same_row_twice_counts_once_and_rows_that_differ_not_at_all() -> Non
         (Outcome.REJECTED, Reason.DOUBLE_RECORD),
     ]
     # what was known of the row that cannot be told stays, so that nothing says it is gone
-    assert compared(result.known, {"idu=1": same, "idu=2": ("b",) * 3}, Rules()).found.num_rows == 0
+    assert (
+        compared(
+            result.known, {"idu=1": same, "idu=2": ("b",) * 3}, ComparisonRules()
+        ).differences.num_rows
+        == 0
+    )
 
 
 def test_what_is_found_has_its_schema() -> None:
-    result = compared(nothing_known("columns", 3), {"idu=1": ("a",) * 3}, Rules())
-    assert result.found.schema.equals(FOUND_SCHEMA)
-    result.found.validate(full=True)
+    result = compared(no_known_rows("columns", 3), {"idu=1": ("a",) * 3}, ComparisonRules())
+    assert result.differences.schema.equals(DIFFERENCE_SCHEMA)
+    result.differences.validate(full=True)
 
 
 def plain_murmur(data: bytes) -> int:

@@ -10,7 +10,7 @@ import pytest
 from publisher.config.job_file import load
 from publisher.errors import SettingsError
 from publisher.sources.registry import FORMATS
-from publisher.sources.triggerless.options import Options
+from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.support.settings_reference import loaded
 
@@ -26,11 +26,13 @@ def problems_of(base: Path, text: str) -> list[str]:
 
 
 def test_what_it_says_are_the_defaults() -> None:
-    assert loaded("triggerless").options == Options()
+    assert loaded("triggerless").options == TriggerlessOptions()
 
 
 def test_options_come_back_from_a_journal() -> None:
-    options = Options(tables=("usr",), key={"usr": ("idu", "x")}, before=("b",), state="values")
+    options = TriggerlessOptions(
+        tables=("usr",), key={"usr": ("idu", "x")}, before=("b",), state="values"
+    )
     plain = asdict(options) | {"tables": ["usr"], "key": {"usr": ["idu", "x"]}, "before": ["b"]}
     again = FORMATS["triggerless"].restore(plain, {})
     assert isinstance(again, Triggerless)

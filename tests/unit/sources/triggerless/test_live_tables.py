@@ -74,7 +74,7 @@ def hint(base: Path, *names: str, sweep: int, others: Sequence[str] = ()) -> Non
     lines = [call(n, element(name, 5, 1), sweep) for n, name in enumerate(names, 4)]
     lines += [call(n, element(name, 5, 0), sweep) for n, name in enumerate(others, 40)]
     (base / "dirr").mkdir(exist_ok=True)
-    text_file(base / "dirr" / f"{sweep}.jsonl", [json_line(each) for each in lines])
+    text_file(base / "dirr" / f"{sweep}.jsonl", [json_line(each_piece) for each_piece in lines])
 
 
 def test_differences_of_tables(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 def test_a_table_without_a_key_needs_one(tmp_path: Path) -> None:
     execute(tmp_path, "DROP TABLE dep", "CREATE VIEW dep AS SELECT idu AS number, fname FROM usr")
-    with pytest.raises(FatalError, match="the primary key of dep is not known"):
+    with pytest.raises(FatalError, match="the primary key of dep is unknown"):
         publish(tmp_path)
     report = publish(tmp_path, 'key = { dep = ["number"] }')
     assert report.operations == {"add": 4}

@@ -14,7 +14,7 @@ from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.reports.check import check
 from publisher.runs import migrate, publisher_instance
-from publisher.sources.triggerless.compare import Counts
+from publisher.sources.triggerless.compare import ComparisonCounts
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
 from publisher.sources.triggerless.plan_comparison import Migration
 from tests.support.local_engine import LocalEngine
@@ -82,7 +82,7 @@ def test_another_database_is_refused_before_anything_is_published(
         publish(job(tmp_path, "crm.db", keeps=keeps))
     said = caught.value.message
     assert said.startswith(f"source hr: table usr of SQLite file {tmp_path / 'crm.db'} is not the")
-    assert "of 4 known row(s) 0 are in it with the same values" in said
+    assert "only 0 of 4 known row(s) have the same values" in said
     assert "restore the url of the source; or give the source another name" in said
     assert published(tmp_path) == before
     assert publish(job(tmp_path, keeps=keeps)).outcomes["ignored"] == 4
@@ -92,7 +92,7 @@ def test_another_database_is_refused_before_anything_is_published(
 def test_an_empty_copy_is_refused(tmp_path: Path) -> None:
     publish(job(tmp_path))
     execute(tmp_path / "empty.db", "CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT)")
-    with pytest.raises(FatalError, match=r"of 4 known row\(s\) 0 are in it"):
+    with pytest.raises(FatalError, match=r"only 0 of 4 known row"):
         publish(job(tmp_path, "empty.db"))
     execute(tmp_path / "hr.db", "DELETE FROM usr")  # in the same database that is so
     assert publish(job(tmp_path)).operations == {"delete": 4}
@@ -136,7 +136,7 @@ def test_a_migration_leaves_the_proof_to_the_next_comparison(tmp_path: Path) -> 
     publish(job(tmp_path))
     settings = load(job(tmp_path, "crm.db"))
     assert migrate.migrate(settings, Migration(keys=("idu=1",))).operations == {"add": 1}
-    with pytest.raises(FatalError, match=r"of 4 known row\(s\) 1 are in it"):
+    with pytest.raises(FatalError, match=r"only 1 of 4 known row"):
         publish(job(tmp_path, "crm.db"))
 
 
@@ -181,10 +181,10 @@ def test_a_replica_needs_no_proof_and_an_unknown_identity_one_by_rows() -> None:
 
 def test_half_of_the_known_rows_are_enough() -> None:
     check_ = OriginCheck("hr", "usr", None, TableOrigin("sqlite:1", "SQLite"))
-    check_.verify_rows(Counts(unchanged=2, alike=2, vanished=2))
-    check_.verify_rows(Counts(added=7))
-    with pytest.raises(FatalError, match=r"of 5 known row\(s\) 2 are in it"):
-        check_.verify_rows(Counts(unchanged=2, alike=2, vanished=2, left=1))
+    check_.verify_rows(ComparisonCounts(unchanged=2, alike=2, vanished=2))
+    check_.verify_rows(ComparisonCounts(added=7))
+    with pytest.raises(FatalError, match=r"only 2 of 5 known row"):
+        check_.verify_rows(ComparisonCounts(unchanged=2, alike=2, vanished=2, left=1))
 
 
 def test_check_is_silent_about_the_same_database(tmp_path: Path) -> None:

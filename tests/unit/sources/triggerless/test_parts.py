@@ -14,28 +14,36 @@ from hypothesis import strategies as st
 from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import Kind, Table
 from publisher.model.keys import IdentifierCase, KeyPart, KeyProblem, canonical
-from publisher.sources.triggerless.carry_over import committed, present
-from publisher.sources.triggerless.compare import Rules, compare, nothing_known
-from publisher.sources.triggerless.comparison import Kept
-from publisher.sources.triggerless.differences import Rows
+from publisher.sources.triggerless.carry_over import committed_path, current_path
+from publisher.sources.triggerless.compare import ComparisonRules, compare, no_known_rows
+from publisher.sources.triggerless.comparison import KnownFiles
+from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import text_hashes
-from publisher.sources.triggerless.options import Keeps, Options
-from publisher.sources.triggerless.shuffle_pieces import Kind as PieceKind
-from publisher.sources.triggerless.shuffle_pieces import Packer, bucket_of, each, rows_of, unpacked
-from publisher.sources.triggerless.state_files import read_known, write_known
-from publisher.sources.triggerless.table_shape import Shape, read_rows, shape_of
+from publisher.sources.triggerless.options import Keeps, TriggerlessOptions
+from publisher.sources.triggerless.shuffle_pieces import (
+    PieceKind,
+    PiecePacker,
+    bucket_of,
+    each_piece,
+    rows_of,
+    unpack,
+)
+from publisher.sources.triggerless.state_files import read_known_rows, write_known_rows
+from publisher.sources.triggerless.table_shape import TableShape, read_rows, shape_of
 from tests.support.event_log_files import Tables
 
 keys = st.none() | st.text('01-+.eE x"\\,=é\n', max_size=6) | st.integers().map(str)
 
 
-def shape(*kinds: Kind, case: IdentifierCase = IdentifierCase.AS_WRITTEN) -> Shape:
+def shape(*kinds: Kind, case: IdentifierCase = IdentifierCase.AS_WRITTEN) -> TableShape:
     """A table whose key has columns of these kinds, named backwards."""
     names = tuple(f"k{9 - place}" for place in range(len(kinds)))
     columns = dict(zip(names, kinds, strict=True)) | {"v": Kind.STRING}
     known = Table("s", "t", names, columns)
     found = [name.upper() for name in columns]
-    return shape_of("t", found, Tables({"t": known}), Options(identifier_case=case), "here")
+    return shape_of(
+        "t", found, Tables({"t": known}), TriggerlessOptions(identifier_case=case), "here"
+    )
 
 
 @given(
@@ -82,12 +90,12 @@ def test_names_are_in_the_case_that_is_asked_for() -> None:
 
 @pytest.mark.parametrize(
     ("found", "words"),
-    [(["v"], "key column k9 of t is missing"), (["k9", "v", "v"], "there twice")],
+    [(["v"], "key column k9 of t is missing"), (["k9", "v", "v"], "appears twice")],
 )
 def test_columns_that_do_not_fit_are_told(found: list[str], words: str) -> None:
     known = Table("s", "t", ("k9",), {"k9": Kind.INT, "v": Kind.STRING})
     with pytest.raises(FatalError, match=words):
-        shape_of("t", found, Tables({"t": known}), Options(), "here")
+        shape_of("t", found, Tables({"t": known}), TriggerlessOptions(), "here")
 
 
 @given(st.lists(st.integers(0, 2**64 - 1)), st.integers(0, 12))
@@ -101,22 +109,22 @@ def test_buckets_are_ranges_of_hashes(numbers: list[int], bits: int) -> None:
 rows = st.dictionaries(st.integers(0, 500).map(lambda n: f"k={n}"), st.none() | st.text(max_size=5))
 
 
-def rows_made(image: dict[str, str | None]) -> Rows:
+def rows_made(image: dict[str, str | None]) -> TableRows:
     names = pa.array(list(image), pa.string())
-    return Rows(text_hashes(names), names, [pa.array(list(image.values()), pa.string())])
+    return TableRows(text_hashes(names), names, [pa.array(list(image.values()), pa.string())])
 
 
 @given(rows, st.integers(0, 5))
 def test_pieces_come_back(image: dict[str, str | None], bits: int) -> None:
     made = rows_made(image)
-    packer = Packer(7, 1 << bits, PieceKind.NOW, 3)
+    packer = PiecePacker(7, 1 << bits, PieceKind.NOW, 3)
     batches = [*packer.add(made.hashes, made.keys, made.values), *packer.rest()]
     got: dict[str, str | None] = {}
     for batch in batches:
-        for place, (kind, split, count, data) in enumerate(each([batch])):
+        for place, (kind, split, count, data) in enumerate(each_piece([batch])):
             assert (kind, split) == (PieceKind.NOW, 3)
             assert data is not None
-            back = rows_of([unpacked(data)], 1)
+            back = rows_of([unpack(data)], 1)
             assert len(back) == count
             bucket = batch.column("partition")[place].as_py() - 7
             assert set(bucket_of(back.hashes, 1 << bits).tolist()) == {bucket}
@@ -128,20 +136,20 @@ def test_pieces_come_back(image: dict[str, str | None], bits: int) -> None:
 def test_a_state_may_be_read_in_other_parts(
     image: dict[str, str | None], written: int, read: int, keeps: Keeps
 ) -> None:
-    whole = compare(["v"], rows_made(image), nothing_known(keeps, 1), Rules(keeps)).known
+    whole = compare(["v"], rows_made(image), no_known_rows(keeps, 1), ComparisonRules(keeps)).known
     with TemporaryDirectory() as name:
         files = []
         for bucket in range(1 << written):
             part = rows_made({k: v for k, v in image.items() if in_bucket(k, bucket, 1 << written)})
-            known = compare(["v"], part, nothing_known(keeps, 1), Rules(keeps)).known
-            write_known(Path(name) / f"{bucket}", known, ["v"], keeps)
+            known = compare(["v"], part, no_known_rows(keeps, 1), ComparisonRules(keeps)).known
+            write_known_rows(Path(name) / f"{bucket}", known, ["v"], keeps)
             files.append(f"{bucket}")
-        kept = Kept(name, tuple(files), ("v",))
-        parts = [read_known(kept, b, 1 << read, ["v"], keeps) for b in range(1 << read)]
+        kept = KnownFiles(name, tuple(files), ("v",))
+        parts = [read_known_rows(kept, b, 1 << read, ["v"], keeps) for b in range(1 << read)]
     assert [h for part in parts for h in part.hashes.tolist()] == whole.hashes.tolist()
     assert [k for part in parts for k in part.keys.to_pylist()] == whole.keys.to_pylist()
-    values = [v for part in parts for v in part.kept[0].tolist()]
-    assert values == whole.kept[0].tolist()
+    values = [v for part in parts for v in part.contents[0].tolist()]
+    assert values == whole.contents[0].tolist()
 
 
 def in_bucket(key: str, bucket: int, buckets: int) -> bool:
@@ -151,10 +159,10 @@ def in_bucket(key: str, bucket: int, buckets: int) -> bool:
 def test_where_a_state_lies_before_and_after_its_commit(tmp_path: Path) -> None:
     staged = tmp_path / "state" / "job-1" / "staging" / "state" / "hr" / "found"
     final = tmp_path / "state" / "job-1" / "state" / "hr" / "found"
-    assert committed(staged) == final
-    assert committed(tmp_path / "found") == tmp_path / "found"
+    assert committed_path(staged) == final
+    assert committed_path(tmp_path / "found") == tmp_path / "found"
     staged.mkdir(parents=True)
-    assert present(final) == staged
+    assert current_path(final) == staged
     staged.rename(tmp_path / "moved")
     final.mkdir(parents=True)
-    assert present(final) == final
+    assert current_path(final) == final

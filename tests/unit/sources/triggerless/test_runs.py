@@ -289,8 +289,8 @@ def test_a_kill_between_journal_and_dispatch_neither_loses_nor_repeats(
 @pytest.mark.parametrize(
     ("more", "rest", "words"),
     [
-        ('state = "row"', "", "set that again, or remove the state"),
-        ('key = { usr = ["lname"] }', "", "key of table usr are not what they were"),
+        ('state = "row"', "", "restore that setting, or remove the state"),
+        ('key = { usr = ["lname"] }', "", "key of table usr changed since"),
     ],
 )
 def test_a_state_of_another_kind_is_refused(
@@ -319,7 +319,7 @@ def test_a_new_column_was_null_and_one_that_is_gone_says_nothing(
 
 def test_files_of_no_table_are_refused(local_engine: None, tmp_path: Path) -> None:
     write(tmp_path, [row(1)], "other.csv")
-    with pytest.raises(FatalError, match="primary key of other is not known"):
+    with pytest.raises(FatalError, match="primary key of other is unknown"):
         publish(tmp_path)
     write(tmp_path, [row(1)])
     with pytest.raises(PublisherError, match="other is none of the tables"):
@@ -362,7 +362,7 @@ def test_what_can_be_compared_is_checked(local_engine: None, tmp_path: Path) -> 
     assert "first change usr:1:1: insert field of idu=1 in usr" in found["sample of hr"].detail
     write(tmp_path, [row(1)], "dep.csv")
     found = {finding.what: finding for finding in check.check(load(job(tmp_path)))}
-    assert "primary key of dep is not known" in found["source hr"].detail
+    assert "primary key of dep is unknown" in found["source hr"].detail
 
 
 def test_status_tells_which_tables_are_due(local_engine: None, tmp_path: Path) -> None:
