@@ -102,8 +102,7 @@ def compare(
     differences, count = Differences(columns), len(rows)
     rows, doubled, rejected = _remove_duplicates(rows.take(_order(rows)), differences)
     matches = _matches(rows, known)
-    seen = np.zeros(len(known), bool)
-    seen[matches[matches >= 0]] = True
+    seen = np.isin(np.arange(len(known)), matches)
     missing = _find_missing(known, seen, rejected)
     new = (matches < 0) | rules.all_as_new
     contents = _contents_to_keep(rows, rules.keeps)
@@ -111,9 +110,9 @@ def compare(
     changed = ~new & differs.any(axis=1)
     published = new & (rules.first != "nothing")
     differences.add_new(rows.take(np.flatnonzero(published)), replace=rules.first == "replace")
-    which = np.flatnonzero(changed)
-    old = _values(known, matches[which]) if rules.keeps == "values" else None
-    differences.add_changed(rows.take(which), differs[which], old)
+    where = np.flatnonzero(changed)
+    old = _values(known, matches[where]) if rules.keeps == "values" else None
+    differences.add_changed(rows.take(where), differs[where], old)
     deleted = np.flatnonzero(missing) if rules.deletes else np.zeros(0, np.int64)
     differences.add_deleted(known.hashes[deleted], known.keys.take(pa.array(deleted)))
     stays = ~seen
@@ -130,8 +129,8 @@ def compare(
         alike=_count_alike(columns, differs, ~new, rules.known_columns),
     )
     _check(counts, count, int(seen.sum()), len(known))
-    known_now = _merge_known(rows, contents, known, np.flatnonzero(stays))
-    return ComparisonResult(differences.to_batch(), known_now, counts)
+    known = _merge_known(rows, contents, known, np.flatnonzero(stays))
+    return ComparisonResult(differences.to_batch(), known, counts)
 
 
 def no_known_rows(keeps: Keeps, columns: int) -> KnownRows:

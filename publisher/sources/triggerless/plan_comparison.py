@@ -163,6 +163,9 @@ def comparison_of(
     return Comparison(works, str(given.target), given.keep, options.binary_text, database, text_of)
 
 
+_FIRST: Mapping[str, First] = {"resynchronise": "replace", "future": "nothing", "all": "add"}
+
+
 def _work(
     table: TableInput,
     options: TriggerlessOptions,
@@ -179,12 +182,7 @@ def _work(
     whole = plain is not None and plain["whole"]
     to_prove = _origin_to_prove(table, given, plain) if plain else None
     if not whole and not table.before and migration is None:
-        startup: Mapping[str, First] = {
-            "resynchronise": "replace",
-            "future": "nothing",
-            "all": "add",
-        }
-        first = startup[options.startup_option]
+        first = _FIRST[options.startup_option]
     return TableWork(
         table.shape,
         table.reading,
