@@ -62,8 +62,6 @@ def run(line: str) -> str:
     """Runs a command of a page in the working directory and returns what it prints."""
     if line.startswith("sqlite3 "):
         return _run_sqlite(line)
-    if line.startswith("cat "):
-        return Path(line.removeprefix("cat ")).read_text("utf-8")
     assert line.startswith(PROGRAM), line
     arguments = line.removeprefix(PROGRAM).split()
     names = [name for word in arguments for name in _expand(word)]
@@ -99,3 +97,16 @@ def _mask(line: str) -> str:
 def agrees(shown: str, printed: str) -> bool:
     """Compares a line of a page with a printed one; ``…`` on the page stands for any text."""
     return re.fullmatch(".*".join(map(re.escape, shown.split("…"))), printed) is not None
+
+
+def shown_documents() -> list[str]:
+    """Returns the documents of the first tutorial, each on one line as a part file has it."""
+    (envelope,) = blocks(text_of("reference/documents.md"), "xml")
+    (operations,) = blocks(text_of("tutorials/first-documents.md"), "xml")
+    before, after = re.split("<add .*</add>", _join(envelope))
+    matches = re.finditer(r"<(add|modify|delete) .*?</\1>", _join(operations))
+    return [f"{before}{match[0]}{after}" for match in matches]
+
+
+def _join(xml: str) -> str:
+    return "".join(line.strip() for line in xml.splitlines())

@@ -33,6 +33,7 @@ from tests.support.documentation import (
     run,
     section,
     shown_commands,
+    shown_documents,
     text_of,
     written_pages,
 )
@@ -163,13 +164,29 @@ def test_files_are_inspected_and_validated_as_the_tutorial_prints(
     monkeypatch.chdir(tmp_path)
     text = text_of("tutorials/first-documents.md")
     Path("log.csv").write_text(blocks(text, "csv")[0], "utf-8")
-    first, second, *_ = [line for line in text.splitlines() if line.startswith("<nds ")]
-    wrong = second.replace("<modify class-name", "<modify clas-name")
-    Path("mistake.xds").write_text(f"{first}\n{second}\n{wrong}\n", "utf-8")
+    _, modify, *_ = shown_documents()
+    wrong = modify.replace("<modify class-name", "<modify clas-name")
+    Path("mistake.xds").write_text(f"{modify}\n{modify}\n{wrong}\n", "utf-8")
     for heading in ("Look at the input", "Look at the output"):
         for command in shown_commands(section(text, heading)):
             if "part-" not in command.line:
                 assert set(command.printed) <= set(comparable(run(command.line)))
+
+
+def test_calls_of_the_table_queue_are_inspected_as_the_page_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (command,) = shown_commands(text_of("reference/formats/table-queue.md"))
+    record = f"05000000{'USR'.ljust(66).encode().hex()}0100"
+    common = {"sweep": 17, "node": "DEMO", "code_page": "UTF-8"}
+    element = {"completion": "NORMAL", "code": 0, "record": record}
+    calls = [element, element, element, element, {"completion": "EORR"}]
+    with Path("queue.jsonl").open("w") as file:
+        for ordinal, call in enumerate(calls, 1):
+            time = f"2026-05-04T08:00:00.00{ordinal}Z"
+            file.write(json.dumps({**common, **call, "ordinal": ordinal, "time": time}) + "\n")
+    assert tuple(comparable(run(command.line))[-2:]) == command.printed
 
 
 def test_errors_of_a_job_file_are_those_that_are_shown(
