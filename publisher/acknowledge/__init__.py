@@ -1,1 +1,1 @@
-"""What the rows of a live event log are told after the sink has their documents."""
+"""Writes statuses and reasons to a live event log after the sink has the documents."""

@@ -1,8 +1,8 @@
-"""Rows of live logs that stay N after a run, and whether a later run has found anything else.
+"""Rows of live logs that stay N after a run.
 
-A held row waits for its time, and a rejected row without a usable record_id cannot be told its letter.
-The next poll reads both again.  What a job remembers of them keeps it from planning a run for them at
-every poll, and from reporting a reject more than once.
+A held row waits for its time, and a rejected row without a usable record_id cannot get a status.  The
+next poll reads both again.  A job remembers them, so that it neither plans a run for them at every poll
+nor reports a reject more than once.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ FORMAT = 1
 _FILE = "leftovers.json"
 _HELD = ("part", "high", "schema", "table", "key", "event_type", "event_time", "columns")
 """Columns that identify a held row."""
-_READ = [*_HELD, "source", "outcome", "reason", "raw"]
-_WHOLE = (1 << 64) - 1
+_COLUMNS = [*_HELD, "source", "outcome", "reason", "raw"]
+_ALL_BITS = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Leftovers:
     """Rows of one source that stay N."""
 
     held: str = ""
-    """Digest of the held rows, whatever their order; empty where there are none."""
+    """Digest of the held rows in any order; empty if no row is held."""
     reported: frozenset[int] = frozenset()
-    """Digests of the rejected rows that cannot be named, by their raw records."""
+    """Digests of the raw records of rejected rows without a usable record id."""
 
 
 def read_leftovers(root: Path) -> dict[str, Leftovers]:
-    """The rows that the last run of a job has left, by source.
+    """The rows that stay N after the last run of a job, by source.
 
     Raises:
         FatalError: The file is damaged, or of another version of the program.
@@ -60,14 +60,14 @@ def read_leftovers(root: Path) -> dict[str, Leftovers]:
     return read_versioned(root / _FILE, FORMAT, decode, remedy) or {}
 
 
-def write_leftovers(root: Path, left: Mapping[str, Leftovers]) -> None:
-    """Writes them durably, where they changed."""
-    if left == read_leftovers(root):
+def write_leftovers(root: Path, leftovers: Mapping[str, Leftovers]) -> None:
+    """Writes the leftovers durably if they changed."""
+    if leftovers == read_leftovers(root):
         return
     sources = {
-        name: {"held": one.held, "reported": sorted(f"{n:016x}" for n in one.reported)}
-        for name, one in sorted(left.items())
-        if one != Leftovers()
+        name: {"held": rows.held, "reported": sorted(f"{n:016x}" for n in rows.reported)}
+        for name, rows in sorted(leftovers.items())
+        if rows != Leftovers()
     }
     write_durably(root / _FILE, json.dumps({"format": FORMAT, "sources": sources}) + "\n")
 
@@ -83,7 +83,7 @@ def leftovers_of(journal: Journal, manifest: Manifest, source: int) -> Leftovers
     held, count, reported = 0, 0, set[int]()
     for row in _rows(journal, manifest, source):
         if row["outcome"] == Outcome.HELD:
-            held = held + digest_of_text(repr([row[name] for name in _HELD])) & _WHOLE
+            held = held + digest_of_text(repr([row[name] for name in _HELD])) & _ALL_BITS
             count += 1
         elif written_id(row["raw"]) is None:
             reported.add(digest_of_text(row["raw"] or ""))
@@ -100,34 +100,36 @@ def _may_stay(manifest: Manifest, source: int) -> bool:
 
 
 def _rows(journal: Journal, manifest: Manifest, source: int) -> Iterator[dict[str, Any]]:
-    """The rows of a source that are held, or rejected at a place without record_id."""
+    """The rows of a source that are held, or rejected without a record id."""
     for result in manifest.results:
         name = LaneNames(result.lane).decisions
         staged, final = journal.staging / result.staged / name, journal.root / name
         try:
             file = pq.ParquetFile(final if final.exists() else staged)
-            for batch in file.iter_batches(columns=_READ):
-                yield from batch.filter(_stay(batch, source)).to_pylist()
+            for batch in file.iter_batches(columns=_COLUMNS):
+                yield from batch.filter(_stays_new(batch, source)).to_pylist()
         except (OSError, pa.ArrowInvalid) as error:
             raise FatalError(
                 f"{final} of the journal cannot be read ({error}): restore it"
             ) from error
 
 
-def _stay(batch: pa.RecordBatch, source: int) -> pa.Array:
+def _stays_new(batch: pa.RecordBatch, source: int) -> pa.Array:
     outcome, mine = batch["outcome"], pc.equal(batch["source"], source)
-    nameless = pc.not_equal(pc.fill_null(batch["part"], ""), "")
+    without_id = pc.not_equal(pc.fill_null(batch["part"], ""), "")
     again = pc.fill_null(pc.equal(batch["reason"], str(Reason.REPORTED)), False)
     rejected = pc.or_(pc.equal(outcome, int(Outcome.REJECTED)), again)
-    return pc.and_(mine, pc.or_(pc.equal(outcome, int(Outcome.HELD)), pc.and_(nameless, rejected)))
+    return pc.and_(
+        mine, pc.or_(pc.equal(outcome, int(Outcome.HELD)), pc.and_(without_id, rejected))
+    )
 
 
 def has_nothing_new(
     journal: Journal, manifest: Manifest, live: Collection[str], known: Mapping[str, Leftovers]
 ) -> bool:
-    """Whether all that a planned run has read is what the runs before have left.
+    """Tells whether a planned run has read only rows that stayed N after earlier runs.
 
-    ``live`` are the names of the sources whose rows are told what became of them.
+    ``live`` are the names of the sources whose rows get statuses.
     """
     if manifest.states or any(result.documents for result in manifest.results):
         return False

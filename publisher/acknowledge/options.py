@@ -1,4 +1,4 @@
-"""What is done with the rows of an event log that were read."""
+"""Options for the rows of an event log once their documents are sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from publisher.errors import OptionProblem, OptionsError
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeOptions:
-    """What happens to the rows of an event log in a database once the sink has their documents."""
+    """``[acknowledge]``: handling of the rows of an event log in a database after publishing."""
 
     write_status: bool = True
     """Write S, W, E or F into rows that are still N once the sink has committed their documents. If
@@ -29,7 +29,7 @@ class AcknowledgeOptions:
 
     @property
     def writes(self) -> bool:
-        """Whether anything is written to the log's database."""
+        """Tells whether acknowledging writes to the log's database."""
         return bool(
             self.write_status or self.reason_table is not None or self.post_polling_statements
         )

@@ -1,4 +1,4 @@
-"""Which table a run is acknowledged in: the one that it has read, whatever its source is called now."""
+"""Finds the table that a run has read, even if its source has another name by now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from publisher.sources.live.table_reader import LiveTable, relation_of
 
 
 class WrongTableError(FatalError):
-    """The statuses of a run cannot be written: its table is not where the job file points to."""
+    """The table of a run is not where the job file points to, so no statuses can be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,60 +31,60 @@ class FoundLog:
 
     place: LogPlace
     verdict: Verdict
-    """``UNKNOWN``: its rows still have to prove that it is the table."""
+    """``UNKNOWN``: its rows have yet to prove that it is the table."""
 
 
 def find_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> FoundLog:
-    """Find the table that a source of a run was read from among those of the job file.
+    """Finds the table that a source of a run was read from among those of the job file.
 
-    The source of the same name is asked first, then the others: a source may have another name now.
+    Looks at the source of the same name first, then at the others: a source may have been renamed.
 
     Raises:
-        WrongTableError: None of them is that table.
+        WrongTableError: The job file does not have that table.
         UnreachableError: A database does not answer.
     """
     entry = manifest.sources[source]
-    doubtful: FoundLog | None = None
-    for place in _candidates(entry, places):
+    unproved: FoundLog | None = None
+    for place in _places_in_order(entry, places):
         verdict = _verdict(entry, place)
         if verdict is Verdict.SAME:
             return FoundLog(place, verdict)
         fits = entry.name == place.source or entry.table == place.table
-        if verdict is Verdict.UNKNOWN and fits and doubtful is None:
-            doubtful = FoundLog(place, verdict)
-    if doubtful is not None:
-        return doubtful
-    raise wrong_table(manifest, source, _why(entry, places))
+        if verdict is Verdict.UNKNOWN and fits and unproved is None:
+            unproved = FoundLog(place, verdict)
+    if unproved is not None:
+        return unproved
+    raise wrong_table_error(manifest, source, _why(entry, places))
 
 
 def named_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> FoundLog:
-    """The table that the source of the same name reads now, whatever its identity.
+    """The table that the source of the same name reads now, without a check of its identity.
 
-    Raises ``WrongTableError`` where the job file has none.
+    Raises ``WrongTableError`` if the job file has no such source.
     """
     entry = manifest.sources[source]
     for place in places:
         if place.source == entry.name:
             return FoundLog(place, Verdict.SAME)
-    raise wrong_table(manifest, source, _why(entry, places))
+    raise wrong_table_error(manifest, source, _why(entry, places))
 
 
-def wrong_table(manifest: Manifest, source: int, why: str) -> WrongTableError:
-    """The error that says what to do about a run that cannot be acknowledged."""
+def wrong_table_error(manifest: Manifest, source: int, why: str) -> WrongTableError:
+    """The error of a run that cannot be acknowledged, with advice."""
     entry = manifest.sources[source]
     return WrongTableError(
         f"run {manifest.run} was sent, but its statuses cannot be written: source {entry.name} read "
-        f"table {entry.table} of {entry.database or 'a database that was not noted'}, and {why}. "
-        "Name that table and database in the job file again and start again; or run xds-publisher "
-        f"acknowledge --run {manifest.run} with --by-rows, where the table was copied or moved with "
-        "its rows, or with --abandon, where it is gone"
+        f"table {entry.table} of {entry.database or 'an unrecorded database'}, and {why}. "
+        "Name that table and database in the job file and start again; or run xds-publisher "
+        f"acknowledge --run {manifest.run} with --by-rows if the table was copied or moved with its "
+        "rows, or with --abandon if it is gone"
     )
 
 
-def _candidates(entry: SourceEntry, places: Sequence[LogPlace]) -> Iterator[LogPlace]:
+def _places_in_order(entry: SourceEntry, places: Sequence[LogPlace]) -> Iterator[LogPlace]:
     assert entry.table is not None
     mine = [place for place in places if place.source == entry.name]
-    for place in mine:  # the table that was read, where the source names another one now
+    for place in mine:  # the table that was read, even if the source names another one now
         yield LogPlace(place.source, place.database, entry.table)
     for place in (*mine, *(place for place in places if place.source != entry.name)):
         if place.table != entry.table or place.source != entry.name:
@@ -96,7 +96,7 @@ def _verdict(entry: SourceEntry, place: LogPlace) -> Verdict:
         try:
             relation = relation_of(database, LiveTable(place.table))
         except FatalError:
-            return Verdict.OTHER  # it has no such table, or hides it
+            return Verdict.OTHER  # the table is missing or hidden
         return compare(entry.identity, identity_of(database, relation))
 
 
@@ -104,5 +104,5 @@ def _why(entry: SourceEntry, places: Sequence[LogPlace]) -> str:
     for place in places:
         if place.source == entry.name:
             with Database(place.database) as database:
-                return f"table {place.table} of {database.name}, which it names now, is another one"
-    return "the job file has no source of this name that reads a table, and no other reads that one"
+                return f"it names table {place.table} of {database.name} now, which is another one"
+    return "no source of the job file reads that table"

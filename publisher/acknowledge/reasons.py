@@ -1,43 +1,40 @@
-"""Why records got W, E or F: rows for the user's reason table, and what ``retry`` selects by."""
+"""Reasons for the statuses W, E and F, for the user's reason table and for ``retry``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from publisher.acknowledge.status_letters import (
-    LETTERS,
+    BIT_OF,
     NONE,
-    E,
-    F,
+    STATUS_OF_BIT,
     Ids,
     LaneLetters,
-    Refused,
-    W,
+    RefusedDocuments,
     fingerprints_in,
-    marks,
-    named,
+    has_record_id,
+    status_windows,
 )
-from publisher.model.change import Reason
+from publisher.model.change import Reason, Status
 from publisher.model.reason_texts import REASON_TEXTS
 
 
-class Told(NamedTuple):
-    """Why a record got its letter.  A superseded one has the reason of the change which superseded
-    it."""
+class StatusReason(NamedTuple):
+    """The reason for a record's status; that of its superseder for a superseded record."""
 
     record_id: int | None
-    letter: str
+    status: Status
     reason: str
     detail: str
     schema: str | None
     table: str | None
     fingerprint: int | None = None
-    """Of its row."""
+    """Fingerprint of the record's row."""
 
 
 _COLUMNS = [
@@ -45,69 +42,79 @@ _COLUMNS = [
 ]
 
 
-def told(lanes: list[LaneLetters], refused: Refused, asked: int = W | E | F) -> Iterator[Told]:
-    """Why the records that ask for one of these letters got it, lane by lane."""
+def status_reasons(
+    lanes: list[LaneLetters],
+    refused: RefusedDocuments,
+    statuses: Iterable[Status] = (Status.WARNING, Status.ERROR, Status.FATAL),
+) -> Iterator[StatusReason]:
+    """The reasons of the records with these statuses, lane by lane."""
+    bits = sum(BIT_OF[status] for status in statuses)
     for lane in lanes:
-        yield from _of_lane(lane, refused, asked)
+        yield from _reasons_of_lane(lane, refused, bits)
 
 
-def torn(lanes: list[LaneLetters]) -> Iterator[Told]:
-    """Why ids got E of which one record was published and another is held."""
-    for window in marks(lanes):
-        for number in window.torn.tolist():
+def contradiction_reasons(lanes: list[LaneLetters]) -> Iterator[StatusReason]:
+    """The reasons of ids that got E since one of their records was published and another is held."""
+    for window in status_windows(lanes):
+        for number in window.contradictory.tolist():
             detail = (
-                f"record_id {number} stands in several rows, of which one was published and one is "
+                f"record_id {number} appears in several rows, of which one was published and one is "
                 "held: give each row its own record_id, and status N to the one that was held"
             )
-            yield Told(number, "E", Reason.DOUBLE_RECORD, detail, None, None)
+            yield StatusReason(number, Status.ERROR, Reason.DOUBLE_RECORD, detail, None, None)
 
 
-def unnamed(lanes: list[LaneLetters]) -> Iterator[tuple[int | None, int]]:
-    """The ids, where they are integers at all, of the records whose id is no positive number, and the
-    fingerprints of their rows.
+def rejected_ids(lanes: list[LaneLetters]) -> Iterator[tuple[int | None, int]]:
+    """Ids and row fingerprints of the records whose id is no positive number; all are rejected.
 
-    All of them are rejected."""
+    The id is ``None`` if it is no integer at all.
+    """
     for lane in lanes:
         for group in lane.groups:
             bits = lane.bits[group.rows]
-            if not (bits == E).any():
+            if not (bits == BIT_OF[Status.ERROR]).any():
                 continue
-            places = np.flatnonzero((bits == E) & ~named(lane.read(group, ["part"])))
+            places = np.flatnonzero(
+                (bits == BIT_OF[Status.ERROR]) & ~has_record_id(lane.read(group, ["part"]))
+            )
             if len(places):
                 table = lane.read(group, ["raw", "fingerprint"]).take(pa.array(places))
                 ids = map(written_id, table["raw"].to_pylist())
                 yield from zip(ids, fingerprints_in(table).tolist(), strict=True)
 
 
-def _of_lane(lane: LaneLetters, refused: Refused, asked: int) -> Iterator[Told]:
-    by = _superseders(lane, asked)
+def _reasons_of_lane(
+    lane: LaneLetters, refused: RefusedDocuments, wanted: int
+) -> Iterator[StatusReason]:
+    by = _superseders(lane, wanted)
     for group in lane.groups:
         bits = lane.bits[group.rows]
-        places = np.flatnonzero((bits & asked) != NONE)
+        places = np.flatnonzero((bits & wanted) != NONE)
         if not len(places):
             continue
         table = lane.read(group, _COLUMNS)
-        found = table.append_column("named", pa.array(named(table))).take(pa.array(places))
-        for place, entry in zip(places.tolist(), found.to_pylist(), strict=True):
-            yield _told(lane, group.rows.start + place, int(bits[place]), entry, by, refused)
+        table = table.append_column("has_id", pa.array(has_record_id(table)))
+        entries = table.take(pa.array(places)).to_pylist()
+        for place, entry in zip(places.tolist(), entries, strict=True):
+            yield _reason(lane, group.rows.start + place, int(bits[place]), entry, by, refused)
 
 
-def _told(
+def _reason(
     lane: LaneLetters,
     row: int,
     bits: int,
     entry: dict[str, Any],
     superseders: dict[int, dict[str, Any]],
-    refused: Refused,
-) -> Told:
+    refused: RefusedDocuments,
+) -> StatusReason:
     superseder = superseders.get(row)
     cause = superseder or entry
     reason, detail = _cause(cause, refused.get((lane.lane, cause["document"])))
     if superseder is not None:
         detail = f"superseded by record {superseder['high']} ({entry['reason']}): {detail}"
-    return Told(
-        record_id=entry["high"] if entry["named"] else written_id(entry["raw"]),
-        letter=LETTERS[bits],
+    return StatusReason(
+        record_id=entry["high"] if entry["has_id"] else written_id(entry["raw"]),
+        status=STATUS_OF_BIT[bits],
         reason=reason,
         detail=detail,
         schema=entry["schema"],
@@ -124,7 +131,7 @@ def _cause(entry: dict[str, Any], refusal: tuple[str, str] | None) -> tuple[str,
 
 
 def written_id(raw: str | None) -> int | None:
-    """The record id of a rejected record where it is an integer."""
+    """The record id of a rejected record if it is an integer."""
     try:
         number = int(json.loads(raw or "{}").get("record_id"))
     except (ValueError, TypeError):
@@ -132,10 +139,10 @@ def written_id(raw: str | None) -> int | None:
     return number if -(1 << 63) <= number < 1 << 63 else None
 
 
-def _superseders(lane: LaneLetters, asked: int) -> dict[int, dict[str, Any]]:
-    """For each superseded row that is asked for, the record that superseded it."""
-    wanted = (lane.bits[lane.superseded] & asked) != NONE
-    superseded, by = lane.superseded[wanted], lane.by[wanted]
+def _superseders(lane: LaneLetters, wanted: int) -> dict[int, dict[str, Any]]:
+    """For each superseded row with a wanted status, the record that superseded it."""
+    chosen = (lane.bits[lane.superseded] & wanted) != NONE
+    superseded, by = lane.superseded[chosen], lane.by[chosen]
     known = by >= 0
     superseded, by = superseded[known], by[known]
     if not len(by):
@@ -147,7 +154,7 @@ def _superseders(lane: LaneLetters, asked: int) -> dict[int, dict[str, Any]]:
 
 
 def _records(lane: LaneLetters, rows: Ids) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records at these rows, which ascend."""
+    """The records at these rows, which are sorted."""
     for group in lane.groups:
         low, high = np.searchsorted(rows, (group.rows.start, group.rows.stop))
         if low == high:

@@ -1,4 +1,4 @@
-"""Rows with E and F go back to N, to be published after the cause is mended."""
+"""Sets rows with E and F back to N, to be published after the cause is fixed."""
 
 from __future__ import annotations
 
@@ -8,45 +8,46 @@ from typing import NamedTuple
 
 import numpy as np
 
-from publisher.acknowledge.reasons import Told, told
-from publisher.acknowledge.status_letters import E, F, Ids, Refused, lanes_of, marks
-from publisher.acknowledge.write_status import log_table, nobody_else
+from publisher.acknowledge.reasons import StatusReason, status_reasons
+from publisher.acknowledge.status_letters import Ids, RefusedDocuments, lanes_of, status_windows
+from publisher.acknowledge.write_status import log_table, no_lease
 from publisher.database import Database, DatabaseOptions
 from publisher.database.statuses import StatusWriter
 from publisher.journal.manifest import Journal, Manifest
+from publisher.model.change import Status
 from publisher.sources.event_log.options import EventLogOptions
 
-FAILED = ("E", "F")
-"""Statuses of rows that may be tried again."""
+FAILED = (Status.ERROR, Status.FATAL)
+"""Statuses of rows that may be published again."""
 
 
-class Run(NamedTuple):
-    """A run of the job: its journal, the number of the source in it, what the sink refused."""
+class JournaledRun(NamedTuple):
+    """A run of the job: its journal, the number of the source in it, and the refused documents."""
 
     journal: Journal
     manifest: Manifest
     source: int
-    refused: Refused
+    refused: RefusedDocuments
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Which rows: those that fit all that is said.  What is empty says nothing."""
+class RetrySelection:
+    """The rows to retry: those that match every criterion that is not empty."""
 
     reasons: frozenset[str] = frozenset()
-    """Why they failed.  Superseded records failed for what superseded them."""
+    """Reasons of the failures; superseded records have that of their superseder."""
     tables: frozenset[str] = frozenset()
-    """What they speak of, as ``table`` or ``schema.table``; rejected records may speak of none."""
+    """Tables, as ``table`` or ``schema.table``; rejected records may have none."""
     ids: frozenset[int] = frozenset()
     """Record ids."""
 
     @property
-    def asks_journals(self) -> bool:
-        """Whether journals are needed to find the rows."""
+    def needs_journals(self) -> bool:
+        """Tells whether the rows can be found in journals only."""
         return bool(self.reasons or self.tables)
 
-    def takes(self, entry: Told) -> bool:
-        """Whether a failed record is one of them."""
+    def matches(self, entry: StatusReason) -> bool:
+        """Tells whether a failed record is selected."""
         names = {entry.table, f"{entry.schema}.{entry.table}"} if entry.table else set()
         return (
             (not self.reasons or entry.reason in self.reasons)
@@ -56,65 +57,66 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
-    """How many rows are N again, and all reasons why records failed that were looked at."""
+class RetryReport:
+    """Counts of a retry."""
 
     rows: int
+    """Rows that are N again."""
     reasons: frozenset[str] = field(default_factory=frozenset)
+    """Reasons of all failed records in the journals."""
     others: int = 0
     """Record ids whose rows are no longer those that failed."""
 
 
-class Failed(NamedTuple):
-    """Records that failed: their ids, the fingerprints of their rows, and all reasons that were met."""
+class FailedRecords(NamedTuple):
+    """Selected records that failed, and the reasons of all that failed."""
 
     ids: Ids
     fingerprints: Ids
     reasons: frozenset[str]
 
 
-def selected(runs: Iterable[Run], selection: Selection) -> Failed:
-    """The records that failed in the last of the runs, given oldest first, which had them."""
+def select_failed(runs: Iterable[JournaledRun], selection: RetrySelection) -> FailedRecords:
+    """Selects records that failed in the last run that read them; ``runs`` begin with the oldest."""
     ids: Ids = np.empty(0, np.int64)
     fingerprints: set[int] = set()
     reasons: set[str] = set()
     for run in runs:
         lanes = lanes_of(run.journal, run.manifest, run.source, run.refused)
-        for window in marks(lanes):
+        for window in status_windows(lanes):
             ids = np.setdiff1d(ids, window.ids, assume_unique=True)
-        found: set[int] = set()
-        for entry in told(lanes, run.refused, E | F):
+        failed: set[int] = set()
+        for entry in status_reasons(lanes, run.refused, FAILED):
             reasons.add(entry.reason)
-            if entry.record_id is not None and selection.takes(entry):
-                found.add(entry.record_id)
+            if entry.record_id is not None and selection.matches(entry):
+                failed.add(entry.record_id)
                 fingerprints.add(entry.fingerprint or 0)
-        ids = np.union1d(ids, np.fromiter(found, np.int64, len(found)))
+        ids = np.union1d(ids, np.fromiter(failed, np.int64, len(failed)))
     known = np.array(sorted(fingerprints), np.int64)
-    return Failed(ids, known, frozenset(reasons))
+    return FailedRecords(ids, known, frozenset(reasons))
 
 
 def retry(
     database: DatabaseOptions,
     table: str,
     options: EventLogOptions,
-    selection: Selection,
-    runs: Iterable[Run] = (),
-) -> Retried:
-    """Gives ``N`` to the rows of an event log that are selected and still have E or F; to all of these
-    where nothing is said.
+    selection: RetrySelection,
+    runs: Iterable[JournaledRun] = (),
+) -> RetryReport:
+    """Gives N to the selected rows of an event log that still have E or F.
 
-    ``runs`` are those of the job whose journals are there, oldest first.
+    ``runs`` are those of the job whose journals exist, oldest first.
 
     Raises:
         FatalError: A journal is damaged, or the database refuses.
         UnreachableError: The database does not answer.
     """
     with Database(database, writing=True) as served:
-        writer = StatusWriter(served, log_table(served, table, options), nobody_else)
-        if not selection.asks_journals:
+        writer = StatusWriter(served, log_table(served, table, options), no_lease)
+        if not selection.needs_journals:
             if not selection.ids:
-                return Retried(writer.renew_all(FAILED))
-            return Retried(writer.renew(np.array(sorted(selection.ids), np.int64), FAILED))
-        failed = selected(runs, selection)
+                return RetryReport(writer.renew_all(FAILED))
+            return RetryReport(writer.renew(np.array(sorted(selection.ids), np.int64), FAILED))
+        failed = select_failed(runs, selection)
         rows = writer.renew(failed.ids, FAILED, failed.fingerprints)
-        return Retried(rows, failed.reasons, writer.others)
+        return RetryReport(rows, failed.reasons, writer.others)

@@ -1,11 +1,10 @@
-"""The status letter of each record of a live event log, from a committed journal.
+"""The status of each record of a live event log, computed from a committed journal.
 
-S published, W nothing to publish, E rejected, F refused by the sink for good (event log page,
-status); a superseded record has the letter of the change that superseded it.  Records that are held
-stay N, those that were ignored for their status keep what they have.
+S published, W nothing to publish, E rejected, F permanently refused by the sink (event log page,
+status); a superseded record has the status of its superseder.  Held records stay N; records that were
+ignored for their status keep it.
 
-Done by the column.  Of a journal of any length it holds a byte for each record, and the record ids of
-one window.
+Works by the column: memory holds one byte for each record of the journal and the ids of one window.
 """
 
 from __future__ import annotations
@@ -25,78 +24,79 @@ from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError
 from publisher.journal.lane_writer import LaneNames
 from publisher.journal.manifest import Journal, Manifest
-from publisher.model.change import Outcome, Reason
+from publisher.model.change import STATUS_OF, Outcome, Reason, Status
 
 Ids = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 
 WINDOW = 1 << 20
-"""Records whose ids are sorted together."""
+"""Number of records whose ids are sorted together."""
 
-NONE, S, W, E, F, HELD = 0, 1, 2, 4, 8, 16
-"""What a record asks for its row, as bits: records of one id may differ."""
+NONE = 0
+BIT_OF = {status: 1 << place for place, status in enumerate(Status)}
+STATUS_OF_BIT = {bit: status for status, bit in BIT_OF.items()}
+"""Statuses as bits, since records of one id may ask for different ones."""
+_N, _S, _W, _E, _F = BIT_OF.values()
 
-_OF_OUTCOME = np.zeros(8, np.uint8)
-_OF_OUTCOME[[Outcome.PUBLISHED, Outcome.IGNORED, Outcome.HELD, Outcome.REJECTED]] = (S, W, HELD, E)
+_BIT_OF_OUTCOME = np.zeros(8, np.uint8)
+_BIT_OF_OUTCOME[list(STATUS_OF)] = [BIT_OF[status] for status in STATUS_OF.values()]
 _LEFT_ALONE = pa.array([Reason.STATUS, Reason.OUT_OF_RANGE, Reason.REPORTED], pa.string())
-_READ = ["source", "part", "high", "outcome", "reason", "by", "document"]
+_COLUMNS = ["source", "part", "high", "outcome", "reason", "by", "document"]
 _REPEATING = ["part", "reason"]
 
 
 def _letter_of(bits: int) -> int:
-    """The letter of a row whose id these records have; 0: none.
+    """The letter of a row with these records, as ASCII code; 0 for a row that stays as it is.
 
-    Ids are unique by the log's definition.  Where they are not, rows of an id cannot be told apart, so
-    they get one letter: the gravest of F and E, else S before W.  A row that is held keeps all of its
-    id waiting, unless one of them was published: that would be published again and again, so it is an
-    error to mend.
+    Ids are unique by the log's definition.  If they are not, rows of one id cannot be told apart and
+    get one letter: the gravest of F and E, else S before W.  A held row makes all rows of its id wait.
+    If one of them was published, it would be published again at each poll, so that is an error.
     """
-    if bits & F:
-        return ord("F")
-    if bits & E or bits & (S | HELD) == S | HELD:
-        return ord("E")
-    if bits & HELD:
+    if bits & _F:
+        return ord(Status.FATAL)
+    if bits & _E or bits & (_S | _N) == _S | _N:
+        return ord(Status.ERROR)
+    if bits & _N:
         return 0
-    return ord("S") if bits & S else ord("W") if bits & W else 0
+    return ord(Status.SUCCESS) if bits & _S else ord(Status.WARNING) if bits & _W else 0
 
 
 _LETTERS = np.array([_letter_of(bits) for bits in range(32)], np.uint8)
-LETTERS: Mapping[int, str] = {S: "S", W: "W", E: "E", F: "F"}
-"""The letter of a record that has its id for itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """Record ids, ascending and each once, and the letter of each as ASCII code."""
+class StatusWindow:
+    """Record ids, sorted and unique, and the letter of each as ASCII code."""
 
     ids: Ids
     letters: Codes
-    torn: Ids
-    """Those which got E because one of their records was published and another is held."""
+    contradictory: Ids
+    """Ids that got E because one of their records was published and another is held."""
     fingerprints: Ids
-    """Of all rows of these ids, ascending."""
+    """Fingerprints of all rows of these ids, sorted."""
 
 
-Refused = Mapping[tuple[int, int], tuple[str, str]]
-"""Documents that the sink refused for good, by lane and number in the lane: reason and detail."""
+RefusedDocuments = Mapping[tuple[int, int], tuple[str, str]]
+"""Reason and detail of permanently refused documents, by lane and number in the lane."""
 
 
-def refused_of(refusals: Iterable[Refusal]) -> Refused:
-    """What a dispatch record says, by document."""
+def refused_documents(refusals: Iterable[Refusal]) -> RefusedDocuments:
+    """The refusals of dispatch records, by document."""
     return {(entry.lane, entry.document): (entry.reason, entry.detail) for entry in refusals}
 
 
-class Passed(NamedTuple):
-    """What a run read of a live source: the greatest record id, 0 for none, and how many of the
-    published records lie below the greatest that an earlier run had read."""
+class ReadProgress(NamedTuple):
+    """Progress of a run in a live source."""
 
     greatest: int = 0
+    """Greatest record id; 0 for none."""
     late: int = 0
+    """Number of published records with ids below the greatest that an earlier run had read."""
 
 
-class Group(NamedTuple):
-    """A row group of a decisions file: its number, its rows in the lane, least and greatest id."""
+class RowGroup(NamedTuple):
+    """A row group of a decisions file: number, rows in the lane, least and greatest id."""
 
     number: int
     rows: slice
@@ -114,7 +114,7 @@ class LaneLetters:
     def __init__(
         self, root: Path, lane: int, source: int, refused: Collection[int] = (), behind: int = 0
     ) -> None:
-        """``refused`` are numbers of documents of the lane; ``behind`` is the greatest record id that
+        """``refused`` are array_of of documents of the lane; ``behind`` is the greatest record id that
         an earlier run had read."""
         self._path = root / LaneNames(lane).decisions
         self._source = source
@@ -127,64 +127,64 @@ class LaneLetters:
                 f"{self._path} of the journal cannot be read ({error}): restore it; its run cannot be "
                 "acknowledged without it"
             ) from error
-        self.groups: list[Group] = list(_groups(self.file.metadata))
+        self.groups: list[RowGroup] = list(_groups(self.file.metadata))
         self.bits: Codes = np.zeros(self.file.metadata.num_rows, np.uint8)
-        """What each record of the lane asks for, ``NONE`` for those of other sources."""
+        """Status bit of each record of the lane; ``NONE`` for records of other sources."""
         self.superseded: Ids = np.empty(0, np.int64)
-        """Rows of the superseded records,"""
+        """Rows of the superseded records."""
         self.by: Ids = np.empty(0, np.int64)
-        """and of those which superseded them."""
-        self.passed = Passed()
+        """Rows of their superseders; -1 if a superseder is not in the lane."""
+        self.progress = ReadProgress()
         self._fill(behind)
 
-    def read(self, group: Group, columns: list[str]) -> pa.Table:
+    def read(self, group: RowGroup, columns: list[str]) -> pa.Table:
         """Columns of a row group."""
         return self.file.read_row_group(group.number, columns=columns, use_threads=False)
 
     def _fill(self, behind: int) -> None:
         superseded, by = [], []
         for group in self.groups:
-            table = self.read(group, _READ)
-            outcomes = numbers(table["outcome"])
-            bits = _OF_OUTCOME[outcomes]
+            table = self.read(group, _COLUMNS)
+            outcomes = array_of(table["outcome"])
+            bits = _BIT_OF_OUTCOME[outcomes]
             alone = pc.is_in(table["reason"], value_set=_LEFT_ALONE)
-            mine = numbers(table["source"]) == self._source
-            bits[~mine | (truth(alone) & (outcomes == Outcome.IGNORED))] = NONE
+            mine = array_of(table["source"]) == self._source
+            bits[~mine | (flags(alone) & (outcomes == Outcome.IGNORED))] = NONE
             if len(self._refused):
-                bits[np.isin(numbers(table["document"]), self._refused) & (bits == S)] = F
+                bits[np.isin(array_of(table["document"]), self._refused) & (bits == _S)] = _F
             self.bits[group.rows] = bits
             rows = np.flatnonzero(mine & (outcomes == Outcome.SUPERSEDED))
             superseded.append(rows + group.rows.start)
-            by.append(numbers(table["by"])[rows])
-            self._pass(table, mine, outcomes == Outcome.PUBLISHED, behind)
+            by.append(array_of(table["by"])[rows])
+            self._add_progress(table, mine, outcomes == Outcome.PUBLISHED, behind)
         if superseded:
             self.superseded, self.by = np.concatenate(superseded), np.concatenate(by)
-        self._settle()
+        self._resolve_superseded()
 
-    def _pass(self, table: pa.Table, mine: Flags, published: Flags, behind: int) -> None:
-        ids = numbers(table["high"])
-        mine = mine & named(table)
-        greatest = max(self.passed.greatest, int(ids[mine].max(initial=0)))
+    def _add_progress(self, table: pa.Table, mine: Flags, published: Flags, behind: int) -> None:
+        ids = array_of(table["high"])
+        mine = mine & has_record_id(table)
+        greatest = max(self.progress.greatest, int(ids[mine].max(initial=0)))
         late = int(np.count_nonzero(mine & published & (ids < behind)))
-        self.passed = Passed(greatest, self.passed.late + late)
+        self.progress = ReadProgress(greatest, self.progress.late + late)
 
-    def _settle(self) -> None:
-        """Superseded records take the bits of those which superseded them; S where none did."""
-        self.bits[self.superseded] = np.where(self.by < 0, S, NONE)
+    def _resolve_superseded(self) -> None:
+        """Gives superseded records the bits of their superseders; S if there is none."""
+        self.bits[self.superseded] = np.where(self.by < 0, _S, NONE)
         open_ = np.flatnonzero(self.by >= 0)
         while len(open_):
-            found = self.bits[self.by[open_]]
-            self.bits[self.superseded[open_]] = found
-            waiting = open_[found == NONE]
+            bits = self.bits[self.by[open_]]
+            self.bits[self.superseded[open_]] = bits
+            waiting = open_[bits == NONE]
             if len(waiting) == len(open_):
-                return  # what superseded them asks for nothing
+                return  # their superseders have no status
             open_ = waiting
 
 
 def lanes_of(
-    journal: Journal, manifest: Manifest, source: int, refused: Refused, behind: int = 0
+    journal: Journal, manifest: Manifest, source: int, refused: RefusedDocuments, behind: int = 0
 ) -> list[LaneLetters]:
-    """The letters of all lanes of one source of a journal; ``behind`` as of ``LaneLetters``."""
+    """The letters of all lanes of one source of a journal; see ``LaneLetters`` for ``behind``."""
     by_lane: dict[int, list[int]] = {}
     for lane, document in refused:
         by_lane.setdefault(lane, []).append(document)
@@ -194,69 +194,69 @@ def lanes_of(
     ]
 
 
-def passed(lanes: list[LaneLetters]) -> Passed:
-    """How far a run has read a source, and what of it came late."""
-    greatest = max((lane.passed.greatest for lane in lanes), default=0)
-    return Passed(greatest, sum(lane.passed.late for lane in lanes))
+def read_progress(lanes: list[LaneLetters]) -> ReadProgress:
+    """The progress of a run in a source."""
+    greatest = max((lane.progress.greatest for lane in lanes), default=0)
+    return ReadProgress(greatest, sum(lane.progress.late for lane in lanes))
 
 
-def marks(lanes: list[LaneLetters], window: int = WINDOW) -> Iterator[Marks]:
-    """The letters by record id, in windows of about ``window`` records; ids ascend over all of them.
+def status_windows(lanes: list[LaneLetters], window: int = WINDOW) -> Iterator[StatusWindow]:
+    """The letters by record id, in windows of about ``window`` records, sorted over all windows.
 
-    Without records whose id is no positive number: see ``unnamed``.
+    Leaves out records whose id is no positive number; ``rejected_ids`` has those.
     """
     ends = _ends(lanes, window)
     for low, high in zip([None, *ends], [*ends, None], strict=True):
-        found = [part for lane in lanes for part in _parts(lane, low, high)]
-        if not found:
+        requests = [request for lane in lanes for request in _requests(lane, low, high)]
+        if not requests:
             continue
-        ids = np.concatenate([part.ids for part in found])
-        bits = np.concatenate([part.bits for part in found])
-        fingerprints = np.sort(np.concatenate([part.fingerprints for part in found]))
-        made = _merged(ids, bits, fingerprints)
-        if len(made.ids):
-            yield made
+        ids = np.concatenate([request.ids for request in requests])
+        bits = np.concatenate([request.bits for request in requests])
+        fingerprints = np.sort(np.concatenate([request.fingerprints for request in requests]))
+        merged = _merge(ids, bits, fingerprints)
+        if len(merged.ids):
+            yield merged
 
 
-def _merged(ids: Ids, bits: Codes, fingerprints: Ids) -> Marks:
-    """One letter for each id; ids whose rows stay as they are left out."""
+def _merge(ids: Ids, bits: Codes, fingerprints: Ids) -> StatusWindow:
+    """Gives each id one letter and removes ids whose rows stay as they are."""
     if not len(ids):
-        return Marks(ids, bits, ids, fingerprints)
+        return StatusWindow(ids, bits, ids, fingerprints)
     order = np.argsort(ids, kind="stable")
     ids, bits = ids[order], bits[order]
     firsts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
     if len(firsts) < len(ids):
         ids, bits = ids[firsts], np.bitwise_or.reduceat(bits, firsts)
     letters = _LETTERS[bits]
-    kept = letters != 0
-    torn = ids[(bits & (S | E | F | HELD)) == S | HELD]
-    if not kept.all():
-        ids, letters = ids[kept], letters[kept]
-    return Marks(ids, letters, torn, fingerprints)
+    changes = letters != 0
+    contradictory = ids[(bits & (_S | _E | _F | _N)) == _S | _N]
+    if not changes.all():
+        ids, letters = ids[changes], letters[changes]
+    return StatusWindow(ids, letters, contradictory, fingerprints)
 
 
-class _Part(NamedTuple):
-    """Ids of records that ask for something, their bits and fingerprints."""
+class _Requests(NamedTuple):
+    """Ids, status bits and fingerprints of records that have a status."""
 
     ids: Ids
     bits: Codes
     fingerprints: Ids
 
 
-def _parts(lane: LaneLetters, low: int | None, high: int | None) -> Iterator[_Part]:
-    """The records with ids in [low, high) that ask for something."""
+def _requests(lane: LaneLetters, low: int | None, high: int | None) -> Iterator[_Requests]:
+    """The records with ids in [low, high) that have a status."""
     for group in lane.groups:
         if (high is not None and group.least >= high) or (low is not None and group.most < low):
             continue
         table = lane.read(group, ["part", "high", "fingerprint"])
-        ids, fingerprints = numbers(table["high"]), fingerprints_in(table)
+        ids, fingerprints = array_of(table["high"]), fingerprints_in(table)
         bits = lane.bits[group.rows]
-        wanted = (bits != NONE) & named(table)
+        wanted = (bits != NONE) & has_record_id(table)
         if low is not None:
             wanted &= ids >= low
         if high is not None:
             wanted &= ids < high
-        yield _Part(ids[wanted], bits[wanted], fingerprints[wanted])
+        yield _Requests(ids[wanted], bits[wanted], fingerprints[wanted])
 
 
 _SAMPLES = 16
@@ -264,14 +264,13 @@ _ANY = (-(1 << 63), (1 << 63) - 1)
 
 
 def _ends(lanes: list[LaneLetters], window: int) -> list[int]:
-    """Record ids that cut all records into windows, by what row groups say of their least and
-    greatest id."""
+    """Record ids between the windows, estimated from the least and greatest ids of row groups."""
     samples: list[Ids] = []
     weights: list[npt.NDArray[np.float64]] = []
     for lane in lanes:
         for group in lane.groups:
             rows, least, most = group.rows.stop - group.rows.start, group.least, group.most
-            # in whole numbers: floating point has no place for the largest ids
+            # in whole array_of: floating point has no place for the largest ids
             step = (most - least) // (_SAMPLES - 1)
             samples.append(np.array([*range(least, most, step or 1)][:_SAMPLES] or [most]))
             weights.append(np.full(len(samples[-1]), rows / len(samples[-1])))
@@ -284,7 +283,7 @@ def _ends(lanes: list[LaneLetters], window: int) -> list[int]:
     return np.unique(places[order][np.searchsorted(counted, cuts)]).tolist()  # type: ignore[no-any-return]
 
 
-def _groups(metadata: Any) -> Iterator[Group]:
+def _groups(metadata: Any) -> Iterator[RowGroup]:
     """The row groups of a decisions file."""
     paths = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
     leaf = paths.index("high")
@@ -294,27 +293,27 @@ def _groups(metadata: Any) -> Iterator[Group]:
         limits = group.column(leaf).statistics
         known = limits is not None and limits.has_min_max
         least, most = (limits.min, limits.max) if known else _ANY
-        yield Group(number, slice(first, first + group.num_rows), least, most)
+        yield RowGroup(number, slice(first, first + group.num_rows), least, most)
         first += group.num_rows
 
 
-def named(table: pa.Table) -> Flags:
-    """Which records have a record id: those without stand at their place in the input."""
-    return truth(pc.equal(pc.fill_null(table["part"].cast(pa.string()), ""), ""))
+def has_record_id(table: pa.Table) -> Flags:
+    """Flags the records with a record id; the others have a place in the input instead."""
+    return flags(pc.equal(pc.fill_null(table["part"].cast(pa.string()), ""), ""))
 
 
 def fingerprints_in(table: pa.Table) -> Ids:
-    """The fingerprints of records; 0 where one has none."""
-    found: Ids = numbers(pc.fill_null(table["fingerprint"], 0))
-    return found
+    """The fingerprints of records; 0 for those without."""
+    fingerprints: Ids = array_of(pc.fill_null(table["fingerprint"], 0))
+    return fingerprints
 
 
-def numbers(column: pa.ChunkedArray) -> Any:
+def array_of(column: pa.ChunkedArray) -> Any:
     """A column without nulls as NumPy array."""
     return column.combine_chunks().to_numpy(zero_copy_only=False)
 
 
-def truth(column: pa.ChunkedArray) -> Flags:
+def flags(column: pa.ChunkedArray) -> Flags:
     """A boolean column as NumPy array; null is false."""
-    found: Flags = numbers(pc.fill_null(column, False))
-    return found
+    values: Flags = array_of(pc.fill_null(column, False))
+    return values

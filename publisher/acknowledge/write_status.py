@@ -1,6 +1,6 @@
-"""Acknowledging a run: letters, reasons and post-polling statements for one live event log.
+"""Acknowledges a run: statuses, reasons and post-polling statements for one live event log.
 
-Called again after a crash at any point, it does what is left and changes nothing twice.
+A call after a crash at any point does the remaining work and changes nothing twice.
 """
 
 from __future__ import annotations
@@ -8,57 +8,57 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.places import FoundLog, wrong_table
-from publisher.acknowledge.reasons import told, torn, unnamed
+from publisher.acknowledge.places import FoundLog, wrong_table_error
+from publisher.acknowledge.reasons import contradiction_reasons, rejected_ids, status_reasons
 from publisher.acknowledge.status_letters import (
     Codes,
     LaneLetters,
-    Passed,
-    Refused,
+    ReadProgress,
+    RefusedDocuments,
     lanes_of,
-    marks,
-    passed,
+    read_progress,
+    status_windows,
 )
 from publisher.database import Database
 from publisher.database.identity import Verdict
 from publisher.database.reason_table import Entry, ReasonTable
 from publisher.database.row_check import RowCheck
 from publisher.database.statuses import DELETED, LogTable, StatusWriter
-from publisher.database.user_statements import run_statements
+from publisher.database.user_statements import run_post_polling
 from publisher.journal.manifest import Journal, Manifest
+from publisher.model.change import Status
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
 from publisher.sources.event_log.options import EventLogOptions, restore_options
 from publisher.sources.live.table_reader import LiveTable, column_of, relation_of
 from publisher.xds.values import text_of
 
-_DELETED = frozenset({"S", "W"})
+_DELETED = frozenset({Status.SUCCESS, Status.WARNING})
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """What became of the rows of one source."""
+class AcknowledgeReport:
+    """Counts of acknowledging one source."""
 
     letters: Mapping[str, int]
-    """Record ids by the letter that the journal says: S, W, E, F."""
+    """Number of record ids by the status in the journal: S, W, E, F."""
     changed: Mapping[str, int] = field(default_factory=dict)
-    """Rows that this call changed, by letter; D were deleted.  Rows that somebody else had changed,
-    or an earlier try, are not among them."""
+    """Number of rows that this call changed, by letter; D counts deleted rows."""
     unnamed: int = 0
-    """Rejected rows that stay N, as their record_id is no integer by which to name them."""
+    """Number of rejected rows that stay N because their record_id is no integer."""
     others: int = 0
-    """Record ids whose rows are no longer those that the run has read, and were left alone."""
+    """Number of record ids whose rows were replaced since the run has read them; they are kept."""
     reasons: int = 0
-    """Rows written to the reason table."""
-    passed: Passed = field(default_factory=Passed)
-    """How far the run has read the source."""
+    """Number of rows written to the reason table."""
+    progress: ReadProgress = field(default_factory=ReadProgress)
 
 
-def nobody_else() -> None:
-    """For callers that are alone."""
+def no_lease() -> None:
+    """Checks no lease, for callers that no other instance can replace."""
 
 
 def acknowledge(
@@ -68,43 +68,43 @@ def acknowledge(
     found: FoundLog,
     options: AcknowledgeOptions,
     *,
-    refused: Refused | None = None,
-    check_lease: Callable[[], None] = nobody_else,
-) -> Acknowledged:
-    """Tells the rows of a source what became of them, once the sink has committed the run.
+    refused: RefusedDocuments | None = None,
+    check_lease: Callable[[], None] = no_lease,
+) -> AcknowledgeReport:
+    """Writes the statuses of a source's rows once the sink has committed the run.
 
     ``source`` is its number in the manifest, ``found`` its table; ``check_lease`` is called before each
-    transaction and raises where another instance took over.  Reasons are written before letters.
+    transaction and raises if another instance took over.  Reasons are written before statuses.
 
-    Raises ``WrongTableError`` where the rows of the table are others, ``FatalError``, ``UnreachableError``.
+    Raises:
+        WrongTableError: The table has other rows than those that the run has read.
+        FatalError, UnreachableError: The journal is damaged, or the database refuses or is away.
     """
-    entry = manifest.sources[source]
-    refused = refused or {}
+    entry, refused = manifest.sources[source], refused or {}
     lanes = lanes_of(journal, manifest, source, refused, manifest.behind.get(entry.name, 0))
     with Database(found.place.database, writing=True) as served:
-        reasons = 0
         log = log_table(served, found.place.table, restore_options(**entry.options))
-        doubt = None
         if found.verdict is Verdict.UNKNOWN:
-            doubt = _doubt(lanes, StatusWriter(served, log, check_lease))
-        if doubt is not None:
-            raise wrong_table(manifest, source, f"in {found.place.table} of {served.name} {doubt}")
+            doubt = _doubt_of_table(lanes, StatusWriter(served, log, check_lease))
+            if doubt is not None:
+                why = f"in {found.place.table} of {served.name} {doubt}"
+                raise wrong_table_error(manifest, source, why)
+        reasons = 0
         if options.reason_table is not None:
-            reason_table = ReasonTable(served, options.reason_table, check_lease)
-            reasons = reason_table.write(manifest.run, entry.name, _entries(lanes, refused))
+            table = ReasonTable(served, options.reason_table, check_lease)
+            reasons = table.write(manifest.run, entry.name, _entries(lanes, refused))
         if options.write_status:
             deleted = _DELETED if options.delete_processed_rows else frozenset()
-            done = _written(lanes, StatusWriter(served, log, check_lease, deleted=deleted))
+            done = _write_letters(lanes, StatusWriter(served, log, check_lease, deleted=deleted))
         else:
-            done = _counted(lanes)
-        if done.letters.get("S"):
-            statements = options.post_polling_statements
-            run_statements(served, statements, check_lease, "post_polling_statements")
-    return replace(done, reasons=reasons, passed=passed(lanes))
+            done = _count_letters(lanes)
+        if done.letters.get(Status.SUCCESS):
+            run_post_polling(served, options.post_polling_statements, check_lease)
+    return replace(done, reasons=reasons, progress=read_progress(lanes))
 
 
 def log_table(database: Database, table: str, options: EventLogOptions) -> LogTable:
-    """The event log as statements need it.  Raises ``FatalError`` where it does not fit."""
+    """The table and columns of an event log.  Raises ``FatalError`` if columns are missing."""
     relation = relation_of(database, LiveTable(table))
     written = options.expected_columns().written
     record_id, *others = (
@@ -115,51 +115,51 @@ def log_table(database: Database, table: str, options: EventLogOptions) -> LogTa
     return LogTable(relation, record_id, status, check)
 
 
-def passed_of(journal: Journal, manifest: Manifest, source: int) -> Passed:
-    """How far a run has read a source; asks no database."""
+def read_progress_of(journal: Journal, manifest: Manifest, source: int) -> ReadProgress:
+    """The progress of a run in a source, from its journal alone."""
     behind = manifest.behind.get(manifest.sources[source].name, 0)
-    return passed(lanes_of(journal, manifest, source, {}, behind))
+    return read_progress(lanes_of(journal, manifest, source, {}, behind))
 
 
 _WITNESSES = 1_000
-"""Rows of a window that are looked at first."""
+"""Number of rows of a window that are checked first."""
 
 
-def _doubt(lanes: list[LaneLetters], writer: StatusWriter) -> str | None:
-    """Say why the table may not be the one that the run has read; ``None`` where its rows prove it."""
-    asked = 0
-    for window in marks(lanes):
+def _doubt_of_table(lanes: list[LaneLetters], writer: StatusWriter) -> str | None:
+    """Says why the table may not be the one that the run has read; ``None`` if its rows prove it."""
+    count = 0
+    for window in status_windows(lanes):
         step = max(1, len(window.ids) // _WITNESSES)
         for ids in (window.ids[::step], window.ids):
-            found = writer.witness(ids, window.fingerprints)
-            if len(found.others):
-                return f"record id {found.others[0]} is another row than the one that was read"
-            if found.same:
+            compared = writer.compare(ids, window.fingerprints)
+            if len(compared.others):
+                return f"record id {compared.others[0]} is another row than the one that was read"
+            if compared.same:
                 return None
-        asked += len(window.ids)
-    return f"none of the {asked:,} rows that were read is there" if asked else None
+        count += len(window.ids)
+    return f"none of the {count:,} rows that were read exists" if count else None
 
 
-def _written(lanes: list[LaneLetters], writer: StatusWriter) -> Acknowledged:
+def _write_letters(lanes: list[LaneLetters], writer: StatusWriter) -> AcknowledgeReport:
     letters: Counter[str] = Counter()
     changed: Counter[str] = Counter()
-    for window in marks(lanes):
+    for window in status_windows(lanes):
         letters += _by_letter(window.letters)
         changed += writer.write(window.ids, window.letters, window.fingerprints)
-    nameless = list(unnamed(lanes))
-    named = [(i, fingerprint) for i, fingerprint in nameless if i is not None]
-    ids = np.unique(np.array([i for i, _ in named], np.int64))
-    known = np.unique(np.array([fingerprint for _, fingerprint in named], np.int64))
-    changed += writer.write(ids, np.full(len(ids), ord("E"), np.uint8), known)
-    letters["E"] += len(ids)
-    return Acknowledged(+letters, changed, len(nameless) - len(named), writer.others)
+    rejected = list(rejected_ids(lanes))
+    usable = [(number, fingerprint) for number, fingerprint in rejected if number is not None]
+    ids = np.unique(np.array([number for number, _ in usable], np.int64))
+    known = np.unique(np.array([fingerprint for _, fingerprint in usable], np.int64))
+    changed += writer.write(ids, np.full(len(ids), ord(Status.ERROR), np.uint8), known)
+    letters[Status.ERROR] += len(ids)
+    return AcknowledgeReport(+letters, changed, len(rejected) - len(usable), writer.others)
 
 
-def _counted(lanes: list[LaneLetters]) -> Acknowledged:
+def _count_letters(lanes: list[LaneLetters]) -> AcknowledgeReport:
     letters: Counter[str] = Counter()
-    for window in marks(lanes):
+    for window in status_windows(lanes):
         letters += _by_letter(window.letters)
-    return Acknowledged(letters)
+    return AcknowledgeReport(letters)
 
 
 def _by_letter(letters: Codes) -> Counter[str]:
@@ -167,11 +167,9 @@ def _by_letter(letters: Codes) -> Counter[str]:
     return Counter({chr(code): int(counts[code]) for code in np.flatnonzero(counts)})
 
 
-def _entries(lanes: list[LaneLetters], refused: Refused) -> Iterator[Entry]:
-    for found in told(lanes, refused):
-        yield found.record_id, found.letter, found.reason, found.detail
-    for found in torn(lanes):
-        yield found.record_id, found.letter, found.reason, found.detail
+def _entries(lanes: list[LaneLetters], refused: RefusedDocuments) -> Iterator[Entry]:
+    for entry in chain(status_reasons(lanes, refused), contradiction_reasons(lanes)):
+        yield entry.record_id, entry.status.value, entry.reason, entry.detail
 
 
-__all__ = ["DELETED", "Acknowledged", "acknowledge", "log_table", "nobody_else"]
+__all__ = ["DELETED", "AcknowledgeReport", "acknowledge", "log_table", "no_lease"]

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from publisher.console import printable
+from publisher.model.change import Status
 
 if TYPE_CHECKING:
     from publisher.journal.conservation import RunReport
@@ -117,7 +118,7 @@ def _story_lines(story: Story) -> Iterator[tuple[str, str]]:
             f"{document.operation} of records {document.records}, event id {document.event_id}",
         )
         yield "went to", f"{story.target}/{document.part}, byte {document.offset}"
-        for sink in story.sent_to if story.status != "F" else ():
+        for sink in story.sent_to if story.status != Status.FATAL else ():
             yield "and to", sink
         yield "", document.text
 

@@ -15,7 +15,7 @@ from publisher.cli.print_report import echo
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
-    from publisher.acknowledge.retry import Run, Selection
+    from publisher.acknowledge.retry import JournaledRun, RetrySelection
     from publisher.config.settings import Settings, SourceSettings
 
 
@@ -80,8 +80,8 @@ def retry(
 
 def _selection(
     reasons: tuple[str, ...], tables: tuple[str, ...], positions: tuple[str, ...]
-) -> Selection:
-    from publisher.acknowledge.retry import Selection
+) -> RetrySelection:
+    from publisher.acknowledge.retry import RetrySelection
     from publisher.sources.event_log.source import position_of
     from publisher.sources.positions import parse_position
 
@@ -91,7 +91,7 @@ def _selection(
             raise UsageError(
                 f"--position {text}: names a record of a file; name a row by its record_id"
             )
-    return Selection(
+    return RetrySelection(
         frozenset(reasons), frozenset(tables), frozenset(position.high for position in parsed)
     )
 
@@ -110,10 +110,10 @@ def _sources(settings: Settings, name: str | None) -> list[SourceSettings]:
     return chosen
 
 
-def _runs(settings: Settings, source: SourceSettings) -> Iterator[Run]:
+def _runs(settings: Settings, source: SourceSettings) -> Iterator[JournaledRun]:
     """Runs of the job that read this source, oldest first."""
-    from publisher.acknowledge.retry import Run
-    from publisher.acknowledge.status_letters import refused_of
+    from publisher.acknowledge.retry import JournaledRun
+    from publisher.acknowledge.status_letters import refused_documents
     from publisher.dispatch.refusals import records
     from publisher.journal.job_journals import Journals
 
@@ -121,4 +121,4 @@ def _runs(settings: Settings, source: SourceSettings) -> Iterator[Run]:
         refusals = [entry for record in records(journal.root) for entry in record.refusals]
         for number, entry in enumerate(manifest.sources):
             if (entry.name, entry.table) == (source.name, source.table):
-                yield Run(journal, manifest, number, refused_of(refusals))
+                yield JournaledRun(journal, manifest, number, refused_documents(refusals))

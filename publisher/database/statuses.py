@@ -194,8 +194,8 @@ class StatusWriter:
         letters = np.full(len(ids), ord(NEW), np.uint8)
         return self._portions(ids, letters, among, known).total()
 
-    def witness(self, ids: Ids, known: Ids) -> Compared:
-        """Compares the rows of some ids, whatever their status.  Changes nothing."""
+    def compare(self, ids: Ids, known: Ids) -> Compared:
+        """Compares the rows of some ids with fingerprints, in any status; changes nothing."""
         assert self._rows is not None
         rows, size = self._rows, self._size()
 

@@ -1,4 +1,4 @@
-"""Statements of the user's own, run as they are written."""
+"""Runs the user's post-polling statements."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from publisher.database.connection import Database
 from publisher.errors import FatalError
 
 _QUOTED = re.compile(r"""(?:\s*\bat or)?\s*\bnear (?:".*?"(?:: )?|'.*)""", re.DOTALL)
-"""Where SQL that is no SQL goes wrong, in the words of PostgreSQL, SQLite and MariaDB."""
+"""Quotation of a syntax error's surroundings by PostgreSQL, SQLite and MariaDB."""
 
 
-def run_statements(
-    database: Database, statements: Sequence[str], check_lease: Callable[[], None], place: str
+def run_post_polling(
+    database: Database, statements: Sequence[str], check_lease: Callable[[], None]
 ) -> None:
-    """Runs statements, each in a transaction of its own.
+    """Runs ``post_polling_statements``, each in its own transaction.
 
-    ``check_lease`` is called before each and raises where another instance has taken over; ``place``
-    is the name of the setting that has them.
+    ``check_lease`` is called before each and raises if another instance has taken over.
 
     Raises:
-        FatalError: One fails; those before it have been done.
+        FatalError: A statement fails; those before it are committed.
         UnreachableError: The database does not answer.
     """
     for number, statement in enumerate(statements, 1):
@@ -40,14 +39,14 @@ def run_statements(
             database.run(work)
         except DBAPIError as error:
             raise FatalError(
-                f"{place}: statement {number} failed on {database.name}: "
-                f"{_words(database, error)}: mend it, then start again"
-            ) from None  # its text would show with --debug
+                f"post_polling_statements: statement {number} failed on {database.name}: "
+                f"{_message_of(database, error)}: fix it, then start again"
+            ) from None  # --debug would show the statement
 
 
-def _words(database: Database, error: DBAPIError) -> str:
-    """What the database says, without parts of the statement, which may hold a secret."""
-    diagnosis = getattr(error.orig, "diag", None)  # PostgreSQL repeats the line beside its message
+def _message_of(database: Database, error: DBAPIError) -> str:
+    """The database's message without parts of the statement, which may hold a secret."""
+    diagnosis = getattr(error.orig, "diag", None)  # PostgreSQL's whole error repeats the line
     message = getattr(diagnosis, "message_primary", None)
     text = database.scrubbed(Exception(message) if message else error)
     return _QUOTED.sub("", text)

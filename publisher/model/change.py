@@ -59,6 +59,25 @@ class Outcome(IntEnum):
         return self.name.lower()
 
 
+class Status(StrEnum):
+    """Status letter of a row of an event log."""
+
+    NEW = "N"
+    SUCCESS = "S"
+    WARNING = "W"
+    ERROR = "E"
+    FATAL = "F"
+
+
+STATUS_OF = {
+    Outcome.PUBLISHED: Status.SUCCESS,
+    Outcome.IGNORED: Status.WARNING,
+    Outcome.HELD: Status.NEW,
+    Outcome.REJECTED: Status.ERROR,
+}
+"""Status of a record by its outcome; a superseded one has the status of its superseder."""
+
+
 class Reason(StrEnum):
     """Reason of an outcome.  The values are stored in journals: never change or reuse one."""
 

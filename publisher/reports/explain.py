@@ -12,7 +12,7 @@ from publisher.errors import FatalError, UsageError
 from publisher.journal.job_journals import Journals, found_journal
 from publisher.journal.lane_reader import Decided, LaneReader, LookedUpRow, Published
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
-from publisher.model.change import EventType, Object, Outcome, Position, Reason
+from publisher.model.change import STATUS_OF, EventType, Object, Outcome, Position, Reason, Status
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
 from publisher.model.lanes import lane_of
 from publisher.model.reason_texts import EVENT_NAMES, REASON_TEXTS
@@ -213,7 +213,8 @@ class _Reader:
     def _status(self, decided: Decided, by: Decided | None) -> str:
         """As ``_status``; F where the sink refuses the document."""
         last = by if by is not None and decided.outcome is Outcome.SUPERSEDED else decided
-        return "F" if (last.lane, last.document) in self._refused else _status(decided, by)
+        is_refused = (last.lane, last.document) in self._refused
+        return Status.FATAL if is_refused else _status(decided, by)
 
 
 def _outcome_in(
@@ -292,11 +293,7 @@ def _status(decided: Decided, by: Decided | None) -> str:
     if decided.reason is Reason.STATUS:
         return decided.detail or ""  # it has one already
     if decided.reason is Reason.OUT_OF_RANGE:
-        return "N"
-    if decided.outcome is Outcome.PUBLISHED:
-        return "S"
+        return Status.NEW
     if decided.outcome is Outcome.SUPERSEDED:
-        return _status(by, None) if by is not None else "S"
-    if decided.outcome is Outcome.IGNORED:
-        return "W"
-    return "E" if decided.outcome is Outcome.REJECTED else "N"
+        return _status(by, None) if by is not None else Status.SUCCESS
+    return STATUS_OF[decided.outcome]

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from publisher.acknowledge.leftovers import leftovers_of, read_leftovers, write_leftovers
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.places import FoundLog, LogPlace, find_log, named_log
-from publisher.acknowledge.status_letters import Refused, refused_of
-from publisher.acknowledge.write_status import Acknowledged, acknowledge, passed_of
+from publisher.acknowledge.status_letters import RefusedDocuments, refused_documents
+from publisher.acknowledge.write_status import AcknowledgeReport, acknowledge, read_progress_of
 from publisher.config.settings import Settings, SourceSettings
 from publisher.database import Database
 from publisher.database.identity import identity_of
@@ -61,7 +61,7 @@ class StatusWriting:
     journal: Journal
     manifest: Manifest
     options: AcknowledgeOptions
-    refused: Refused
+    refused: RefusedDocuments
     check_lease: Callable[[], None]
     wrong_table: WrongTable = WrongTable.REFUSE
 
@@ -88,7 +88,7 @@ class StatusWriting:
         self, number: int, entry: SourceEntry, places: Sequence[LogPlace], statuses: RunStatuses
     ) -> None:
         if not self.options.writes:
-            passed = passed_of(self.journal, self.manifest, number)
+            progress = read_progress_of(self.journal, self.manifest, number)
         else:
             try:
                 done = self._acknowledge(number, self._find_log(number, places))
@@ -97,18 +97,18 @@ class StatusWriting:
                     raise
                 statuses.notes.append(_abandonment_note(entry, error))
                 return
-            passed = done.passed
+            progress = done.progress
             statuses.changed.update(done.changed)
             statuses.notes += _notes_on_other_rows(entry, done)
-        statuses.greatest[entry.name] = passed.greatest
-        statuses.notes += late_notes(entry.name, self.manifest, passed)
+        statuses.greatest[entry.name] = progress.greatest
+        statuses.notes += late_notes(entry.name, self.manifest, progress)
 
     def _find_log(self, number: int, places: Sequence[LogPlace]) -> FoundLog:
         if self.wrong_table is WrongTable.BY_ROWS:
             return named_log(self.manifest, number, places)
         return find_log(self.manifest, number, places)
 
-    def _acknowledge(self, number: int, log: FoundLog) -> Acknowledged:
+    def _acknowledge(self, number: int, log: FoundLog) -> AcknowledgeReport:
         return acknowledge(
             self.journal,
             self.manifest,
@@ -149,7 +149,7 @@ class Acknowledgement:
             PublisherError: See ``StatusWriting.write_all``.
         """
         options = self.settings.acknowledge
-        refused = refused_of(dispatcher.refusals(journal))
+        refused = refused_documents(dispatcher.refusals(journal))
         left = read_leftovers(self.journals.root)
         writing = StatusWriting(journal, manifest, options, refused, self.check_lease, wrong_table)
         statuses = writing.write_all(self.settings.sources)
@@ -200,7 +200,7 @@ def _abandonment_note(entry: SourceEntry, error: Exception) -> str:
     )
 
 
-def _notes_on_other_rows(entry: SourceEntry, done: Acknowledged) -> Iterator[str]:
+def _notes_on_other_rows(entry: SourceEntry, done: AcknowledgeReport) -> Iterator[str]:
     if done.others:
         yield (
             f"{entry.name}: {done.others:,} record id(s) belong to other rows now than those that were read "

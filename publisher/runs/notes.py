@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from publisher.acknowledge.status_letters import Passed
+from publisher.acknowledge.status_letters import ReadProgress
 from publisher.journal.conservation import RunReport
 from publisher.journal.manifest import Manifest
 
@@ -14,11 +14,11 @@ STATUS_NOTE = (
 )
 
 
-def late_notes(source: str, manifest: Manifest, passed: Passed) -> Iterator[str]:
+def late_notes(source: str, manifest: Manifest, progress: ReadProgress) -> Iterator[str]:
     """Notes how many published records of a live source came late."""
-    if passed.late:
+    if progress.late:
         yield (
-            f"late: {passed.late:,} published record(s) of {source} have a record_id below "
+            f"late: {progress.late:,} published record(s) of {source} have a record_id below "
             f"{manifest.behind[source]}, which an earlier run had read: committed late, held or retried"
         )
 

@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.status_letters import Refused
-from publisher.acknowledge.write_status import Acknowledged, acknowledge
+from publisher.acknowledge.status_letters import RefusedDocuments
+from publisher.acknowledge.write_status import AcknowledgeReport, acknowledge
 from publisher.database import statuses
 from publisher.errors import FatalError, UnreachableError
 from publisher.journal.manifest import Journal, Manifest
@@ -59,9 +59,9 @@ def told(
     place: Place,
     run: tuple[Journal, Manifest],
     check_lease: Callable[[], None] = lambda: None,
-    refused: Refused | None = None,
+    refused: RefusedDocuments | None = None,
     **options: object,
-) -> Acknowledged:
+) -> AcknowledgeReport:
     return acknowledge(
         *run,
         0,
@@ -269,9 +269,8 @@ def test_nothing_is_written_after_another_instance_took_over(place: Place, tmp_p
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from publisher.acknowledge.letters import Refused
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.rows import acknowledge
+from publisher.acknowledge.write_status import acknowledge
 from publisher.database import DatabaseOptions, statuses
 from publisher.journal.manifest import Journal
 from tests.services.live_journals import read_from

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.acknowledge.reasons import told, torn, unnamed
-from publisher.acknowledge.status_letters import Refused, lanes_of, marks
+from publisher.acknowledge.reasons import contradiction_reasons, rejected_ids, status_reasons
+from publisher.acknowledge.status_letters import RefusedDocuments, lanes_of, status_windows
 from publisher.errors import FatalError
 from publisher.journal.manifest import Journal
 from publisher.model.change import Outcome, Reason
@@ -23,13 +23,13 @@ PUBLISHED, SUPERSEDED, IGNORED, HELD, REJECTED = Outcome
 def letters(
     root: Path,
     *lanes: Sequence[Record],
-    refused: Refused | None = None,
+    refused: RefusedDocuments | None = None,
     source: int = 0,
     window: int = 1 << 20,
 ) -> dict[int, str]:
     write_decisions(root, lanes)
     found = lanes_of(Journal(root), manifest_of(len(lanes)), source, refused or {})
-    windows = list(marks(found, window))
+    windows = list(status_windows(found, window))
     ids = [i for one in windows for i in one.ids.tolist()]
     assert ids == sorted(set(ids))
     return dict(zip(ids, "".join(bytes(one.letters).decode() for one in windows), strict=True))
@@ -128,8 +128,8 @@ def test_rows_of_one_id_get_one_letter(
 
 def test_id_of_which_one_row_was_published_and_one_is_held_is_told(tmp_path: Path) -> None:
     write_decisions(tmp_path, [[record(7, PUBLISHED)], [record(7, HELD), record(8, HELD)]])
-    (only,) = torn(lanes_of(Journal(tmp_path), manifest_of(2), 0, {}))
-    assert (only.record_id, only.letter, only.reason) == (7, "E", "double-record")
+    (only,) = contradiction_reasons(lanes_of(Journal(tmp_path), manifest_of(2), 0, {}))
+    assert (only.record_id, only.status, only.reason) == (7, "E", "double-record")
     assert "give each row its own record_id" in only.detail
 
 
@@ -141,8 +141,8 @@ def test_records_without_an_id_are_known_by_what_was_written(tmp_path: Path) -> 
     ]
     assert letters(tmp_path, [*lane, record(4, PUBLISHED)]) == {4: "S"}
     lanes = lanes_of(Journal(tmp_path), manifest_of(1), 0, {})
-    assert [number for number, _ in unnamed(lanes)] == [0, None, -3, None, None]
-    assert [entry.record_id for entry in told(lanes, {})] == [0, None, -3, None, None]
+    assert [number for number, _ in rejected_ids(lanes)] == [0, None, -3, None, None]
+    assert [entry.record_id for entry in status_reasons(lanes, {})] == [0, None, -3, None, None]
 
 
 def test_reasons_are_those_of_the_cause(tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ def test_reasons_are_those_of_the_cause(tmp_path: Path) -> None:
     ]
     write_decisions(tmp_path, [lane], group=2)
     refused = {(0, 9): ("too-large", "2,000,000 bytes are too large for topic xds")}
-    found = list(told(lanes_of(Journal(tmp_path), manifest_of(1), 0, refused), refused))
-    assert [(entry.record_id, entry.letter, entry.reason) for entry in found] == [
+    found = list(status_reasons(lanes_of(Journal(tmp_path), manifest_of(1), 0, refused), refused))
+    assert [(entry.record_id, entry.status, entry.reason) for entry in found] == [
         (1, "E", "no-database"),
         (2, "E", "no-database"),
         (3, "F", "too-large"),

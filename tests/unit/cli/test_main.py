@@ -324,7 +324,7 @@ class TestCheck:
         Path("job.toml").write_text(self.JOB, "utf-8")
         monkeypatch.setattr(file_splits, "splits", refused)
         monkeypatch.setattr(status, "new_files", refused)
-        said = "log.csv: Permission denied: give this user the right to it, then start the command again"
+        said = "log.csv: Permission denied: give this user permission for it, then start the command again"
         assert f"FAILED  source event-log: {said}" in run("check", "-c", "job.toml").stdout
         assert said in run("status", "-c", "job.toml").output
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.acknowledge.status_letters import LaneLetters, Passed, passed
+from publisher.acknowledge.status_letters import LaneLetters, ReadProgress, read_progress
 from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.journal.read_watermarks import read_greatest
@@ -92,9 +92,9 @@ def test_sources_are_counted_each_by_itself(tmp_path: Path) -> None:
     ]
     write_decisions(tmp_path, lanes)
 
-    def looked_through(lanes: int, source: int, behind: int) -> Passed:
+    def looked_through(lanes: int, source: int, behind: int) -> ReadProgress:
         numbers = range(lanes)
-        return passed([LaneLetters(tmp_path, lane, source, (), behind) for lane in numbers])
+        return read_progress([LaneLetters(tmp_path, lane, source, (), behind) for lane in numbers])
 
     assert looked_through(2, 0, 0) == (9, 0)
     assert looked_through(2, 0, 4) == (9, 1)
