@@ -14,9 +14,9 @@ from publisher.demo.acts import COLUMNS, KEYS, Act, RowChange
 from publisher.demo.people import Row, log_text
 from publisher.demo.story import Counts
 from publisher.model.change import Outcome
-from publisher.sources.change_table.change_mask import mask_of
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS
 from publisher.sources.change_table.layout import HEADERS
+from publisher.sources.change_table.masks import mask_of
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.files.recognise import dfm_of
 

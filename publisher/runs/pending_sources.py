@@ -14,7 +14,7 @@ from publisher.journal.published_files import FileRules, PublishedFiles
 from publisher.model.clock import microseconds
 from publisher.runs.pending_tables import with_pending_tables
 from publisher.runs.sample import has_no_records
-from publisher.sources.change_table.holding import is_over
+from publisher.sources.change_table.held_rows import is_wait_over
 from publisher.sources.change_table.options import ChangeTableOptions
 
 _ADVICE = "mount or make it, or fix the job file"
@@ -102,7 +102,7 @@ def pending_sources(
             yield pending
         else:
             options = source.options
-            over = isinstance(options, ChangeTableOptions) and is_over(
+            over = isinstance(options, ChangeTableOptions) and is_wait_over(
                 state_of(source.name), options, microseconds()
             )
             files = tuple(new_files(settings, source, published()))

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.sources.change_table.change_mask import mask_of
+from publisher.sources.change_table.masks import mask_of
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.event_log.layout import LAYOUT

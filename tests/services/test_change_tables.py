@@ -125,7 +125,7 @@ def test_only_what_is_newer_than_the_last_run_is_read(place: Place, tmp_path: Pa
         assert waits.count_after(Mark()).rows == 7
         assert len(found_in(place, KEYED, Kept(None, tmp_path / "1"))) == 6
         (mark,) = read_marks(tmp_path / "1").values()
-        assert (mark.change_seq, mark.in_window, mark.others) == (seq(5), 7, 0)
+        assert (mark.change_seq, mark.rows_in_window, mark.others) == (seq(5), 7, 0)
         assert mark.calibrated is not None
         assert mark.calibrated.order == "msb"
         assert waits.count_after(mark).rows == 0
@@ -148,7 +148,7 @@ def test_only_what_is_newer_than_the_last_run_is_read(place: Place, tmp_path: Pa
         assert len(third) == 3
         assert found_in(place, KEYED, Kept(tmp_path / "4", tmp_path / "5")) == []
         (mark,) = read_marks(tmp_path / "5").values()
-        assert (mark.change_seq, mark.in_window, mark.others) == (seq(7), 10, 2)
+        assert (mark.change_seq, mark.rows_in_window, mark.others) == (seq(7), 10, 2)
     finally:
         waits.close()
 

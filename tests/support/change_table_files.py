@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.model.change import TALLY
-from publisher.sources.change_table.change_mask import Order, mask_of
+from publisher.sources.change_table.masks import Order, mask_of
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context

@@ -26,11 +26,11 @@ from publisher.sources.live.table_reader import LiveTable
 class ChangeTableBacklog:
     """Counts the rows of one change table behind the mark of the last run.
 
-    Rows without a change_seq are found when others are read.
+    Rows without a change_seq are only found when others are read.
     """
 
     def __init__(self, options: ChangeTableOptions, database: DatabaseOptions, table: str) -> None:
-        """Raises ``SettingsError`` where the database's URL cannot be used."""
+        """Raises ``SettingsError`` if the URL of the database cannot be used."""
         self._database = Database(database)
         self._live = LiveTable(table, sorted_by=f"{options.prefix}change_seq")
         self._options = options
@@ -42,41 +42,41 @@ class ChangeTableBacklog:
     def count_after(self, mark: Mark) -> WaitingRows:
         """Counts the rows behind a mark, without those that wait for a partner, and late ones below it.
 
-        The statements are quick with an index on change_seq; the age of the rows is that of their
-        change_seq, which has UTC, by the clock of this machine.
+        The statements are quick with an index on change_seq; the age of rows is that of their change_seq,
+        which is in UTC, by the clock of this machine.
 
-        Raises ``FatalError`` also where the table is another one than that of the mark.
+        Raises ``FatalError`` also if the table is another one than that of the mark.
         """
         statements = statements_of(self._database, self._live, self._options)
         identity = identity_of(self._database, statements.relation)
         CurrentTable("", self._live.name, self._database.name, identity).verify(mark)
 
-        def ready(connection: Connection) -> tuple[int, str | None]:
+        def count(connection: Connection) -> tuple[int, str | None]:
             def ask(statement: Query) -> Sequence[Sequence[Any]]:
                 return connection.execute(statement).all()
 
-            measuring = ExtentFinder(self._live.name, statements, ask, self._options)
-            return measuring.ready(mark, int(time.time() * 1_000_000))
+            finder = ExtentFinder(self._live.name, statements, ask, self._options)
+            return finder.count_pending(mark, int(time.time() * 1_000_000))
 
         try:
-            rows, least = self._database.run(ready)
+            rows, least = self._database.run(count)
         except DBAPIError as error:
             doing = f"Counting the new rows of table {self._live.name}"
             raise fatal(self._database, error, doing) from error
-        made = None if least is None or not rows else _seconds(least)
-        return WaitingRows(rows, None if made is None else max(0.0, time.time() - made))
+        changed = None if least is None or not rows else _seconds(least)
+        return WaitingRows(rows, None if changed is None else max(0.0, time.time() - changed))
 
     def count_by_status(self) -> dict[str, int]:
         """Returns nothing: rows of change tables have no status."""
         return {}
 
     def close(self) -> None:
-        """Gives the connection back; a later use makes a new one."""
+        """Closes the connection; a later use opens a new one."""
         self._database.close()
 
 
 def _seconds(change_seq: str) -> float | None:
-    """The time part, in seconds since 1970-01-01 UTC; ``None`` where it is no time."""
+    """The time part in seconds since 1970-01-01 UTC; ``None`` if it is no time."""
     try:
         moment = datetime.strptime(change_seq[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     except ValueError:

@@ -1,8 +1,8 @@
-"""An UPDATE and its before image share one ``change_seq``; nothing says that they lie side by side.
+"""Pairs of an UPDATE and its before image, which share one ``change_seq``.
 
-(Manual, change_seq; in real files an UPDATE came some hundred records before its before image.)  The
-i-th UPDATE of a change_seq belongs to the i-th before image of it, in the order of the input, so that
-a record that stands there twice keeps its own partner.
+They need not be neighbours (manual, change_seq; in real files an UPDATE came some hundred records before
+its before image).  The i-th UPDATE of a change_seq belongs to its i-th before image, in the order of the
+input, so that a record that appears twice keeps its own partner.
 """
 
 from __future__ import annotations
@@ -16,55 +16,55 @@ import pyarrow as pa
 
 from publisher.model.change import Reason
 from publisher.sources.change_table.change_seq import Flags, Integers
-from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, joined
+from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, concat_rows
 from publisher.sources.columns.object_names import Fault
 
 ALONE = Fault(
     Reason.BEFORE_IMAGE_ALONE,
-    "a before image without its UPDATE: no UPDATE in the input has its change_seq; add the file with it",
+    "a before image without UPDATE: no UPDATE in the input has its change_seq; add the file that has it",
 )
 
 
 class PairedRows(NamedTuple):
-    """Operations with what was there before, where that is known."""
+    """Operations with their before images, as far as they are known."""
 
     after: ChangeRows
     before: pa.RecordBatch
-    """Row by row the before image, all NULL where there is none."""
+    """The before image of each row, all NULL if it has none."""
     has_before: Flags
     splits: Integers
     numbers: Integers
-    """Split of each before image, counted from that of the reader, and its number there."""
+    """Split of each before image, relative to that of the reader, and its row number there."""
     apart: bool = True
     """Whether before images are records of their own."""
 
     @property
     def records(self) -> Integers:
-        """How many records each operation stands for."""
+        """Number of records of each operation."""
         return 1 + self.has_before if self.apart else np.ones(len(self.after), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Strays:
-    """Pairs of a split whose halves do not meet by themselves."""
+    """Pairs with one half in this split that the joiner cannot join by itself."""
 
     given: Integers
-    """Numbers of before images whose UPDATE another part of the input takes."""
+    """Numbers of before images that another part of the input takes for its UPDATEs."""
     taking: Integers
-    """Numbers of UPDATE rows whose before image was fetched."""
+    """Numbers of UPDATEs whose before image was fetched."""
     fetched: pa.RecordBatch | None
-    """Those before images, in the same order."""
+    """The fetched before images, in the same order."""
     splits: Integers
     numbers: Integers
-    """As those of ``PairedRows``."""
+    """As in ``PairedRows``."""
 
 
-def partners(before: Flags, high: Integers, low: Integers) -> Integers:
-    """Index of the partner of each row, -1 where it has none; ``before`` marks before images."""
+def find_partners(before: Flags, high: Integers, low: Integers) -> Integers:
+    """Finds the index of the partner of each row, -1 if it has none; ``before`` marks before images."""
     count = len(high)
-    found: Integers = np.full(count, -1)
+    partners: Integers = np.full(count, -1)
     if count < 2 or not before.any() or before.all():
-        return found
+        return partners
     order = np.lexsort((np.arange(count), before, low, high))
     kind, h, l_ = before[order], high[order], low[order]
     new = np.ones(count, bool)
@@ -79,24 +79,24 @@ def partners(before: Flags, high: Integers, low: Integers) -> Integers:
         & (occurrence[again][1:] == occurrence[again][:-1])
     )
     at = np.flatnonzero(same)
-    found[rows[at]] = rows[at + 1]
-    found[rows[at + 1]] = rows[at]
-    return found
+    partners[rows[at]] = rows[at + 1]
+    partners[rows[at + 1]] = rows[at]
+    return partners
 
 
 class PairJoiner:
-    """Joins the rows of one split, holding those that wait for their partner."""
+    """Joins the rows of one split into pairs; holds back rows that wait for their partner."""
 
     def __init__(self, window: int, strays: Strays | None = None) -> None:
-        """``window``: distance in row numbers at which a partner may come."""
+        """``window`` is the distance in row numbers at which a partner may come."""
         self._window = window
         self._strays = strays
         self._waiting: ChangeRows | None = None
 
     def add(self, rows: ChangeRows) -> Iterator[PairedRows]:
-        """Takes rows without fault, gives operations that are complete.
+        """Adds rows without fault; yields the operations that are complete.
 
-        Before images that stay alone come out as rows of ``after`` that are none.
+        A before image without UPDATE is yielded as a row of ``after``.
         """
         if not len(rows):
             return
@@ -105,15 +105,16 @@ class PairJoiner:
         yield from _single(rows, np.flatnonzero(~pairs))
         rest = rows.take(np.flatnonzero(pairs)) if not pairs.all() else rows
         if self._strays is not None:
-            rest = yield from self._without_strays(rest, self._strays)
+            rest = yield from self._join_strays(rest, self._strays)
         if self._waiting is not None and len(self._waiting):
-            rest = joined(self._waiting, rest)
+            rest = concat_rows(self._waiting, rest)
         self._waiting = None
         if not len(rest):
             return
-        found = partners(rest.operations == ChangeOperation.BEFORE_IMAGE, rest.high, rest.low)
-        yield from _pairs(rest, found)
-        alone = np.flatnonzero(found < 0)
+        is_before = rest.operations == ChangeOperation.BEFORE_IMAGE
+        partners = find_partners(is_before, rest.high, rest.low)
+        yield from _pairs(rest, partners)
+        alone = np.flatnonzero(partners < 0)
         waits = (
             rest.numbers[alone] >= last - self._window
             if self._window
@@ -123,12 +124,12 @@ class PairJoiner:
         yield from _single(rest, alone[~waits])
 
     def rest(self) -> Iterator[PairedRows]:
-        """What still waits at the end."""
+        """Yields the rows that still wait at the end."""
         if self._waiting is not None:
             yield from _single(self._waiting, np.arange(len(self._waiting)))
             self._waiting = None
 
-    def _without_strays(
+    def _join_strays(
         self, rows: ChangeRows, strays: Strays
     ) -> Generator[PairedRows, None, ChangeRows]:
         taking = np.isin(rows.numbers, strays.taking)
@@ -141,8 +142,8 @@ class PairJoiner:
             yield PairedRows(
                 rows.take(which), before, with_before, strays.splits[at], strays.numbers[at]
             )
-        left = ~taking & ~np.isin(rows.numbers, strays.given)
-        return rows if left.all() else rows.take(np.flatnonzero(left))
+        others = ~taking & ~np.isin(rows.numbers, strays.given)
+        return rows if others.all() else rows.take(np.flatnonzero(others))
 
 
 def _single(rows: ChangeRows, which: Integers) -> Iterator[PairedRows]:
@@ -154,10 +155,11 @@ def _single(rows: ChangeRows, which: Integers) -> Iterator[PairedRows]:
         yield PairedRows(after, before, np.zeros(len(which), bool), none, none)
 
 
-def _pairs(rows: ChangeRows, found: Integers) -> Iterator[PairedRows]:
-    which = np.flatnonzero((found >= 0) & (rows.operations == ChangeOperation.UPDATE))
+def _pairs(rows: ChangeRows, partners: Integers) -> Iterator[PairedRows]:
+    which = np.flatnonzero((partners >= 0) & (rows.operations == ChangeOperation.UPDATE))
     if len(which):
-        before = rows.batch.take(pa.array(found[which]))
+        before = rows.batch.take(pa.array(partners[which]))
         here = np.zeros(len(which), np.int64)
         with_before = np.ones(len(which), bool)
-        yield PairedRows(rows.take(which), before, with_before, here, rows.numbers[found[which]])
+        numbers = rows.numbers[partners[which]]
+        yield PairedRows(rows.take(which), before, with_before, here, numbers)

@@ -1,31 +1,77 @@
-"""How far a job has read its change tables: the greatest change_seq of each, and the rows next to it.
+"""What a run leaves for the next: marks of change tables, and how long rows wait for their partner.
 
 A change_seq only ever grows, over all tables of a task (reference, section 1, change_seq), so the next
 run reads the rows behind the mark.  Rows that came with a smaller one after all are found among the
-rows of a window below the mark, of which the mark says which were read.
+rows of a window below the mark; the mark says which of those were read.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from publisher.journal.durable import read_versioned
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
-from publisher.sources.change_table.pair_wait import PairWait
 
 FORM = f"^[0-9]{{{TIME_DIGITS + NUMBER_DIGITS}}} *$"
-"""A change_seq, as databases match it; blanks are those of a column of fixed width."""
+"""A change_seq, as databases match it; columns of fixed width add blanks."""
 VERSION = 3
-"""Of the file; 1 had no window, 2 no origin."""
+"""Version of the file; 1 had no window, 2 no origin."""
 _FILE = "marks.json"
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PairWait:
+    """A delay of the youngest rows, because an UPDATE or before image has no partner yet.
+
+    Its end is measured in change_seq, so that nothing far behind the youngest row waits, and in the
+    clock of the job, so that it ends even if no more rows come.
+    """
+
+    upto: str
+    """The greatest change_seq when the wait began."""
+    since: int
+    """When the wait began, in microseconds since 1970-01-01 UTC."""
+    late: int = 0
+    """Number of waiting rows below the mark of a table."""
+
+    def is_over(self, seconds: float, clock: int) -> bool:
+        """Whether the rows have waited long enough."""
+        return clock - self.since >= seconds * _MICROSECONDS
+
+
+def decided_upto(wait: PairWait | None, greatest: str, seconds: float, clock: int) -> str | None:
+    """The change_seq up to which nothing waits, ``None`` if all rows may; ``greatest`` is the youngest."""
+    waited = wait.upto if wait is not None and wait.is_over(seconds, clock) else None
+    return max(filter(None, (waited, _earlier(greatest, seconds))), default=None)
+
+
+def next_wait(
+    wait: PairWait | None, greatest: str, blocked: str, seconds: float, clock: int, late: int = 0
+) -> PairWait:
+    """The wait after a run: the present one as long as it concerns ``blocked``, else a new one."""
+    if wait is not None and not wait.is_over(seconds, clock) and blocked <= wait.upto:
+        return PairWait(wait.upto, wait.since, late)
+    return PairWait(greatest, clock, late)
+
+
+def _earlier(change_seq: str, seconds: float) -> str | None:
+    """The first change_seq of a moment so many seconds earlier; ``None`` if its time is no time."""
+    try:
+        moment = datetime.strptime(change_seq[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        earlier = moment - timedelta(seconds=seconds)
+    except (ValueError, OverflowError):
+        return None
+    return f"{earlier.year:04d}{earlier:%m%d%H%M%S}".ljust(len(change_seq), "0")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownMasks:
-    """How the masks of a table were read; stays as long as its columns and the settings do."""
+    """The reading of a table's masks; valid as long as its columns and the settings stay the same."""
 
     columns: tuple[str, ...]
     options: dict[str, Any]
@@ -44,7 +90,7 @@ class WindowEntry(NamedTuple):
 
 
 class RowDigests(NamedTuple):
-    """Digests of a row (``origin``): of the names of its columns, of its header columns, of all."""
+    """Digests of a row (``origin``): of its column names, of its header columns, of the whole row."""
 
     columns: str
     headers: str
@@ -53,7 +99,7 @@ class RowDigests(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MarkOrigin:
-    """The table that a mark was left in."""
+    """The table in which a mark was left."""
 
     identity: str | None = None
     """As ``database.identity`` reads it."""
@@ -65,57 +111,60 @@ class MarkOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far one change table was read."""
+    """The place up to which one change table was read."""
 
     change_seq: str | None = None
-    """The greatest; ``None`` where none was read."""
+    """The greatest change_seq read; ``None`` if none was."""
     floor: str | None = None
-    """The window lies between this and the mark; ``None`` where it reaches back to the first row."""
+    """Lower end of the window, which ends at the mark; ``None`` if it reaches back to the first row."""
     rows: int = 0
-    """Rows that the table had up to the floor."""
+    """Number of rows that the table had up to the floor."""
     window: tuple[WindowEntry, ...] = ()
     """The rows of the window that were read."""
     others: int = 0
-    """Rows without a change_seq that it had then: they were rejected."""
+    """Number of rows without a change_seq at that time; they were rejected."""
     wait: PairWait | None = None
     calibrated: KnownMasks | None = None
     origin: MarkOrigin = MarkOrigin()
 
     @property
-    def in_window(self) -> int:
-        """How many rows of the window were read."""
+    def rows_in_window(self) -> int:
+        """Number of rows of the window that were read."""
         return sum(entry.rows for entry in self.window)
 
-    def older(self, rows: int) -> int:
-        """Rows that came at or below the floor, of a table that has ``rows`` there now; none are seen
-        where more were removed meanwhile."""
+    def count_late(self, rows: int) -> int:
+        """Counts rows that came at or below the floor, of a table that has ``rows`` there now.
+
+        Rows that were removed meanwhile hide as many late ones.
+        """
         return 0 if self.floor is None else max(0, rows - self.rows)
 
 
 def read_marks(folder: Path | None) -> dict[str, Mark]:
-    """The marks that a run has left, by table.
+    """Reads the marks that a run has left, by table.
 
-    Raises ``FatalError`` where they are damaged or of another version.
+    Raises:
+        FatalError: They are damaged or of another version.
     """
     if folder is None:
         return {}
 
     def decode(content: dict[str, Any]) -> dict[str, Mark]:
-        return {table: _mark(entry) for table, entry in content["tables"].items()}
+        return {table: _decode_mark(entry) for table, entry in content["tables"].items()}
 
     remedy = "remove its folder, which publishes all rows of the change tables again"
     return read_versioned(folder / _FILE, VERSION, decode, remedy, field="version") or {}
 
 
 def write_marks(folder: Path, marks: dict[str, Mark]) -> None:
-    """Writes them for the next run."""
+    """Writes the marks for the next run."""
     folder.mkdir(parents=True)
     plain = {"version": VERSION, "tables": {table: asdict(mark) for table, mark in marks.items()}}
     text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
     (folder / _FILE).write_text(text + "\n", "utf-8")
 
 
-def _mark(entry: dict[str, Any]) -> Mark:
+def _decode_mark(entry: dict[str, Any]) -> Mark:
     known, wait, origin = entry["calibrated"], entry["wait"], entry["origin"]
     if known is not None:
         listed = {name: tuple(known[name]) for name in ("columns", "key")}

@@ -26,7 +26,7 @@ TIME_DIGITS = 16
 NUMBER_DIGITS = 19
 _SEQ = rf"^[0-9]{{{TIME_DIGITS}}}[0-9]{{{NUMBER_DIGITS}}}$"
 _BIAS = 1 << 63
-"""What the second integer is less than the change number by."""
+"""Difference between the change number and the second integer."""
 _PARTS = (
     (10_000_000_000, 100, 1, 12),
     (100_000_000, 100, 1, 31),
@@ -35,19 +35,19 @@ _PARTS = (
     (100, 100, 0, 60),
 )
 """Month, day, hour, minute and second of the time part: divisor, modulus, least, greatest."""
-_NO_FILE = re.compile(r"[0-9]{35}").fullmatch
+_SEQ_ONLY = re.compile(r"[0-9]{35}").fullmatch
 
 RANK_BITS = 25
-"""Of a rank, for the change number."""
+"""Bits of a rank for the change number."""
 _FIRST_YEAR = 1990
 _YEARS = 80
-"""Years whose sequences have ranks of their own."""
+"""Number of years whose sequences have ranks of their own."""
 
 WHAT = "a change_seq has 35 digits: YYYYMMDDHHmmSShh and a number of 19 digits"
 
 
-def sequence(array: pa.Array) -> tuple[Integers, Integers, Flags]:
-    """Time part, change number less 2^63, and which values of a text column are a ``change_seq``."""
+def parse_column(array: pa.Array) -> tuple[Integers, Integers, Flags]:
+    """Parses a text column: time part, change number less 2^63, and a mark on each ``change_seq``."""
     text = pc.utf8_trim_whitespace(array)
     right = pc.fill_null(pc.match_substring_regex(text, _SEQ), False)
     number = pc.utf8_slice_codeunits(text, TIME_DIGITS, TIME_DIGITS + NUMBER_DIGITS)
@@ -64,21 +64,20 @@ def sequence(array: pa.Array) -> tuple[Integers, Integers, Flags]:
 
 
 class Ranking(NamedTuple):
-    """How change numbers (less 2^63) go into ranks: the least of the input, and how many of their last
-    bits do not fit."""
+    """Mapping of change numbers (less 2^63) to ranks: the least number of the input, and the bits to drop."""
 
     least: int = -_BIAS
     shift: int = 64 - RANK_BITS
 
     @classmethod
     def of(cls, least: int, greatest: int) -> Ranking:
-        """For the numbers from ``least`` to ``greatest``."""
+        """The ranking for numbers from ``least`` to ``greatest``."""
         return cls(least, max(0, (greatest - least).bit_length() - RANK_BITS))
 
     def ranks(self, high: Integers, low: Integers) -> Integers:
-        """Integers of 64 bits in the order of sequences; equal ones are told apart by the sequence.
+        """Ranks of 64 bits in the order of sequences; sequences may share a rank.
 
-        One time part may hold any number of changes, so ranks count changes within it as well: what
+        One time part may hold any number of changes, so ranks count changes within it as well: code that
         works through ranks block by block holds no more of a large transaction than of others.
         """
         time = np.clip(high // 10**12 - _FIRST_YEAR, 0, _YEARS)
@@ -94,31 +93,31 @@ class Ranking(NamedTuple):
             inside, time, np.where(high < _FIRST_YEAR * 10**12, 0, LARGEST >> RANK_BITS)
         )
         number = np.where(inside, np.minimum(number, (1 << RANK_BITS) - 1), 0)
-        found: Integers = (time << RANK_BITS) + number
-        return found
+        ranks: Integers = (time << RANK_BITS) + number
+        return ranks
 
 
 def text_of(high: int, low: int) -> str:
-    """The 35 digits of the two integers."""
+    """The 35 digits of a sequence."""
     return f"{high:0{TIME_DIGITS}d}{low + _BIAS:0{NUMBER_DIGITS}d}"
 
 
 def parts_of(text: str) -> tuple[int, int]:
-    """The two integers of 35 digits."""
+    """The time part and change number, less 2^63, of 35 digits."""
     return int(text[:TIME_DIGITS]), int(text[TIME_DIGITS:]) - _BIAS
 
 
 def position_text(position: Position) -> str:
-    """The change_seq, or FILE:NUMBER of a record that has none."""
+    """The change_seq, or FILE:NUMBER of a record without one."""
     if position.part:
         return position.text()
     return text_of(position.high, position.low)
 
 
-def position_of(text: str) -> Position:
-    """The position that ``position_text`` wrote.  Raises ``UsageError``."""
+def parse_position(text: str) -> Position:
+    """Parses the text of a position.  Raises ``UsageError``."""
     text = text.strip()
-    if _NO_FILE(text):
+    if _SEQ_ONLY(text):
         return Position("", *parts_of(text), 0)
     part, _, number = text.rpartition(":")
     if not part or not number.isascii() or not number.isdigit():

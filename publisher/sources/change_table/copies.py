@@ -1,4 +1,4 @@
-"""Copies of an UPDATE or of a before image beside a pair: the same record again, word by word."""
+"""Copies of an UPDATE or before image beside a pair: the same record again, with the same content."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from publisher.sources.change_table.change_seq import Flags, Integers
-from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, joined
+from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, concat_rows
 from publisher.sources.columns.record_batches import as_json
 
 
-def surplus(before: Sequence[bool], contents: Sequence[str]) -> list[int]:
-    """Places, among the UPDATEs and before images of one change_seq, of copies without which no record
-    of the pairs is alone.  ``before`` marks before images."""
+def find_surplus(before: Sequence[bool], contents: Sequence[str]) -> list[int]:
+    """Finds the copies among the UPDATEs and before images of one change_seq that pairs do not need.
+
+    ``before`` marks before images.  Returns indices.
+    """
     befores = sum(before)
     extra = abs(len(before) - 2 * befores)
     of_kind = befores > len(before) - befores
@@ -28,44 +30,44 @@ def surplus(before: Sequence[bool], contents: Sequence[str]) -> list[int]:
 
 
 def content_of(rows: ChangeRows, row: int) -> str:
-    """A whole record as text."""
+    """The text of a whole record."""
     return as_json(rows.batch.slice(row, 1).to_pylist()[0])
 
 
 class CopyFinder:
-    """Finds copies among rows that come in the order of change_seq."""
+    """Finds copies among batches in the order of change_seq."""
 
     def __init__(self) -> None:
         self._last: ChangeRows | None = None
-        """Rows of the last change_seq, which may go on."""
+        """Rows of the last change_seq, which may continue in the next batch."""
 
     def add(self, rows: ChangeRows) -> tuple[ChangeRows, Flags]:
-        """The rows whose change_seq is complete, and which of them are copies."""
+        """Adds rows; returns those whose change_seq is complete, with a mark on each copy."""
         if self._last is not None:
-            rows = joined(self._last, rows)
+            rows = concat_rows(self._last, rows)
         if not len(rows):
             return rows, np.zeros(0, bool)
-        goes_on = (rows.high == rows.high[-1]) & (rows.low == rows.low[-1])
-        self._last = rows.take(np.flatnonzero(goes_on))
-        return _with_copies(rows.take(np.flatnonzero(~goes_on)))
+        is_open = (rows.high == rows.high[-1]) & (rows.low == rows.low[-1])
+        self._last = rows.take(np.flatnonzero(is_open))
+        return _mark_copies(rows.take(np.flatnonzero(~is_open)))
 
     def rest(self) -> tuple[ChangeRows, Flags] | None:
-        """The last rows; ``None`` where there are none."""
-        return None if self._last is None else _with_copies(self._last)
+        """Returns the last rows, with a mark on each copy; ``None`` without rows."""
+        return None if self._last is None else _mark_copies(self._last)
 
 
-def _with_copies(rows: ChangeRows) -> tuple[ChangeRows, Flags]:
+def _mark_copies(rows: ChangeRows) -> tuple[ChangeRows, Flags]:
     copies = np.zeros(len(rows), bool)
     before = rows.operations == ChangeOperation.BEFORE_IMAGE
     paired = np.flatnonzero(before | (rows.operations == ChangeOperation.UPDATE))
-    for group in _uneven(rows, paired, before):
+    for group in _uneven_groups(rows, paired, before):
         contents = [content_of(rows, row) for row in group.tolist()]
-        copies[group[surplus(before[group].tolist(), contents)]] = True
+        copies[group[find_surplus(before[group].tolist(), contents)]] = True
     return rows, copies
 
 
-def _uneven(rows: ChangeRows, paired: Integers, before: Flags) -> list[Integers]:
-    """The UPDATEs and before images of each change_seq that has both, and more of one of them."""
+def _uneven_groups(rows: ChangeRows, paired: Integers, before: Flags) -> list[Integers]:
+    """The UPDATEs and before images of each change_seq that has both, but not equally many."""
     if len(paired) < 3:
         return []
     high, low = rows.high[paired], rows.low[paired]
@@ -78,7 +80,7 @@ def _uneven(rows: ChangeRows, paired: Integers, before: Flags) -> list[Integers]
     return [paired[starts[at] : starts[at] + sizes[at]] for at in uneven.tolist()]
 
 
-def numbered_copies(rows: ChangeRows, numbers: Sequence[int]) -> Flags:
-    """Which rows are copies by their numbers."""
-    found: Flags = np.isin(rows.numbers, np.array(numbers, np.int64))
-    return found
+def copies_by_number(rows: ChangeRows, numbers: Sequence[int]) -> Flags:
+    """Marks the rows with these numbers."""
+    flags: Flags = np.isin(rows.numbers, np.array(numbers, np.int64))
+    return flags

@@ -1,8 +1,8 @@
-"""How far a run reads a live change table: behind the mark, and what came late below it.
+"""The rows of a live change table that one run reads: those behind the mark, and late ones below it.
 
-Two things can be amiss at the end of a change table.  The youngest UPDATE or before image may still
-wait for its partner: then the run ends before it, so that the order of changes stays.  And rows may
-have come below the mark: those of a window are read now, older ones are counted.
+The end of a change table can hold two surprises.  The youngest UPDATE or before image may still wait for
+its partner: then the run ends before it, so that the order of changes stays.  And rows may have come
+below the mark: those of a window are read now, older ones are counted.
 """
 
 from __future__ import annotations
@@ -12,18 +12,70 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from publisher.database.ordered_ranges import Seen
-from publisher.sources.change_table.carry_over import Mark, WindowEntry
-from publisher.sources.change_table.chosen import RowSelection
+from publisher.sources.change_table import change_seq
+from publisher.sources.change_table.carry_over import (
+    Mark,
+    PairWait,
+    WindowEntry,
+    decided_upto,
+    next_wait,
+)
+from publisher.sources.change_table.change_seq import Flags
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.pair_wait import PairWait, decided_upto, next_wait
-from publisher.sources.change_table.rows import ChangeOperation, operations_of
+from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, operations_of
 from publisher.sources.change_table.statements import ChangeTableStatements, Query
 
 Ask = Callable[[Query], Sequence[Sequence[Any]]]
-"""Asks the database, always in the same moment where it can."""
+"""Asks the database, always in the same snapshot if it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSelection:
+    """The rows to read if not all of a range are.  Plain values that go through JSON."""
+
+    after: str | None
+    upto: str
+    """All rows of this range (``after`` excluded) that are not listed."""
+    listed: tuple[tuple[str, int, int, int], ...]
+    """change_seq, operation, number of rows to leave out, number of rows to read after those."""
+
+
+class RowSelector:
+    """Selects the rows to read from batches in the order of change_seq."""
+
+    def __init__(self, selection: RowSelection) -> None:
+        self._after = None if selection.after is None else change_seq.parts_of(selection.after)
+        self._upto = change_seq.parts_of(selection.upto) if selection.upto else (-1, 0)
+        self._listed = {
+            (*change_seq.parts_of(text), operation): range(skip, skip + take)
+            for text, operation, skip, take in selection.listed
+        }
+        self._passed: Counter[tuple[int, int, int]] = Counter()
+
+    def select(self, rows: ChangeRows) -> Flags:
+        """Marks the rows to read; those without a change_seq always are."""
+        inside = _are_upto(rows, self._upto)
+        if self._after is not None:
+            inside &= ~_are_upto(rows, self._after)
+        keys = zip(rows.high.tolist(), rows.low.tolist(), rows.operations.tolist(), strict=True)
+        numbered = rows.placed | (rows.high > 0)  # of 35 digits, though the time may be none
+        flags = inside | ~numbered
+        for row, key in enumerate(keys):
+            places = self._listed.get(key)
+            if places is not None and numbered[row]:
+                flags[row] = self._passed[key] in places
+                self._passed[key] += 1
+        return flags
+
+
+def _are_upto(rows: ChangeRows, bound: tuple[int, int]) -> Flags:
+    high, low = bound
+    flags: Flags = (rows.high < high) | ((rows.high == high) & (rows.low <= np.int64(low)))
+    return flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +84,15 @@ class RunExtent:
 
     after: str | None
     upto: str
-    chosen: RowSelection | None
-    """``None``: all of that range."""
+    selection: RowSelection | None
+    """``None``: all rows of that range."""
     mark: Mark
-    """Without how masks are read."""
+    """The new mark, without the reading of masks."""
     notes: tuple[str, ...]
 
 
 class ExtentFinder:
-    """Finds out how far one table is to be read."""
+    """Finds the rows of one table that a run reads."""
 
     def __init__(
         self, table: str, statements: ChangeTableStatements, ask: Ask, options: ChangeTableOptions
@@ -50,25 +102,26 @@ class ExtentFinder:
         self._ask = ask
         self._options = options
 
-    def extent(self, mark: Mark, seen: Seen, clock: int, *, one_moment: bool) -> RunExtent:
-        """The extent of a run.
+    def find_extent(self, mark: Mark, seen: Seen, clock: int, *, one_moment: bool) -> RunExtent:
+        """Finds the extent of a run.
 
-        ``seen`` is the table with its rows up to the floor of ``mark``.  Without ``one_moment`` rows
-        may come between this and the reading."""
-        greatest = max(filter(None, (mark.change_seq, seen.greatest)), default=None)
+        ``seen`` describes the table with its rows up to the floor of ``mark``.  Without ``one_moment``
+        rows may come between this and the reading.
+        """
+        greatest = _latest(mark.change_seq, seen.greatest)
         if greatest is None:
             return RunExtent(None, "", None, Mark(others=seen.others), ())
-        blocked = self.blocked(mark, greatest, clock)
+        blocked = self.find_blocked(mark, greatest, clock)
         rows, upto = seen.rows, greatest
         if blocked is not None:
             ((rows, _, before),) = self._ask(self._statements.rows_before(blocked))
-            upto = max(filter(None, (mark.change_seq, _text(before))), default="")
+            upto = _latest(mark.change_seq, _text(before)) or ""
         late, waiting = self._late(mark, clock)
-        floor = max(filter(None, (mark.floor, self._floor(mark, upto))), default=None)
-        new = self._by_kind(max(filter(None, (mark.change_seq, floor)), default=None), upto)
+        floor = _latest(mark.floor, self._floor(mark, upto))
+        new = self._count_by_kind(_latest(mark.change_seq, floor), upto)
         floor, window = self._window(floor, [*late, *new])
         wait = self._wait(mark, greatest, clock, blocked, waiting)
-        kept = Mark(
+        next_mark = Mark(
             upto or None,
             floor,
             max(0, rows - waiting - sum(entry.rows for entry in window)),
@@ -77,59 +130,60 @@ class ExtentFinder:
             wait,
         )
         return RunExtent(
-            mark.floor if _is_new(late, mark) else mark.change_seq,
+            mark.floor if _has_additions(late, mark) else mark.change_seq,
             upto,
-            self._chosen(mark, late, new, floor, upto, one_moment=one_moment),
-            kept,
+            self._select(mark, late, new, floor, upto, one_moment=one_moment),
+            next_mark,
             tuple(self._notes(mark, seen, late, wait, blocked)),
         )
 
-    def blocked(self, mark: Mark, greatest: str, clock: int) -> str | None:
-        """The least change_seq whose UPDATE or before image is to wait for its partner, if any."""
+    def find_blocked(self, mark: Mark, greatest: str, clock: int) -> str | None:
+        """Finds the least change_seq whose UPDATE or before image must wait for its partner, if any."""
         wait = self._options.pair_wait
         if not wait:
             return None
         decided = decided_upto(mark.wait, greatest, wait, clock)
-        youngest = max(filter(None, (mark.change_seq, decided)), default=None)
+        youngest = _latest(mark.change_seq, decided)
         ((befores,),) = self._ask(self._statements.before_images(mark.change_seq, greatest))
         if not befores and not self._had_before_images(mark):
             return None  # the task stores none
         ((lone,),) = self._ask(self._statements.lone(youngest, greatest))
         return _text(lone)
 
-    def ready(self, mark: Mark, clock: int) -> tuple[int, str | None]:
-        """Rows that a run beginning now would read, and the least change_seq behind the mark."""
+    def count_pending(self, mark: Mark, clock: int) -> tuple[int, str | None]:
+        """Counts the rows that a run beginning now would read; adds the least change_seq behind the mark."""
         ((rows, least, greatest),) = self._ask(self._statements.rows(mark.change_seq, None))
         blocked = None
         if rows and mark.wait is not None:
-            blocked = self.blocked(mark, str(_text(greatest)), clock)
+            blocked = self.find_blocked(mark, str(_text(greatest)), clock)
         if blocked is not None:
             ((before, _, _),) = self._ask(self._statements.rows_before(blocked))
             ((read, _, _),) = self._ask(self._statements.rows(None, mark.change_seq))
             rows = max(0, before - read) if mark.change_seq is not None else before
-        return rows + self._rows_late(mark, clock), _text(least)
+        return rows + self._count_late(mark, clock), _text(least)
 
-    def _rows_late(self, mark: Mark, clock: int) -> int:
+    def _count_late(self, mark: Mark, clock: int) -> int:
         if mark.change_seq is None or not self._options.late_window:
             return 0
         ((rows, _, _),) = self._ask(self._statements.rows(mark.floor, mark.change_seq))
-        waiting = mark.wait.late if mark.wait and not self._has_waited(mark, clock) else 0
-        return int(max(0, rows - mark.in_window - waiting))
+        waiting = mark.wait.late if mark.wait and not self._is_wait_over(mark, clock) else 0
+        return int(max(0, rows - mark.rows_in_window - waiting))
 
-    def _has_waited(self, mark: Mark, clock: int) -> bool:
-        """Whether the rows that waited have waited long enough."""
+    def _is_wait_over(self, mark: Mark, clock: int) -> bool:
         return mark.wait is not None and mark.wait.is_over(self._options.pair_wait, clock)
 
     def _had_before_images(self, mark: Mark) -> bool:
         return any(entry.operation == ChangeOperation.BEFORE_IMAGE for entry in mark.window)
 
     def _late(self, mark: Mark, clock: int) -> tuple[list[WindowEntry], int]:
-        """The rows of the window as they are now, without those of a change_seq that came late and
-        waits for its partner; and how many wait."""
+        """The rows of the window as they are now, and how many others wait there.
+
+        Rows wait if their change_seq came late and has no partner yet.
+        """
         if mark.change_seq is None or not self._options.late_window:
             return [], 0
-        entries = self._by_kind(mark.floor, mark.change_seq)
-        if self._has_waited(mark, clock) or not self._options.pair_wait:
+        entries = self._count_by_kind(mark.floor, mark.change_seq)
+        if self._is_wait_over(mark, clock) or not self._options.pair_wait:
             return entries, 0
         known = {entry.change_seq for entry in mark.window}
         kinds: dict[str, set[int]] = {}
@@ -150,14 +204,14 @@ class ExtentFinder:
 
     def _floor(self, mark: Mark, upto: str) -> str | None:
         """The change_seq above which the next window lies, by the new rows alone."""
-        most = self._options.late_window
-        if not most or not upto:
+        size = self._options.late_window
+        if not size or not upto:
             return upto or None
-        answer = self._ask(self._statements.from_the_end(mark.change_seq, upto, most))
+        answer = self._ask(self._statements.from_the_end(mark.change_seq, upto, size))
         return _text(answer[0][0]) if answer else None
 
-    def _by_kind(self, after: str | None, upto: str) -> list[WindowEntry]:
-        """Rows of a range by change_seq and operation, in their order."""
+    def _count_by_kind(self, after: str | None, upto: str) -> list[WindowEntry]:
+        """Counts the rows of a range by change_seq and operation, in their order."""
         if not self._options.late_window or not upto:
             return []
         answer = self._ask(self._statements.by_kind(after, upto))
@@ -181,16 +235,16 @@ class ExtentFinder:
         for entry in entries:
             if floor is None or entry.change_seq > floor:
                 rows[entry.change_seq] += entry.rows
-        taken = 0
+        total = 0
         for text in sorted(rows, reverse=True):
-            taken += rows[text]
-            if taken > self._options.late_window:
+            total += rows[text]
+            if total > self._options.late_window:
                 floor = text
                 break
-        kept = (entry for entry in entries if floor is None or entry.change_seq > floor)
-        return floor, tuple(sorted(kept))
+        window = (entry for entry in entries if floor is None or entry.change_seq > floor)
+        return floor, tuple(sorted(window))
 
-    def _chosen(
+    def _select(
         self,
         mark: Mark,
         late: list[WindowEntry],
@@ -200,14 +254,12 @@ class ExtentFinder:
         *,
         one_moment: bool,
     ) -> RowSelection | None:
-        """The choice of rows, where not all of a range are read."""
-        listed = []
-        if _is_new(late, mark):
-            listed = list(_additions(late, mark))
+        """Selects the rows to read, if not all of a range are."""
+        listed = list(_additions(late, mark))
         if one_moment or not self._options.late_window:
             return RowSelection(mark.change_seq, upto, tuple(listed)) if listed else None
-        # what comes between this and the reading is left for the next run, where it can be told
-        whole = max(filter(None, (mark.change_seq, floor)), default=None)
+        # rows that come between this and the reading are left for the next run, which can recognise them
+        whole = _latest(mark.change_seq, floor)
         recent = (entry for entry in new if whole is None or entry.change_seq > whole)
         listed += [(text, kind, 0, rows) for text, kind, rows in recent]
         return RowSelection(mark.change_seq, whole or "", tuple(listed))
@@ -234,7 +286,7 @@ class ExtentFinder:
                 f"late: {read:,} row(s) of table {self._table} came with a change_seq that an earlier run"
                 " had passed, and are published now, after later changes"
             )
-        older = mark.older(seen.before)
+        older = mark.count_late(seen.before)
         if older:
             yield (
                 f"late: {older:,} row(s) of table {self._table} came with a change_seq up to {mark.floor},"
@@ -243,8 +295,8 @@ class ExtentFinder:
             )
         if blocked is not None:
             yield (
-                f"waiting: the row(s) of table {self._table} from change_seq {blocked} on, as its UPDATE"
-                f" or before image is still missing; for {self._options.pair_wait:g} s at most"
+                f"waiting: the row(s) of table {self._table} from change_seq {blocked} on, because its"
+                f" UPDATE or before image is still missing; for {self._options.pair_wait:g} s at most"
                 " (pair_wait)"
             )
         if wait is not None and wait.late:
@@ -252,7 +304,7 @@ class ExtentFinder:
 
 
 def _additions(now: list[WindowEntry], mark: Mark) -> Iterable[tuple[str, int, int, int]]:
-    """Of each change_seq and operation the rows that were read before, and those that were not."""
+    """The change_seqs with more rows of an operation than the window had: rows read before, new ones."""
     if mark.change_seq is None:
         return
     known = {(text, kind): rows for text, kind, rows in mark.window}
@@ -262,8 +314,12 @@ def _additions(now: list[WindowEntry], mark: Mark) -> Iterable[tuple[str, int, i
             yield text, kind, before, rows - before
 
 
-def _is_new(late: list[WindowEntry], mark: Mark) -> bool:
+def _has_additions(late: list[WindowEntry], mark: Mark) -> bool:
     return any(True for _ in _additions(late, mark))
+
+
+def _latest(*sequences: str | None) -> str | None:
+    return max(filter(None, sequences), default=None)
 
 
 def _text(value: object) -> str | None:

@@ -1,4 +1,4 @@
-"""The images of a change: which values are supplied, which differ, and a whole row made of both."""
+"""Images of a change: supplied values, differences, and a whole row made of both images."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import Reason
-from publisher.sources.change_table.change_mask import MaskProblem
 from publisher.sources.change_table.change_seq import Flags
-from publisher.sources.change_table.mask_calibration import MaskReading, columns_of
+from publisher.sources.change_table.masks import MaskProblem, MaskReading
 from publisher.sources.columns.object_names import Fault
 
 Matrix = npt.NDArray[np.bool_]
-"""By row and data column."""
+"""Marks by row and data column."""
 
 _SHOWN = 5
 
 
-def supplied(image: pa.RecordBatch, names: tuple[str, ...]) -> Matrix:
-    """The values of some columns that are not NULL."""
+def non_null(image: pa.RecordBatch, names: tuple[str, ...]) -> Matrix:
+    """Marks the values of some columns that are not NULL: an image supplies them."""
     flags = np.zeros((image.num_rows, len(names)), bool)
     for place, name in enumerate(names):
         flags[:, place] = image.column(name).is_valid().to_numpy(zero_copy_only=False)
     return flags
 
 
-def differing(after: pa.RecordBatch, before: pa.RecordBatch, names: tuple[str, ...]) -> Matrix:
-    """The columns with different values in two images; NULL differs from every value."""
+def differences(after: pa.RecordBatch, before: pa.RecordBatch, names: tuple[str, ...]) -> Matrix:
+    """Marks the columns with different values in two images; NULL differs from every value."""
     flags = np.zeros((after.num_rows, len(names)), bool)
     for place, name in enumerate(names):
         ours, theirs = after.column(name), before.column(name)
@@ -38,10 +37,10 @@ def differing(after: pa.RecordBatch, before: pa.RecordBatch, names: tuple[str, .
     return flags
 
 
-def columns_in(
+def read_masks(
     column: pa.Array, reading: MaskReading, width: int
 ) -> tuple[Matrix, dict[int, Fault]]:
-    """The columns that the masks of a header column set, and the rows whose mask cannot be read."""
+    """Reads the masks of a header column: the columns that each sets, and faults by row."""
     encoded = pc.dictionary_encode(pc.utf8_trim_whitespace(column).fill_null(""))
     codes = encoded.indices.to_numpy()
     size = (width + 7) // 8
@@ -50,7 +49,7 @@ def columns_in(
     for code, mask in enumerate(encoded.dictionary.to_pylist()):
         bits = 0
         try:
-            bits = columns_of(mask, reading, width)
+            bits = reading.columns_of(mask, width)
         except MaskProblem as problem:
             fault = Fault(Reason.CHANGE_MASK, str(problem))
             faults |= dict.fromkeys(np.flatnonzero(codes == code).tolist(), fault)
@@ -60,37 +59,37 @@ def columns_in(
     return unpacked[codes], faults
 
 
-def completed(
-    after: pa.RecordBatch, before: pa.RecordBatch, names: tuple[str, ...], open_: Matrix
+def fill_gaps(
+    after: pa.RecordBatch, before: pa.RecordBatch, names: tuple[str, ...], gaps: Matrix
 ) -> pa.RecordBatch:
-    """The image ``after`` with the values of ``before`` where it has NULL and ``open_`` is set."""
+    """Fills NULLs of the image ``after`` from ``before`` as far as ``gaps`` marks them."""
     columns = dict(zip(after.schema.names, after.columns, strict=True))
     for place, name in enumerate(names):
         ours = columns[name]
-        gaps = pc.and_(pa.array(open_[:, place]), ours.is_null())
-        columns[name] = pc.if_else(gaps, before.column(name), ours)
+        fills = pc.and_(pa.array(gaps[:, place]), ours.is_null())
+        columns[name] = pc.if_else(fills, before.column(name), ours)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=after.schema.names)
 
 
 def gap_fault(names: tuple[str, ...], unknown: Flags) -> Fault:
-    """The fault of a key change whose new row is not known in full."""
+    """The fault of a key change whose new row is incomplete."""
     return Fault(
         Reason.KEY_CHANGE,
-        f"the key was changed, and neither image supplies {_listed(names, unknown)}, so the new row is"
-        ' not known in full; set images = "full" where NULL is a value, or key_change_gaps = "absent"'
+        f"the key was changed, and neither image supplies {_list_names(names, unknown)}, so the new row"
+        ' is not known in full; set images = "full" if NULL is a value, or key_change_gaps = "absent"'
         ' or "query-back"',
     )
 
 
 def unmarked_fault(names: tuple[str, ...], wrong: Flags) -> Fault:
-    """The fault of an UPDATE that differs from its before image where its mask has no bit."""
+    """The fault of an UPDATE that differs from its before image in a column outside its mask."""
     return Fault(
         Reason.CHANGE_MASK,
-        f"{_listed(names, wrong)} differs from the before image and its bit in change_mask is not set;"
-        ' check mask_order and header_columns, or set images = "sparse" where images leave out columns',
+        f"{_list_names(names, wrong)} differs from the before image and its bit in change_mask is not"
+        ' set; check mask_order and header_columns, or set images = "sparse" if images leave out columns',
     )
 
 
-def _listed(names: tuple[str, ...], which: Flags) -> str:
+def _list_names(names: tuple[str, ...], which: Flags) -> str:
     hits = [names[place] for place in np.flatnonzero(which)]
     return ", ".join(hits[:_SHOWN]) + (" ..." if len(hits) > _SHOWN else "")

@@ -1,4 +1,4 @@
-"""The object keys of rows: the grammar of keys, each distinct key looked at once."""
+"""The primary key of a change table, and the object keys of its rows."""
 
 from __future__ import annotations
 
@@ -8,106 +8,174 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.errors import FatalError
+from publisher.model.catalogue import Catalogue
 from publisher.model.change import Reason
 from publisher.sources.change_table.change_seq import Flags, Integers
+from publisher.sources.change_table.data_columns import DataColumns
+from publisher.sources.change_table.layout import ChangeTableLayout
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import ChangeRows
-from publisher.sources.change_table.values import DataColumns
 from publisher.sources.columns.key_lanes import key_lanes
 from publisher.sources.columns.key_texts import join_key, quote_values
 from publisher.sources.columns.object_names import Fault, Names
 
-_PLAIN_INTEGER = r"\A(?:-?[1-9][0-9]*|0)\z"
-"""As ``keys.integer_text`` leaves it."""
+_CANONICAL_INTEGER = r"\A(?:-?[1-9][0-9]*|0)\z"
+"""As ``keys.integer_text`` writes it."""
+
+
+def catalogue_key(
+    layout: ChangeTableLayout, catalogue: Catalogue | None, options: ChangeTableOptions
+) -> tuple[str, ...]:
+    """The primary key of the table in a database or ``[tables]``; empty if neither knows it."""
+    if catalogue is None:
+        return ()
+    target = Names(catalogue, options.schema, options.identifier_case, 1).target(layout.table)
+    return () if isinstance(target, Fault) or target.known is None else target.known.key
+
+
+def key_of(
+    layout: ChangeTableLayout,
+    shown: list[str],
+    known: tuple[str, ...],
+    options: ChangeTableOptions,
+    where: str,
+) -> tuple[str, ...]:
+    """The primary key by ``.dfm``, database, masks of DELETE records, or settings, in this order.
+
+    ``shown`` are the columns of those masks, ``known`` those of the database.
+
+    Raises:
+        FatalError: Two of them differ, or none names a key.
+    """
+    named = {
+        "the .dfm": layout.key,
+        "the database or [tables]": known,
+        "masks of DELETE records": tuple(shown) if options.key_from_deletes else (),
+        "the setting key": options.key,
+    }
+    keys = {who: _spell(key, who, layout, where) for who, key in named.items() if key}
+    if not keys:
+        raise FatalError(
+            f"{where}: the primary key of its table is not known: no .dfm, no database and no DELETE with"
+            " a mask names it; set key"
+        )
+    (first, key), *others = keys.items()
+    for who, other in others:
+        if set(other) != set(key):
+            raise FatalError(
+                f"{where}: the key is {', '.join(key)} by {first} and {', '.join(other)} by {who}; fix one"
+                " of them (key_from_deletes = false if DELETE records show a unique index)"
+            )
+    return key
+
+
+def _spell(
+    key: tuple[str, ...], who: str, layout: ChangeTableLayout, where: str
+) -> tuple[str, ...]:
+    """Spells key columns as the change table does."""
+    spelled = {name.casefold(): name for name in layout.data}
+    absent = [name for name in key if name.casefold() not in spelled]
+    if absent:
+        raise FatalError(
+            f"{where}: {who} has the key column {absent[0]}, but the change table has no such column;"
+            " fix the key, or keep the column in the task"
+        )
+    return tuple(spelled[name.casefold()] for name in key)
 
 
 class RowKeys(NamedTuple):
     """The object keys of some rows."""
 
     codes: Integers
-    """Place of each row's key; -1 where it has none."""
+    """Index of each row's key; -1 if it has none."""
     texts: pa.Array
     """The distinct keys."""
     lanes: Integers
     """Their lanes."""
 
     def of(self, which: Integers) -> tuple[pa.Array, pa.Array]:
-        """Keys and lanes of some rows that have one."""
+        """Keys and lanes of some rows, all of which have a key."""
         codes = self.codes[which]
         return self.texts.take(pa.array(codes)), pa.array(self.lanes[codes], pa.int32())
 
     def text(self, row: int) -> str | None:
         """The key of a row."""
         code = int(self.codes[row])
-        found: str | None = None if code < 0 else self.texts[code].as_py()
-        return found
+        text: str | None = None if code < 0 else self.texts[code].as_py()
+        return text
 
 
 class KeyReader:
-    """Reads the keys of the rows of one table."""
+    """Reads the object keys of the rows of one table; each distinct key is checked once."""
 
     def __init__(
         self, key: tuple[str, ...], columns: DataColumns, names: Names, lanes: int
     ) -> None:
         self._key = key
-        self._columns = columns
+        self._target = columns.target
         self._names = names
         self._lanes = lanes
         self._sorted = sorted(key, key=columns.name)  # as canonical keys are
-        self._texts = [columns.name(name) for name in self._sorted]
-        form = columns.target.form
-        found = [form.column(columns.name(name)) for name in self._sorted]
-        self._kinds = [kind for _, kind in found]
-        self._spelled = [name for name, _ in found] == [columns.name(n) for n in self._sorted]
+        self._spelled = [columns.name(name) for name in self._sorted]
+        known = [columns.target.form.column(name) for name in self._spelled]
+        self._kinds = [kind for _, kind in known]
+        self._is_spelled_alike = [name for name, _ in known] == self._spelled
 
-    def of(
+    def read(
         self,
         rows: ChangeRows,
-        batch_: pa.RecordBatch,
-        otherwise: pa.RecordBatch | None,
+        image: pa.RecordBatch,
+        fallback: pa.RecordBatch | None,
         which: Flags | None = None,
     ) -> RowKeys:
-        """The object key of each row; a row without is rejected.  ``otherwise`` has the values of a
-        before image, for key columns that an UPDATE does not supply."""
+        """Reads the object key of each row, or of those in ``which``; rejects rows without a key.
+
+        ``fallback`` is the before image, for key columns that an UPDATE does not supply.
+        """
         parts = []
         absent = np.zeros(len(rows), bool)
-        plain = np.full(len(rows), self._spelled)
+        canonical = np.full(len(rows), self._is_spelled_alike)
         for name, kind in zip(self._sorted, self._kinds, strict=True):
-            values = batch_.column(name)
-            if otherwise is not None and values.null_count:
-                values = pc.coalesce(values, otherwise.column(name))
+            values = image.column(name)
+            if fallback is not None and values.null_count:
+                values = pc.coalesce(values, fallback.column(name))
             absent |= values.is_null().to_numpy(zero_copy_only=False)
             parts.append(quote_values(values))
             if kind is not None:
-                plain &= _plain_numbers(values, kind)
-        asked = np.ones(len(rows), bool) if which is None else which
-        rows.fault(
-            asked & absent,
+                canonical &= _are_canonical(values, kind)
+        wanted = np.ones(len(rows), bool) if which is None else which
+        rows.reject(
+            wanted & absent,
             Fault(
                 Reason.TABLE_KEY,
-                f"a key column ({', '.join(self._key)}) is NULL; mend the key, or the source's logging",
+                f"a key column ({', '.join(self._key)}) is NULL; fix the key, or the source's logging",
             ),
         )
-        whole = join_key(self._texts, parts)
-        asked = asked & ~absent
-        asked[list(rows.faults)] = False
-        return self._found(rows, whole, np.flatnonzero(asked), plain)
+        keys = join_key(self._spelled, parts)
+        wanted = wanted & ~absent
+        wanted[list(rows.faults)] = False
+        return self._check(rows, keys, np.flatnonzero(wanted), canonical)
 
-    def _found(self, rows: ChangeRows, whole: pa.Array, asked: Integers, plain: Flags) -> RowKeys:
-        encoded = pc.dictionary_encode(whole.take(pa.array(asked)))
+    def _check(
+        self, rows: ChangeRows, keys: pa.Array, wanted: Integers, canonical: Flags
+    ) -> RowKeys:
+        encoded = pc.dictionary_encode(keys.take(pa.array(wanted)))
         codes = np.full(len(rows), -1, np.int64)
-        codes[asked] = encoded.indices.to_numpy()
+        codes[wanted] = encoded.indices.to_numpy()
         texts: list[str] = encoded.dictionary.to_pylist()
-        is_plain = np.zeros(len(texts), bool)
-        is_plain[codes[asked]] = plain[asked]
-        start, lanes = self._columns.target.hash, np.zeros(len(texts), np.int64)
-        good = np.flatnonzero(is_plain)
-        if len(good) and self._names.key(self._columns.target, texts[good[0]])[0] != texts[good[0]]:
+        is_canonical = np.zeros(len(texts), bool)
+        is_canonical[codes[wanted]] = canonical[wanted]
+        lanes = np.zeros(len(texts), np.int64)
+        good = np.flatnonzero(is_canonical)
+        if len(good) and self._names.key(self._target, texts[good[0]])[0] != texts[good[0]]:
             good = good[:0]  # the table has another key
-        lanes[good] = key_lanes(start, encoded.dictionary.take(pa.array(good)), self._lanes)
-        is_plain[:] = False
-        is_plain[good] = True
-        for code in np.flatnonzero(~is_plain).tolist():
-            key = self._names.key(self._columns.target, texts[code])
+        canonical_texts = encoded.dictionary.take(pa.array(good))
+        lanes[good] = key_lanes(self._target.hash, canonical_texts, self._lanes)
+        is_canonical[:] = False
+        is_canonical[good] = True
+        for code in np.flatnonzero(~is_canonical).tolist():
+            key = self._names.key(self._target, texts[code])
             if isinstance(key, Fault):
                 wrong = np.flatnonzero(codes == code)
                 rows.faults.update(dict.fromkeys(wrong.tolist(), key))
@@ -117,11 +185,11 @@ class KeyReader:
         return RowKeys(codes, pa.array(texts, pa.string()), lanes)
 
 
-def _plain_numbers(values: pa.Array, kind: str) -> Flags:
-    """Which values are the canonical text of a number already."""
+def _are_canonical(values: pa.Array, kind: str) -> Flags:
+    """Marks the values that are the canonical text of a number already."""
     if kind != "int":
         return np.zeros(len(values), bool)
-    found: Flags = pc.fill_null(pc.match_substring_regex(values, _PLAIN_INTEGER), False).to_numpy(
-        zero_copy_only=False
-    )
-    return found
+    flags: Flags = pc.fill_null(
+        pc.match_substring_regex(values, _CANONICAL_INTEGER), False
+    ).to_numpy(zero_copy_only=False)
+    return flags

@@ -1,7 +1,7 @@
 """Change tables read live from their database, in the order of ``change_seq``.
 
-So an UPDATE and its before image lie side by side.  Change tables have no status: what was read before
-is left out by its change_seq (``marks``).
+In this order an UPDATE and its before image are neighbours.  Change tables have no status: rows that were
+read before are skipped by their change_seq (``carry_over``).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from publisher.sources.change_table.carry_over import (
     write_marks,
 )
 from publisher.sources.change_table.extent import ExtentFinder, RunExtent
-from publisher.sources.change_table.layout import ChangeTableLayout, arranged
+from publisher.sources.change_table.layout import ChangeTableLayout, build_layout
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.origin import CurrentTable, known_rows, span_at
+from publisher.sources.change_table.origin import CurrentTable, digest_rows, span_at
 from publisher.sources.change_table.rows import ChangeRows, rows_of
 from publisher.sources.change_table.source import ChangeTableReader
 from publisher.sources.change_table.statements import statements_of
@@ -46,16 +46,16 @@ from publisher.sources.files.frame import Frame
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
 
-NEAR = 16
-"""Rows of one change_seq lie side by side; more than these are records that stand there twice."""
-FRAMES_SURVEYED = 4
+PAIR_WINDOW = 16
+"""Distance in rows of an UPDATE and its before image; rows of one change_seq are neighbours."""
+_SURVEYED_FRAMES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class LiveChangeTable:
-    """The source: a change table in a database.
+    """The source of one change table in a database.
 
-    ``text_of`` gives the text form of a value that a database driver returns.
+    ``text_of`` turns a value from a database driver into text.
     """
 
     options: ChangeTableOptions
@@ -64,7 +64,7 @@ class LiveChangeTable:
     text_of: Callable[[Any], str | None]
     format: str = "change-table"
     catalogue: Catalogue | None = field(default=None, compare=False, repr=False)
-    """What is known of tables, where the order of masks is found."""
+    """The catalogue for the inference of the order of masks."""
 
     def with_catalogue(self, catalogue: Catalogue) -> Self:
         """As ``AsksCatalogue.with_catalogue``."""
@@ -72,49 +72,48 @@ class LiveChangeTable:
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
-        """As those of files: a change of the key is a delete and an add of one record."""
+        """As in files: a change of the key is a delete and an add from one record."""
         return ("high", "low")
 
     @contextmanager
     def opened(self, wanted: int, kept: Kept | None = None) -> Iterator[tuple[TableSplit, ...]]:  # noqa: ARG002 - read in order
-        """One split that sees the table as it is now, while the context is open: the rows that are newer
-        than the mark of the last run, up to one that waits for its partner, and rows of the window below
-        the mark that came late.  All rows of one change_seq that are there are read together.
+        """One split that sees the table as it is now, while the context is open.
 
-        Raises ``FatalError`` where the table does not fit, or is another one than that of the mark,
-        ``UnreachableError``.
+        It has the rows that are newer than the mark of the last run, up to one that waits for its partner,
+        and late rows of the window below the mark.  All present rows of one change_seq are read together.
+
+        Raises:
+            FatalError: The table does not fit, or is another one than that of the mark.
+            UnreachableError: The database does not answer.
         """
         marks = read_marks(kept.before) if kept is not None else {}
         mark = marks.get(self.table, Mark())
         with Database(self.database) as database:
             layout = self.layout(database)
             live = self._live(layout)
-            now = self._now(database, layout, kept)
-            verdict = now.verify(mark, by_rows=kept is not None and kept.by_rows)
+            current = self._current(database, layout, kept)
+            verdict = current.verify(mark, by_rows=kept is not None and kept.by_rows)
             with table_reader.moment(database, live, 1) as (whole,):
                 if verdict is Verdict.UNKNOWN and mark.change_seq is not None:
                     at_mark = self._rows_at(database, layout, whole, mark.change_seq)
-                    now.verify_rows(mark, at_mark, list(layout.headers.values()))
+                    current.verify_rows(mark, at_mark, list(layout.headers.values()))
                 extent = self._extent(database, layout, whole, mark, kept)
                 newer = extent.mark.others > mark.others
                 name = table_reader.sorting(database, live)
                 span = Span(name, FORM, extent.after, extent.upto, others=newer)
                 split = replace(whole, span=span, notes=extent.notes)
-                found, calibrated = self._surveyed(database, layout, split, mark.calibrated)
+                plan, masks = self._survey(database, layout, split, mark.calibrated)
                 if kept is not None:
-                    origin = self._origin(database, layout, whole, now, (mark, extent.mark))
-                    new = replace(extent.mark, calibrated=calibrated, origin=origin)
+                    origin = self._origin(database, layout, whole, current, (mark, extent.mark))
+                    new = replace(extent.mark, calibrated=masks, origin=origin)
                     write_marks(kept.after, marks | {self.table: new})
-                yield (
-                    replace(
-                        split, found=replace(found, chosen=extent.chosen, in_order=True).text()
-                    ),
-                )
+                plan = replace(plan, chosen=extent.selection, in_order=True)
+                yield (replace(split, found=plan.text()),)
 
-    def _now(
+    def _current(
         self, database: Database, layout: ChangeTableLayout, kept: Kept | None
     ) -> CurrentTable:
-        """The table as it is now; without identity where nothing is kept of it."""
+        """The table as it is now; without identity if the run leaves no mark."""
         if kept is None:
             return CurrentTable("", self.table, database.name, None)
         relation = table_reader.relation_of(database, self._live(layout))
@@ -133,18 +132,17 @@ class LiveChangeTable:
         database: Database,
         layout: ChangeTableLayout,
         split: TableSplit,
-        now: CurrentTable,
+        current: CurrentTable,
         marks: tuple[Mark, Mark],
     ) -> MarkOrigin:
-        """What the second mark, which follows the first, has to know of its table."""
+        """The origin of the second mark, which follows the first."""
         before, mark = marks
         if mark.change_seq is None:
-            return now.origin(mark, before, ())
+            return current.origin(mark, before, ())
         headers = list(layout.headers.values())
         rows = self._rows_at(database, layout, split, mark.change_seq)
-        return now.origin(
-            mark, before, (row for batch in rows for row in known_rows(batch, headers))
-        )
+        digests = (row for batch in rows for row in digest_rows(batch, headers))
+        return current.origin(mark, before, digests)
 
     def _extent(
         self,
@@ -154,37 +152,37 @@ class LiveChangeTable:
         mark: Mark,
         kept: Kept | None,
     ) -> RunExtent:
-        """How far the table is read; to its end where nothing is kept of it."""
+        """The rows to read; all of the table if the run leaves no mark."""
         live = self._live(layout)
         seen = table_reader.seen(database, live, whole, FORM, mark.floor)
         if kept is None:
             return RunExtent(None, seen.greatest or "", None, Mark(others=seen.others), ())
         statements = statements_of(database, live, self.options)
-        measuring = ExtentFinder(
+        finder = ExtentFinder(
             self.table,
             statements,
             lambda statement: table_reader.ask(database, live, whole, statement),
             self.options,
         )
-        return measuring.extent(mark, seen, kept.clock, one_moment=whole.snapshot is not None)
+        return finder.find_extent(mark, seen, kept.clock, one_moment=whole.snapshot is not None)
 
     def fits(self, database: Database) -> None:
         """As ``LiveSource.fits``."""
         self.layout(database)
 
     def layout(self, database: Database) -> ChangeTableLayout:
-        """The columns of the table.  Raises ``FatalError`` where they do not do."""
-        found = table_reader.describe(database, LiveTable(self.table))
+        """The columns of the table.  Raises ``FatalError`` if header columns are wrong."""
+        names = table_reader.describe(database, LiveTable(self.table))
         source = self.options.source_table or self.table.removesuffix(self.options.suffix)
-        return arranged(found, source, self.options, f"table {self.table}")
+        return build_layout(names, source, self.options, f"table {self.table}")
 
     def read(self, split: TableSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
         with Database(self.database) as database:
             layout = self.layout(database)
             place = Place(ctx.source, number, self.table, ctx.lanes)
-            known = replace(self.options, binary_text="hex")  # as _frames gives them
-            reader = ChangeTableReader(place, layout, SplitPlan.of(split.found), ctx, known)
+            options = replace(self.options, binary_text="hex")  # as _frames writes binary values
+            reader = ChangeTableReader(place, layout, SplitPlan.of(split.found), ctx, options)
             yield from reader.batches(self._frames(database, layout, split))
 
     def position_text(self, position: Position) -> str:
@@ -193,44 +191,46 @@ class LiveChangeTable:
 
     def parse_position(self, text: str) -> Position:
         """As ``Source.parse_position``."""
-        return seq.position_of(text)
+        return seq.parse_position(text)
 
-    def _surveyed(
+    def _survey(
         self,
         database: Database,
         layout: ChangeTableLayout,
         split: TableSplit,
         known: KnownMasks | None,
     ) -> tuple[SplitPlan, KnownMasks | None]:
-        """How masks are read: as they were where that is sure, else as the first rows of the table and
-        of the split tell; and what is to be kept of it."""
+        """Plans the split: with the known masks if they are still valid, else from the first rows.
+
+        Returns the masks that the next run may use, too.
+        """
         settings = json.loads(json.dumps(asdict(self.options), default=str))
         if known is not None and (known.columns, known.options) == (layout.names, settings):
-            return SplitPlan(known.order, known.headers, list(known.key), window=NEAR), known
+            return SplitPlan(known.order, known.headers, list(known.key), window=PAIR_WINDOW), known
         places = [split]
         if split.span is not None and split.span.after is not None:
             places.insert(0, replace(split, span=None))
 
         def first(_: int) -> Iterator[ChangeRows]:
             for place in places:
-                for frame in islice(self._frames(database, layout, place), FRAMES_SURVEYED):
+                for frame in islice(self._frames(database, layout, place), _SURVEYED_FRAMES):
                     yield rows_of(frame, layout)
 
-        found = survey.surveyed_table(
-            layout, self.options, first, f"table {self.table}", NEAR, self.catalogue
+        plan = survey.survey_table(
+            layout, self.options, first, f"table {self.table}", PAIR_WINDOW, self.catalogue
         )
-        if not found.sure or found.order is None:
-            return found, None
-        key = tuple(found.key)
-        return found, KnownMasks(layout.names, settings, found.order, found.headers, key)
+        if not plan.sure or plan.order is None:
+            return plan, None
+        key = tuple(plan.key)
+        return plan, KnownMasks(layout.names, settings, plan.order, plan.headers, key)
 
     def _frames(
         self, database: Database, layout: ChangeTableLayout, split: TableSplit
     ) -> Iterator[Frame]:
         """The rows as text, binary values in hex."""
         live = self._live(layout)
-        found = table_reader.relation_of(database, live).types
-        binary = [name for name, kind in found.items() if isinstance(kind, types.LargeBinary)]
+        kinds = table_reader.relation_of(database, live).types
+        binary = [name for name, kind in kinds.items() if isinstance(kind, types.LargeBinary)]
         served = copy.serves(database)
         for frame in table_reader.read(database, live, split, self._hex_text_of):
             if not (served and binary):
@@ -253,6 +253,6 @@ class LiveChangeTable:
 
 
 def _hex(array: pa.Array) -> pa.Array:
-    """Base64, as PostgreSQL writes binary columns here, as hex."""
+    """Turns Base64, in which PostgreSQL returns binary columns here, into hex."""
     values = [None if v is None else base64.b64decode(v).hex() for v in array.to_pylist()]
     return pa.array(values, pa.string())

@@ -1,4 +1,4 @@
-"""Files of JSON messages: splits, batches, and one message read again."""
+"""Files of JSON messages: splits, batches, and access to one message."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from publisher.errors import FatalError
 from publisher.model.change import Outcome, Reason
 from publisher.sources.change_table import messages
 from publisher.sources.change_table.change_seq import Ranking
-from publisher.sources.change_table.layout import named
-from publisher.sources.change_table.mask_calibration import MaskReading
+from publisher.sources.change_table.data_columns import DataColumns
+from publisher.sources.change_table.keys import key_of
+from publisher.sources.change_table.layout import table_in_path
+from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.messages import ChangeMessage, MessageShape
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
-from publisher.sources.change_table.values import DataColumns, key_of
 from publisher.sources.columns.object_names import Fault, Names
 from publisher.sources.columns.record_batches import Place, as_json, broken, nameless, tally
 from publisher.sources.contract import Context
@@ -28,40 +29,38 @@ from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Broken, Frame
 from publisher.sources.files.json_lines import LineProblem, lines
-from publisher.sources.files.options import Columns as Wanted
-from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.files.options import Columns, SnapshotOptions
 from publisher.sources.files.text_blocks import readable
 
-AT_ONCE = 4_096
-WITNESSES = 10_000
-"""Messages whose masks are looked at to tell the order of bytes."""
+BATCH_SIZE = 4_096
+_MAX_SAMPLE = 10_000
+"""Messages whose masks are examined for the order of bytes."""
 _NO_ROWS = pa.RecordBatch.from_arrays([], names=[])
 
 
-def splits(
+def make_splits(
     paths: list[Path], options: ChangeTableOptions, snapshot: SnapshotOptions, wanted: int
 ) -> list[Split]:
     """The parts that tasks read, with the order of the masks.  Raises ``FatalError``."""
-    found: list[Split] = []
+    splits: list[Split] = []
     size = max(1, sum(path.stat().st_size for path in paths))
     for path in paths:
         if file_splits.kind_of(path) != "jsonl":
             raise FatalError(
-                f'{path}: messages are JSON lines; name it .jsonl, or set layout = "rows" for tables'
+                f'{path}: messages are JSON lines; name the file .jsonl, or set layout = "rows" for tables'
             )
         share = max(1, wanted * path.stat().st_size // size)
-        found += file_splits.splits([path], snapshot, Wanted(()), share)
+        splits += file_splits.splits([path], snapshot, Columns(()), share)
 
-    def witnesses() -> Iterator[ChangeMessage]:
-        for split in found:
-            for _, item, _ in _read(split, snapshot):
+    def sample() -> Iterator[ChangeMessage]:
+        for split in splits:
+            for _, item, _ in _read_lines(split, snapshot):
                 if isinstance(item, ChangeMessage):
                     yield item
 
-    where = str(paths[0])
-    reading = messages.calibrated(islice(witnesses(), WITNESSES), "", options, where)
-    told = SplitPlan() if reading is None else SplitPlan(reading.order, reading.headers)
-    return [replace(split, found=told.text()) for split in found]
+    reading = messages.infer_message_reading(islice(sample(), _MAX_SAMPLE), options, str(paths[0]))
+    plan = SplitPlan() if reading is None else SplitPlan(reading.order, reading.headers)
+    return [replace(split, found=plan.text()) for split in splits]
 
 
 def read(
@@ -70,8 +69,8 @@ def read(
     """Batches of ``RECORD_SCHEMA``, the tally last."""
     reader = _MessageReader(place, ctx, options, SplitPlan.of(split.found).reading, split.path)
     framed = 0
-    items = _read(split, snapshot)
-    while portion := list(islice(items, AT_ONCE)):
+    items = _read_lines(split, snapshot)
+    while portion := list(islice(items, BATCH_SIZE)):
         framed += len(portion)
         pieces = tuple(
             Broken(number, item, raw) for number, item, raw in portion if isinstance(item, str)
@@ -85,17 +84,17 @@ def read(
 
 
 def raw(split: Split, row: int, snapshot: SnapshotOptions) -> str | None:
-    """One message as it is, a line that is none as JSON text."""
-    for number, item, text in _read(file_splits.narrowed(split, row, snapshot), snapshot):
+    """Reads one message again, or a line that is no message as JSON text."""
+    for number, item, text in _read_lines(file_splits.narrowed(split, row, snapshot), snapshot):
         if number == row:
             return item.raw if isinstance(item, ChangeMessage) else as_json(text)
     return None
 
 
-def _read(
+def _read_lines(
     split: Split, snapshot: SnapshotOptions
 ) -> Iterator[tuple[int, ChangeMessage | str, str]]:
-    """Number, message or what is wrong, and text of each line that is not blank."""
+    """Number, message or problem, and text of each line that is not blank."""
     if Path(split.path).stat().st_size != split.length:
         raise FatalError(f"{split.path} has changed since the run began; start again")
     blocks = file_splits.blocks(split, snapshot)
@@ -105,7 +104,7 @@ def _read(
         try:
             if why is not None:
                 raise LineProblem(why)
-            message = messages.message_of(number, line)
+            message = messages.parse_message(number, line)
         except LineProblem as problem:
             yield number, str(problem), readable(line)
         else:
@@ -113,7 +112,7 @@ def _read(
 
 
 class _MessageReader:
-    """Makes records of messages, shape by shape."""
+    """Builds records from messages, shape by shape."""
 
     def __init__(
         self,
@@ -128,30 +127,30 @@ class _MessageReader:
         self._reading = reading
         self._path = path
         self._names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
-        self._meanings: dict[MessageShape, ChangeTableChangeBuilder] = {}
-        self._table = options.source_table or _named(Path(path), options)
-        """The table of messages that name none."""
+        self._builders: dict[MessageShape, ChangeTableChangeBuilder] = {}
+        self._table = options.source_table or _table_in_path(Path(path), options)
+        """The table of messages without a table name."""
 
     def records(self, portion: list[ChangeMessage]) -> Iterator[pa.RecordBatch]:
         nameless = [message for message in portion if not (message.table or self._table)]
         if nameless:
             portion = [message for message in portion if message.table]
-            yield self._rejected(nameless, _NAMELESS)
-        for shape, same in messages.by_shape(portion, self._table):
+            yield self._reject(nameless, _NAMELESS)
+        for shape, same in messages.group_by_shape(portion, self._table):
             yield from self._of_shape(shape, same)
 
     def _of_shape(self, shape: MessageShape, same: list[ChangeMessage]) -> Iterator[pa.RecordBatch]:
         layout = messages.layout_of(shape, self._path)
-        meaning = self._meanings.get(shape)
-        if meaning is None:
+        builder = self._builders.get(shape)
+        if builder is None:
             fault = self._fault(shape)
             if fault is not None:
-                yield self._rejected(same, fault)
+                yield self._reject(same, fault)
                 return
             columns = DataColumns(layout, self._names, self._options, self._path)
             known = columns.target.known
             key = key_of(layout, [], known.key if known else (), self._options, self._path)
-            meaning = ChangeTableChangeBuilder(
+            builder = ChangeTableChangeBuilder(
                 self._place,
                 layout,
                 self._reading if shape.masked else None,
@@ -161,44 +160,41 @@ class _MessageReader:
                 self._options,
                 Ranking(),
             )
-            self._meanings[shape] = meaning
-        joined = messages.joined_of(same, layout)
-        yield from meaning.records(joined)
+            self._builders[shape] = builder
+        yield from builder.records(messages.pairs_of(same, layout))
 
     def _fault(self, shape: MessageShape) -> Fault | None:
-        """Why no message of a shape can be read, though the settings do for others."""
+        """The fault of all messages of a shape, if they name no known table or lack its key."""
         target = self._names.target(shape.table)
         if isinstance(target, Fault):
-            said = f"{target.detail}; or set source_table"
-            return target._replace(detail=said) if shape.table != self._table else None
+            detail = f"{target.detail}; or set source_table"
+            return target._replace(detail=detail) if shape.table != self._table else None
         key = (target.known.key if target.known else ()) or self._options.key
-        there = {name.casefold() for name in shape.columns}
-        absent = [name for name in key if name.casefold() not in there]
+        present = {name.casefold() for name in shape.columns}
+        absent = [name for name in key if name.casefold() not in present]
         return Fault(Reason.TABLE_KEY, _KEYLESS.format(", ".join(absent))) if absent else None
 
-    def _rejected(self, found: list[ChangeMessage], fault: Fault) -> pa.RecordBatch:
-        """Messages whose objects cannot be told."""
+    def _reject(self, rejected: list[ChangeMessage], fault: Fault) -> pa.RecordBatch:
+        """Rejects messages whose objects are unknown."""
         return nameless(
             self._place,
-            np.array([message.number for message in found], np.int64),
+            np.array([message.number for message in rejected], np.int64),
             outcome=Outcome.REJECTED.value,
             reason=str(fault.reason),
             detail=fault.detail,
-            raw=[message.raw for message in found],
+            raw=[message.raw for message in rejected],
         )
 
 
 _NAMELESS = Fault(
     Reason.TABLE_NAME, "no table in the headers of the message; set source_table, or export it"
 )
-_KEYLESS = (
-    "the message has no {}, which the key of its table needs; export all columns of the table"
-)
+_KEYLESS = "the message lacks {}, which is in the key of its table; export all columns of the table"
 
 
-def _named(path: Path, options: ChangeTableOptions) -> str | None:
-    """The table that the names of file and folder speak of, if they do."""
+def _table_in_path(path: Path, options: ChangeTableOptions) -> str | None:
+    """The table in the name of file or folder, if there is one."""
     try:
-        return named(path, options)
+        return table_in_path(path, options)
     except FatalError:
         return None

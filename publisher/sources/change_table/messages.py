@@ -1,8 +1,8 @@
-"""The JSON messages that the same product sends to Kafka, one on a line (reference, §6).
+"""JSON messages that the same product sends to Kafka, one per line (reference, section 6).
 
 ``{"data": {...}, "beforeData": {...} or null, "headers": {...}}``, alone or as ``message`` of an
 envelope.  The before image is inside the UPDATE; masks count data columns only, ordinal 1 is bit 0;
-``columnMask`` says which columns are there at all: null outside it is no value.
+``columnMask`` names the columns of the message: null outside it is no value.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from publisher.model.change import Reason
 from publisher.sources.change_table import change_seq as seq
 from publisher.sources.change_table.before_images import PairedRows
 from publisher.sources.change_table.layout import ChangeTableLayout
-from publisher.sources.change_table.mask_calibration import (
+from publisher.sources.change_table.masks import (
     MaskEvidence,
     MaskReading,
-    alike,
-    possible,
-    readings,
-    refuse,
+    ambiguity_error,
+    are_equivalent,
+    candidate_readings,
+    remaining_readings,
 )
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.rows import FAULTY, RAW, ChangeOperation, ChangeRows
+from publisher.sources.change_table.rows import RAW, UNKNOWN, WORDS, ChangeOperation, ChangeRows
 from publisher.sources.columns.object_names import Fault
 from publisher.sources.files.json_lines import LineProblem, parse_object
 
-OPERATIONS = {"INSERT": 1, "UPDATE": 2, "DELETE": 3}
+OPERATIONS = {word: WORDS[word] for word in ("INSERT", "UPDATE", "DELETE")}
 _HEADERS = ("change_seq", "change_mask", "column_mask", "transaction_id", "timestamp")
 _NAMES = {name: f"\0{name}" for name in _HEADERS}
-"""Columns made of the headers; no data column can have such a name."""
+"""Names of the columns made from headers; no data column can have such a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,33 +59,33 @@ class ChangeMessage:
 
     @property
     def mask(self) -> str | None:
-        """The mask that counts for its operation."""
+        """The mask that applies to its operation."""
         return self.column_mask if self.operation == ChangeOperation.INSERT else self.change_mask
 
 
 class MessageShape(NamedTuple):
-    """What messages must have in common to be read together."""
+    """The properties that messages read together share."""
 
     table: str
     columns: tuple[str, ...]
     masked: bool
 
 
-def message_of(number: int, line: bytes) -> ChangeMessage:
-    """The message on a line.  Raises ``LineProblem`` where it is none."""
-    whole = _plain(parse_object(line))
-    found = whole.get("message", whole)
-    if isinstance(found, dict) and isinstance(found.get("message"), dict):
-        found = found["message"]
-    headers = found.get("headers") if isinstance(found, dict) else None
+def parse_message(number: int, line: bytes) -> ChangeMessage:
+    """Parses the message on a line.  Raises ``LineProblem`` if it is none."""
+    envelope = _dictionary(parse_object(line))
+    message = envelope.get("message", envelope)
+    if isinstance(message, dict) and isinstance(message.get("message"), dict):
+        message = message["message"]
+    headers = message.get("headers") if isinstance(message, dict) else None
     if not isinstance(headers, dict):
         raise LineProblem("no headers in the message; export data, beforeData and headers")
     operation = str(headers.get("operation") or "").strip()
     data, before = (
-        _values(found.get("data"), "data"),
-        _values(found.get("beforeData"), "beforeData"),
+        _values(message.get("data"), "data"),
+        _values(message.get("beforeData"), "beforeData"),
     )
-    code = OPERATIONS.get(operation, FAULTY)
+    code = OPERATIONS.get(operation, UNKNOWN)
     if data is None or (code == ChangeOperation.DELETE and not any(data.values())):
         data, before = before, None
     if data is None:
@@ -112,22 +112,22 @@ def message_of(number: int, line: bytes) -> ChangeMessage:
 
 
 def _fault(operation: str, code: int) -> Fault | None:
-    if code != FAULTY:
+    if code != UNKNOWN:
         return None
-    advice = (
-        "a row of a full load, which is no change and has no place among them; leave it out"
+    detail = (
+        "a row of a full load, which is no change; leave it out"
         if operation == "REFRESH"
         else f"operation {operation[:60]!r} is not known; known are INSERT, UPDATE, DELETE"
     )
-    return Fault(Reason.CHANGE_OPERATION, advice)
+    return Fault(Reason.CHANGE_OPERATION, detail)
 
 
-def _plain(pairs: object) -> dict[str, Any]:
-    """Nested objects as dictionaries; numbers stay the text that they are written with."""
+def _dictionary(pairs: object) -> dict[str, Any]:
+    """Turns nested objects into dictionaries; numbers stay the text in which they were written."""
     assert isinstance(pairs, tuple)
     if len({key for key, _ in pairs}) < len(pairs):
-        raise LineProblem("a key is there twice in an object; leave one of them")
-    return {key: _plain(v) if isinstance(v, tuple) else v for key, v in pairs}
+        raise LineProblem("a key appears twice in an object; keep one of them")
+    return {key: _dictionary(v) if isinstance(v, tuple) else v for key, v in pairs}
 
 
 def _values(image: object, where: str) -> dict[str, str | None] | None:
@@ -135,14 +135,14 @@ def _values(image: object, where: str) -> dict[str, str | None] | None:
         return None
     if not isinstance(image, dict):
         raise LineProblem(f"{where} is no object; export it as one")
-    found: dict[str, str | None] = {}
+    texts: dict[str, str | None] = {}
     for name, value in image.items():
-        found[name] = text = _text(value)
+        texts[name] = text = _text(value)
         try:
             (text or "").encode()
         except UnicodeEncodeError:
-            raise LineProblem(f"{name} holds half of a surrogate pair; mend it") from None
-    return found
+            raise LineProblem(f"{name} holds half of a surrogate pair; fix it") from None
+    return texts
 
 
 def _text(value: object) -> str | None:
@@ -153,23 +153,23 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def shape_of(message: ChangeMessage, table: str | None) -> MessageShape:
-    """The shape of a message; ``table`` holds where the message names none."""
+def shape_of(message: ChangeMessage, table: str | None = None) -> MessageShape:
+    """The shape of a message; ``table`` applies if the message names none."""
     columns = tuple(dict.fromkeys((*message.data, *(message.before or ()))))
     masked = message.operation == ChangeOperation.DELETE or message.mask is not None
     return MessageShape(message.table or table or "", columns, masked)
 
 
 def layout_of(shape: MessageShape, where: str) -> ChangeTableLayout:
-    """The layout that messages of one shape are read with.  Raises ``FatalError``."""
+    """The layout of messages of one shape.  Raises ``FatalError`` if they name no table."""
     if not shape.table:
         raise FatalError(f"{where}: its messages name no table; set source_table")
     names = (*_NAMES.values(), *shape.columns)
     return ChangeTableLayout(names, _NAMES, shape.columns, shape.table)
 
 
-def joined_of(messages: list[ChangeMessage], layout: ChangeTableLayout) -> PairedRows:
-    """Messages of one shape as operations with what was there before."""
+def pairs_of(messages: list[ChangeMessage], layout: ChangeTableLayout) -> PairedRows:
+    """Turns messages of one shape into operations with their before images."""
     texts = {
         name: [getattr(m, name) for m in messages] for name in _HEADERS if name != "change_mask"
     }
@@ -184,7 +184,7 @@ def joined_of(messages: list[ChangeMessage], layout: ChangeTableLayout) -> Paire
     old = [pa.nulls(len(messages), pa.string()) for _ in _HEADERS]
     old += [pa.array([b.get(name) for b in befores], pa.string()) for name in layout.data]
     before = pa.RecordBatch.from_arrays([*old, arrays[-1]], names=names)
-    high, low, placed = seq.sequence(arrays[0])
+    high, low, placed = seq.parse_column(arrays[0])
     rows = ChangeRows(
         batch,
         np.array([m.number for m in messages], np.int64),
@@ -196,26 +196,29 @@ def joined_of(messages: list[ChangeMessage], layout: ChangeTableLayout) -> Paire
     for at, message in enumerate(messages):
         if message.fault is not None:
             rows.faults[at] = message.fault
-    rows.fault(~placed, Fault(Reason.CHANGE_SEQ, f"changeSequence is none: {seq.WHAT}"))
+    rows.reject(
+        ~placed, Fault(Reason.CHANGE_SEQ, f"changeSequence is no change_seq: {seq.WHAT}; export it")
+    )
     inside = np.array([m.before is not None for m in messages], bool)
     none = np.zeros(len(messages), np.int64)
     return PairedRows(rows, before, inside, none, none, apart=False)
 
 
-def calibrated(
-    messages: Iterable[ChangeMessage], table: str | None, options: ChangeTableOptions, where: str
+def infer_message_reading(
+    messages: Iterable[ChangeMessage], options: ChangeTableOptions, where: str
 ) -> MaskReading | None:
-    """How the masks of messages are read; ``table`` as for ``shape_of``.
+    """Infers the reading of the masks of messages; ``None`` without masks.
 
-    Raises ``FatalError`` where the messages do not tell.
+    Raises:
+        FatalError: The masks leave several readings, or none.
     """
     evidence: dict[int, MaskEvidence] = {}
     for message in messages:
-        if message.operation == FAULTY:
+        if message.operation == UNKNOWN:
             continue
-        columns = shape_of(message, table).columns
+        columns = shape_of(message).columns
         known = evidence.setdefault(len(columns), MaskEvidence())
-        # the bits of a columnMask are as good a witness as those of an INSERT
+        # the bits of a columnMask are as good evidence as those of an INSERT
         for operation, mask in (
             (message.operation, message.change_mask),
             (ChangeOperation.INSERT, message.column_mask),
@@ -230,35 +233,36 @@ def calibrated(
             )
             if bits:
                 known.differences[message.change_mask.strip(), bits] += 1
-    return _agreed(evidence, options, where)
+    return _common_reading(evidence, options, where)
 
 
-def _agreed(
+def _common_reading(
     evidence: dict[int, MaskEvidence], options: ChangeTableOptions, where: str
 ) -> MaskReading | None:
     """The reading that messages of all widths allow."""
-    known = {width: one for width, one in sorted(evidence.items()) if one.any}
+    known = {width: masks for width, masks in sorted(evidence.items()) if masks.masks}
     if not known:
         return None
-    choices = list(dict.fromkeys(r._replace(headers=0) for r in readings(options, [0])))
-    left = choices
-    if len(choices) == 1:
-        return choices[0]
-    for width, one in known.items():
-        left = [reading for reading in left if reading in possible(one, choices, width)]
+    readings = (reading._replace(headers=0) for reading in candidate_readings(options, [0]))
+    left = candidates = list(dict.fromkeys(readings))
+    if len(candidates) == 1:
+        return candidates[0]
+    for width, masks in known.items():
+        allowed = remaining_readings(masks, candidates, width)
+        left = [reading for reading in left if reading in allowed]
     if not left:
         raise FatalError(
-            f"{where}: masks set bits beyond the last column in both orders; mend them"
+            f"{where}: masks set bits beyond the last column in both orders; fix the masks"
         )
-    if len(left) > 1 and not all(alike(one, left, width) for width, one in known.items()):
-        raise refuse(left, where)
+    if len(left) > 1 and not all(are_equivalent(m, left, width) for width, m in known.items()):
+        raise ambiguity_error(left, where)
     return left[0]
 
 
-def by_shape(
+def group_by_shape(
     messages: Iterable[ChangeMessage], table: str | None
 ) -> Iterator[tuple[MessageShape, list[ChangeMessage]]]:
-    """Messages of each shape, in their order."""
+    """Groups messages by shape, in their order."""
     shapes: dict[MessageShape, list[ChangeMessage]] = {}
     for message in messages:
         shapes.setdefault(shape_of(message, table), []).append(message)

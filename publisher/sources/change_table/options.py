@@ -1,4 +1,4 @@
-"""How a change table is to be read.  What the vendor leaves open has no default and fails closed."""
+"""Options of change tables.  Points that the vendor leaves open have no default and fail closed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Name = Annotated[str, Len(1)]
 
 @dataclass(frozen=True, slots=True)
 class ChangeTableOptions:
-    """How a change table is to be read."""
+    """Options for reading change tables."""
 
     layout: Literal["rows", "messages"] = "rows"
     """``rows`` reads files or a table with header and data columns; ``messages`` reads the JSON
@@ -84,7 +84,7 @@ class ChangeTableOptions:
 
 
 def restore_options(**plain: Any) -> ChangeTableOptions:
-    """The options from their plain values, as a journal keeps them."""
+    """Restores options from the plain values in a journal."""
     listed = {name: tuple(plain[name]) for name in ("columns", "key")}
     return ChangeTableOptions(
         **plain | listed | {"identifier_case": IdentifierCase(plain["identifier_case"])}

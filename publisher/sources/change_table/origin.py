@@ -1,8 +1,8 @@
-"""Whether a live change table is the one that a mark was left in.
+"""The check that a live change table is the one in which a mark was left.
 
-In another table, rows at or below the mark would be passed over in silence.  The identity of database
-and table decides where it can (``database.identity``); where it proves nothing, because a restored dump
-has another one as well, the rows at the mark have to be there still with their content.
+In another table, rows at or below the mark would be skipped in silence.  The identity of database and
+table decides if it can (``database.identity``); if it proves nothing, because a restored dump has another
+one as well, the rows at the mark must still be there with their content.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from publisher.errors import FatalError
 from publisher.sources.change_table.carry_over import FORM, Mark, MarkOrigin, RowDigests
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
 
-MOST = 8
-"""Rows that a mark remembers."""
+MAX_ROWS = 8
+"""Number of rows that a mark remembers."""
 _GO_ON = (
     " or, where it is a copy with the rows that were read (a restored dump), run xds-publisher publish"
     " --by-rows once, which goes on behind them;"
@@ -30,7 +30,7 @@ _GO_ON = (
 
 @dataclass(frozen=True, slots=True)
 class CurrentTable:
-    """The table that a source names now; ``source`` may be empty where messages need not name it."""
+    """The table that a source names now; ``source`` may be empty if messages need not name it."""
 
     source: str
     table: str
@@ -38,10 +38,12 @@ class CurrentTable:
     identity: str | None
 
     def verify(self, mark: Mark, *, by_rows: bool = False) -> Verdict:
-        """Compare identities; a mark that passes over nothing fits every table.
+        """Compares identities; a mark that skips nothing fits every table.
 
-        With ``by_rows`` a difference proves nothing.  Raises ``FatalError`` where the table is certainly
-        another one.
+        With ``by_rows`` a difference proves nothing.
+
+        Raises:
+            FatalError: The table is certainly another one.
         """
         if mark.change_seq is None and not mark.others:
             return Verdict.SAME
@@ -54,25 +56,26 @@ class CurrentTable:
         return verdict
 
     def verify_rows(self, mark: Mark, rows: Iterable[pa.RecordBatch], headers: list[str]) -> None:
-        """Look for the rows that the mark remembers among those at its change_seq now.
+        """Looks for the rows that the mark remembers among ``rows``, those at its change_seq now.
 
-        Raises ``FatalError`` where one is missing.
+        Raises:
+            FatalError: One of them is missing.
         """
-        found = {row for batch in rows for row in known_rows(batch, headers)}
-        whole, heads = {row.whole for row in found}, {row.headers for row in found}
-        same_columns = {row.columns for row in found} == {row.columns for row in mark.origin.rows}
+        present = {row for batch in rows for row in digest_rows(batch, headers)}
+        whole, heads = {row.whole for row in present}, {row.headers for row in present}
+        same_columns = {row.columns for row in present} == {row.columns for row in mark.origin.rows}
         for row in mark.origin.rows:
             if row.whole not in whole and (same_columns or row.headers not in heads):
-                raise self._refusal(mark, "a row that was read with that change_seq is not in it")
+                raise self._refusal(mark, "it lacks a row that was read with that change_seq")
         if not mark.origin.rows:
             raise self._refusal(mark, "nothing shows that it is the same one")
 
     def origin(self, mark: Mark, before: Mark, rows: Iterable[RowDigests]) -> MarkOrigin:
-        """What ``mark`` has to know; rows at it may be gone by now that the one before it knew."""
-        kept = tuple(sorted(set(rows))[:MOST])
-        if not kept and mark.change_seq == before.change_seq:
-            kept = before.origin.rows
-        return MarkOrigin(self.identity or before.origin.identity, self.database, kept)
+        """The origin to store in ``mark``, with its rows, or those of the mark before if they are gone."""
+        digests = tuple(sorted(set(rows))[:MAX_ROWS])
+        if not digests and mark.change_seq == before.change_seq:
+            digests = before.origin.rows
+        return MarkOrigin(self.identity or before.origin.identity, self.database, digests)
 
     def _refusal(self, mark: Mark, why: str, go_on: str = "") -> FatalError:
         source = f"source {self.source}: " if self.source else ""
@@ -80,14 +83,14 @@ class CurrentTable:
         upto = f" up to change_seq {mark.change_seq}" if mark.change_seq is not None else ""
         return FatalError(
             f"{source}table {self.table} of {self.database} is not the table{read} that earlier runs have"
-            f" read{upto}: {why}. Nothing was read, as rows up to there would be passed over: restore the"
+            f" read{upto}: {why}. Nothing was read, because rows up to there would be skipped: restore the"
             f" url and the table of the source;{go_on} or give the source another name, which publishes"
             " all rows of this table, those that were published before once more"
         )
 
 
-def known_rows(batch: pa.RecordBatch, headers: list[str]) -> list[RowDigests]:
-    """Digests of rows: of their names of columns, of their header columns, of all columns."""
+def digest_rows(batch: pa.RecordBatch, headers: list[str]) -> list[RowDigests]:
+    """Digests rows: their column names, their header columns, all columns."""
     columns = _digest(sorted(batch.schema.names))
     return [
         RowDigests(

@@ -1,7 +1,7 @@
 """Pairs of an UPDATE and its before image over all splits, by the header columns alone.
 
-Most pairs meet in the task that reads them.  Here the others are found, and what stands in the input
-more often than its partner: copies of an UPDATE or of a before image, of which one is enough.
+Most pairs meet in the task that reads them.  This pass finds the others, and records that appear more
+often than their partner: copies of an UPDATE or before image, of which one is enough.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from publisher.errors import FatalError
-from publisher.sources.change_table.before_images import partners
+from publisher.sources.change_table.before_images import find_partners
 from publisher.sources.change_table.change_seq import Flags, Integers, Ranking, parts_of, text_of
-from publisher.sources.change_table.copies import content_of, surplus
+from publisher.sources.change_table.copies import content_of, find_surplus
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows
 from publisher.sources.columns.columns import LARGEST
 
 HeaderRows = Callable[[int], Iterable[ChangeRows]]
-"""The header columns of a split, by its number."""
+"""Reads the header columns of a split, by its number."""
 FullRows = Callable[[int], Iterable[ChangeRows]]
-"""All columns of a split."""
+"""Reads all columns of a split."""
 
 
 @dataclass(slots=True)
 class _Unpaired:
-    """Rows without partner so far: sequence, split and row, and their place in the whole input."""
+    """Rows without partner so far: sequence, split, row, and place in the whole input."""
 
     high: Integers
     low: Integers
@@ -37,9 +37,9 @@ class _Unpaired:
     before: Flags
 
     @classmethod
-    def none(cls) -> _Unpaired:
-        empty = np.zeros(0, np.int64)
-        return cls(empty, empty, empty, empty, empty, empty.astype(bool))
+    def empty(cls) -> _Unpaired:
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing, nothing, nothing, nothing, nothing, nothing.astype(bool))
 
     def __add__(self, other: _Unpaired) -> _Unpaired:
         return _Unpaired(
@@ -66,30 +66,30 @@ class _Unpaired:
 
 
 class PairFinder:
-    """Finds the pairs that a split cannot join by itself, and the window of those that it can."""
+    """Finds the pairs that no task can join by itself, and the distance of those that tasks can."""
 
     def __init__(self, options: ChangeTableOptions, *, expects_before: bool = False) -> None:
-        """``expects_before``: UPDATEs have before images, though the input may show none."""
+        """``expects_before``: UPDATEs have before images, even if the input shows none."""
         self._expects_before = expects_before
         self._most = options.join_rows
         self._limit = options.join_strays
-        self._open = _Unpaired.none()
+        self._open = _Unpaired.empty()
         self._place = 0
-        self._passed: list[_Unpaired] = []
-        self._lone = self._members = _Unpaired.none()
+        self._aside: list[_Unpaired] = []
+        self._lone = self._members = _Unpaired.empty()
         self.window = 0
         self.any_before = self.any_update = False
         self.youngest: dict[int, tuple[int, int]] = {}
         """The greatest change_seq of each split, as its two integers."""
         self.least, self.greatest = LARGEST, Ranking().least
-        """Of the change numbers, less 2^63."""
+        """Least and greatest change number, less 2^63."""
         self.strays: list[tuple[int, int, int, int]] = []
         """Split and row of the UPDATE, split and row of its before image."""
         self.copies: list[tuple[int, int]] = []
         """Split and row."""
 
     def add(self, split: int, rows: ChangeRows) -> None:
-        """Takes the next rows of the input."""
+        """Adds the next rows of the input."""
         which = np.flatnonzero(
             rows.placed
             & np.isin(rows.operations, (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE))
@@ -111,26 +111,31 @@ class PairFinder:
             before,
         )
         self._place += len(rows)
-        self._open = self._matched(self._open + new)
+        self._open = self._match(self._open + new)
         old = ~self._open.before & (self._open.place < self._place - self._most)
         if old.any():
-            self._pass(self._open.take(old))
+            self._set_aside(self._open.take(old))
             self._open = self._open.take(~old)
-        self._check()
+        self._check_limit()
 
-    def _pass(self, updates: _Unpaired) -> None:
-        """Remembers UPDATEs whose before image is not waited for, as long as they are not too many."""
-        if sum(map(len, self._passed)) + len(updates) <= self._limit:
-            self._passed.append(updates)
+    def _set_aside(self, updates: _Unpaired) -> None:
+        """Remembers UPDATEs that no longer wait for their before image, up to the limit."""
+        if sum(map(len, self._aside)) + len(updates) <= self._limit:
+            self._aside.append(updates)
 
-    def has_lone(self) -> bool:
-        """Whether something stands without partner in a table that has before images."""
+    def settle(self, splits: int, headers_of: HeaderRows, all_of: FullRows) -> None:
+        """Pairs the rows without partner in a second pass, if the table has before images."""
         if self.any_before or self._expects_before:
-            self._lone = sum(self._passed, start=self._open)
-        return len(self._lone) > 0
+            self._lone = sum(self._aside, start=self._open)
+        if not len(self._lone):
+            return
+        for split in range(splits):
+            for rows in headers_of(split):
+                self._collect(split, rows)
+        self._pair_collected(all_of)
 
-    def look_again(self, split: int, rows: ChangeRows) -> None:
-        """Collects all rows of the sequences of which something stands without partner."""
+    def _collect(self, split: int, rows: ChangeRows) -> None:
+        """Collects all rows of the sequences in which a row lacks its partner."""
         which = np.flatnonzero(
             rows.placed
             & np.isin(rows.operations, (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE))
@@ -143,20 +148,20 @@ class PairFinder:
             rows.high[which], rows.low[which], np.full(len(which), split), numbers, numbers, before
         )
 
-    def settle(self, all_of: FullRows) -> None:
-        """Pairs the collected rows, without copies."""
+    def _pair_collected(self, all_of: FullRows) -> None:
+        """Pairs the collected rows after taking out copies."""
         members = self._members
         places = set(zip(members.split.tolist(), members.row.tolist(), strict=True))
-        self.strays = [one for one in self.strays if one[:2] not in places]
-        copies = self._copies(members, all_of)
+        self.strays = [stray for stray in self.strays if stray[:2] not in places]
+        copies = self._find_copies(members, all_of)
         self.copies = [(int(members.split[at]), int(members.row[at])) for at in sorted(copies)]
-        kept = np.ones(len(members), bool)
-        kept[list(copies)] = False
-        self._open = self._matched(members.take(kept))
-        self._check()
+        is_original = np.ones(len(members), bool)
+        is_original[list(copies)] = False
+        self._open = self._match(members.take(is_original))
+        self._check_limit()
 
     def least_lone(self, after: str | None) -> str | None:
-        """The least change_seq, behind another, of a row that found no partner."""
+        """The least change_seq behind ``after`` of a row that found no partner."""
         if not len(self._lone):
             return None
         keys = zip(self._open.high.tolist(), self._open.low.tolist(), strict=True)
@@ -166,10 +171,10 @@ class PairFinder:
 
     def _note_youngest(self, split: int, high: Integers, low: Integers) -> None:
         greatest = high == high.max()
-        found = (int(high.max()), int(low[greatest].max()))
-        self.youngest[split] = max(self.youngest.get(split, found), found)
+        youngest = (int(high.max()), int(low[greatest].max()))
+        self.youngest[split] = max(self.youngest.get(split, youngest), youngest)
 
-    def _copies(self, members: _Unpaired, all_of: FullRows) -> set[int]:
+    def _find_copies(self, members: _Unpaired, all_of: FullRows) -> set[int]:
         """Indices of the members that are copies."""
         groups: dict[tuple[int, int], list[int]] = {}
         keys = zip(members.high.tolist(), members.low.tolist(), strict=True)
@@ -185,13 +190,16 @@ class PairFinder:
         return {
             group[place]
             for group in uneven
-            for place in surplus(members.before[group].tolist(), [contents[at] for at in group])
+            for place in find_surplus(
+                members.before[group].tolist(), [contents[at] for at in group]
+            )
         }
 
-    def _matched(self, rows: _Unpaired) -> _Unpaired:
-        found = partners(rows.before, rows.high, rows.low)
-        updates = np.flatnonzero((found >= 0) & ~rows.before)
-        befores = found[updates]
+    def _match(self, rows: _Unpaired) -> _Unpaired:
+        """Records the pairs among rows; returns the rows without partner."""
+        partners = find_partners(rows.before, rows.high, rows.low)
+        updates = np.flatnonzero((partners >= 0) & ~rows.before)
+        befores = partners[updates]
         distance = np.abs(rows.row[updates] - rows.row[befores])
         near = (rows.split[updates] == rows.split[befores]) & (distance <= self._most)
         if near.any():
@@ -199,9 +207,9 @@ class PairFinder:
         u, b = updates[~near], befores[~near]
         columns = (rows.split[u], rows.row[u], rows.split[b], rows.row[b])
         self.strays += zip(*(column.tolist() for column in columns), strict=True)
-        return rows.take(found < 0)
+        return rows.take(partners < 0)
 
-    def _check(self) -> None:
+    def _check_limit(self) -> None:
         if len(self.strays) + int(self._open.before.sum()) > self._limit:
             raise FatalError(
                 f"more than {self._limit:,} before images lie far from their UPDATE; sort the input by"
@@ -210,13 +218,13 @@ class PairFinder:
 
 
 def _contents(members: _Unpaired, which: list[int], all_of: FullRows) -> dict[int, str]:
-    """The whole records of some members."""
+    """The contents of some members, by their index."""
     by_split: dict[int, dict[int, int]] = {}
     for at in which:
         by_split.setdefault(int(members.split[at]), {})[int(members.row[at])] = at
-    found: dict[int, str] = {}
+    contents: dict[int, str] = {}
     for split, wanted in by_split.items():
         for rows in all_of(split):
             for row in np.flatnonzero(np.isin(rows.numbers, list(wanted))).tolist():
-                found[wanted[int(rows.numbers[row])]] = content_of(rows, row)
-    return found
+                contents[wanted[int(rows.numbers[row])]] = content_of(rows, row)
+    return contents

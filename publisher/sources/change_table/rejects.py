@@ -1,6 +1,7 @@
 """Records of a change table that give no change: rejected, copies of others, held.
 
-Each stands for itself: of a rejected pair there are two rejects, with the text of each."""
+A rejected pair gives two rejects, each with its own text.
+"""
 
 from __future__ import annotations
 
@@ -19,31 +20,31 @@ from publisher.sources.columns.record_batches import Place, as_json, nameless
 
 
 class RejectBuilder:
-    """Makes rejects of the records of one split."""
+    """Builds the outcomes of records of one split that give no change."""
 
     def __init__(self, place: Place, target: Target, ranking: Ranking) -> None:
         self._place = place
         self._target = target
         self._ranking = ranking
 
-    def of(self, joined: PairedRows) -> Iterator[pa.RecordBatch]:
-        """The operations with a fault, then their before images."""
-        rows = joined.after
-        yield self.of_rows(rows)
-        which = [row for row in sorted(rows.faults) if joined.has_before[row] and joined.apart]
+    def reject_pairs(self, pairs: PairedRows) -> Iterator[pa.RecordBatch]:
+        """Rejects the operations with a fault, then their before images."""
+        rows = pairs.after
+        yield self.reject_rows(rows)
+        which = [row for row in sorted(rows.faults) if pairs.has_before[row] and pairs.apart]
         if not which:
             return
         at = np.array(which, np.int64)
-        images = joined.before.take(pa.array(at))
-        before = replace(rows.take(at), batch=images, numbers=joined.numbers[at])
+        images = pairs.before.take(pa.array(at))
+        before = replace(rows.take(at), batch=images, numbers=pairs.numbers[at])
         for place, row in enumerate(which):
             fault = rows.faults[row]
             detail = f"before image of record {rows.numbers[row]}: {fault.detail}"
             before.faults[place] = fault._replace(detail=detail)
-        yield self.of_rows(before, self._place.split + joined.splits[at])
+        yield self.reject_rows(before, self._place.split + pairs.splits[at])
 
-    def of_rows(self, rows: ChangeRows, splits: Integers | None = None) -> pa.RecordBatch:
-        """The rows with a fault; ``splits`` are theirs where they are of other splits."""
+    def reject_rows(self, rows: ChangeRows, splits: Integers | None = None) -> pa.RecordBatch:
+        """Rejects the rows with a fault; ``splits`` has their splits if they are of others."""
         which = np.array(sorted(rows.faults), np.int64)
         faults = [rows.faults[row] for row in which.tolist()]
         return self._outcomes(
@@ -56,13 +57,13 @@ class RejectBuilder:
             raw=_raw(rows.batch.take(pa.array(which))),
         )
 
-    def copies(self, rows: ChangeRows) -> pa.RecordBatch:
-        """Rows that repeat others word by word."""
-        outcome, reason = Outcome.IGNORED.value, str(Reason.DUPLICATE)
-        return self._outcomes(rows, np.arange(len(rows)), outcome=outcome, reason=reason)
+    def ignore_copies(self, rows: ChangeRows) -> pa.RecordBatch:
+        """Ignores rows that repeat others with the same content."""
+        every, reason = np.arange(len(rows)), str(Reason.DUPLICATE)
+        return self._outcomes(rows, every, outcome=Outcome.IGNORED.value, reason=reason)
 
-    def held(self, rows: ChangeRows, cut: str) -> pa.RecordBatch:
-        """Rows that wait for one of them to find its partner."""
+    def hold(self, rows: ChangeRows, cut: str) -> pa.RecordBatch:
+        """Holds rows until the row of change_seq ``cut`` finds its partner."""
         return self._outcomes(
             rows,
             np.arange(len(rows)),
@@ -73,9 +74,9 @@ class RejectBuilder:
         )
 
     def _outcomes(
-        self, rows: ChangeRows, which: Integers, splits: Integers | None = None, **said: object
+        self, rows: ChangeRows, which: Integers, splits: Integers | None = None, **outcome: object
     ) -> pa.RecordBatch:
-        """Some of the rows, which gave no change, at their places."""
+        """Outcomes of some of the rows, at their positions."""
         placed, numbers = rows.placed[which], rows.numbers[which]
         high = np.where(placed, rows.high[which], numbers)
         return nameless(
@@ -88,7 +89,7 @@ class RejectBuilder:
             split=self._place.split if splits is None else splits[which].astype(np.int32),
             schema=self._target.schema,
             table=self._target.table,
-            **said,
+            **outcome,
         )
 
 

@@ -1,4 +1,4 @@
-"""The rows of a frame as text, their operations and sequence, and what a row is rejected for."""
+"""Rows of a change table as text, with their operation, sequence, and the fault of each rejected row."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from publisher.model.change import Reason
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.change_seq import Flags, Integers
 from publisher.sources.change_table.layout import ChangeTableLayout
-from publisher.sources.columns.columns import plain, texts
+from publisher.sources.columns.columns import plain, texts, times
 from publisher.sources.columns.object_names import Fault
 from publisher.sources.files.frame import Frame
 
 
 class ChangeOperation(IntEnum):
-    """What a record says (manual, change_oper and operation)."""
+    """The operation of a record (manual, change_oper and operation)."""
 
     INSERT = 1
     UPDATE = 2
@@ -29,15 +29,17 @@ class ChangeOperation(IntEnum):
     TRUNCATE = 5
 
 
-_LETTERS = {"I": 1, "U": 2, "D": 3, "B": 4}
-_WORDS = {"INSERT": 1, "UPDATE": 2, "DELETE": 3, "BEFOREIMAGE": 4, "TRUNCATE": 5}
-FAULTY = -1
+WORDS = {op.name.replace("_", ""): op for op in ChangeOperation}
+_LETTERS = {word[0]: op for word, op in WORDS.items() if op is not ChangeOperation.TRUNCATE}
+UNKNOWN = -1
+_DAY = 86_400_000_000
+"""Microseconds."""
 
 RAW = "\0raw"
-"""Column with the record as it was read, where the other columns were made of it."""
+"""Column with the record as it was read, if the other columns were made from it."""
 
 TextForm = Callable[[str, pa.Array], tuple[pa.Array, Flags]]
-"""Text of a data column, by its name, and which of its values have one."""
+"""Turns a data column, by its name, into text; marks the values that have one."""
 
 
 @dataclass(slots=True)
@@ -48,19 +50,19 @@ class ChangeRows:
     numbers: Integers
     """Number of each row in its file."""
     operations: Integers
-    """``ChangeOperation`` of each row, -1 where it is not known."""
+    """``ChangeOperation`` of each row, or ``UNKNOWN``."""
     high: Integers
     low: Integers
     placed: Flags
-    """Which rows have a change_seq."""
+    """Marks the rows that have a change_seq."""
     faults: dict[int, Fault] = field(default_factory=dict)
-    """Why rows are rejected, by their index."""
+    """Faults of rejected rows, by their index."""
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 
     def take(self, which: Integers) -> ChangeRows:
-        """Some of the rows, in this order; faults stay behind."""
+        """Some of the rows, in this order, without their faults."""
         return ChangeRows(
             self.batch.take(pa.array(which)),
             self.numbers[which],
@@ -72,27 +74,27 @@ class ChangeRows:
 
     def without(self, which: Flags) -> ChangeRows:
         """The other rows, with their faults."""
-        left = np.flatnonzero(~which)
-        rows = self.take(left)
+        others = np.flatnonzero(~which)
+        rows = self.take(others)
         rows.faults |= {
-            at: self.faults[row] for at, row in enumerate(left.tolist()) if row in self.faults
+            at: self.faults[row] for at, row in enumerate(others.tolist()) if row in self.faults
         }
         return rows
 
-    def fault(self, wrong: Flags, of: Callable[[int], Fault] | Fault) -> None:
-        """Reject the rows that ``wrong`` marks, where they are not rejected yet."""
-        for row in np.flatnonzero(wrong).tolist():
+    def reject(self, which: Flags, fault: Callable[[int], Fault] | Fault) -> None:
+        """Rejects the marked rows that are not rejected yet; ``fault`` may depend on the row."""
+        for row in np.flatnonzero(which).tolist():
             if row not in self.faults:
-                self.faults[row] = of if isinstance(of, Fault) else of(row)
+                self.faults[row] = fault if isinstance(fault, Fault) else fault(row)
 
     def value(self, name: str, row: int) -> str | None:
-        """What a row holds in a column."""
+        """The value of a row in a column."""
         value: str | None = self.batch.column(name)[row].as_py()
         return value
 
 
-def joined(first: ChangeRows, second: ChangeRows) -> ChangeRows:
-    """The rows of both, without faults."""
+def concat_rows(first: ChangeRows, second: ChangeRows) -> ChangeRows:
+    """Concatenates rows, without their faults."""
     return ChangeRows(
         pa.concat_batches([first.batch, second.batch]),
         np.concatenate([first.numbers, second.numbers]),
@@ -104,9 +106,9 @@ def joined(first: ChangeRows, second: ChangeRows) -> ChangeRows:
 
 
 def rows_of(frame: Frame, layout: ChangeTableLayout, form: TextForm | None = None) -> ChangeRows:
-    """The rows of a frame; ``form`` gives the text of data columns, by default as it is read.
+    """The rows of a frame; ``form`` turns data columns into text, by default as they were read.
 
-    Columns of the layout that the frame does not hold are left out.
+    Columns of the layout that the frame lacks are left out.
     """
     arrays, unreadable = [], []
     names = [name for name in layout.names if name in frame.batch.schema.names]
@@ -121,18 +123,18 @@ def rows_of(frame: Frame, layout: ChangeTableLayout, form: TextForm | None = Non
         if not right.all():
             unreadable.append((name, right))
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
-    high, low, placed = change_seq.sequence(batch.column(layout.headers["change_seq"]))
+    high, low, placed = change_seq.parse_column(batch.column(layout.headers["change_seq"]))
     rows = ChangeRows(batch, frame.rows, operations_of(batch, layout.headers), high, low, placed)
     for name, right in unreadable:
-        rows.fault(
+        rows.reject(
             ~right, Fault(Reason.BROKEN_RECORD, f"{name} is no text; export it as UTF-8 text")
         )
-    _check(rows, layout)
+    _reject_odd_headers(rows, layout)
     return rows
 
 
 def header_text(array: pa.Array) -> tuple[pa.Array, Flags]:
-    """A header column as text; bytes (a binary mask) as hex."""
+    """A header column as text; bytes (of a binary mask) as hex."""
     array = plain(array)
     if pa.types.is_binary(array.type):
         values = [None if value is None else value.hex() for value in array.to_pylist()]
@@ -140,62 +142,83 @@ def header_text(array: pa.Array) -> tuple[pa.Array, Flags]:
     return texts(array)
 
 
+def header_times(rows: ChangeRows, layout: ChangeTableLayout, zone: str) -> Integers | None:
+    """Header timestamps of rows, -1 if unknown; rejects rows with another text; ``None`` without column.
+
+    The first day of 1970 stands for unknown (manual, timestamp).
+    """
+    name = layout.headers.get("timestamp")
+    if name is None:
+        return None
+    column = rows.batch.column(name)
+    moments, known = times(column, zone)
+    rows.reject(
+        column.is_valid().to_numpy(zero_copy_only=False) & ~known,
+        lambda row: Fault(
+            Reason.EVENT_TIME,
+            f"{name} {str(rows.value(name, row))[:60]!r} is no time; write it as"
+            " yyyy-mm-dd hh:mm:ss[.fffffffff] [zone]",
+        ),
+    )
+    return np.where(~known | ((moments >= 0) & (moments < _DAY)), -1, moments)
+
+
 def operations_of(batch: pa.RecordBatch, headers: Mapping[str, str]) -> Integers:
-    """Operation by letter and by word; -1 where they disagree or neither is known."""
-    by = [
+    """Operations by letter and by word; ``UNKNOWN`` if they disagree or neither is known."""
+    codes = [
         _codes(batch.column(headers[name]), known)
-        for name, known in (("change_oper", _LETTERS), ("operation", _WORDS))
+        for name, known in (("change_oper", _LETTERS), ("operation", WORDS))
         if name in headers
     ]
-    if len(by) == 1:
-        return np.where(by[0] == 0, FAULTY, by[0])
-    letter, word = by
+    if len(codes) == 1:
+        return np.where(codes[0] == 0, UNKNOWN, codes[0])
+    letter, word = codes
     truncate = (word == ChangeOperation.TRUNCATE) & (letter <= 0)
     same = (letter == word) | (letter == 0) | (word == 0)
-    found = np.where(
-        truncate, ChangeOperation.TRUNCATE, np.where(same, np.maximum(letter, word), FAULTY)
-    )
-    return np.where(found == 0, FAULTY, found)
+    agreed = np.where(same, np.maximum(letter, word), UNKNOWN)
+    operations = np.where(truncate, ChangeOperation.TRUNCATE, agreed)
+    return np.where(operations == 0, UNKNOWN, operations)
 
 
-def _codes(column: pa.Array, known: dict[str, int]) -> Integers:
-    """Code of each value, 0 for NULL and blank, -1 for what is not known."""
+def _codes(column: pa.Array, known: Mapping[str, int]) -> Integers:
+    """Code of each value: 0 for NULL and blank, ``UNKNOWN`` for any other text."""
     encoded = pc.dictionary_encode(pc.utf8_trim_whitespace(column).fill_null(""))
-    codes = [known.get(value, FAULTY) if value else 0 for value in encoded.dictionary.to_pylist()]
+    codes = [known.get(value, UNKNOWN) if value else 0 for value in encoded.dictionary.to_pylist()]
     if not codes:
         return np.zeros(0, np.int64)
-    found: Integers = np.array(codes, np.int64)[encoded.indices.to_numpy()]
-    return found
+    by_row: Integers = np.array(codes, np.int64)[encoded.indices.to_numpy()]
+    return by_row
 
 
-def _check(rows: ChangeRows, layout: ChangeTableLayout) -> None:
-    shown = {name: layout.headers.get(name) for name in ("change_seq", "change_oper", "operation")}
+def _reject_odd_headers(rows: ChangeRows, layout: ChangeTableLayout) -> None:
+    seq = layout.headers["change_seq"]
+    kinds = [
+        layout.headers[name] for name in ("change_oper", "operation") if name in layout.headers
+    ]
 
-    def said(row: int) -> str:
-        names = [name for name in (shown["change_oper"], shown["operation"]) if name]
-        return ", ".join(f"{name} {_short(rows.value(name, row))}" for name in names)
+    def operation_of(row: int) -> str:
+        return ", ".join(f"{name} {_short(rows.value(name, row))}" for name in kinds)
 
-    rows.fault(
+    rows.reject(
         ~rows.placed,
         lambda row: Fault(
             Reason.CHANGE_SEQ,
-            f"{_short(rows.value(str(shown['change_seq']), row))} is none: {change_seq.WHAT};"
-            " export it as text",
+            f"{_short(rows.value(seq, row))} is no change_seq: {change_seq.WHAT}; export it as text",
         ),
     )
-    rows.fault(
-        rows.operations == FAULTY,
+    rows.reject(
+        rows.operations == UNKNOWN,
         lambda row: Fault(
             Reason.CHANGE_OPERATION,
-            f"{said(row)}: not known, or the two disagree; known are I INSERT, U UPDATE, D DELETE,"
-            " B BEFOREIMAGE; filter other records out",
+            f"{operation_of(row)}: not known, or the two disagree; known are I INSERT, U UPDATE,"
+            " D DELETE, B BEFOREIMAGE; filter other records out",
         ),
     )
-    rows.fault(
+    rows.reject(
         rows.operations == ChangeOperation.TRUNCATE,
         Fault(
             Reason.TRUNCATE,
-            "the table was truncated, which no document can say; delete its objects, or publish a new"
+            "the table was truncated, which no document can express; delete its objects, or publish a new"
             " snapshot of the table",
         ),
     )

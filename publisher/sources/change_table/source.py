@@ -1,8 +1,8 @@
-"""Change tables as files: CSV (with or without ``.dfm``), JSON lines, Parquet.
+"""Change tables in files: CSV (with or without ``.dfm``), JSON lines, Parquet.
 
-Splits are cut anywhere between records.  An UPDATE and its before image that fall into different
-splits are found by one pass over the header columns where splits are made (``survey``): the task of the
-UPDATE fetches that before image, the other task leaves it out.
+Files are split anywhere between records.  If an UPDATE and its before image fall into different splits,
+one pass over the header columns finds them where splits are made (``survey``): the task of the UPDATE
+fetches the before image, the other task leaves it out.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from publisher.model.change import Position
 from publisher.sources.change_table import change_seq, message_splits, survey
 from publisher.sources.change_table.before_images import PairedRows, PairJoiner, Strays
 from publisher.sources.change_table.change_seq import Flags
-from publisher.sources.change_table.chosen import RowSelector
-from publisher.sources.change_table.copies import CopyFinder, numbered_copies
-from publisher.sources.change_table.holding import HeldRows, held_rows
+from publisher.sources.change_table.copies import CopyFinder, copies_by_number
+from publisher.sources.change_table.data_columns import DataColumns
+from publisher.sources.change_table.extent import RowSelector
+from publisher.sources.change_table.held_rows import HeldRows, are_held
+from publisher.sources.change_table.keys import key_of
 from publisher.sources.change_table.layout import ChangeTableLayout, layout_of
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import ChangeRows, rows_of
 from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
-from publisher.sources.change_table.values import DataColumns, key_of
 from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, as_json, broken, tally
 from publisher.sources.contract import Context, Kept
@@ -44,13 +45,13 @@ _HEADERS_SURVEYED = ("change_seq", "change_oper", "operation", "change_mask")
 
 @dataclass(frozen=True, slots=True)
 class ChangeTable:
-    """The source: change tables in files."""
+    """The source of change tables in files."""
 
     options: ChangeTableOptions = field(default_factory=ChangeTableOptions)
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     format: str = "change-table"
     catalogue: Catalogue | None = field(default=None, compare=False, repr=False)
-    """What is known of tables, where the order of masks is found."""
+    """The catalogue for the inference of the order of masks."""
 
     def with_catalogue(self, catalogue: Catalogue) -> Self:
         """As ``AsksCatalogue.with_catalogue``."""
@@ -58,51 +59,51 @@ class ChangeTable:
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
-        """The change_seq: a change of the key is a delete and an add of one record."""
+        """The change_seq: a change of the key is a delete and an add from one record."""
         return ("high", "low")
 
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
-        """The data files, of the kinds that are known by their names."""
+        """The data files, of kinds recognised by their names."""
         return file_splits.files(paths, may_be_none=may_be_none)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
-        """The parts that tasks read, with what was found out about all of them."""
-        found = self.files(paths)
+        """The parts that tasks read, each with a plan from the survey of all of them."""
+        files = self.files(paths)
         if self.options.layout == "messages":
-            return message_splits.splits(found, self.options, self.snapshot, wanted)
-        return self._surveyed(*self._parts(found, wanted))
+            return message_splits.make_splits(files, self.options, self.snapshot, wanted)
+        return self._survey(*self._cut(files, wanted))
 
     def continued(
         self, paths: Sequence[str | os.PathLike[str]], wanted: int, kept: Kept
     ) -> list[Split]:
-        """The same after the rows that the last run has held; rows that wait now are kept."""
+        """The splits with the rows that the last run has held; keeps rows that wait now."""
         if self.options.layout == "messages":
             return self.splits(paths, wanted)
-        holding = HeldRows(self.options, kept.before, kept.clock)
-        found = self.files(paths) if paths else []
-        splits, layouts = self._parts([*holding.files, *found], wanted)
-        made = self._surveyed(splits, layouts, holding)
-        holding.keep(splits, layouts, kept.after)
-        return made
+        held = HeldRows(self.options, kept.before, kept.clock)
+        files = self.files(paths) if paths else []
+        splits, layouts = self._cut([*held.files, *files], wanted)
+        planned = self._survey(splits, layouts, held)
+        held.keep(splits, layouts, kept.after)
+        return planned
 
-    def _parts(
+    def _cut(
         self, paths: Sequence[Path], wanted: int
     ) -> tuple[list[Split], list[ChangeTableLayout]]:
-        """The splits of files, and the layout of each."""
+        """Cuts files into splits; returns the layout of each, too."""
         size = max(1, sum(path.stat().st_size for path in paths))
         splits, layouts = [], []
         for path in paths:
             layout = layout_of(path, self.options, self.snapshot)
             share = max(1, wanted * path.stat().st_size // size)
-            cut = file_splits.splits([path], layout.reading, layout.columns(), share)
-            splits += cut
-            layouts += [layout] * len(cut)
+            parts = file_splits.splits([path], layout.reading, layout.columns(), share)
+            splits += parts
+            layouts += [layout] * len(parts)
         return splits, layouts
 
-    def _surveyed(
-        self, splits: list[Split], layouts: list[ChangeTableLayout], holding: HeldRows | None = None
+    def _survey(
+        self, splits: list[Split], layouts: list[ChangeTableLayout], held: HeldRows | None = None
     ) -> list[Split]:
         def headers_of(number: int) -> Iterator[ChangeRows]:
             layout = layouts[number]
@@ -115,8 +116,8 @@ class ChangeTable:
             for frame in file_splits.frames(splits[number], layout.reading, layout.columns()):
                 yield rows_of(frame, layout)
 
-        return survey.surveyed(
-            splits, layouts, self.options, headers_of, all_of, holding, self.catalogue
+        return survey.survey_splits(
+            splits, layouts, self.options, headers_of, all_of, held, self.catalogue
         )
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
@@ -125,9 +126,9 @@ class ChangeTable:
         if self.options.layout == "messages":
             return message_splits.read(split, place, ctx, self.options, self.snapshot)
         layout = self._layout(split)
-        found = SplitPlan.of(split.found)
-        reader = ChangeTableReader(place, layout, found, ctx, self.options)
-        strays = self._strays(found, reader)
+        plan = SplitPlan.of(split.found)
+        reader = ChangeTableReader(place, layout, plan, ctx, self.options)
+        strays = self._fetch_strays(plan, reader)
         frames = file_splits.frames(split, layout.reading, layout.columns())
         return reader.batches(frames, strays)
 
@@ -136,15 +137,15 @@ class ChangeTable:
         return change_seq.position_text(position)
 
     def parse_position(self, text: str) -> Position:
-        """The position that a user wrote."""
-        return change_seq.position_of(text)
+        """Parses a position."""
+        return change_seq.parse_position(text)
 
     def raw(self, split: Split, row: int) -> str | None:
-        """One record as JSON text, read again."""
+        """Reads one record again, as JSON text."""
         if self.options.layout == "messages":
             return message_splits.raw(split, row, self.snapshot)
         layout = self._layout(split)
-        for frame in self._from(split, row, layout):
+        for frame in self._frames_from(split, row, layout):
             for piece in frame.broken:
                 if piece.row == row:
                     return as_json(piece.raw)
@@ -152,57 +153,58 @@ class ChangeTable:
                 return None
             hits = np.flatnonzero(frame.rows == row)
             if len(hits):
-                one = Frame(frame.batch.slice(int(hits[0]), 1), frame.rows[hits[:1]])
-                return as_json(rows_of(one, layout).batch.to_pylist()[0])
+                single = Frame(frame.batch.slice(int(hits[0]), 1), frame.rows[hits[:1]])
+                return as_json(rows_of(single, layout).batch.to_pylist()[0])
         return None
 
     def _layout(self, split: Split) -> ChangeTableLayout:
         return layout_of(Path(split.path), self.options, self.snapshot)
 
-    def _from(self, split: Split, row: int, layout: ChangeTableLayout) -> Iterator[Frame]:
+    def _frames_from(self, split: Split, row: int, layout: ChangeTableLayout) -> Iterator[Frame]:
         rest = file_splits.narrowed(split, row, layout.reading)
         return file_splits.frames(rest, layout.reading, layout.columns())
 
-    def _strays(self, found: SplitPlan, reader: ChangeTableReader) -> Strays | None:
-        if not found.given and not found.taking:
+    def _fetch_strays(self, plan: SplitPlan, reader: ChangeTableReader) -> Strays | None:
+        """Fetches the before images from other splits that the plan names."""
+        if not plan.given and not plan.taking:
             return None
-        given = np.array(found.given, np.int64)
+        given = np.array(plan.given, np.int64)
         fetched: dict[tuple[int, int], pa.RecordBatch] = {}
-        for index, plain in enumerate(found.from_):
-            wanted = np.array([row for _, from_, row in found.taking if from_ == index])
+        for index, plain in enumerate(plan.from_):
+            wanted = np.array([row for _, from_, row in plan.taking if from_ == index])
             split = Split(**plain)  # type: ignore[arg-type]
-            for row, one in self._fetched(split, wanted, reader):
-                fetched[index, row] = one
+            for row, image in self._fetch(split, wanted, reader):
+                fetched[index, row] = image
         taking, batches, splits, numbers = [], [], [], []
-        for update, from_, row in found.taking:
+        for update, from_, row in plan.taking:
             if (from_, row) not in fetched:
                 raise FatalError(
                     f"{reader.place.file} has changed since the run began; start again"
                 )
             taking.append(update)
             batches.append(fetched[from_, row])
-            splits.append(found.steps[from_])
+            splits.append(plan.steps[from_])
             numbers.append(row)
+        images = None
+        if batches:
+            images = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
         columns = (np.array(column, np.int64) for column in (taking, splits, numbers))
-        taken, steps, rows = columns
-        if not batches:
-            return Strays(given, taken, None, steps, rows)
-        whole = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-        return Strays(given, taken, whole, steps, rows)
+        updates, steps, rows = columns
+        return Strays(given, updates, images, steps, rows)
 
-    def _fetched(
+    def _fetch(
         self, split: Split, wanted: np.ndarray, reader: ChangeTableReader
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Before images of another split, row by row, under the columns of the reader's."""
+        """Fetches before images of another split, row by row, with the columns of the reader."""
         layout = self._layout(split)
         last = int(wanted.max())
-        for frame in self._from(split, int(wanted.min()), layout):
+        for frame in self._frames_from(split, int(wanted.min()), layout):
             hits = np.flatnonzero(np.isin(frame.rows, wanted))
             if len(hits):
                 rows = rows_of(
                     Frame(frame.batch.take(pa.array(hits)), frame.rows[hits]), layout, reader.text
                 )
-                aligned = _aligned(rows.batch, reader.layout)
+                aligned = _align(rows.batch, reader.layout)
                 for at, row in enumerate(frame.rows[hits].tolist()):
                     yield row, aligned.slice(at, 1)
             if len(frame.rows) and frame.rows[-1] >= last:
@@ -210,31 +212,31 @@ class ChangeTable:
 
 
 class ChangeTableReader:
-    """Reads the frames of one split of a change table."""
+    """Reads the frames of one split as records."""
 
     def __init__(
         self,
         place: Place,
         layout: ChangeTableLayout,
-        found: SplitPlan,
+        plan: SplitPlan,
         ctx: Context,
         options: ChangeTableOptions,
     ) -> None:
-        """Raises ``FatalError`` where the table or its key is not known."""
+        """Raises ``FatalError`` if the table or its key is not known."""
         self.place = place
         self.layout = layout
         names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
         columns = DataColumns(layout, names, options, place.file)
         known = columns.target.known
-        key = key_of(layout, found.key, known.key if known else (), options, place.file)
+        key = key_of(layout, plan.key, known.key if known else (), options, place.file)
         self.text = columns.text
-        self._window = found.window
-        self._finder = CopyFinder() if found.in_order else None
-        self._known_copies = found.copies
-        self._cut = found.cut
-        self._chooser = None if found.chosen is None else RowSelector(found.chosen)
-        self._meaning = ChangeTableChangeBuilder(
-            place, layout, found.reading, key, columns, names, options, found.ranking
+        self._window = plan.window
+        self._finder = CopyFinder() if plan.in_order else None
+        self._known_copies = plan.copies
+        self._cut = plan.cut
+        self._selector = None if plan.chosen is None else RowSelector(plan.chosen)
+        self._builder = ChangeTableChangeBuilder(
+            place, layout, plan.reading, key, columns, names, options, plan.ranking
         )
 
     def batches(
@@ -242,56 +244,56 @@ class ChangeTableReader:
     ) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""
         joiner, framed = PairJoiner(self._window, strays), 0
-        for frame in map(self._chosen, frames):
+        for frame in map(self._select, frames):
             framed += frame.batch.num_rows + len(frame.broken)
             if frame.broken:
                 yield broken(frame, self.place)
             rows = rows_of(frame, self.layout, self.text)
-            if self._cut is not None and (held := held_rows(rows, self._cut)).any():
-                yield self._meaning.rejects.held(rows.take(np.flatnonzero(held)), self._cut)
+            if self._cut is not None and (held := are_held(rows, self._cut)).any():
+                yield self._builder.rejects.hold(rows.take(np.flatnonzero(held)), self._cut)
                 rows = rows.without(held)
             if rows.faults:
-                yield self._meaning.rejects.of_rows(rows)
+                yield self._builder.rejects.reject_rows(rows)
                 good = np.ones(len(rows), bool)
                 good[list(rows.faults)] = False
                 rows = rows.take(np.flatnonzero(good))
-            yield from self._joined(joiner, *self._copies(rows))
+            yield from self._join(joiner, *self._mark_copies(rows))
         if self._finder is not None and (last := self._finder.rest()) is not None:
-            yield from self._joined(joiner, *last)
+            yield from self._join(joiner, *last)
         yield from self._records(joiner.rest())
         yield tally(self.place, framed)
 
-    def _copies(self, rows: ChangeRows) -> tuple[ChangeRows, Flags]:
-        """The rows that can be read now, and which of them are copies."""
+    def _mark_copies(self, rows: ChangeRows) -> tuple[ChangeRows, Flags]:
+        """The rows that can be read now, with a mark on each copy."""
         if self._finder is not None:
             return self._finder.add(rows)
-        return rows, numbered_copies(rows, self._known_copies)
+        return rows, copies_by_number(rows, self._known_copies)
 
-    def _joined(
+    def _join(
         self, joiner: PairJoiner, rows: ChangeRows, copies: Flags
     ) -> Iterator[pa.RecordBatch]:
-        """The records of rows, without their copies."""
+        """The records of rows; copies are ignored."""
         if copies.any():
-            yield self._meaning.rejects.copies(rows.take(np.flatnonzero(copies)))
+            yield self._builder.rejects.ignore_copies(rows.take(np.flatnonzero(copies)))
             rows = rows.take(np.flatnonzero(~copies))
         yield from self._records(joiner.add(rows))
 
-    def _chosen(self, frame: Frame) -> Frame:
-        """The rows of a frame that are to be read."""
-        if self._chooser is None:
+    def _select(self, frame: Frame) -> Frame:
+        """The rows of a frame that this run reads."""
+        if self._selector is None:
             return frame
-        flags = self._chooser.flags(rows_of(frame, self.layout, self.text))
+        flags = self._selector.select(rows_of(frame, self.layout, self.text))
         if flags.all():
             return frame
         return frame._replace(batch=frame.batch.filter(pa.array(flags)), rows=frame.rows[flags])
 
     def _records(self, operations: Iterator[PairedRows]) -> Iterator[pa.RecordBatch]:
-        for one in operations:
-            yield from self._meaning.records(one)
+        for pairs in operations:
+            yield from self._builder.records(pairs)
 
 
-def _aligned(batch: pa.RecordBatch, layout: ChangeTableLayout) -> pa.RecordBatch:
-    """The batch with the columns of a layout; those that it has not are NULL."""
+def _align(batch: pa.RecordBatch, layout: ChangeTableLayout) -> pa.RecordBatch:
+    """Adds the missing columns of a layout, all NULL, in the order of the layout."""
     have = set(batch.schema.names)
     arrays = [
         batch.column(name) if name in have else pa.nulls(batch.num_rows, pa.string())

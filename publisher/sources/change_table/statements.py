@@ -1,4 +1,4 @@
-"""Statements about the rows of a live change table: how far it goes, which rows have no partner."""
+"""Statements about the rows of a live change table: its ends, its counts, rows without partner."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.live.table_reader import LiveTable, relation_of, sorting
 
 Query = Select[*tuple[Any, ...]]
-"""A statement that asks for any columns."""
+"""A statement that selects any columns."""
 _WORDS = {"change_oper": ("B", "U"), "operation": ("BEFOREIMAGE", "UPDATE")}
-"""Before image and UPDATE, in each of the columns that tell operations."""
+"""Before image and UPDATE in each of the columns that hold operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeTableStatements:
-    """Makes statements about one change table; bounds are values of change_seq, ``None`` for none."""
+    """Builds statements about one change table; bounds are values of change_seq, or ``None``."""
 
     relation: Relation
     seq: str
-    """The column change_seq, as the database has it."""
+    """The column change_seq, as the database spells it."""
     kinds: tuple[tuple[str, str], ...]
-    """The columns that tell the operation: documented name, and as the database has it."""
+    """The columns of the operation: documented name, and as the database spells it."""
 
     def rows(self, after: str | None, upto: str | None) -> Query:
-        """Rows, the least and the greatest change_seq of a range."""
-        asked = (func.count(), func.min(self._value), func.max(self._value))
-        return self._inside(select(*asked), after, upto)
+        """Number of rows, least and greatest change_seq of a range."""
+        columns = (func.count(), func.min(self._value), func.max(self._value))
+        return self._inside(select(*columns), after, upto)
 
     def rows_before(self, change_seq: str) -> Query:
-        """Rows, the least and the greatest change_seq before one."""
+        """Number of rows, least and greatest change_seq before ``change_seq``."""
         return self.rows(None, None).where(self._value < change_seq)
 
     def lone(self, after: str | None, upto: str | None) -> Query:
-        """The least change_seq in a range that has an UPDATE without before image, or the reverse."""
+        """The least change_seq in a range with an UPDATE without before image, or the reverse."""
         has_before, has_update = self._count(0), self._count(1)
         by_seq = select(self._value.label("seq"), has_before.label("b"), has_update.label("u"))
         groups = self._inside(by_seq, after, upto).group_by(self._value).subquery()
@@ -48,46 +48,46 @@ class ChangeTableStatements:
         return select(func.min(groups.c.seq)).where(alone)
 
     def before_images(self, after: str | None, upto: str | None) -> Query:
-        """How many before images a range has."""
+        """Number of before images in a range."""
         return self._inside(select(self._count(0)), after, upto)
 
     def from_the_end(self, after: str | None, upto: str | None, rows: int) -> Query:
-        """The change_seq of a range before so many rows at its end; no row where there are not more."""
-        asked = self._inside(select(self._value), after, upto)
-        return asked.order_by(self._value.desc()).offset(rows).limit(1)
+        """The change_seq before the last ``rows`` rows of a range; no row if the range has no more."""
+        query = self._inside(select(self._value), after, upto)
+        return query.order_by(self._value.desc()).offset(rows).limit(1)
 
     def by_kind(self, after: str | None, upto: str | None) -> Query:
-        """change_seq, number of rows and what tells their operation, for a range."""
+        """Number of rows of a range by change_seq and columns of the operation."""
         kinds = [value_of(self.relation, name) for _, name in self.kinds]
-        asked = self._inside(select(self._value, func.count(), *kinds), after, upto)
-        return asked.group_by(self._value, *kinds)
+        query = self._inside(select(self._value, func.count(), *kinds), after, upto)
+        return query.group_by(self._value, *kinds)
 
     @property
     def _value(self) -> ColumnElement[Any]:
         return value_of(self.relation, self.seq)
 
-    def _inside(self, asked: Query, after: str | None, upto: str | None) -> Query:
-        asked = asked.select_from(sql_table_of(self.relation))
-        asked = asked.where(fits(self.relation, self.seq, FORM))
+    def _inside(self, query: Query, after: str | None, upto: str | None) -> Query:
+        query = query.select_from(sql_table_of(self.relation))
+        query = query.where(fits(self.relation, self.seq, FORM))
         if after is not None:
-            asked = asked.where(self._value > after)
-        return asked if upto is None else asked.where(self._value <= upto)
+            query = query.where(self._value > after)
+        return query if upto is None else query.where(self._value <= upto)
 
     def _count(self, which: int) -> ColumnElement[Any]:
-        """Rows that are before images (0) or UPDATEs (1) by one of their columns."""
-        is_one = or_(
+        """Number of before images (0) or UPDATEs (1), by any column of the operation."""
+        matches = or_(
             *(
                 func.trim(value_of(self.relation, name)) == _WORDS[known][which]
                 for known, name in self.kinds
             )
         )
-        return func.coalesce(func.sum(case((is_one, 1), else_=0)), 0)
+        return func.coalesce(func.sum(case((matches, 1), else_=0)), 0)
 
 
 def statements_of(
     database: Database, table: LiveTable, options: ChangeTableOptions
 ) -> ChangeTableStatements:
-    """The statements about a table.  Raises ``FatalError`` where its columns do not do."""
+    """The statements about a table.  Raises ``FatalError`` if it lacks columns."""
     relation = relation_of(database, table)
     kinds = ((name, relation.column(f"{options.prefix}{name}")) for name in _WORDS)
     known = tuple((name, column) for name, column in kinds if column is not None)

@@ -1,4 +1,4 @@
-"""One pass over the header columns before anything is read: how masks are read, which pairs are apart.
+"""One pass over the header columns before the splits are read: the reading of masks, and pairs apart.
 
 It runs where splits are made, so that every task reads the same way, and holds no more than
 ``join_rows`` UPDATEs and ``join_strays`` before images, whatever the length of the input.
@@ -16,133 +16,130 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.catalogue import Catalogue
-from publisher.sources.change_table.before_images import partners
-from publisher.sources.change_table.change_mask import MaskProblem
+from publisher.sources.change_table.before_images import find_partners
 from publisher.sources.change_table.change_seq import Ranking
-from publisher.sources.change_table.chosen import RowSelection
-from publisher.sources.change_table.holding import HeldRows
+from publisher.sources.change_table.extent import RowSelection
+from publisher.sources.change_table.held_rows import HeldRows
+from publisher.sources.change_table.keys import catalogue_key
 from publisher.sources.change_table.layout import ChangeTableLayout
-from publisher.sources.change_table.mask_calibration import (
+from publisher.sources.change_table.masks import (
     MaskEvidence,
+    MaskProblem,
     MaskReading,
-    columns_of,
-    decided,
-    possible,
-    readings,
-    refuse,
+    ambiguity_error,
+    candidate_readings,
+    infer_reading,
+    remaining_readings,
 )
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.pairs import FullRows, HeaderRows, PairFinder
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows
-from publisher.sources.change_table.values import known_key
 from publisher.sources.files.file_splits import Split
 
-PAIRS_COMPARED = 2_000
-ROWS_COMPARED = 100_000
-"""Before images compared with their UPDATE, and rows read for that, at most."""
+MAX_PAIRS_COMPARED = 2_000
+MAX_ROWS_COMPARED = 100_000
+"""Limits of the before images compared with their UPDATE, and of the rows read for that."""
 
 
 @dataclass(slots=True)
 class SplitPlan:
-    """What the task of a split has to know; goes through JSON."""
+    """Facts about the whole input that the task of one split needs; goes through JSON."""
 
     order: str | None = None
     headers: int = 0
-    """How masks are read; without an order there are none."""
+    """The reading of masks; without an order the input has none."""
     key: list[str] = field(default_factory=list)
-    """Key columns that the masks of deletes show."""
+    """Key columns by the masks of DELETE records."""
     sure: bool = False
-    """Whether the masks leave no other reading, also for others than these."""
+    """Whether the masks leave no other reading, so that it also holds for later records."""
     least: int = Ranking().least
     shift: int = Ranking().shift
-    """How change numbers go into ranks."""
+    """The ranking of change numbers."""
     window: int = 0
-    """Distance in row numbers of an UPDATE and its before image."""
+    """Maximum distance in row numbers of an UPDATE and its before image."""
     given: list[int] = field(default_factory=list)
-    """Rows of before images whose UPDATE lies in another split, or too far away."""
+    """Rows of before images whose UPDATE is in another split, or too far away."""
     taking: list[tuple[int, int, int]] = field(default_factory=list)
-    """UPDATE row, index in ``from_``, row there of its before image."""
+    """Row of an UPDATE, index in ``from_`` of the split of its before image, and its row there."""
     from_: list[dict[str, object]] = field(default_factory=list)
-    """The splits to fetch before images from."""
+    """Splits from which before images are fetched."""
     steps: list[int] = field(default_factory=list)
-    """How many splits after that of the task each of ``from_`` is."""
+    """Number of each split of ``from_``, relative to this one."""
     copies: list[int] = field(default_factory=list)
-    """Rows that repeat an UPDATE or a before image word by word."""
+    """Rows that repeat an UPDATE or before image with the same content."""
     in_order: bool = False
-    """Whether rows come in the order of change_seq, so that copies lie side by side."""
+    """Whether rows come in the order of change_seq, so that copies are neighbours."""
     cut: str | None = None
-    """Rows from this change_seq on are held: one of them waits for its partner."""
+    """The change_seq from which on rows are held, because one of them waits for its partner."""
     chosen: RowSelection | None = None
-    """Of a live table, the rows to read where not all are."""
+    """The rows of a live table to read, if not all are."""
 
     @property
     def reading(self) -> MaskReading | None:
-        """How masks are read, ``None`` where there are none."""
+        """The reading of masks; ``None`` if the input has none."""
         return None if self.order is None else MaskReading(self.order, self.headers)  # type: ignore[arg-type]
 
     @property
     def ranking(self) -> Ranking:
-        """How change numbers go into ranks."""
+        """The ranking of change numbers."""
         return Ranking(self.least, self.shift)
 
     def text(self) -> str:
-        """As JSON."""
+        """The plan as JSON."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def of(cls, text: str) -> SplitPlan:
-        """From JSON; what was found out of nothing where there is no text."""
+        """Parses JSON; the default plan without text."""
         plain = json.loads(text) if text else {}
-        plain["taking"] = [tuple(one) for one in plain.get("taking", [])]
-        if chosen := plain.get("chosen"):
-            listed = tuple(tuple(one) for one in chosen["listed"])
-            plain["chosen"] = RowSelection(**chosen | {"listed": listed})
+        plain["taking"] = [tuple(stray) for stray in plain.get("taking", [])]
+        if selection := plain.get("chosen"):
+            listed = tuple(tuple(entry) for entry in selection["listed"])
+            plain["chosen"] = RowSelection(**selection | {"listed": listed})
         return cls(**plain)
 
 
-def surveyed(
+def survey_splits(
     splits: list[Split],
     layouts: list[ChangeTableLayout],
     options: ChangeTableOptions,
     headers_of: HeaderRows,
     all_of: FullRows,
-    holding: HeldRows | None = None,
+    held: HeldRows | None = None,
     catalogue: Catalogue | None = None,
 ) -> list[Split]:
-    """The splits with what was found out; ``layouts`` has the layout of each.
+    """Surveys splits with these layouts; returns them with their plans.
 
-    ``holding`` says which rows wait for a partner, ``catalogue`` may know the keys of the tables.  Raises
-    ``FatalError`` where masks cannot be read, or pairs are too far apart.
+    ``held`` decides which rows wait for a partner, ``catalogue`` may know the keys of the tables.
+
+    Raises:
+        FatalError: Masks cannot be read, or pairs are too far apart.
     """
-    pairs = PairFinder(options, expects_before=holding is not None and holding.expects_before)
+    pairs = PairFinder(options, expects_before=held is not None and held.expects_before)
     evidence: dict[tuple[str, ...], MaskEvidence] = {}
     keys = [layout.names for layout in layouts]  # files with the same columns read masks alike
     for number in range(len(splits)):
         masks = evidence.setdefault(keys[number], MaskEvidence())
         for rows in headers_of(number):
             pairs.add(number, rows)
-            masks.add(_masks(rows, layouts[number]))
-    if pairs.has_lone():
-        for number in range(len(splits)):
-            for rows in headers_of(number):
-                pairs.look_again(number, rows)
-        pairs.settle(all_of)
-    found: dict[tuple[str, ...], SplitPlan] = {}
+            masks.add(_count_masks(rows, layouts[number]))
+    pairs.settle(len(splits), headers_of, all_of)
+    plans: dict[tuple[str, ...], SplitPlan] = {}
     for number, names in enumerate(keys):
-        if names not in found:
+        if names not in plans:
             same = [other for other, key in enumerate(keys) if key == names]
             where, layout = splits[number].path, layouts[number]
-            known = None if holding is None else holding.readings.get(names)
+            known = None if held is None else held.readings.get(names)
             masks = evidence[names]
             masks.key = _key_bits(masks, layout, options, catalogue)
-            found[names] = _calibrated(masks, layout, same, options, all_of, where, known)
-            if holding is not None and (reading := found[names].reading) is not None:
-                holding.readings[names] = reading
-    cut = None if holding is None else holding.cut(pairs)
-    return _told(splits, [found[key] for key in keys], pairs, cut)
+            plans[names] = _calibrate(masks, layout, same, options, all_of, where, known)
+            if held is not None and (reading := plans[names].reading) is not None:
+                held.readings[names] = reading
+    cut = None if held is None else held.cut(pairs)
+    return _attach_plans(splits, [plans[key] for key in keys], pairs, cut)
 
 
-def surveyed_table(
+def survey_table(
     layout: ChangeTableLayout,
     options: ChangeTableOptions,
     first: FullRows,
@@ -150,20 +147,23 @@ def surveyed_table(
     window: int,
     catalogue: Catalogue | None = None,
 ) -> SplitPlan:
-    """What the first rows of a table say, which is read in the order of change_seq.
+    """Surveys the first rows of a table that is read in the order of change_seq.
 
-    Raises ``FatalError`` where masks cannot be read.
+    Raises:
+        FatalError: Masks cannot be read.
     """
     evidence = MaskEvidence()
     for rows in first(0):
-        evidence.add(_masks(rows, layout))
+        evidence.add(_count_masks(rows, layout))
     evidence.key = _key_bits(evidence, layout, options, catalogue)
-    found = _calibrated(evidence, layout, [0], options, first, where)
-    return replace(found, window=window)
+    plan = _calibrate(evidence, layout, [0], options, first, where)
+    return replace(plan, window=window)
 
 
-def _masks(rows: ChangeRows, layout: ChangeTableLayout) -> Iterator[tuple[tuple[int, str], int]]:
-    """Masks with their operation, and how often they are there."""
+def _count_masks(
+    rows: ChangeRows, layout: ChangeTableLayout
+) -> Iterator[tuple[tuple[int, str], int]]:
+    """Counts operations with their masks."""
     name = layout.headers.get("change_mask")
     if name is None:
         return
@@ -175,7 +175,7 @@ def _masks(rows: ChangeRows, layout: ChangeTableLayout) -> Iterator[tuple[tuple[
                 yield (int(operation), item["values"]), item["counts"]
 
 
-def _calibrated(
+def _calibrate(
     evidence: MaskEvidence,
     layout: ChangeTableLayout,
     splits: list[int],
@@ -184,22 +184,22 @@ def _calibrated(
     where: str,
     known: MaskReading | None = None,
 ) -> SplitPlan:
-    """How masks are read; as ``known`` where the records do not tell."""
-    if not evidence.any:
+    """Infers the reading of masks; takes the ``known`` one if the records leave it open."""
+    if not evidence.masks:
         return SplitPlan()
     width = len(layout.data)
-    choices = readings(options, layout.header_counts)
-    reading = decided(evidence, choices, width, where)
+    candidates = candidate_readings(options, layout.header_counts)
+    reading = infer_reading(evidence, candidates, width, where)
     if reading is None:
-        evidence.differences = _differences(splits, layout, all_of)
-        reading = decided(evidence, choices, width, where)
+        evidence.differences = _count_differences(splits, layout, all_of)
+        reading = infer_reading(evidence, candidates, width, where)
+    remaining = remaining_readings(evidence, candidates, width)
     if reading is None:
-        left = possible(evidence, choices, width)
-        if known not in left:
-            raise refuse(left, where)
+        if known not in remaining:
+            raise ambiguity_error(remaining, where)
         reading = known
-    sure = len(possible(evidence, choices, width)) == 1
-    return SplitPlan(reading.order, reading.headers, _key_of(evidence, reading, layout.data), sure)
+    key = _key_in_masks(evidence, reading, layout.data)
+    return SplitPlan(reading.order, reading.headers, key, sure=len(remaining) == 1)
 
 
 def _key_bits(
@@ -208,24 +208,26 @@ def _key_bits(
     options: ChangeTableOptions,
     catalogue: Catalogue | None,
 ) -> int:
-    """The primary key as bits by data column; 0 where nobody knows it, or masks of deletes show another
-    index.  The catalogue is asked last, and only if there is a delete whose mask the key may explain."""
+    """The primary key as bits by data column; 0 if it is unknown, or DELETE masks show another index.
+
+    The catalogue is asked last, and only if there is a DELETE whose mask the key may explain.
+    """
     deletes = any(operation == ChangeOperation.DELETE for operation, _ in evidence.masks)
     if not deletes or not options.key_from_deletes:
         return 0
-    key = layout.key or options.key or known_key(layout, catalogue, options)
+    key = layout.key or options.key or catalogue_key(layout, catalogue, options)
     wanted = {name.casefold() for name in key}
     places = [place for place, name in enumerate(layout.data) if name.casefold() in wanted]
     return sum(1 << place for place in places) if len(places) == len(wanted) else 0
 
 
-def _key_of(evidence: MaskEvidence, reading: MaskReading, data: tuple[str, ...]) -> list[str]:
-    """The columns that the masks of most deletes set."""
+def _key_in_masks(evidence: MaskEvidence, reading: MaskReading, data: tuple[str, ...]) -> list[str]:
+    """The columns that the masks of most DELETE records set."""
     seen: Counter[int] = Counter()
     for (operation, mask), count in evidence.masks.items():
         if operation == ChangeOperation.DELETE:
             try:
-                seen[columns_of(mask, reading, len(data))] += count
+                seen[reading.columns_of(mask, len(data))] += count
             except MaskProblem:
                 continue
     if not seen:
@@ -234,32 +236,31 @@ def _key_of(evidence: MaskEvidence, reading: MaskReading, data: tuple[str, ...])
     return [name for place, name in enumerate(data) if bits >> place & 1]
 
 
-def _differences(
+def _count_differences(
     splits: list[int], layout: ChangeTableLayout, all_of: FullRows
 ) -> Counter[tuple[str, int]]:
-    """Masks of UPDATEs with the columns in which their before image differs."""
+    """Counts masks of UPDATEs with the columns in which their before image differs."""
     seen: Counter[tuple[str, int]] = Counter()
     read = 0
     for number in splits:
         for rows in all_of(number):
             read += len(rows)
-            seen.update(_compared(rows, layout))
-            if seen.total() >= PAIRS_COMPARED or read >= ROWS_COMPARED:
+            seen.update(_compare_images(rows, layout))
+            if seen.total() >= MAX_PAIRS_COMPARED or read >= MAX_ROWS_COMPARED:
                 return seen
     return seen
 
 
-def _compared(rows: ChangeRows, layout: ChangeTableLayout) -> Iterator[tuple[str, int]]:
-    found = partners(rows.operations == ChangeOperation.BEFORE_IMAGE, rows.high, rows.low)
-    found = np.where(rows.placed, found, -1)
-    updates = np.flatnonzero((found >= 0) & (rows.operations == ChangeOperation.UPDATE))[
-        :PAIRS_COMPARED
-    ]
+def _compare_images(rows: ChangeRows, layout: ChangeTableLayout) -> Iterator[tuple[str, int]]:
+    partners = find_partners(rows.operations == ChangeOperation.BEFORE_IMAGE, rows.high, rows.low)
+    partners = np.where(rows.placed, partners, -1)
+    updates = np.flatnonzero((partners >= 0) & (rows.operations == ChangeOperation.UPDATE))
+    updates = updates[:MAX_PAIRS_COMPARED]
     if not len(updates):
         return
-    pairs = updates[rows.operations[found[updates]] == ChangeOperation.BEFORE_IMAGE]
+    pairs = updates[rows.operations[partners[updates]] == ChangeOperation.BEFORE_IMAGE]
     after = rows.batch.take(pa.array(pairs)).select(list(layout.data)).to_pylist()
-    before = rows.batch.take(pa.array(found[pairs])).select(list(layout.data)).to_pylist()
+    before = rows.batch.take(pa.array(partners[pairs])).select(list(layout.data)).to_pylist()
     masks = rows.batch.column(layout.headers["change_mask"]).take(pa.array(pairs)).to_pylist()
     for mask, new, old in zip(masks, after, before, strict=True):
         differing = sum(1 << i for i, name in enumerate(layout.data) if new[name] != old[name])
@@ -267,15 +268,15 @@ def _compared(rows: ChangeRows, layout: ChangeTableLayout) -> Iterator[tuple[str
             yield mask.strip(), differing
 
 
-def _told(
+def _attach_plans(
     splits: list[Split], shared: list[SplitPlan], pairs: PairFinder, cut: str | None
 ) -> list[Split]:
-    """The splits, each with what its task has to know."""
+    """Adds to each split the plan of its task."""
     window = pairs.window if pairs.any_before else 0
     ranking = Ranking.of(pairs.least, max(pairs.least, pairs.greatest))
     own = [
         replace(
-            found,
+            plan,
             **ranking._asdict(),
             window=window,
             given=[],
@@ -285,7 +286,7 @@ def _told(
             copies=[],
             cut=cut,
         )
-        for found in shared
+        for plan in shared
     ]
     for u_split, u_row, b_split, b_row in sorted(pairs.strays):
         own[b_split].given.append(b_row)
@@ -296,4 +297,4 @@ def _told(
         own[u_split].taking.append((u_row, own[u_split].from_.index(plain), b_row))
     for number, row in pairs.copies:
         own[number].copies.append(row)
-    return [replace(split, found=found.text()) for split, found in zip(splits, own, strict=True)]
+    return [replace(split, found=plan.text()) for split, plan in zip(splits, own, strict=True)]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from publisher.sources.linkexpress.headers import HeaderReader
 from publisher.sources.linkexpress.layout import COMMIT, mark
-from publisher.sources.linkexpress.places import RecordStarts
+from publisher.sources.linkexpress.record_starts import RecordStarts
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from publisher.sources.linkexpress.doubts import NeighbourCheck, RecordSpan
 from publisher.sources.linkexpress.headers import HeaderBatch, HeaderReader, Numbers
 from publisher.sources.linkexpress.item_offsets import TableLayout
 from publisher.sources.linkexpress.layout import RecordForm
-from publisher.sources.linkexpress.places import RecordStarts
+from publisher.sources.linkexpress.record_starts import RecordStarts
 
 RECORDS = 8192
 """Records of a block, at most."""

@@ -16,13 +16,13 @@ from publisher.sources.change_table.carry_over import (
     KnownMasks,
     Mark,
     MarkOrigin,
+    PairWait,
     RowDigests,
     WindowEntry,
     read_marks,
     write_marks,
 )
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.pair_wait import PairWait
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
 from publisher.xds.values import text_of

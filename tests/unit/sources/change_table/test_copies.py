@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from publisher.model.change import Outcome
-from publisher.sources.change_table.copies import surplus
+from publisher.sources.change_table.copies import find_surplus
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_table_files import csv_of, options, read, record, told
 from tests.support.event_log_files import Row
@@ -89,7 +89,7 @@ def test_copies_of_a_live_table_are_duplicates(tmp_path: Path, records: str) -> 
 
 
 def test_no_more_copies_than_stand_alone_are_left_out() -> None:
-    assert surplus([True, True, False], ["b", "b", "u"]) == [1]
-    assert surplus([True, True, True, False, False], ["b", "b", "b", "u", "u"]) == [2]
-    assert surplus([True, True, False], ["b", "c", "u"]) == []
-    assert surplus([True, False, False, False], ["b", "u", "u", "v"]) == [2]
+    assert find_surplus([True, True, False], ["b", "b", "u"]) == [1]
+    assert find_surplus([True, True, True, False, False], ["b", "b", "b", "u", "u"]) == [2]
+    assert find_surplus([True, True, False], ["b", "c", "u"]) == []
+    assert find_surplus([True, False, False, False], ["b", "u", "u", "v"]) == [2]

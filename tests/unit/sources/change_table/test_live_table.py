@@ -58,7 +58,7 @@ def test_late_rows_below_the_window_are_told_and_not_read(tmp_path: Path) -> Non
     table = Table(tmp_path, late_window=3)
     table.add(*((number, "I", number) for number in range(10, 20)))
     assert len(table.run()) == 10
-    assert (table.mark.floor, table.mark.rows, table.mark.in_window) == (seq(16), 7, 3)
+    assert (table.mark.floor, table.mark.rows, table.mark.rows_in_window) == (seq(16), 7, 3)
     table.add((3, "I", 3), (18, "D", 4), (16, "D", 5))
     assert table.told() == [(4, "idu=4")]
     read, older = table.notes

@@ -59,7 +59,7 @@ def test_a_copy_without_the_rows_at_the_mark_is_another_table(table: Table, stat
     state, mark = table.state, table.mark
     with pytest.raises(FatalError) as caught:
         table.run()
-    assert f"up to change_seq {seq(2)}: a row that was read" in caught.value.message
+    assert f"up to change_seq {seq(2)}: it lacks a row" in caught.value.message
     assert "give the source another name" in caught.value.message
     assert state is not None
     assert not (state.parent / "state-2").exists()

@@ -14,9 +14,13 @@ from hypothesis import strategies as st
 from publisher.errors import FatalError, UsageError
 from publisher.model.change import Position
 from publisher.sources.change_table import change_seq
-from publisher.sources.change_table.before_images import partners
-from publisher.sources.change_table.change_mask import MaskProblem, bits_of, mask_of
-from publisher.sources.change_table.mask_calibration import MaskReading, columns_of
+from publisher.sources.change_table.before_images import find_partners
+from publisher.sources.change_table.masks import (
+    MaskProblem,
+    MaskReading,
+    bits_of,
+    mask_of,
+)
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_table_files import HEADERS, csv_of, options, read, record, told
 from tests.support.change_table_files import seq as seq_text
@@ -42,9 +46,9 @@ def test_the_table_of_the_manual(octet: int, numbers: list[int]) -> None:
 
 def test_five_header_columns_take_bits_0_to_4() -> None:
     """The first data column is bit 5 (manual, change_mask)."""
-    assert columns_of("20", MaskReading("lsb", 5), 12) == 1
+    assert MaskReading("lsb", 5).columns_of("20", 12) == 1
     with pytest.raises(MaskProblem, match="header columns"):
-        columns_of("10", MaskReading("lsb", 5), 12)
+        MaskReading("lsb", 5).columns_of("10", 12)
 
 
 REAL = [
@@ -101,14 +105,14 @@ GOOD_SEQ = st.tuples(
 @given(st.lists(GOOD_SEQ, min_size=1))
 def test_sequences_are_ordered_as_their_text(parts: list[tuple[int, int]]) -> None:
     written = [f"{time:016d}{number:019d}" for time, number in parts]
-    high, low, right = change_seq.sequence(pa.array(written))
+    high, low, right = change_seq.parse_column(pa.array(written))
     assert right.all()
     integers = list(zip(high.tolist(), low.tolist(), strict=True))
     assert [change_seq.text_of(*both) for both in integers] == written
     assert [change_seq.text_of(*both) for both in sorted(integers)] == sorted(written)
     for text, both in zip(written, integers, strict=True):
         assert len(text) == 35
-        assert change_seq.position_of(text) == Position("", *both, 0)
+        assert change_seq.parse_position(text) == Position("", *both, 0)
         assert change_seq.position_text(Position("", *both, 0)) == text
 
 
@@ -128,13 +132,13 @@ def test_sequences_are_ordered_as_their_text(parts: list[tuple[int, int]]) -> No
     ],
 )
 def test_what_is_no_sequence(text: str | None) -> None:
-    assert not change_seq.sequence(pa.array([text], pa.string()))[2].any()
+    assert not change_seq.parse_column(pa.array([text], pa.string()))[2].any()
 
 
 def test_positions_that_are_none_are_refused() -> None:
-    assert change_seq.position_of("a.csv:7") == Position("a.csv", 7, 0, 0)
+    assert change_seq.parse_position("a.csv:7") == Position("a.csv", 7, 0, 0)
     with pytest.raises(UsageError, match="35 digits"):
-        change_seq.position_of("4711")
+        change_seq.parse_position("4711")
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 2)), max_size=40))
@@ -150,7 +154,7 @@ def test_pairs_are_the_same_as_one_by_one(rows: list[tuple[bool, int, int]]) -> 
             expected[expected[at]] = at
         else:
             waiting.setdefault((is_before, h, l_), []).append(at)
-    found = partners(before.astype(bool), high.astype(np.int64), low.astype(np.int64))
+    found = find_partners(before.astype(bool), high.astype(np.int64), low.astype(np.int64))
     assert found.tolist() == expected
 
 

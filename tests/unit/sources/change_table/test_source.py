@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from publisher.errors import FatalError
-from publisher.sources.change_table.change_mask import Order
+from publisher.sources.change_table.masks import Order
 from tests.support.change_table_files import csv_of, options, read, record, told, write
 from tests.support.event_log_files import Row, Tables
 

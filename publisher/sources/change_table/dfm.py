@@ -1,6 +1,6 @@
-r"""The ``.dfm`` beside a data file: columns, key, table, and how the file is written.
+r"""The ``.dfm`` beside a data file: columns, key, table, and the form of CSV.
 
-Characters stand in it as themselves, as escapes (``\t``) or as hex (``0x01``, ``0x7C7C``).
+It writes characters as themselves, as escapes (``\t``) or as hex (``0x01``, ``0x7C7C``).
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ class DfmDescription:
     key: tuple[str, ...]
     table: str
     reading: Mapping[str, str]
-    """Settings of ``SnapshotOptions`` by which CSV is written."""
-    unreadable: str | None
-    """Why CSV written so cannot be read, ``None`` where it can."""
+    """Settings of ``SnapshotOptions`` for the form of CSV."""
+    problem: str | None
+    """The reason why CSV of this form cannot be read, if it cannot."""
 
 
-def described_by_dfm(path: Path) -> DfmDescription | None:
-    """The description of a data file, ``None`` where there is no ``.dfm``.
+def read_dfm(path: Path) -> DfmDescription | None:
+    """Reads the description of a data file; ``None`` without ``.dfm``.
 
-    Raises ``FatalError`` where it cannot be read.
+    Raises:
+        FatalError: The ``.dfm`` cannot be read, or describes a full load.
     """
     dfm = dfm_of(path)
     if not dfm.is_file():
@@ -58,7 +59,7 @@ def described_by_dfm(path: Path) -> DfmDescription | None:
 def _description(content: Mapping[str, Any], dfm: Path) -> DfmDescription:
     if content.get("fileInfo", {}).get("content") == "data":
         raise FatalError(
-            f"{dfm} describes a full load, which has no changes; name the files of the {'__ct'!r} folder"
+            f"{dfm} describes a full load, which has no changes; publish the files of the {'__ct'!r} folder"
         )
     info = content["dataInfo"]
     columns = sorted(info["columns"], key=lambda column: int(column["ordinal"]))
@@ -71,51 +72,50 @@ def _description(content: Mapping[str, Any], dfm: Path) -> DfmDescription:
         tuple(_name(column) for column in keys),
         ".".join(f'"{part.replace(chr(34), chr(34) * 2)}"' for part in parts if part),
         _reading(format_),
-        _unreadable(format_, str(dfm)),
+        _csv_problem(format_, str(dfm)),
     )
 
 
 def _reading(format_: Mapping[str, Any]) -> Mapping[str, str]:
     """The settings that the format names.
 
-    An empty quoteChar means that nothing is quoted, an empty escapeChar that quotes are doubled."""
-    found = {
+    An empty quoteChar means that nothing is quoted, an empty escapeChar that quotes are doubled.
+    """
+    settings = {
         "delimiter": _characters(format_, "fieldDelimiter") or None,
         "quote": _characters(format_, "quoteChar"),
         "escape": _characters(format_, "escapeChar"),
         "null_text": _text(format_, "nullValue") or None,
     }
-    if found["escape"] is not None and found["escape"] == (found["quote"] or '"'):
-        found["escape"] = ""
-    return {name: value for name, value in found.items() if value is not None}
+    if settings["escape"] is not None and settings["escape"] == (settings["quote"] or '"'):
+        settings["escape"] = ""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
-def _unreadable(format_: Mapping[str, Any], dfm: str) -> str | None:
-    """Why CSV of this format cannot be read."""
+def _csv_problem(format_: Mapping[str, Any], dfm: str) -> str | None:
+    """The reason why CSV of this format cannot be read, if it cannot."""
     end = _characters(format_, "recordDelimiter")
     if end and end not in _LINE_ENDS:
         return (
-            f"{dfm}: recordDelimiter is {end!r}, and records of CSV are read up to line ends; set that of"
+            f"{dfm}: recordDelimiter is {end!r}, but records of CSV must end with a line end; set that of"
             " the target to \\n, or export Parquet"
         )
     for name in ("quoteChar", "escapeChar"):
         value = _characters(format_, name)
         if value is not None and len(value) > 1:
             return (
-                f"{dfm}: {name} is {value!r}, and one character is read; set that of the target to a"
+                f"{dfm}: {name} is {value!r}, but must be one character; set that of the target to a"
                 " double quote, or export Parquet"
             )
     try:
-        with_reading(SnapshotOptions(), _reading(format_))
+        apply_dfm(SnapshotOptions(), _reading(format_))
     except ValueError as problem:
-        return (
-            f"{dfm} says how CSV is written, and it cannot be read ({problem}); or export Parquet"
-        )
+        return f"{dfm} describes a form of CSV that cannot be read ({problem}); or export Parquet"
     return None
 
 
-def with_reading(options: SnapshotOptions, reading: Mapping[str, str]) -> SnapshotOptions:
-    """The settings with those that a ``.dfm`` names.  Raises ``ValueError`` where they do not fit."""
+def apply_dfm(options: SnapshotOptions, reading: Mapping[str, str]) -> SnapshotOptions:
+    """Applies the settings of a ``.dfm``.  Raises ``ValueError`` if they do not fit together."""
     return replace(
         options,
         delimiter=reading.get("delimiter", options.delimiter),
@@ -126,7 +126,7 @@ def with_reading(options: SnapshotOptions, reading: Mapping[str, str]) -> Snapsh
 
 
 def _characters(format_: Mapping[str, Any], name: str) -> str | None:
-    """The characters of an option; ``None`` where it is absent."""
+    """The characters of an option; ``None`` if it is absent."""
     text = _text(format_, name)
     if text is None:
         return None

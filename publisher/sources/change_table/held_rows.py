@@ -1,8 +1,8 @@
-"""Rows of change files that wait for a partner from one run of a job to the next.
+"""Rows of change files that are held from one run of a job to the next, until a partner arrives.
 
 An UPDATE among the youngest rows may come a file before its before image, or the reverse.  Then it and
-all rows behind it, in the order of change_seq, are held: written beside the job's state as Parquet, with
-a ``.dfm`` that describes them as that of a data file does, and read again by the next run.
+all rows behind it, in the order of change_seq, are held: written to the state of the job as Parquet, with
+a ``.dfm`` that describes them like a data file, and read again by the next run.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 
 from publisher.journal.durable import read_versioned
 from publisher.sources.change_table import change_seq
+from publisher.sources.change_table.carry_over import PairWait, decided_upto, next_wait
 from publisher.sources.change_table.change_seq import Flags
 from publisher.sources.change_table.layout import ChangeTableLayout
-from publisher.sources.change_table.mask_calibration import MaskReading
+from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.pair_wait import PairWait, decided_upto, next_wait
 from publisher.sources.change_table.pairs import PairFinder
-from publisher.sources.change_table.rows import FAULTY, ChangeRows, rows_of
+from publisher.sources.change_table.rows import UNKNOWN, ChangeRows, rows_of
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
@@ -37,26 +37,27 @@ VERSION = 1
 
 
 class HeldRows:
-    """Decides which rows of a run are held; remembers what the next run has to know."""
+    """Decides which rows of a run are held, and writes them for the next run."""
 
     def __init__(self, options: ChangeTableOptions, before: Path | None, clock: int) -> None:
-        """``before`` is what the last run has left.
+        """``before`` is the folder that the last run has left.
 
-        Raises ``FatalError`` where it is damaged or of another version.
+        Raises:
+            FatalError: It is damaged or of another version.
         """
         self._seconds = options.pair_wait
         self._clock = clock
         index = _read_index(before)
         self.expects_before, self._wait = index.expects_before, index.wait
         self.readings = dict(index.readings)
-        """How masks were read, by the columns of files; where later files do not tell, so again."""
+        """Readings of masks by the columns of files, for later files that leave them open."""
         self.files = sorted(before.glob("*.parquet")) if before is not None else []
         """Rows that the last run has held."""
         self._cut: str | None = None
         self._pairs: PairFinder | None = None
 
     def cut(self, pairs: PairFinder) -> str | None:
-        """The change_seq from which on rows are held, if any are."""
+        """Returns the change_seq from which on rows are held, if any are."""
         self._pairs = pairs
         if pairs.any_before or pairs.any_update:
             self.expects_before = pairs.any_before
@@ -73,7 +74,7 @@ class HeldRows:
     def keep(
         self, splits: Sequence[Split], layouts: Sequence[ChangeTableLayout], folder: Path
     ) -> None:
-        """Writes what the next run needs."""
+        """Writes the held rows and what the next run needs beside them."""
         folder.mkdir(parents=True)
         index = {
             "version": VERSION,
@@ -88,11 +89,11 @@ class HeldRows:
         for number, (split, layout) in enumerate(zip(splits, layouts, strict=True)):
             if self._pairs.youngest.get(number, (-1, 0)) >= bound:
                 path = folder / f"held-{number:06d}.parquet"
-                _write(path, _held_batches(split, layout, self._cut), layout)
+                _write(path, _read_held(split, layout, self._cut), layout)
 
 
-def is_over(before: Path | None, options: ChangeTableOptions, clock: int) -> bool:
-    """Whether rows that the last run has held have waited long enough.
+def is_wait_over(before: Path | None, options: ChangeTableOptions, clock: int) -> bool:
+    """Whether the rows that the last run has held have waited long enough.
 
     Raises ``FatalError`` as ``HeldRows`` does.
     """
@@ -100,17 +101,17 @@ def is_over(before: Path | None, options: ChangeTableOptions, clock: int) -> boo
     return wait is not None and wait.is_over(options.pair_wait, clock)
 
 
-def held_rows(rows: ChangeRows, cut: str) -> Flags:
-    """Which rows are held, by their header columns alone."""
+def are_held(rows: ChangeRows, cut: str) -> Flags:
+    """Marks the rows that are held, by their header columns alone."""
     high, low = change_seq.parts_of(cut)
     behind = (rows.high > high) | ((rows.high == high) & (rows.low >= low))
-    found: Flags = rows.placed & (rows.operations != FAULTY) & behind
-    return found
+    flags: Flags = rows.placed & (rows.operations != UNKNOWN) & behind
+    return flags
 
 
-def _held_batches(split: Split, layout: ChangeTableLayout, cut: str) -> Iterator[pa.RecordBatch]:
+def _read_held(split: Split, layout: ChangeTableLayout, cut: str) -> Iterator[pa.RecordBatch]:
     for frame in file_splits.frames(split, layout.reading, layout.columns()):
-        flags = held_rows(rows_of(frame, layout), cut)
+        flags = are_held(rows_of(frame, layout), cut)
         if flags.any():
             yield frame.batch.take(pa.array(np.flatnonzero(flags)))
 
@@ -132,12 +133,12 @@ def _write(path: Path, batches: Iterator[pa.RecordBatch], layout: ChangeTableLay
         }
         for ordinal, name in enumerate(layout.names, 1)
     ]
-    described = {"sourceSchema": schema, "sourceTable": table, "columns": columns}
-    dfm_of(path).write_text(json.dumps({"dataInfo": described}, ensure_ascii=False), "utf-8")
+    info = {"sourceSchema": schema, "sourceTable": table, "columns": columns}
+    dfm_of(path).write_text(json.dumps({"dataInfo": info}, ensure_ascii=False), "utf-8")
 
 
 class _HeldIndex(NamedTuple):
-    """What a run leaves beside held rows."""
+    """Facts that a run leaves beside held rows."""
 
     expects_before: bool = False
     """Whether UPDATEs have before images."""

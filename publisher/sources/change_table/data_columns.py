@@ -1,0 +1,51 @@
+"""Data columns of a change table as text, in the form that documents are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from publisher.errors import FatalError
+from publisher.sources.change_table.change_seq import Flags
+from publisher.sources.change_table.layout import ChangeTableLayout
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.columns.base64_columns import column_texts
+from publisher.sources.columns.object_names import Column, Fault, Names, Target
+
+
+class DataColumns:
+    """The data columns of one table: their names in documents, the text of their values."""
+
+    def __init__(
+        self, layout: ChangeTableLayout, names: Names, options: ChangeTableOptions, where: str
+    ) -> None:
+        """Raises ``FatalError`` if the database that was asked does not know the table."""
+        target = names.target(layout.table)
+        if isinstance(target, Fault):
+            raise FatalError(f"{where}: {target.detail}; or set source_table")
+        self.target: Target = target
+        columns = {name: names.column(layout.table, target, name) for name in layout.data}
+        self.faults = {name: fault for name, fault in columns.items() if isinstance(fault, Fault)}
+        """Columns that the table does not have."""
+        self._known: Mapping[str, Column] = {
+            name: column for name, column in columns.items() if isinstance(column, Column)
+        }
+        self._binary_text = options.binary_text
+        self._where = where
+
+    def name(self, column: str) -> str:
+        """The name of a column in documents."""
+        known = self._known.get(column)
+        return known.name if known else column
+
+    def text(self, column: str, array: pa.Array) -> tuple[pa.Array, Flags]:
+        """Text of the values of a column, binary ones as Base64, and which of them have one."""
+        known = self._known.get(column)
+        return column_texts(
+            array,
+            f"{self._where}: column {column}",
+            octet=known is not None and known.octet,
+            untyped=self.target.known is None,
+            binary_text=self._binary_text,
+        )

@@ -1,0 +1,247 @@
+"""``change_mask``: the bits that say which columns a change record concerns, and how to count them.
+
+Bit N stands for the column with ordinal N in the change table, counted from 0, header columns
+included (manual, change_mask).  Bytes of zeros may be left out: trailing ones if byte 0 comes first,
+leading ones if the most significant byte does.
+
+The manual says that byte 0 comes first; hex text of real exports has the most significant byte first
+(reference, change_mask).  Whether ``partition_name`` counts is not documented.  So byte order and number
+of header columns are inferred together, by rules that hold for every mask:
+
+1. Bits of header columns and bits beyond the last column are never set.
+2. An INSERT of a whole row sets the bits of all data columns.
+3. The bits of an UPDATE are the columns that differ from its before image.
+4. A DELETE sets the bits of the primary key, if ``.dfm``, settings or a catalogue name its columns.
+
+If several readings remain that give different columns, the input is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from publisher.errors import FatalError
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.rows import ChangeOperation
+
+Order = Literal["msb", "lsb"]
+
+MASK_BITS = 1024
+"""Bits of the documented type of change_mask, varbinary(128), header columns included."""
+_HEX = re.compile(r"(?:0[xX]|\\x)?([0-9A-Fa-f]*)").fullmatch
+_MAX_MASKS = 20_000
+"""Limit of distinct masks examined."""
+_DAMAGED_SHARE = 50
+"""One mask in so many may be damaged; that one is rejected by itself."""
+_MAX_HEADERS = 8
+
+
+class MaskProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
+    """A mask that cannot be read; the message ends with what to do."""
+
+
+def bits_of(mask: str, order: Order) -> int:
+    """The bits of a mask in hex as one integer: bit N of it is bit N of the mask.
+
+    An odd number of digits has lost a leading zero, which is harmless only if the most significant byte
+    comes first.
+
+    Raises:
+        MaskProblem: The text is no such mask.
+    """
+    match = _HEX(mask.strip())
+    if match is None:
+        raise MaskProblem(f"change_mask {_short(mask)} is not hex text; export it as hex")
+    digits = match[1]
+    if order == "msb":
+        return int(digits or "0", 16)
+    if len(digits) % 2:
+        raise MaskProblem(
+            f"change_mask {_short(mask)} has an odd number of digits although byte 0 comes first;"
+            " export masks as text, not as numbers"
+        )
+    return int.from_bytes(bytes.fromhex(digits), "little")
+
+
+def mask_of(bits: int, order: Order, width: int = 0) -> str:
+    """The mask in hex, without bytes of zeros beyond ``width`` bytes: the inverse of ``bits_of``."""
+    size = max(width, (bits.bit_length() + 7) // 8)
+    return bits.to_bytes(size, "big" if order == "msb" else "little").hex().upper()
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:60]}…")
+
+
+class MaskReading(NamedTuple):
+    """One way to count the bits of masks."""
+
+    order: Order
+    headers: int
+    """Number of header columns that count."""
+
+    def columns_of(self, mask: str, width: int) -> int:
+        """The bits of a mask by data column, of which there are ``width``.
+
+        Raises:
+            MaskProblem: The mask cannot be read this way.
+        """
+        bits = bits_of(mask, self.order)
+        if bits & ((1 << self.headers) - 1):
+            raise MaskProblem(
+                f"change_mask {mask[:60]!r} sets a bit of the {self.headers} header columns;"
+                " check mask_order and header_columns"
+            )
+        if bits >> (self.headers + width):
+            raise MaskProblem(
+                f"change_mask {mask[:60]!r} sets bit {bits.bit_length() - 1}, but there are"
+                f" {self.headers} header and {width} data columns; export with the columns that the"
+                " table had then"
+            )
+        return bits >> self.headers
+
+    def maskable(self, width: int) -> int:
+        """The number of leading data columns for which a mask of the documented type has bits."""
+        return max(0, min(width, MASK_BITS - self.headers))
+
+
+@dataclass(slots=True)
+class MaskEvidence:
+    """The masks of a table and what is known of the columns that they should name."""
+
+    masks: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Counts of operation and mask in hex."""
+    differences: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Counts of the mask of an UPDATE and the bits of the data columns that differ."""
+    key: int = 0
+    """The columns of a known primary key, as bits by data column; 0 if it is not known."""
+
+    def add(self, masks: Iterable[tuple[tuple[int, str], int]]) -> None:
+        """Adds counts of operation and mask."""
+        for mask, count in masks:
+            if mask in self.masks or len(self.masks) < _MAX_MASKS:
+                self.masks[mask] += count
+
+
+def candidate_readings(options: ChangeTableOptions, header_counts: list[int]) -> list[MaskReading]:
+    """The readings that the settings allow, for these numbers of header columns."""
+    orders: tuple[Order, ...] = (
+        ("msb", "lsb") if options.mask_order == "auto" else (options.mask_order,)
+    )
+    if options.header_columns is not None:
+        header_counts = [options.header_columns]
+    return [MaskReading(order, count) for count in header_counts for order in orders]
+
+
+def infer_reading(
+    evidence: MaskEvidence, candidates: list[MaskReading], width: int, where: str
+) -> MaskReading | None:
+    """Infers the reading from the masks of ``width`` data columns.
+
+    ``None`` if only the differences between before images and their UPDATEs could decide.
+
+    Raises:
+        FatalError: No reading fits.
+    """
+    if not evidence.masks or len(candidates) == 1:
+        return candidates[0]
+    left = _readings_in_range(evidence, candidates, width) or _most_supported(
+        evidence, candidates, width
+    )
+    if not left:
+        left = _most_supported(evidence, [*_wider_readings(candidates)], width)
+        if len(left) != 1:
+            raise FatalError(
+                f"{where}: the masks set bits of header columns or beyond the last of {width} data"
+                " columns, whichever way they are read; set mask_order and header_columns, or export all"
+                " columns of the change table"
+            )
+    left = _most_supported(evidence, left, width) or left
+    return left[0] if len(left) == 1 or are_equivalent(evidence, left, width) else None
+
+
+def ambiguity_error(readings: list[MaskReading], where: str) -> FatalError:
+    """The error for masks that several readings fit; it names the settings to choose from."""
+    answers = " or ".join(
+        f'mask_order = "{reading.order}" with header_columns = {reading.headers}'
+        for reading in readings
+    )
+    return FatalError(
+        f"{where}: the records do not show how the bits of change_mask are counted; set {answers}"
+        " (look at an UPDATE of which you know the changed column)"
+    )
+
+
+def remaining_readings(
+    evidence: MaskEvidence, candidates: list[MaskReading], width: int
+) -> list[MaskReading]:
+    """The candidates that no mask contradicts."""
+    left = _readings_in_range(evidence, candidates, width) or candidates
+    return _most_supported(evidence, left, width) or _readings_in_range(evidence, candidates, width)
+
+
+def are_equivalent(evidence: MaskEvidence, readings: list[MaskReading], width: int) -> bool:
+    """Whether all readings give the same columns."""
+    return (
+        all(
+            len({_try_columns(mask, reading, width) for reading in readings}) == 1
+            for _, mask in evidence.masks
+        )
+        and len(evidence.masks) < _MAX_MASKS
+    )
+
+
+def _readings_in_range(
+    evidence: MaskEvidence, candidates: list[MaskReading], width: int
+) -> list[MaskReading]:
+    """The readings with the fewest masks out of range, if those are few."""
+    misfits = {
+        reading: sum(
+            count
+            for (_, mask), count in evidence.masks.items()
+            if _try_columns(mask, reading, width) is None
+        )
+        for reading in candidates
+    }
+    least = min(misfits.values())
+    if least > evidence.masks.total() // _DAMAGED_SHARE:
+        return []
+    return [reading for reading in candidates if misfits[reading] == least]
+
+
+def _most_supported(
+    evidence: MaskEvidence, candidates: list[MaskReading], width: int
+) -> list[MaskReading]:
+    """The readings that most inserts, deletes and before images support; none without any support."""
+    votes: Counter[MaskReading] = Counter()
+    for reading in candidates:
+        whole_rows = (1 << width) - 1, (1 << reading.maskable(width)) - 1
+        for (operation, mask), count in evidence.masks.items():
+            columns = _try_columns(mask, reading, width)
+            if operation == ChangeOperation.INSERT and columns in whole_rows:
+                votes[reading] += count
+            if operation == ChangeOperation.DELETE and columns == evidence.key:
+                votes[reading] += count
+        for (mask, differing), count in evidence.differences.items():
+            if _try_columns(mask, reading, width) == differing:
+                votes[reading] += count
+    most = max(votes.values(), default=0)
+    return [reading for reading in candidates if most and votes[reading] == most]
+
+
+def _wider_readings(candidates: list[MaskReading]) -> Iterator[MaskReading]:
+    """Readings with any number of header columns."""
+    for order in dict.fromkeys(reading.order for reading in candidates):
+        yield from (MaskReading(order, count) for count in range(_MAX_HEADERS + 1))
+
+
+def _try_columns(mask: str, reading: MaskReading, width: int) -> int | None:
+    """The bits of a mask by data column; ``None`` if it cannot be read this way."""
+    try:
+        return reading.columns_of(mask, width)
+    except MaskProblem:
+        return None
