@@ -117,7 +117,7 @@ def _runs(settings: Settings, source: SourceSettings) -> Iterator[JournaledRun]:
     from publisher.dispatch.refusals import records
     from publisher.journal.job_journals import Journals
 
-    for journal, manifest in Journals(settings.journals, settings.name).planned():
+    for journal, manifest in Journals(settings.journals, settings.name).committed_runs():
         refusals = [entry for record in records(journal.root) for entry in record.refusals]
         for number, entry in enumerate(manifest.sources):
             if (entry.name, entry.table) == (source.name, source.table):

@@ -212,7 +212,7 @@ class _LanePlan:
         if outcomes.null_count < batch.num_rows:
             batch = self._take_notes(self._take_tallies(batch))
             outcomes = batch.column("outcome")
-        first = self._files.arrived(batch)
+        first = self._files.add_arrivals(batch)
         rows = np.arange(first, first + batch.num_rows)
         if outcomes.null_count < batch.num_rows:
             rows, batch = self._take_presets(rows, batch)
@@ -253,7 +253,7 @@ class _LanePlan:
         is_tally = pc.fill_null(pc.equal(batch.column("outcome"), TALLY), False)
         tallies = batch.filter(is_tally)
         for tally in tallies.select(["split", "row"]).to_pylist():
-            self._files.tally(tally["split"], tally["row"])
+            self._files.add_tally(tally["split"], tally["row"])
         return batch.filter(pc.invert(is_tally))
 
     def _take_notes(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -282,8 +282,8 @@ class _LanePlan:
     def _write(self, planned: PlanResult) -> None:
         for obj, poll, answer in planned.lookups:
             kind, text = _answer_text(answer)
-            self._files.looked_up(self._source, obj, poll, kind, text)
-        self._files.planned(self._source, planned.documents, planned.decisions)
+            self._files.add_lookup(self._source, obj, poll, kind, text)
+        self._files.add_plan(self._source, planned.documents, planned.decisions)
 
 
 def collect_rarely() -> None:

@@ -1,1 +1,1 @@
-"""The journal: what a run planned, complete before anything is sent."""
+"""The journal: the complete plan of a run, committed before anything is sent."""

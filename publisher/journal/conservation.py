@@ -1,4 +1,4 @@
-"""What a run did, in numbers, and the proof that nothing was lost."""
+"""The report of a run in numbers, and the proof that no record was lost."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from publisher.model.change import Outcome, Reason
 PLANNED = "planned"
 """State of a rehearsal."""
 NOTHING_NEW = "nothing new to read"
-"""State of the report of a run that was not kept."""
-_AS_BEFORE = (Reason.UNCHANGED, Reason.REPORTED)
+"""State of the report of a run without a journal."""
+_WITHOUT_CHANGE = (Reason.UNCHANGED, Reason.REPORTED)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """Records of one source: read, and by outcome."""
+    """Records of one source, in total and by outcome."""
 
     name: str
     read: int
@@ -45,20 +45,21 @@ class RunReport:
     bytes: int
     seconds: dict[str, float] = field(default_factory=dict)
     statuses: dict[str, int] = field(default_factory=dict)
-    """Rows of event logs by the status that was written; D were deleted."""
+    """Rows of event logs by written status; D means deleted."""
     notes: tuple[str, ...] = ()
     samples: tuple[str, ...] = ()
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is a journal of it."""
+        """True if the run has a journal."""
         return bool(self.journal)
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was read is as it was, or waits as before."""
-        ignored = self.reasons.get("ignored", {})
-        changed = self.read - self.outcomes["held"] - sum(ignored.get(why, 0) for why in _AS_BEFORE)
+        """True if the run read only unchanged, reported or held records."""
+        ignored = self.reasons.get(Outcome.IGNORED.label, {})
+        unchanged = sum(ignored.get(reason, 0) for reason in _WITHOUT_CHANGE)
+        changed = self.read - self.outcomes[Outcome.HELD.label] - unchanged
         return not self.documents and not changed
 
     @property
@@ -68,10 +69,10 @@ class RunReport:
 
 
 def conserve(results: Sequence[LaneResult], splits_of_sources: Sequence[Sequence[int]]) -> int:
-    """Proves that every record read has exactly one outcome; returns the number of records read.
+    """Checks that every record has exactly one outcome; returns the number of records.
 
-    ``splits_of_sources`` has the numbers of the splits of each source.  The records read are counted
-    by the reading tasks, the outcomes by the lanes.
+    ``splits_of_sources`` has the numbers of the splits of each source.  Reading tasks count records,
+    lanes count outcomes.
 
     Raises:
         InternalError: A split did not report, or the numbers differ.
@@ -85,12 +86,15 @@ def conserve(results: Sequence[LaneResult], splits_of_sources: Sequence[Sequence
     unknown = set(read).difference(*splits_of_sources)
     if unknown:
         raise InternalError(
-            f"splits {sorted(unknown)} were counted as read, and the run has none such"
+            f"splits {sorted(unknown)} were counted, but the run does not have them: publish again, "
+            "report this"
         )
     for source, splits in enumerate(splits_of_sources):
         missing = [split for split in splits if split not in read]
         if missing:
-            raise InternalError(f"splits {missing} of source {source} were not counted as read")
+            raise InternalError(
+                f"splits {missing} of source {source} were not counted: publish again, report this"
+            )
         records = sum(read[split] for split in splits)
         decided = sum(
             count.records for result in results for count in result.counts if count.source == source
@@ -98,13 +102,13 @@ def conserve(results: Sequence[LaneResult], splits_of_sources: Sequence[Sequence
         if records != decided:
             raise InternalError(
                 f"source {source}: {records} records were read, {decided} have an outcome; nothing "
-                "was published: run again, and report this if it stays so"
+                "was published: run again, and report this if it repeats"
             )
     return sum(read.values())
 
 
 def outcome_counts(results: Sequence[LaneResult], source: int | None = None) -> dict[str, int]:
-    """Records by outcome, all five named, of one source or of all."""
+    """Counts records by outcome, zeros included, of one source or of all."""
     counts = Counter[str]({outcome.label: 0 for outcome in Outcome})
     for result in results:
         for count in result.counts:
@@ -114,7 +118,7 @@ def outcome_counts(results: Sequence[LaneResult], source: int | None = None) -> 
 
 
 def reason_counts(results: Sequence[LaneResult]) -> dict[str, dict[str, int]]:
-    """Records by outcome and reason, of the outcomes that have one."""
+    """Counts records by outcome and reason, without outcomes that need no reason."""
     counts: dict[str, dict[str, int]] = {}
     for result in results:
         for count in result.counts:
@@ -127,7 +131,7 @@ def reason_counts(results: Sequence[LaneResult]) -> dict[str, dict[str, int]]:
 def report_of(
     manifest: Manifest, *, state: str, journal: str, target: str, seconds: dict[str, float]
 ) -> RunReport:
-    """The numbers of a committed run."""
+    """Reports a committed run."""
     operations = Counter[str]()
     for result in manifest.results:
         for name, count in result.operations:
@@ -158,13 +162,13 @@ def _notes(entry: SourceEntry) -> Iterator[str]:
     yield from (f"{entry.name}: {note}" for note in entry.notes)
     empty = [file.path for file in entry.files if not file.bytes]
     if empty:
-        yield f"empty: {', '.join(empty[:3])}{' ...' if empty[3:] else ''}; see whether an export failed"
+        yield f"empty: {', '.join(empty[:3])}{' ...' if empty[3:] else ''}; check whether an export failed"
     refused = [file.path for file in entry.files if file.refused is not None]
     if refused:
         yield (
             f"all records were rejected of {', '.join(refused[:3])}{' ...' if refused[3:] else ''}: "
-            "not marked as published, and read again once the settings or the content have changed; "
-            "see the rejected records"
+            "not marked as published, and read again after a change of settings or content; see the "
+            "rejected records"
         )
     if entry.again:
         yield f"read again: {entry.again:,} record(s) of {entry.name}, which an earlier run had held"
@@ -175,6 +179,6 @@ def _notes(entry: SourceEntry) -> Iterator[str]:
 
 
 def nothing_read(run: str) -> RunReport:
-    """The report of a start that found nothing new."""
+    """Reports a start that found nothing new."""
     outcomes = outcome_counts(())
     return RunReport(run, NOTHING_NEW, "", "", 0, outcomes, {}, (), 0, {}, 0)

@@ -1,7 +1,7 @@
-"""The decisions of a lane: what arrived, in the order of arrival, and where each record ended.
+"""The decisions of a lane: its changes in the order of arrival, each with its outcome.
 
-Decisions come in an order of their own (a look-up may be waited for), so they are gathered in a
-window of arrivals that moves on when its oldest batch is complete.
+Decisions come in another order (some wait for a look-up).  A window of arrivals gathers them, and advances
+when its oldest batch is complete.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PositionText = Callable[[Position], str]
 
 _NOT_KEPT = {"lane", "old", "new", "outcome", "reason", "detail", "raw"}
 ARRIVAL_COLUMNS = [name for name in RECORD_SCHEMA.names if name not in _NOT_KEPT]
-"""What is kept of an arrival as it came; values stand in the documents."""
+"""Columns that are copied from an arrival; its values are in the documents."""
 
 DECISION_SCHEMA = pa.schema(
     [
@@ -37,8 +37,10 @@ DECISION_SCHEMA = pa.schema(
         ("raw", pa.string()),
     ]
 )
-"""One row for each change of a lane in the order of arrival, so ``by`` is a row number of the same
-file and ``document`` one of the lane's document index; -1 where there is none."""
+"""One row for each change of a lane in the order of arrival.
+
+``by`` is a row number of the same file, ``document`` a row number of the lane's document index; -1 without
+one."""
 
 _REPEATING = ["source", "part", "split", "records", "schema", "table", "event_type", "reason"]
 _ROWS_TO_WRITE = 20_000
@@ -46,7 +48,7 @@ _NONE = -1
 _REASONS = pa.array([reason.value for reason in Reason])
 _REASON_CODES = {reason: code for code, reason in enumerate(Reason)}
 _DECIDED = np.dtype([("outcome", "i1"), ("reason", "i1"), ("by", "i8"), ("document", "i8")])
-"""What is noted of an arrival; the reason by its number, 0 as outcome as long as it has none."""
+"""The decision on an arrival: the reason by its number, outcome 0 until it is decided."""
 _UNDECIDED = np.array((0, _NONE, _NONE, _NONE), _DECIDED)
 
 
@@ -54,7 +56,7 @@ class DecisionLog:
     """Writes the decisions file and the rejects of one lane; counts records by outcome."""
 
     def __init__(self, path: Path, rejects: Path, position_texts: Sequence[PositionText]) -> None:
-        """``position_texts`` gives for each source the text of its positions, for rejects."""
+        """``position_texts`` formats the positions of each source, for rejects."""
         self._position_texts = position_texts
         self._writer = pq.ParquetWriter(
             path, DECISION_SCHEMA, compression="zstd", use_dictionary=_REPEATING
@@ -68,8 +70,8 @@ class DecisionLog:
         self.counts: dict[tuple[int, int, str | None], int] = {}
         """Records by source, outcome and reason."""
 
-    def arrived(self, batch: pa.RecordBatch) -> int:
-        """Takes the next arrivals; returns the row number of the first of them."""
+    def add_arrivals(self, batch: pa.RecordBatch) -> int:
+        """Adds the next arrivals; returns the row number of the first."""
         first = self._base + len(self._window)
         self._batches.append(batch)
         fresh = np.full(batch.num_rows, _UNDECIDED, _DECIDED)
@@ -77,31 +79,31 @@ class DecisionLog:
         return first
 
     def decide(self, decision: Decision) -> None:
-        """Notes the outcome of a change that no document publishes."""
+        """Records the outcome of a change that no document publishes."""
         at = decision.row - self._base
         if at < 0 or self._window["outcome"][at]:
-            raise _decided_twice(decision.row)
+            raise _double_decision(decision.row)
         reason = _NONE if decision.reason is None else _REASON_CODES[decision.reason]
         self._window[at] = (decision.outcome, reason, decision.by, _NONE)
         if decision.detail is not None or decision.raw is not None:
             self._texts[decision.row] = (decision.detail, decision.raw)
 
     def publish(self, published: Documents, first: int) -> None:
-        """Notes the changes of documents as published; they are numbered from ``first`` on."""
+        """Records the changes of documents as published; ``first`` is the number of the first document."""
         rows = published.batch.column("rows")
         at = rows.flatten().to_numpy() - self._base
-        _refuse_decided(self._window["outcome"], at, self._base)
+        _check_undecided(self._window["outcome"], at, self._base)
         numbers = np.arange(first, first + len(published))
         self._window["outcome"][at] = Outcome.PUBLISHED
         self._window["document"][at] = np.repeat(numbers, pc.list_value_length(rows).to_numpy())
 
     def advance(self) -> None:
-        """Writes what is decided, as far as nothing before it is undecided."""
+        """Writes the decided batches before the first undecided change."""
         while self._batches:
             count = self._batches[0].num_rows
             if not self._window["outcome"][:count].all():
                 break
-            self._ready.append(self._decided(self._batches.popleft(), count))
+            self._ready.append(self._build_table(self._batches.popleft(), count))
         if sum(table.num_rows for table in self._ready) >= _ROWS_TO_WRITE:
             self._write()
 
@@ -114,19 +116,19 @@ class DecisionLog:
         self.advance()
         if self._batches:
             missing = self._base + int(np.flatnonzero(self._window["outcome"] == 0)[0])
-            raise InternalError(f"change {missing} of a lane was given no decision")
+            raise InternalError(f"change {missing} of a lane has no decision: report this")
         self._write()
         self._writer.close()
         self._rejects.close()
 
     def abandon(self) -> None:
-        """Closes the files as they are."""
+        """Closes incomplete files."""
         try:
             self._writer.close()
         finally:
             self._rejects.close()
 
-    def _decided(self, batch: pa.RecordBatch, count: int) -> pa.Table:
+    def _build_table(self, batch: pa.RecordBatch, count: int) -> pa.Table:
         decided, self._window = self._window[:count], self._window[count:]
         details, raws = self._texts_of(count)
         columns = [batch.column(name) for name in ARRIVAL_COLUMNS]
@@ -144,7 +146,7 @@ class DecisionLog:
         return table
 
     def _texts_of(self, count: int) -> tuple[pa.Array, pa.Array]:
-        """Details and raw records of the next ``count`` arrivals."""
+        """Removes and returns details and raw records of the next ``count`` arrivals."""
         if not self._texts:
             return pa.nulls(count, pa.string()), pa.nulls(count, pa.string())
         rows = range(self._base, self._base + count)
@@ -173,8 +175,8 @@ class DecisionLog:
             self._ready.clear()
 
 
-def _refuse_decided(outcomes: np.ndarray, at: np.ndarray, base: int) -> None:
-    """Raises for a place that has an outcome already, or that is named twice."""
+def _check_undecided(outcomes: np.ndarray, at: np.ndarray, base: int) -> None:
+    """Raises ``InternalError`` for a change that is decided already, or twice in ``at``."""
     named = np.zeros(len(outcomes), np.bool_)
     if len(at) and at.min() >= 0:
         named[at] = True
@@ -183,8 +185,8 @@ def _refuse_decided(outcomes: np.ndarray, at: np.ndarray, base: int) -> None:
     if len(at):
         places, counts = np.unique(at, return_counts=True)
         again = (counts > 1) | (places < 0) | (outcomes[np.maximum(places, 0)] != 0)
-        raise _decided_twice(int(places[again][0]) + base)
+        raise _double_decision(int(places[again][0]) + base)
 
 
-def _decided_twice(row: int) -> InternalError:
-    return InternalError(f"change {row} of a lane was decided twice")
+def _double_decision(row: int) -> InternalError:
+    return InternalError(f"change {row} of a lane was decided twice: report this")

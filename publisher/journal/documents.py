@@ -1,4 +1,4 @@
-"""The documents of a lane: a part file with one document on a line, and an index of them."""
+"""The documents of a lane: a part file with one document on each line, and its index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_DOCUMENTS = [
 INDEX_SCHEMA = pa.schema(
     [
         ("source", pa.int32()),
-        # place of the line in the part file, in bytes, without its line end
+        # offset and length of the line in the part file, in bytes, without its line end
         ("offset", pa.int64()),
         ("length", pa.int64()),
         *_OF_DOCUMENTS,
@@ -48,7 +48,7 @@ class DocumentLog:
         self.operations = Counter[str]()
 
     def write(self, source: int, documents: Documents) -> int:
-        """Appends documents; returns the number of the first in the lane, from 0."""
+        """Appends documents; returns the number of the first in the lane, counted from 0."""
         first, count = self.count, len(documents)
         if not count:
             return first
@@ -86,7 +86,7 @@ class DocumentLog:
         self._part.close()
 
     def abandon(self) -> None:
-        """Closes the files as they are."""
+        """Closes incomplete files."""
         try:
             self._writer.close()
         finally:

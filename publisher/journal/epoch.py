@@ -1,7 +1,7 @@
 """Epochs: of several instances of a job the newest works, the others stop.
 
-An instance takes the next epoch when it starts, and asks before everything that others see whether
-its own is still the last.  One that was paused for any time learns so that it has been replaced.
+An instance takes the next epoch when it starts.  Before every visible action it checks that its epoch is
+still the last, so that an instance notices its replacement even after a long pause.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from pathlib import Path
 from publisher.errors import FatalError
 from publisher.journal.durable import read_number, write_durably
 from publisher.journal.identity import read_identity
-from publisher.journal.lock import locked
+from publisher.journal.lock import lock_directory
 
 _EPOCH = "epoch"
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The epoch of an instance; calling it raises ``FatalError`` where it is over."""
+    """The epoch of an instance; calling it raises ``FatalError`` if another instance has replaced it."""
 
     path: Path
     number: int
     identity: str | None = None
-    """Of the journal directory (``journal.identity``): one that is created again begins at 1, too."""
+    """Identity of the journal directory: epochs of a re-created directory start at 1 again."""
 
     def __call__(self) -> None:
-        """Raises ``FatalError`` where a newer instance has begun, or the directory is another one."""
+        """Raises ``FatalError`` if a newer instance has started, or the directory was replaced."""
         last = _last(self.path)
         if last < self.number or self._is_elsewhere():
             raise FatalError(
                 f"{self.path.parent} was removed or replaced while this instance works (epoch {last}, "
-                f"this one has {self.number}): this one stops; restore the directory, then start again"
+                f"this one has {self.number}): this instance stops; restore the directory, then start again"
             )
         if last != self.number:
             raise FatalError(
                 f"a newer instance of the job works in {self.path.parent} (epoch {last}, this one has "
-                f"{self.number}): this one stops; let one instance run at a time"
+                f"{self.number}): this instance stops; run one instance at a time"
             )
 
     def _is_elsewhere(self) -> bool:
@@ -45,16 +45,16 @@ class Epoch:
 
 
 def next_epoch(root: Path, identity: str | None = None) -> Epoch:
-    """Begins an epoch in a job's directory, which is made where it is missing."""
+    """Begins the next epoch in a job's directory; creates the directory if necessary."""
     path = root / _EPOCH
-    with locked(root, wait=True):
+    with lock_directory(root, wait=True):
         epoch = Epoch(path, 1 + _last(path), identity)
         write_durably(path, f"{epoch.number}\n")
     return epoch
 
 
 def last_epoch(root: Path) -> int:
-    """The last epoch of a job's directory, 0 where none has begun.  Writes nothing."""
+    """The last epoch of a job's directory, 0 before the first.  Writes nothing."""
     return _last(root / _EPOCH)
 
 

@@ -1,4 +1,4 @@
-"""Where the records of each split ended, from the decisions that the lanes of a run have staged."""
+"""Outcomes of the records of each split, counted in the staged decisions of the lanes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from publisher.model.change import Outcome, Reason
 
 _COLUMNS = ["split", "outcome", "reason", "records"]
 _MARKERS = frozenset({Reason.COMMIT, Reason.ROLLBACK, Reason.NOTHING_TO_COMMIT})
-"""Reasons of ignored records that end transactions."""
+"""Reasons of records that end transactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,21 @@ class SplitFates:
     """Published, superseded or held."""
     ignored: int = 0
     markers: int = 0
-    """Ends of transactions, which say nothing of the file."""
+    """Ends of transactions, which do not tell whether a file has an effect."""
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Number of records of the split."""
         return self.rejected + self.used + self.ignored + self.markers
 
 
 def fates_of_splits(
     results: Sequence[LaneResult], staging: Path, splits_of_sources: Sequence[Sequence[int]]
 ) -> Mapping[int, SplitFates]:
-    """The fates of the records of each split that has any.
+    """Counts the outcomes of each split that has records.
 
     ``splits_of_sources`` has the numbers of the splits of each source."""
-    found: dict[int, SplitFates] = {}
+    fates: dict[int, SplitFates] = {}
     for result in results:
         path = staging / result.staged / LaneNames(result.lane).decisions
         table = pq.read_table(path, columns=_COLUMNS)
@@ -48,29 +48,32 @@ def fates_of_splits(
             [("records", "sum")]
         )
         for row in grouped.to_pylist():
-            before = found.get(row["split"], SplitFates())
-            found[row["split"]] = _add(before, row["outcome"], row["reason"], row["records_sum"])
+            before = fates.get(row["split"], SplitFates())
+            fates[row["split"]] = _add(before, row["outcome"], row["reason"], row["records_sum"])
     framed = {split: records for result in results for split, records in result.tallies}
     for splits in splits_of_sources:
-        found |= _fetched(splits, framed, found)
-    return found
+        fates |= _with_fetched_records(splits, framed, fates)
+    return fates
 
 
-def _fetched(
-    splits: Sequence[int], framed: Mapping[int, int], found: Mapping[int, SplitFates]
+def _with_fetched_records(
+    splits: Sequence[int], framed: Mapping[int, int], fates: Mapping[int, SplitFates]
 ) -> dict[int, SplitFates]:
-    """The fates of splits of one source that lack records: another split has fetched and counted them,
-    as an UPDATE its before image.  They are used where that split has used any."""
-    fates = {split: found.get(split, SplitFates()) for split in splits}
-    is_used = any(one.used for split, one in fates.items() if one.total > framed.get(split, 0))
-    changed = {}
-    for split, one in fates.items():
-        lacking = framed.get(split, 0) - one.total
+    """Corrects splits of one source whose records were counted in another split, which fetched them.
+
+    An UPDATE fetches its before image.  Such records count as used if the other split used any record."""
+    by_split = {split: fates.get(split, SplitFates()) for split in splits}
+    is_used = any(
+        fate.used for split, fate in by_split.items() if fate.total > framed.get(split, 0)
+    )
+    corrected = {}
+    for split, fate in by_split.items():
+        lacking = framed.get(split, 0) - fate.total
         if lacking > 0 and is_used:
-            changed[split] = replace(one, used=one.used + lacking)
+            corrected[split] = replace(fate, used=fate.used + lacking)
         elif lacking > 0:
-            changed[split] = replace(one, rejected=one.rejected + lacking)
-    return changed
+            corrected[split] = replace(fate, rejected=fate.rejected + lacking)
+    return corrected
 
 
 def _add(fates: SplitFates, outcome: int, reason: str | None, records: int) -> SplitFates:

@@ -1,4 +1,4 @@
-"""Files as they were when a run read them, and whether they still are."""
+"""Files at the time when a run read them, and their comparison with the present."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file that was read: its identity, and the result of reading it."""
+    """A file of a run: its identity, and the result of reading it."""
 
     path: str
-    """Resolved: the same for every spelling of the path and through links."""
+    """Resolved path: the same for every spelling and through links."""
     bytes: int
     changed: int | None = None
     """Time of the last change of the content in nanoseconds since 1970-01-01 UTC."""
     digest: str | None = None
-    """SHA-256 of the content in hex; ``None`` where nobody will ask."""
+    """SHA-256 of the content in hex; ``None`` if it is never compared."""
     inode: int | None = None
     touched: int | None = None
-    """Time of the last change of content or attributes; nobody can set it."""
+    """Time of the last change of content or attributes, which users cannot set."""
     effect: bool = True
-    """Whether a record was published, superseded, held or rejected; else a copy changes nothing."""
+    """True if a record was published, superseded, held or rejected; otherwise a copy is harmless."""
     refused: str | None = None
-    """Digest of the settings with which all records were rejected; ``None`` where not all were."""
+    """Digest of the settings with which all records were rejected; ``None`` if some were not."""
 
     @classmethod
     def of(cls, path: Path) -> FileEntry:
-        """A file as it is now, without digest."""
+        """Describes the present file, without digest."""
         resolved = path.resolve()
         stat = resolved.stat()
         return cls(
@@ -41,15 +41,15 @@ class FileEntry:
         )
 
     def with_digest(self) -> FileEntry:
-        """The same with the digest of what is in the file now."""
+        """Adds the digest of the present content."""
         return replace(self, digest=_digest(self))
 
     def is_unchanged(self, now: FileEntry) -> bool:
-        """Whether the file was not written to or replaced meanwhile; its attributes may differ."""
+        """Returns whether the file was neither written nor replaced; its attributes may differ."""
         return (self.bytes, self.changed, self.inode) == (now.bytes, now.changed, now.inode)
 
-    def is_as_published(self, now: FileEntry) -> bool:
-        """Whether the file has the same content ``now``; one that was not touched is not looked into."""
+    def has_content_of(self, now: FileEntry) -> bool:
+        """Returns whether the file has the same content ``now``; reads it only if it was touched."""
         if self.bytes != now.bytes:
             return False
         if self.digest is None or (self.is_unchanged(now) and self.touched == now.touched):
@@ -57,7 +57,7 @@ class FileEntry:
         return _digest(now) == self.digest
 
 
-@lru_cache(maxsize=1024)  # who follows asks again at each poll
+@lru_cache(maxsize=1024)  # each poll of a following publisher asks again
 def _digest(entry: FileEntry) -> str:
     with Path(entry.path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,6 +1,6 @@
-"""The identity of a job: a random name that its journal directory gets when it is created.
+"""The identity of a job: a random name of its journal directory, set at creation.
 
-Manifests, tokens and ``run.json`` carry it.  A sink that has progress of another identity was written
+Manifests, tokens and ``run.json`` contain it.  A sink with progress of another identity was written
 from another journal: two jobs share a name, or the journal directory was lost and created again.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from publisher.errors import FatalError
 from publisher.journal.durable import read_versioned, sync_folder, write_durably
-from publisher.journal.lock import locked
+from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import JOURNAL_FORMAT
 
 _MOVE_AWAY = (
@@ -23,16 +23,16 @@ _MOVE_AWAY = (
 IDENTITY = "job.json"
 """File with the identity, and with the format version of all files in a job's journal directory."""
 _NOT_OURS = frozenset({"lock", f"{IDENTITY}.new"})
-"""Files that may exist in a directory that no job has begun to use."""
+"""Files that may exist in a directory that no job has used yet."""
 
 
 def open_identity(root: Path) -> str:
-    """Reads the identity of a job's journal directory; creates both where they are missing.
+    """Reads the identity of a job's journal directory; creates both if they are missing.
 
     Raises:
         FatalError: The directory is of another version of the program, or damaged.
     """
-    with locked(root, wait=True):
+    with lock_directory(root, wait=True):
         identity = read_identity(root)
         if identity is None:
             identity = secrets.token_hex(16)
@@ -44,7 +44,7 @@ def open_identity(root: Path) -> str:
 
 
 def read_identity(root: Path) -> str | None:
-    """Reads the identity of a job's journal directory; ``None`` where no job has begun to use it.
+    """Reads the identity of a job's journal directory; ``None`` if no job has used it yet.
 
     Raises:
         FatalError: The directory is of another version of the program, or damaged.
@@ -54,7 +54,7 @@ def read_identity(root: Path) -> str | None:
         if root.is_dir() and {entry.name for entry in root.iterdir()} - _NOT_OURS:
             raise FatalError(
                 f"{path} is missing: {root} was written by an earlier version of this program, or "
-                f"was damaged from outside; restore the file, or {_MOVE_AWAY}"
+                f"its files were changed by another program; restore the file, or {_MOVE_AWAY}"
             )
         return None
     return read_versioned(path, JOURNAL_FORMAT, _decode, _MOVE_AWAY)

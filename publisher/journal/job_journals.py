@@ -1,4 +1,4 @@
-"""Journals in directories: those of a job, and the one that a replay keeps with its output."""
+"""The journals of a job, and the journal of a replay in its output directory."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from publisher.journal.durable import read_number, write_durably
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.journal.published_files import PublishedFiles
 from publisher.journal.read_watermarks import read_greatest, write_greatest
-from publisher.journal.source_state import KeptStates, number_of
+from publisher.journal.source_state import StateArchive, number_of
 
 JOURNAL = "_journal"
 """Folder of a replay's journal inside its output directory."""
 DOCUMENTS = "documents"
-"""Folder of a journal for the documents of sinks that are no directory."""
+"""Folder of a journal for the documents of sinks other than directories."""
 RUNS = "runs"
-"""Folder of the runs in the directory of a sink of files."""
+"""Folder of the runs in the directory of a file sink."""
 RUN = "run.json"
-"""Report of a run among the documents that it published."""
+"""Report of a run among its published documents."""
 _LAST = "last-run"
 _LAST_REMEDY = (
-    "write the number of the last run into it, the greatest in the names of the job's journals and "
-    "in what the sink has (`run.json` files or progress tokens)"
+    "write the number of the last run into it: the greatest number in the names of the job's journals "
+    "and in the sink (`run.json` files or progress tokens)"
 )
 _LANES = "lanes"
-_LANES_REMEDY = "write the greatest number of lanes into it that [run] lanes ever had for this job"
+_LANES_REMEDY = "write the greatest number into it that [run] lanes ever had for this job"
 _FILES = "published-files.json"
 _GREATEST = "greatest-ids.json"
 _SECONDS_A_DAY = 86_400
@@ -51,15 +51,15 @@ class Journals:
         return Journal(self.root / run)
 
     def next_run(self) -> str:
-        """The id of the next run: the job and a number that is never given twice."""
+        """Creates the next run; its id is the job and a number that is never used twice."""
         number = 1 + self.last_number()
-        # a copy of the directory must not have the number without the folder
+        # the folder first: a copy of the directory must not have the number without the folder
         (self.root / self._id(number)).mkdir(mode=0o700)
         write_durably(self.root / _LAST, f"{number}\n")
         return self._id(number)
 
     def last_number(self) -> int:
-        """The number of the last run; it outlives the run's journal."""
+        """The number of the last run, which outlives the run's journal."""
         path = self.root / _LAST
         last = read_number(path, _LAST_REMEDY)
         numbers = self._numbers() if self.root.exists() else []
@@ -70,30 +70,30 @@ class Journals:
         return self._id(self.last_number())
 
     def skip_to(self, number: int) -> None:
-        """Gives numbers up to this one to no run: another journal may have given them."""
+        """Skips the numbers up to this one, which another journal may have used."""
         if number > self.last_number():
             write_durably(self.root / _LAST, f"{number}\n")
 
     def number_of(self, run: str) -> int | None:
-        """The number of a run; ``None`` where its name is that of another job's."""
-        found = self._pattern.fullmatch(run)
-        return int(found[1]) if found else None
+        """The number of a run; ``None`` for a run of another job."""
+        match = self._pattern.fullmatch(run)
+        return int(match[1]) if match else None
 
     def lanes(self, wanted: int) -> int:
-        """The greatest number of lanes that the job ever used; notes it where ``wanted`` is more."""
+        """The greatest number of lanes that the job ever used; updates it if ``wanted`` is greater."""
         path = self.root / _LANES
         used = read_number(path, _LANES_REMEDY)
         if wanted > used:
             write_durably(path, f"{wanted}\n")
         return max(wanted, used)
 
-    def discard_unplanned(self, check_lease: Callable[[], None] | None = None) -> list[str]:
+    def discard_incomplete(self, check_lease: Callable[[], None] | None = None) -> list[str]:
         """Removes the runs that are not planned wholly: nothing was sent from them.
 
         ``check_lease`` raises where a newer instance of the job has begun.  It is called after they
         were found and before they are removed: so none of them is a run of a newer one.
         """
-        unplanned = self.unplanned()
+        unplanned = self.incomplete_runs()
         if check_lease is not None:
             check_lease()
         for run in unplanned:
@@ -101,17 +101,17 @@ class Journals:
         return unplanned
 
     def discard(self, run: str) -> None:
-        """Removes a run that is not kept."""
+        """Removes a run."""
         shutil.rmtree(self.root / run)
 
-    def unplanned(self) -> list[str]:
+    def incomplete_runs(self) -> list[str]:
         """The runs that are not planned wholly, oldest first."""
         if not self.root.exists():
             return []
         runs = [self._id(number) for number in self._numbers()]
         return [run for run in runs if not (self.root / run / MANIFEST).exists()]
 
-    def unsent(self) -> list[tuple[Journal, Manifest]]:
+    def unsent_runs(self) -> list[tuple[Journal, Manifest]]:
         """The runs that are planned but not wholly sent, oldest first."""
         unsent = [journal for journal in self._journals() if not journal.is_sent]
         return [
@@ -120,7 +120,7 @@ class Journals:
             if (manifest := journal.manifest()) is not None
         ]
 
-    def planned(self) -> Iterator[tuple[Journal, Manifest]]:
+    def committed_runs(self) -> Iterator[tuple[Journal, Manifest]]:
         """The runs that are planned wholly, oldest first."""
         for journal in self._journals():
             manifest = journal.manifest()
@@ -129,20 +129,19 @@ class Journals:
 
     def published_files(self) -> PublishedFiles:
         """The files that runs have published, or planned to."""
-        manifests = [manifest for _, manifest in self.planned()]
+        manifests = [manifest for _, manifest in self.committed_runs()]
         return PublishedFiles.read(self.root / _FILES).with_runs(manifests)
 
     def state_of(self, source: str) -> Path | None:
-        """The state that the last run has left of a source (``journal.state``), as a folder to read;
-        ``None`` where no run has left one."""
+        """The folder with the newest state of a source; ``None`` if no run has written one."""
         numbers = self._numbers() if self.root.exists() else []
-        found = ((n, self.journal(self._id(n)).state(source)) for n in reversed(numbers))
-        newest, state = next((one for one in found if one[1] is not None), (0, None))
-        kept = KeptStates(self.root).of(source)
-        return kept if kept is not None and number_of(kept) > newest else state
+        states = ((n, self.journal(self._id(n)).state(source)) for n in reversed(numbers))
+        newest, state = next((entry for entry in states if entry[1] is not None), (0, None))
+        archived = StateArchive(self.root).newest(source)
+        return archived if archived is not None and number_of(archived) > newest else state
 
     def earlier_states(self, run: str, source: str) -> Iterator[Path]:
-        """The states that the runs before a run have left of a source, newest first."""
+        """The states of a source from earlier runs, newest first."""
         for number in reversed(self._numbers()):
             if number < int(run.rpartition("-")[2]):
                 state = self.journal(self._id(number)).state(source)
@@ -150,44 +149,46 @@ class Journals:
                     yield state
 
     def states_of(self, sources: Iterable[str]) -> dict[str, Path]:
-        """The states of those sources that have one."""
-        found = {source: self.state_of(source) for source in sources}
-        return {source: state for source, state in found.items() if state is not None}
+        """The newest states by source, without sources that have none."""
+        states = {source: self.state_of(source) for source in sources}
+        return {source: state for source, state in states.items() if state is not None}
 
-    def greatest(self) -> dict[str, int]:
-        """The greatest record id that was read of each live source, by its name."""
+    def greatest_ids(self) -> dict[str, int]:
+        """The greatest record id that was read from each live source, by its name."""
         return read_greatest(self.root / _GREATEST)
 
-    def note_greatest(self, found: Mapping[str, int]) -> None:
-        """Keeps ids that are greater than those before."""
-        known = self.greatest()
+    def note_greatest_ids(self, found: Mapping[str, int]) -> None:
+        """Stores record ids that are greater than before."""
+        known = self.greatest_ids()
         more = {name: number for name, number in found.items() if number > known.get(name, 0)}
         if more:
             write_greatest(self.root / _GREATEST, known | more)
 
     def expire(self, *, days: float, most: int) -> list[str]:
-        """Removes finished runs that ended more than ``days`` ago, and the oldest beyond ``most``."""
-        done = [journal for journal in self._journals() if journal.is_sent]
+        """Removes finished runs older than ``days``, and the oldest beyond the number ``most``."""
+        finished = [journal for journal in self._journals() if journal.is_sent]
         oldest = time.time() - days * _SECONDS_A_DAY
-        beyond = max(0, len(done) - most)
-        gone = [
+        excess = max(0, len(finished) - most)
+        expired = [
             (journal, manifest)
-            for number, journal in enumerate(done)
-            if (number < beyond or journal.sent_at < oldest)
+            for number, journal in enumerate(finished)
+            if (number < excess or journal.sent_at < oldest)
             and (manifest := journal.manifest()) is not None
         ]
-        return self._remove(gone)
+        return self._remove(expired)
 
-    def idle(self) -> list[str]:
-        """The finished runs that have found nothing changed, without the last run of the job."""
+    def idle_runs(self) -> list[str]:
+        """The finished runs that found no change, without the last run of the job."""
         earlier = [*self._journals()][:-1]
         ends = ((journal.root.name, journal.acknowledgement) for journal in earlier)
         return [run for run, end in ends if end is not None and end.idle]
 
     def remove(self, runs: Iterable[str]) -> None:
-        """Removes the journals of finished runs; states and marks of files that they have stay."""
-        found = ((journal, journal.manifest()) for journal in map(self.journal, runs))
-        self._remove([(journal, manifest) for journal, manifest in found if manifest is not None])
+        """Removes the journals of finished runs; keeps their states and marks of files."""
+        journals = ((journal, journal.manifest()) for journal in map(self.journal, runs))
+        self._remove(
+            [(journal, manifest) for journal, manifest in journals if manifest is not None]
+        )
 
     def _remove(self, gone: Sequence[tuple[Journal, Manifest]]) -> list[str]:
         if any(source.files for _, manifest in gone for source in manifest.sources):
@@ -195,17 +196,17 @@ class Journals:
             published.with_runs([manifest for _, manifest in gone]).write(self.root / _FILES)
         self._keep_states(gone)
         for journal, _ in gone:
-            journal.forget()  # first: without it, what a crash leaves is taken away at the next start
+            journal.forget()  # first: the next start removes the rest after a crash
             shutil.rmtree(journal.root)
         return [manifest.run for _, manifest in gone]
 
     def _keep_states(self, gone: Sequence[tuple[Journal, Manifest]]) -> None:
-        """Copies the states that are the newest of their sources out of journals that go."""
+        """Archives the newest states of sources before their journals are removed."""
         for journal, manifest in gone:
             for source in manifest.states:
                 state = journal.state(source)
                 if state is not None and state == self.state_of(source):
-                    KeptStates(self.root).keep(source, manifest.run, state)
+                    StateArchive(self.root).add(source, manifest.run, state)
 
     def _journals(self) -> Iterator[Journal]:
         """All journals, oldest first."""
@@ -224,39 +225,39 @@ class Journals:
         return sorted(int(match[1]) for match in matches if match)
 
 
-def found_journal(directory: Path) -> Journal:
-    """The journal that a user means: the directory itself, the one that ``replay`` keeps in it, or
-    the one that a directory with documents was published from.
+def find_journal(directory: Path) -> Journal:
+    """Finds the journal of a directory: the directory itself, the journal of a ``replay`` in it, or
+    the journal that its documents were published from.
 
     Raises:
-        UsageError: There is none.
+        UsageError: The directory has no journal.
     """
     for root in (directory, directory / JOURNAL):
         if (root / MANIFEST).exists():
             return Journal(root)
-    named = _named_in(directory / RUN)
+    named = _journal_named_in(directory / RUN)
     if named is None:
         raise UsageError(
             f"{directory} is no journal: name one, or a directory that this program wrote"
         )
     if not (named / MANIFEST).exists():
         raise UsageError(
-            f"{directory} was published from the journal {named}, which is not there: name the place "
+            f"{directory} was published from the journal {named}, which does not exist: name the place "
             "that it was moved to"
         )
     return Journal(named)
 
 
-def _named_in(run: Path) -> Path | None:
-    """The journal that a ``run.json`` names, ``None`` where it names none."""
+def _journal_named_in(run: Path) -> Path | None:
+    """The journal that a ``run.json`` names; ``None`` if it names none."""
     try:
         return Path(json.loads(run.read_text(encoding="utf-8"))["journal"])
-    except (OSError, ValueError, KeyError, TypeError):  # then it is none of ours
+    except (OSError, ValueError, KeyError, TypeError):  # a file of another program
         return None
 
 
 def first_documents(directory: Path, count: int) -> Iterator[str]:
-    """The first ``count`` documents, one of each part file in turn."""
+    """Yields the first ``count`` documents, one of each part file in turn."""
     with ExitStack() as stack:
         parts = [
             stack.enter_context(path.open(encoding="utf-8", newline="\n"))

@@ -1,4 +1,4 @@
-"""Reading one lane of a journal: decisions by position or key, documents, look-ups."""
+"""Reads one lane of a journal: decisions by position or key, documents, look-ups."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_writer import LaneNames, LookupAnswer
 from publisher.model.change import Object, Outcome, Position, Reason
 
 _ROWS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """One record of the journal and its decision.  ``row`` is its place in the lane."""
+class DecidedRecord:
+    """A record of the journal with its decision; ``row`` is its number in the lane."""
 
     lane: int
     row: int
@@ -44,8 +44,8 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """One document of the journal, as the index has it, and its text."""
+class PublishedDocument:
+    """A document of the journal: its entry in the index, and its text."""
 
     number: int
     operation: str
@@ -59,11 +59,11 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class LookedUpRow:
-    """What a look-up answered: ``row``, ``gone`` or ``refused``, and the row as a mapping."""
+class JournalLookup:
+    """A look-up of the journal: the kind of answer, and the row as a mapping."""
 
     poll: int
-    answer: str
+    answer: LookupAnswer
     row: dict[str, str | None] | None
     detail: str | None
 
@@ -81,16 +81,16 @@ class LaneReader:
         self._names = LaneNames(lane)
         self.lane = lane
 
-    def by_position(self, source: int, position: Position) -> list[Decided]:
-        """The records at a position; several where a record stands twice or gives two changes."""
+    def by_position(self, source: int, position: Position) -> list[DecidedRecord]:
+        """Finds the records at a position: several if a record is repeated or gives two changes."""
         return self._at(source, position, position.high)
 
-    def by_low(self, source: int, position: Position) -> list[Decided]:
-        """The records of the position's part with its ``low``, whatever their ``high``."""
+    def by_low(self, source: int, position: Position) -> list[DecidedRecord]:
+        """Finds the records with the position's ``part`` and ``low``, and any ``high``."""
         return self._at(source, position, None)
 
-    def _at(self, source: int, position: Position, high: int | None) -> list[Decided]:
-        found: list[Decided] = []
+    def _at(self, source: int, position: Position, high: int | None) -> list[DecidedRecord]:
+        found: list[DecidedRecord] = []
         for first, table in self._groups(high):
             mask = pc.and_(
                 pc.equal(table["source"], source),
@@ -104,9 +104,9 @@ class LaneReader:
             found += self._rows(table, first, mask)
         return found
 
-    def by_key(self, keys: frozenset[str], table_name: str | None = None) -> list[Decided]:
-        """The records of the objects with one of these key texts, of all tables or one."""
-        found: list[Decided] = []
+    def by_key(self, keys: frozenset[str], table_name: str | None = None) -> list[DecidedRecord]:
+        """Finds the records of objects with one of these key texts, of all tables or one."""
+        found: list[DecidedRecord] = []
         wanted = pa.array(sorted(keys), pa.string())
         for first, table in self._groups(None):
             mask = pc.is_in(table["key"], value_set=wanted)
@@ -115,35 +115,35 @@ class LaneReader:
             found += self._rows(table, first, pc.fill_null(mask, False))
         return found
 
-    def row(self, number: int) -> Decided:
-        """The record at a place in the lane."""
+    def row(self, number: int) -> DecidedRecord:
+        """Reads the record with this number in the lane."""
         group, first = _group_of(self._decisions.metadata, number)
         table = self._decisions.read_row_group(group)
-        return _decided(self.lane, number, table.slice(number - first, 1).to_pylist()[0])
+        return _record(self.lane, number, table.slice(number - first, 1).to_pylist()[0])
 
-    def document(self, number: int) -> Published:
-        """A document by its number in the lane."""
+    def document(self, number: int) -> PublishedDocument:
+        """Reads a document by its number in the lane."""
         group, first = _group_of(self._index.metadata, number)
         entry = self._index.read_row_group(group).slice(number - first, 1).to_pylist()[0]
-        return self._published(number, entry)
+        return self._document(number, entry)
 
-    def documents(self) -> Iterator[Published]:
-        """All documents of the lane, in their order."""
+    def documents(self) -> Iterator[PublishedDocument]:
+        """Reads all documents of the lane in order."""
         number = 0
         for batch in self._index.iter_batches(_ROWS_AT_ONCE):
             for entry in batch.to_pylist():
-                yield self._published(number, entry)
+                yield self._document(number, entry)
                 number += 1
 
-    def decisions(self) -> Iterator[Decided]:
-        """All records of the lane, in the order of deciding."""
+    def decisions(self) -> Iterator[DecidedRecord]:
+        """Reads all records of the lane in the order of arrival."""
         number = 0
         for batch in self._decisions.iter_batches(_ROWS_AT_ONCE):
             for entry in batch.to_pylist():
-                yield _decided(self.lane, number, entry)
+                yield _record(self.lane, number, entry)
                 number += 1
 
-    def _published(self, number: int, entry: dict[str, Any]) -> Published:
+    def _document(self, number: int, entry: dict[str, Any]) -> PublishedDocument:
         path = self._documents / self._names.part
         try:
             with path.open("rb") as file:
@@ -151,7 +151,7 @@ class LaneReader:
                 text = file.read(entry["length"]).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise FatalError(f"{path} cannot be read ({error}): publish again") from error
-        return Published(
+        return PublishedDocument(
             number=number,
             operation=entry["operation"],
             association=entry["association"],
@@ -163,17 +163,17 @@ class LaneReader:
             text=text,
         )
 
-    def lookups(self, source: int, obj: Object) -> list[LookedUpRow]:
-        """What was looked up for an object, in the order of asking."""
+    def lookups(self, source: int, obj: Object) -> list[JournalLookup]:
+        """Reads the look-ups of an object in their order."""
         table = self._open(self._names.lookups).read()
         mask = pc.and_(pc.equal(table["source"], source), pc.equal(table["key"], obj.key))
         mask = pc.and_(mask, pc.equal(table["table"], obj.table))
         return [
-            LookedUpRow(
+            JournalLookup(
                 poll=entry["poll"],
-                answer=entry["answer"],
-                row=json.loads(entry["text"]) if entry["answer"] == "row" else None,
-                detail=entry["text"] if entry["answer"] != "row" else None,
+                answer=LookupAnswer(entry["answer"]),
+                row=json.loads(entry["text"]) if entry["answer"] == LookupAnswer.ROW else None,
+                detail=entry["text"] if entry["answer"] != LookupAnswer.ROW else None,
             )
             for entry in table.filter(mask).to_pylist()
             if entry["schema"] == obj.schema
@@ -196,7 +196,7 @@ class LaneReader:
             ) from error
 
     def _groups(self, high: int | None) -> Iterator[tuple[int, pa.Table]]:
-        """Row groups that may have a position, each with the number of its first row."""
+        """Yields row groups that may contain a position, each with the number of its first row."""
         metadata = self._decisions.metadata
         column = self._decisions.schema_arrow.get_field_index("high")
         leaf = _leaf_of(metadata, column, "high")
@@ -209,10 +209,10 @@ class LaneReader:
                 yield first, self._decisions.read_row_group(number)
             first += group.num_rows
 
-    def _rows(self, table: pa.Table, first: int, mask: pa.ChunkedArray) -> Iterator[Decided]:
+    def _rows(self, table: pa.Table, first: int, mask: pa.ChunkedArray) -> Iterator[DecidedRecord]:
         places = pc.indices_nonzero(mask)
         for place, entry in zip(places.to_pylist(), table.take(places).to_pylist(), strict=True):
-            yield _decided(self.lane, first + place, entry)
+            yield _record(self.lane, first + place, entry)
 
 
 def _leaf_of(metadata: pq.FileMetaData, guess: int, name: str) -> int:
@@ -232,14 +232,14 @@ def _group_of(metadata: pq.FileMetaData, row: int) -> tuple[int, int]:
     raise FatalError(f"the journal has no row {row}: it is damaged, publish again")
 
 
-def _decided(lane: int, row: int, entry: dict[str, object]) -> Decided:
+def _record(lane: int, row: int, entry: dict[str, object]) -> DecidedRecord:
     values: dict[str, Any] = dict(entry)
     position = Position(*(values[name] for name in Position._fields))
     obj = None
     if values["key"] is not None:
         obj = Object(values["schema"], values["table"], values["key"])
-    same = ("source", "split", "event_type", "event_time", "perpetrator", "by", "document")
-    return Decided(
+    copied = ("source", "split", "event_type", "event_time", "perpetrator", "by", "document")
+    return DecidedRecord(
         lane=lane,
         row=row,
         position=position._replace(part=position.part or ""),
@@ -250,5 +250,5 @@ def _decided(lane: int, row: int, entry: dict[str, object]) -> Decided:
         reason=Reason(values["reason"]) if values["reason"] is not None else None,
         detail=values["detail"],
         raw=values["raw"],
-        **{name: values[name] for name in same},
+        **{name: values[name] for name in copied},
     )

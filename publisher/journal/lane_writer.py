@@ -1,4 +1,4 @@
-"""The files that planning one lane leaves, staged under the name of the attempt."""
+"""The files of a planned lane, staged under the name of the attempt."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +26,27 @@ LOOKUP_SCHEMA = pa.schema(
         ("table", pa.string()),
         ("key", pa.string()),
         ("poll", pa.int64()),
-        # "row", "gone" or "refused"; the row as a JSON object, or what was wrong
+        # LookupAnswer; the row as a JSON object, or the problem
         ("answer", pa.string()),
         ("text", pa.string()),
     ]
 )
-"""One row for each object that was looked up, in the order of asking."""
+"""One row for each look-up of an object, in their order."""
 
 _LOOKUPS_TO_WRITE = 5_000
 
 
+class LookupAnswer(StrEnum):
+    """Kind of the answer to a look-up."""
+
+    ROW = "row"
+    GONE = "gone"
+    REFUSED = "refused"
+
+
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Records of one source with one outcome and reason."""
+    """Number of records of one source with one outcome and reason."""
 
     source: int
     outcome: Outcome
@@ -47,9 +56,9 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """What planning a lane reports to the driver: counts and the names of the staged files.
+    """The report of a planned lane to the driver: counts and the name of the staging folder.
 
-    ``tallies`` are pairs of split number and records read, as the reading tasks counted them;
+    ``tallies`` are pairs of split number and number of records, counted by the reading tasks;
     ``digest`` is the SHA-256 of the part file.
     """
 
@@ -97,7 +106,7 @@ class LaneNames:
 
     @property
     def part(self) -> str:
-        """Documents, one on a line."""
+        """Documents, one on each line."""
         return f"part-{self.lane:05d}.xds"
 
     @property
@@ -117,16 +126,16 @@ class LaneNames:
 
     @property
     def rejects(self) -> str:
-        """Rejected records, one JSON object on a line."""
+        """Rejected records, one JSON object on each line."""
         return f"lane-{self.lane:05d}.rejects.jsonl"
 
     def journal_files(self) -> tuple[str, ...]:
-        """The files that stay in the journal, all but the part file."""
+        """The files of the journal's own folder: all except the part file."""
         return (self.index, self.decisions, self.lookups, self.rejects)
 
 
 class LaneFiles:
-    """Writes what is planned for one lane.  Files are private (0600): they hold personal data."""
+    """Writes the plan of one lane.  Files are private (0600): they hold personal data."""
 
     def __init__(
         self,
@@ -136,8 +145,10 @@ class LaneFiles:
         attempt: str,
         position_texts: Sequence[PositionText],
     ) -> None:
-        """``staging`` and ``documents`` are the directories of the journal's and the sink's files;
-        ``attempt`` sets apart the tries of one task; ``position_texts`` are those of the sources."""
+        """``staging`` and ``documents`` are the directories of the journal's and the sink's files.
+
+        ``attempt`` distinguishes the attempts of one task; ``position_texts`` format the positions of each
+        source."""
         self._lane = lane
         self._names = LaneNames(lane)
         self._staged = f"{attempt}-{lane:05d}"
@@ -154,38 +165,40 @@ class LaneFiles:
         self._lookups: list[tuple[object, ...]] = []
         self._tallies: list[tuple[int, int]] = []
 
-    def arrived(self, batch: pa.RecordBatch) -> int:
-        """Takes the next arrivals; returns the row number of the first of them."""
-        return self._decisions.arrived(batch)
+    def add_arrivals(self, batch: pa.RecordBatch) -> int:
+        """Adds the next arrivals; returns the row number of the first."""
+        return self._decisions.add_arrivals(batch)
 
-    def tally(self, split: int, records: int) -> None:
-        """Notes how many records a split read."""
+    def add_tally(self, split: int, records: int) -> None:
+        """Records the number of records of a split."""
         self._tallies.append((split, records))
 
-    def looked_up(self, source: int, obj: Object, poll: int, answer: str, text: str | None) -> None:
-        """Notes the answer to a look-up."""
+    def add_lookup(
+        self, source: int, obj: Object, poll: int, answer: str, text: str | None
+    ) -> None:
+        """Records the answer to a look-up."""
         self._lookups.append((source, *obj, poll, answer, text))
         if len(self._lookups) >= _LOOKUPS_TO_WRITE:
             self._write_lookups()
 
-    def planned(
+    def add_plan(
         self, source: int, documents: Sequence[Documents], decisions: Sequence[Decision]
     ) -> None:
-        """Takes documents in their order, and decisions."""
+        """Adds documents in their order, and decisions."""
         for batch in documents:
             self._decisions.publish(batch, self._documents.write(source, batch))
         for decision in decisions:
             self._decisions.decide(decision)
 
     def advance(self) -> None:
-        """Writes what is complete; called once for each batch of arrivals."""
+        """Writes complete batches; called once for each batch of arrivals."""
         self._decisions.advance()
 
     def close(self) -> LaneResult:
         """Completes and syncs the files.
 
         Raises:
-            InternalError: A change was given no decision.
+            InternalError: A change has no decision.
         """
         self._decisions.close()
         self._documents.close()
@@ -212,13 +225,13 @@ class LaneFiles:
         )
 
     def abandon(self) -> None:
-        """Closes the files of an attempt that failed; they stay staged until a run begins anew."""
+        """Closes the files of a failed attempt; they stay staged until a run starts again."""
         for close in (
             self._decisions.abandon,
             self._documents.abandon,
             self._lookup_writer.close,
         ):
-            with suppress(OSError):  # a full disk, say; what is reported is why the attempt failed
+            with suppress(OSError):  # of a full disk, for example: the first error is reported
                 close()
 
     def _write_lookups(self) -> None:

@@ -1,4 +1,4 @@
-"""Compares progress that a sink has noted with the runs that a job's journal knows."""
+"""Compares the progress that a sink stores with the runs of a job's journal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Lineage:
 
     @classmethod
     def read(cls, journals: Journals) -> Lineage:
-        """Reads the identity of a journal directory; creates none where it is missing.
+        """Reads the identity of a journal directory; creates nothing.
 
         Raises:
             FatalError: The directory is of another version of the program, or damaged.
@@ -25,9 +25,9 @@ class Lineage:
         return cls(read_identity(journals.root) or "", journals)
 
     def find_problem(self, identity: str, run: str, plan: str | None) -> str | None:
-        """Says why progress cannot come from this journal; ``None`` where it can.
+        """Explains why progress cannot come from this journal; ``None`` if it can.
 
-        ``plan`` is ``None`` for a run that was begun and maybe not planned.
+        ``plan`` is ``None`` for a run that may not be planned yet.
 
         Read the progress before calling this: another instance may plan further runs meanwhile.
         """
@@ -55,7 +55,7 @@ class Lineage:
             if manifest.plan == plan:
                 return None
             return f"run {run} had other documents than {journal.root} has: it is an older copy"
-        # a run that is being removed by retention has lost its manifest first
+        # retention removes the manifest of a run first
         if not journal.root.exists() or journal.is_sent:
             return None
         return f"run {run} was sent, and {journal.root} has not planned it: it is an older copy"

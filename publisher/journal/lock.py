@@ -1,4 +1,4 @@
-"""One program at a time works in a journal directory."""
+"""Locks a journal directory for one program at a time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from publisher.errors import UsageError
 
 
 @contextmanager
-def locked(directory: Path, *, wait: bool = False) -> Iterator[None]:
-    """Holds the lock of a directory, which is made where it is missing.
+def lock_directory(directory: Path, *, wait: bool = False) -> Iterator[None]:
+    """Holds the lock of a directory; creates the directory if necessary.
 
     Raises:
-        UsageError: Another program holds it, and we do not wait.
+        UsageError: Another program holds the lock, and ``wait`` is not set.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = directory / "lock"

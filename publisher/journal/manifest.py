@@ -1,8 +1,8 @@
-"""The manifest: the one file whose presence says that a run is planned completely.
+"""The manifest: its presence means that a run is planned completely.
 
 Steps of a commit: the tasks stage and sync their files, the manifest is written and synced (the
 commit point), then staged files are renamed to their places.  A start after a crash completes the
-renames of a journal that has a manifest, and throws away what a journal without one has staged.
+renames of a journal with a manifest, and discards the staged files of a journal without one.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ MANIFEST = "manifest.json"
 STAGING = "staging"
 SENT = "sent"
 SENT_FORMAT = 1
-"""Mark of a journal whose run the sink has wholly."""
+"""Mark of a journal whose run is sent and acknowledged completely."""
 DOCUMENT_STAGING = ".staging"
-"""Folder beside the documents for those that are not committed yet."""
+"""Folder beside the documents for uncommitted documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """A source of the run, as plain values: its splits and the options that it was read with."""
+    """A source of the run in plain values: its splits and options."""
 
     name: str
     format: str
@@ -44,23 +44,24 @@ class SourceEntry:
     first_split: int
     """Number of its first split in the run."""
     table: str | None = None
-    """The table, where it was read live."""
+    """The table of a live source."""
     files: tuple[FileEntry, ...] = ()
-    """The files, where it was read from files."""
+    """The files of a source of files."""
     again: int = 0
-    """Records that an earlier run had read and held, and that were read again."""
+    """Number of records that an earlier run had held and that were read again."""
     notes: tuple[str, ...] = ()
-    """What its survey found that operators should know."""
+    """Notes of its survey for operators."""
     identity: str | None = None
-    """Identity of the table (``database.identity``), where its rows are acknowledged later."""
+    """Identity of the table (``database.identity``), if its rows are acknowledged later."""
     database: str | None = None
-    """The table's database as messages name it."""
+    """Name of the table's database in messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a run planned.  ``documents`` is the folder of the part files, relative to the journal
-    where it lies beside or in it."""
+    """The plan of a run.
+
+    ``documents`` is the folder of the part files, relative to the journal if it is inside or beside it."""
 
     run: str
     job: str
@@ -72,17 +73,17 @@ class Manifest:
     documents: str
     records_read: int
     behind: dict[str, int] = field(default_factory=dict)
-    """The greatest record id that earlier runs have read of each live source, by its name."""
+    """The greatest record id that earlier runs have read from each live source, by its name."""
     states: tuple[str, ...] = ()
-    """The sources whose state this run replaces (``journal.state``)."""
+    """The sources whose state this run replaces (``source_state``)."""
     job_identity: str | None = None
-    """That of the job's journal directory (``journal.identity``); ``None`` for a replay."""
+    """Identity of the job's journal directory; ``None`` for a replay."""
     format: int = JOURNAL_FORMAT
     program: str = f"xds-publisher {__version__}"
 
     @property
     def identity(self) -> str:
-        """Distinguishes runs with equal names: the job's identity, for a replay its run digest."""
+        """Distinguishes runs with equal names: the job's identity, or the run digest of a replay."""
         return self.job_identity or self.run
 
     @property
@@ -93,7 +94,7 @@ class Manifest:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Indented JSON."""
+        """Writes the manifest as indented JSON."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -124,10 +125,10 @@ def _decode_source(entry: dict[str, Any]) -> SourceEntry:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """The end of a run, as its journal records it."""
+    """The recorded end of a run."""
 
     idle: bool
-    """Whether the run has found nothing changed."""
+    """True if the run found no change."""
     notes: tuple[str, ...]
 
 
@@ -139,16 +140,15 @@ class Journal:
 
     @property
     def staging(self) -> Path:
-        """Where tasks stage the journal's own files."""
+        """Folder in which tasks stage the journal's own files."""
         return self.root / STAGING
 
     def new_state(self, source: str) -> Path:
-        """Where the state that this run leaves of a source is written while it plans."""
+        """Folder of the new state of a source while the run plans."""
         return self.staging / STATE / folder_of(source)
 
     def state(self, source: str) -> Path | None:
-        """The state that this run has left of a source; ``None`` where it left it as it was, or is
-        not committed."""
+        """Folder of the new state of a source; ``None`` if the run did not change it or is not committed."""
         if not (self.root / MANIFEST).exists():
             return None
         places = (self.root / STATE / folder_of(source), self.new_state(source))
@@ -156,14 +156,14 @@ class Journal:
 
     @property
     def is_committed(self) -> bool:
-        """Whether the run is planned completely."""
+        """True if the run is planned completely."""
         return (self.root / MANIFEST).exists()
 
     def manifest(self) -> Manifest | None:
-        """The manifest, or ``None`` where nothing was committed.
+        """Reads the manifest; ``None`` if the run is not committed.
 
         Raises:
-            FatalError: It is of another version, or damaged.
+            FatalError: It is damaged, or another version of the program wrote it.
         """
         return Manifest.read(self.root / MANIFEST)
 
@@ -172,23 +172,23 @@ class Journal:
         return (self.root / manifest.documents).resolve()
 
     def forget(self) -> None:
-        """Takes the run back, so that it is planned anew."""
+        """Removes the manifest, so that the run is planned again."""
         (self.root / MANIFEST).unlink(missing_ok=True)
 
     def mark_sent(self, notes: Sequence[str] = (), *, idle: bool = False) -> None:
-        """Records that the sink has the run completely, and that the rows of its logs know it.
+        """Records that the run is sent and acknowledged completely.
 
-        ``notes`` are what the acknowledgement had to say; an ``idle`` run has found nothing changed.
+        ``notes`` are those of the acknowledgement; an ``idle`` run found no change.
         """
         entry = {"format": SENT_FORMAT, "idle": idle, "notes": list(notes)}
         write_durably(self.root / SENT, json.dumps(entry) + "\n")
 
     @property
     def acknowledgement(self) -> Acknowledgement | None:
-        """What ``mark_sent`` recorded; ``None`` before.
+        """The record of ``mark_sent``; ``None`` before.
 
         Raises:
-            FatalError: It is damaged, or of another version of the program.
+            FatalError: It is damaged, or another version of the program wrote it.
         """
 
         def decode(content: dict[str, Any]) -> Acknowledgement:
@@ -199,43 +199,43 @@ class Journal:
 
     @property
     def is_sent(self) -> bool:
-        """Whether that was noted."""
+        """True if the run is sent and acknowledged completely."""
         return (self.root / SENT).exists()
 
     @property
     def sent_at(self) -> float:
-        """When it was noted that the sink has the run, in seconds since 1970-01-01 UTC."""
+        """Time of ``mark_sent`` in seconds since 1970-01-01 UTC."""
         return (self.root / SENT).stat().st_mtime
 
     def begin(self, documents: Path) -> None:
-        """Makes the folders of a run, without what a run that never committed has left."""
+        """Creates the folders of a run, and removes remains of a run that never committed."""
         for folder in (self.staging, documents / DOCUMENT_STAGING):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for left in folder.iterdir():
-                if left.is_dir():  # the sink's mark of the run that was begun is a file
-                    shutil.rmtree(left, ignore_errors=True)
+            for path in folder.iterdir():
+                if path.is_dir():  # the sink's mark of a begun run is a file
+                    shutil.rmtree(path, ignore_errors=True)
 
     def discard(self, results: Iterable[LaneResult], documents: Path) -> None:
-        """Removes what lanes have staged, so that they are planned again."""
+        """Removes the staged files of lanes, so that they are planned again."""
         for result in results:
             for folder in (self.staging, documents / DOCUMENT_STAGING):
                 shutil.rmtree(folder / result.staged, ignore_errors=True)
 
     def commit(self, manifest: Manifest) -> None:
-        """The commit point, then everything to its place."""
+        """Writes the manifest, which is the commit point, then moves all files to their places."""
         for source in manifest.states:
             secure(self.new_state(source))
         write_durably(self.root / MANIFEST, manifest.to_json())
         self.complete(manifest)
 
     def complete(self, manifest: Manifest) -> None:
-        """Renames what is still staged.  May be called any number of times."""
+        """Moves staged files to their places.  May be called any number of times."""
         documents = self.documents(manifest)
         if manifest.states:
             (self.root / STATE).mkdir(exist_ok=True, mode=0o700)
         for staged, final in self._renames(manifest, documents):
             if staged.exists():
-                if final.is_dir():  # a folder that a replay has left, which is done again
+                if final.is_dir():  # left by a replay that is repeated
                     shutil.rmtree(final)
                 staged.replace(final)
             elif not final.exists():

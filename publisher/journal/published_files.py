@@ -1,4 +1,4 @@
-"""Which files a job has published: what is kept of sources that have no status column."""
+"""The files that a job has published: the memory of sources without a status column."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Copies = Literal["refuse", "publish"]
 
 @dataclass(frozen=True, slots=True)
 class FileRules:
-    """How the files of a source are told apart."""
+    """Rules that distinguish the files of a source."""
 
     copies: Copies = "refuse"
-    """Whether a file with the content of another one is published, too."""
+    """Handling of a file with the content of another file."""
     settings: str = ""
-    """Digest of the settings that its records are read with."""
+    """Digest of the settings that read the records."""
     is_bare: Callable[[Path], bool] = lambda _: False
-    """Whether a file holds no record, so that copies of it are no copies of records."""
+    """Returns whether a file holds no record, so that its copies are harmless."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedFiles:
-    """Published files as they were then, by source and resolved path."""
+    """Published files at the time of publication, by source and resolved path."""
 
     entries: Mapping[tuple[str, str], FileEntry] = field(default_factory=dict)
 
@@ -50,15 +50,15 @@ class PublishedFiles:
         return read_versioned(path, FORMAT, decode, remedy) or cls()
 
     def with_runs(self, manifests: Iterable[Manifest]) -> PublishedFiles:
-        """With the files of runs."""
-        found = dict(self.entries)
+        """Adds the files of runs."""
+        entries = dict(self.entries)
         for manifest in manifests:
             for source in manifest.sources:
-                found |= {(source.name, entry.path): entry for entry in source.files}
-        return PublishedFiles(found)
+                entries |= {(source.name, entry.path): entry for entry in source.files}
+        return PublishedFiles(entries)
 
     def write(self, path: Path) -> None:
-        """Writes it durably."""
+        """Writes the list durably."""
         files = [{"source": source} | asdict(entry) for (source, _), entry in self.entries.items()]
         write_durably(path, json.dumps({"format": FORMAT, "files": files}, indent=1) + "\n")
 
@@ -69,9 +69,9 @@ class PublishedFiles:
     def new_of(
         self, source: str, paths: Sequence[Path], rules: FileRules | None = None
     ) -> list[Path]:
-        """The files of a source that were not published, or were empty then.
+        """Selects the files of a source that were not published, or that were empty then.
 
-        A file of which all records were rejected is new once it or the settings have changed.
+        A file whose records were all rejected is new after a change of the file or of the settings.
 
         Raises:
             FatalError: A published file has other content now, or a new one is a copy.
@@ -90,30 +90,32 @@ class PublishedFiles:
         published = self.entries.get((source, now.path))
         if published is None or (now.bytes and not published.bytes):
             return True
-        same = published.is_as_published(now)
+        same = published.has_content_of(now)
         if published.refused is not None:
             return not same or published.refused != rules.settings
         if same:
             return False
-        then = f"had {published.bytes:,} bytes when it was published, and has {now.bytes:,} now"
+        difference = (
+            f"had {published.bytes:,} bytes when it was published, and has {now.bytes:,} now"
+        )
         if published.bytes == now.bytes:
-            then = "has other content than when it was published, in as many bytes"
+            difference = "has other content than when it was published, of the same size"
         raise FatalError(
-            f"{path} {then}: put what is new into a file of its own, and restore this one"
+            f"{path} {difference}: write new records to a new file, and restore this one"
         )
 
     def _refuse_copies(self, source: str, new: Mapping[Path, FileEntry], rules: FileRules) -> None:
-        """Looks into files of the same size only."""
+        """Refuses files with equal content; reads only files of equal size."""
         by_size: dict[int, list[FileEntry]] = {}
         for entry in self.of(source):
             if entry.bytes and entry.effect and entry.refused is None:
                 by_size.setdefault(entry.bytes, []).append(entry)
         for path, now in new.items():
-            others = [one for one in by_size.get(now.bytes, ()) if one.path != now.path]
-            for other in others:
+            others = by_size.get(now.bytes, [])
+            for other in (entry for entry in others if entry.path != now.path):
                 known = (source, other.path) in self.entries
                 if _digest_of(now) == _digest_of(other) and (known or not rules.is_bare(path)):
-                    raise _copied(path, other)
+                    raise _copy_error(path, other)
             if now.bytes:
                 by_size.setdefault(now.bytes, []).append(now)
 
@@ -122,11 +124,11 @@ def _digest_of(entry: FileEntry) -> str | None:
     return entry.digest or entry.with_digest().digest
 
 
-def _copied(path: Path, other: FileEntry) -> FatalError:
+def _copy_error(path: Path, other: FileEntry) -> FatalError:
     return FatalError(
         f"{path} has the same content as {other.path}, and its records would be published twice: "
-        'remove the copy; or set copies = "publish" for the source where equal files are changes of '
-        "their own"
+        'remove the copy; or set copies = "publish" for the source where equal files are separate '
+        "changes"
     )
 
 

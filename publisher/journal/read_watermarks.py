@@ -1,6 +1,6 @@
-"""How far a job has read its live logs, and which records of a run came late.
+"""The greatest record ids that a job has read from its live logs, to detect late records.
 
-A record is late where its record_id lies below the greatest that an earlier run has read: its
+A record is late if its record_id is below the greatest id that an earlier run has read: its
 transaction committed after those of greater ids, or it was held or retried.
 """
 
@@ -15,7 +15,7 @@ from publisher.journal.durable import write_durably
 
 
 def read_greatest(path: Path) -> dict[str, int]:
-    """The greatest record ids that were read, by name of the source.
+    """Reads the greatest record ids by name of the source.
 
     Raises:
         FatalError: The file is damaged.
@@ -23,14 +23,14 @@ def read_greatest(path: Path) -> dict[str, int]:
     if not path.exists():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {str(name): int(number) for name, number in found.items()}
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return {str(name): int(number) for name, number in content.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise FatalError(
-            f"{path} is damaged: remove it; then it is not known any more which records come late"
+            f"{path} is damaged: remove it; late records are then not detected until the next run"
         ) from error
 
 
 def write_greatest(path: Path, greatest: Mapping[str, int]) -> None:
-    """Writes them durably."""
+    """Writes record ids durably."""
     write_durably(path, json.dumps(dict(greatest), indent=1) + "\n")

@@ -1,10 +1,10 @@
-"""What sources keep from one run to the next: held records, marks of what was published.
+"""The state of sources between runs: held records, marks of published rows.
 
 While it plans, a run writes the new state of a source as files of any kind into a folder of its
-staging area.  The commit of the journal makes them the state, in the same step as all else of the run;
-a run that is thrown away leaves none.  A run that writes no folder for a source leaves its state as it
-was; an empty folder is the state of a source that keeps nothing.  When the journal that has the newest
-state is removed, that state moves to the directory of the job, where no retention ends it.
+staging area.  The commit of the journal makes these files the state, together with the rest of the run;
+a discarded run changes no state.  A run that writes no folder for a source keeps its state; an empty
+folder is an empty state.  Before the journal with the newest state is removed, the state is copied to the
+directory of the job, where retention does not remove it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ STATE = "state"
 """Folder of the states: in staging, in a committed journal, in the directory of a job."""
 _NEW = ".new"
 _LONGEST = 100
-"""Characters of a folder's name; longer names of sources stand there as their digest."""
+"""Maximum characters of a folder's name; longer names of sources are replaced by their digest."""
 
 
 def folder_of(source: str) -> str:
-    """The name of a source as the name of a folder."""
+    """Converts the name of a source to the name of a folder."""
     name = quote(source, safe=" ")
     if name.startswith("."):
         name = f"%2E{name[1:]}"
@@ -47,33 +47,33 @@ def secure(folder: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptStates:
-    """States whose journals are gone, in the directory of a job: ``state/SOURCE/RUN``."""
+class StateArchive:
+    """States of removed journals in the directory of a job: ``state/SOURCE/RUN``."""
 
     root: Path
 
-    def of(self, source: str) -> Path | None:
-        """The newest state of a source, ``None`` where there is none."""
-        return max(self._of(source), key=number_of, default=None)
+    def newest(self, source: str) -> Path | None:
+        """The newest archived state of a source; ``None`` if there is none."""
+        return max(self._states(source), key=number_of, default=None)
 
-    def keep(self, source: str, run: str, state: Path) -> None:
-        """Copies the state that a run has left; older ones go.  May be called again after a crash."""
+    def add(self, source: str, run: str, state: Path) -> None:
+        """Copies the state of a run and removes older ones.  May be repeated after a crash."""
         folder = self.root / STATE / folder_of(source)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        kept = folder / run
-        if not kept.exists():
+        archived = folder / run
+        if not archived.exists():
             new = folder / _NEW
             shutil.rmtree(new, ignore_errors=True)
             shutil.copytree(state, new)
             secure(new)
-            new.replace(kept)
+            new.replace(archived)
         for path in (folder, folder.parent, self.root):
             sync_folder(path)
-        for older in self._of(source):
-            if older != kept:
+        for older in self._states(source):
+            if older != archived:
                 shutil.rmtree(older)
 
-    def _of(self, source: str) -> list[Path]:
+    def _states(self, source: str) -> list[Path]:
         folder = self.root / STATE / folder_of(source)
         if not folder.is_dir():
             return []
@@ -81,5 +81,5 @@ class KeptStates:
 
 
 def number_of(state: Path) -> int:
-    """The number of the run that left a kept state."""
+    """The number of the run that wrote an archived state."""
     return int(state.name.rpartition("-")[2])

@@ -1,7 +1,7 @@
-"""The waiting records of a recovery, and those of them that the sink has: sorted digests on disk.
+"""The waiting records of a recovery, and the ones that the sink has: sorted digests on disk.
 
-A digest has 63 bits.  Where two ids share one, both count as found; at worst an object is marked as
-recovered that the sink does not have.
+A digest has 63 bits.  Two ids with equal digests both count as found; at worst an object is marked as
+recovered although the sink does not have it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _COLUMNS = ["source", *Position._fields, *Object._fields, "document"]
 _ROWS = 20_000
 _BITS = (1 << 63) - 1
 _NAMELESS = 0
-"""In place of the digest of an id that differs from run to run."""
+"""Replaces the digest of an id that differs between runs."""
 
 
 class WaitingIds:
-    """The ids of the records that wait, and which of them were found in the sink."""
+    """The ids of waiting records, and the ones that were found in the sink."""
 
     def __init__(self, ids: Ids) -> None:
         """``ids`` are sorted digests."""
@@ -42,7 +42,7 @@ class WaitingIds:
     ) -> WaitingIds:
         """Gathers the ids of all records of a run that belong to objects, in files of ``folder``.
 
-        ``texts`` write the positions of the sources, ``None`` where ids differ from run to run.
+        ``texts`` format the positions of each source, ``None`` if ids differ between runs.
         """
         gatherer = IdGatherer(folder, "waiting")
         for lane in range(lanes):
@@ -54,30 +54,30 @@ class WaitingIds:
         return len(self._ids)
 
     def note(self, record_ids: Iterable[str]) -> None:
-        """Takes ids, as ``last_segment`` leaves them, that the sink has."""
+        """Notes ids of records that the sink has, in the form of ``last_segment``."""
         places = find_ids(self._ids, _digests(record_ids))
         self._found[places[places >= 0]] = True
 
-    def found(self, digests: Ids) -> npt.NDArray[np.bool_]:
-        """Which of these are waiting ids that were found."""
+    def find(self, digests: Ids) -> npt.NDArray[np.bool_]:
+        """Flags the digests of waiting ids that were found in the sink."""
         places = find_ids(self._ids, digests)
-        found = places >= 0
-        found[found] = self._found[places[found]]
-        return found
+        flags = places >= 0
+        flags[flags] = self._found[places[flags]]
+        return flags
 
 
-def documents_found(
+def find_documents(
     journal: Path,
     lane: int,
     texts: Sequence[PositionText | None],
     waiting: WaitingIds,
     folder: Path,
 ) -> frozenset[int]:
-    """The documents of a lane whose objects have a record that was found, or one without a lasting id."""
+    """Finds the documents of objects with a record that the sink has or that has no lasting id."""
     gatherer = IdGatherer(folder, f"objects-{lane}")
     for batch in _batches(journal, lane, texts):
-        hit = (batch.records == _NAMELESS) | waiting.found(batch.records)
-        gatherer.add(batch.objects[hit])
+        is_possible = (batch.records == _NAMELESS) | waiting.find(batch.records)
+        gatherer.add(batch.objects[is_possible])
     objects = _ids_of(gatherer, folder)
     if not len(objects):
         return frozenset()
@@ -89,7 +89,7 @@ def documents_found(
 
 
 def last_segment(record_id: str) -> str:
-    """What is left of an id where a list of ids is cut at its commas: names of files may have some."""
+    """The part of an id after its last comma: lists of ids are split at commas, also inside file names."""
     return record_id.rpartition(",")[2]
 
 
@@ -101,7 +101,7 @@ class _Batch(NamedTuple):
     records: Ids
     """Digests of their ids, or ``_NAMELESS``."""
     documents: Ids
-    """Numbers of their documents, -1 where there is none."""
+    """Numbers of their documents, -1 without a document."""
 
 
 def _batches(journal: Path, lane: int, texts: Sequence[PositionText | None]) -> Iterator[_Batch]:
@@ -138,9 +138,9 @@ def _digests(texts: Iterable[str]) -> Ids:
 
 
 def _digest(text: str) -> int:
-    """A positive number."""
-    found = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(found) & _BITS or 1
+    """Returns a positive number."""
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest) & _BITS or 1
 
 
 def _ids_of(gatherer: IdGatherer, folder: Path) -> Ids:

@@ -28,7 +28,7 @@ from typing import Annotated, Self
 from annotated_types import Ge, Le
 
 from publisher.errors import PublisherError, of_system
-from publisher.journal.lane_reader import Decided, LaneReader, Published
+from publisher.journal.lane_reader import DecidedRecord, LaneReader, PublishedDocument
 from publisher.journal.manifest import Journal, Manifest
 from publisher.observing.contract import Poll
 from publisher.redaction import redact_all
@@ -189,7 +189,7 @@ def _sources(manifest: Manifest) -> Iterator[str]:
             yield f"source {source.name}: {file.path}, {file.bytes:,} bytes"
 
 
-def _record(entry: Decided, manifest: Manifest) -> str:
+def _record(entry: DecidedRecord, manifest: Manifest) -> str:
     parts = [f"record {entry.position.text()} of {manifest.sources[entry.source].name}:"]
     if entry.event_type is not None:
         parts.append(f"type {entry.event_type}")
@@ -205,7 +205,7 @@ def _record(entry: Decided, manifest: Manifest) -> str:
     return " ".join(parts)
 
 
-def _document(entry: Published) -> str:
+def _document(entry: PublishedDocument) -> str:
     return f"{entry.operation} of records {entry.records}: {entry.text}"
 
 

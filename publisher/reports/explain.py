@@ -9,8 +9,13 @@ from pathlib import Path
 
 from publisher.dispatch.refusals import records
 from publisher.errors import FatalError, UsageError
-from publisher.journal.job_journals import Journals, found_journal
-from publisher.journal.lane_reader import Decided, LaneReader, LookedUpRow, Published
+from publisher.journal.job_journals import Journals, find_journal
+from publisher.journal.lane_reader import (
+    DecidedRecord,
+    JournalLookup,
+    LaneReader,
+    PublishedDocument,
+)
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.model.change import STATUS_OF, EventType, Object, Outcome, Position, Reason, Status
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
@@ -45,8 +50,8 @@ class Story:
     status: str
     by: str | None
     """Position of the change that superseded it, ended it, or stands there twice."""
-    lookups: tuple[LookedUpRow, ...]
-    document: Published | None
+    lookups: tuple[JournalLookup, ...]
+    document: PublishedDocument | None
     target: str
     """Where the document lies."""
     sent_to: tuple[str, ...] = ()
@@ -67,7 +72,7 @@ def explain(directory: Path, what: str) -> list[Story]:
         UsageError: There is no journal, or nothing in it is called ``what``.
         FatalError: The journal is damaged or of another version.
     """
-    journal = found_journal(directory)
+    journal = find_journal(directory)
     manifest = journal.manifest()
     if manifest is None:
         raise UsageError(f"{directory} has no complete run: start it again, then explain")
@@ -110,13 +115,13 @@ class _Reader:
             for entry in manifest.sources
         ]
 
-    def find(self, what: str) -> list[Decided]:
+    def find(self, what: str) -> list[DecidedRecord]:
         found = list(self._by_position(what)) if "=" not in what else []
         if not found and "=" in what:
             found = self._by_key(what)
         return sorted(found, key=lambda decided: (decided.source, decided.position, decided.row))
 
-    def _by_position(self, what: str) -> Iterator[Decided]:
+    def _by_position(self, what: str) -> Iterator[DecidedRecord]:
         for number, (entry, source) in enumerate(
             zip(self._manifest.sources, self._sources, strict=True)
         ):
@@ -129,7 +134,7 @@ class _Reader:
                 at = lane.by_low if short else lane.by_position
                 yield from at(number, position)
 
-    def _by_key(self, what: str) -> list[Decided]:
+    def _by_key(self, what: str) -> list[DecidedRecord]:
         """By association, else by key text.  An association that names no schema means any, unless
         there is an object without one."""
         key, separator, name = what.rpartition(",table=")
@@ -151,7 +156,7 @@ class _Reader:
         numbers = {lane_of(schema, table, key, len(self._lanes)) for key in keys}
         return [self._lanes[number] for number in sorted(numbers)]
 
-    def story(self, decided: Decided) -> Story:
+    def story(self, decided: DecidedRecord) -> Story:
         lane = self._lanes[decided.lane]
         entry = self._manifest.sources[decided.source]
         source = self._sources[decided.source]
@@ -159,7 +164,7 @@ class _Reader:
         if decided.document != _NO_DOCUMENT:
             document = lane.document(decided.document)
         by = lane.row(decided.by) if decided.by >= 0 else None
-        lookups: Sequence[LookedUpRow] = ()
+        lookups: Sequence[JournalLookup] = ()
         if (
             decided.object is not None
             and (decided.event_type or 0) >= EventType.INSERT_ROW_QUERY_BACK
@@ -189,7 +194,7 @@ class _Reader:
             late=self._late(decided),
         )
 
-    def _late(self, decided: Decided) -> str | None:
+    def _late(self, decided: DecidedRecord) -> str | None:
         """Late is what no earlier run had read: records that were held or retried are none."""
         entry = self._manifest.sources[decided.source]
         behind = self._manifest.behind.get(entry.name, 0)
@@ -198,7 +203,7 @@ class _Reader:
             return None
         jobs = Journals(self._journal.root.absolute().parent, self._manifest.job)
         first = None
-        for journal, manifest in jobs.planned():
+        for journal, manifest in jobs.committed_runs():
             if manifest.run == self._manifest.run:
                 break
             first = first or manifest.run
@@ -210,7 +215,7 @@ class _Reader:
         )
         return f"no earlier run had it, though one had read record {behind}: committed late{gone}"
 
-    def _status(self, decided: Decided, by: Decided | None) -> str:
+    def _status(self, decided: DecidedRecord, by: DecidedRecord | None) -> str:
         """As ``_status``; F where the sink refuses the document."""
         last = by if by is not None and decided.outcome is Outcome.SUPERSEDED else decided
         is_refused = (last.lane, last.document) in self._refused
@@ -256,7 +261,7 @@ def _key_texts(key: str) -> frozenset[str]:
         raise UsageError(str(problem)) from problem
 
 
-def _place(entry: SourceEntry, source: Source, decided: Decided) -> tuple[str, str | None]:
+def _place(entry: SourceEntry, source: Source, decided: DecidedRecord) -> tuple[str, str | None]:
     """Where a record was read, and the record itself where it can be read again."""
     if entry.table is not None:
         return f"table {entry.table}", None
@@ -279,7 +284,7 @@ def _time(microseconds: int | None) -> str | None:
     return moment.isoformat(sep=" ")
 
 
-def _meaning(decided: Decided) -> str:
+def _meaning(decided: DecidedRecord) -> str:
     if decided.reason is Reason.DUPLICATE and decided.detail:
         return decided.detail  # says of what it is one
     known = REASON_TEXTS.get(decided.reason) if decided.reason is not None else None
@@ -288,7 +293,7 @@ def _meaning(decided: Decided) -> str:
     return known or decided.detail or ""
 
 
-def _status(decided: Decided, by: Decided | None) -> str:
+def _status(decided: DecidedRecord, by: DecidedRecord | None) -> str:
     """The letter that the row of an event log gets; superseded ones take their superseder's."""
     if decided.reason is Reason.STATUS:
         return decided.detail or ""  # it has one already

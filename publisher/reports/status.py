@@ -168,7 +168,7 @@ def status(settings: Settings) -> JobStatus:
     settings = settings.for_publish()
     journals = Journals(settings.journals, settings.name)
     lineage = Lineage.read(journals)
-    planned = list(journals.planned())
+    planned = list(journals.committed_runs())
     tries = _Tries()
     logs = [
         _log(source, journals, tries) for source in settings.sources if source.table is not None
@@ -273,7 +273,7 @@ def _unfinished(
         if not journal.is_sent:
             documents = sum(result.documents for result in manifest.results)
             yield Unfinished(manifest.run, True, documents, SEND)
-    for run in journals.unplanned():
+    for run in journals.incomplete_runs():
         yield Unfinished(run, False, None, DISCARD)
 
 

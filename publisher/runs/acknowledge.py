@@ -157,7 +157,7 @@ class Acknowledgement:
             if has_status(entry) and entry.name in self.live_sources:
                 left[entry.name] = leftovers_of(journal, manifest, number)
         self.check_lease()
-        self.journals.note_greatest(statuses.greatest)
+        self.journals.note_greatest_ids(statuses.greatest)
         write_leftovers(self.journals.root, left)
         report = with_notes(report, [*statuses.notes, *self._finish_comparisons(journal, manifest)])
         journal.mark_sent(report.notes, idle=report.is_idle)

@@ -78,10 +78,10 @@ class PublisherInstance:
         Nothing was sent of discarded runs.  Returns the reports of the runs that are done now.
         """
         with self._lease.guard():
-            for run in self._journals.discard_unplanned(self._lease.check):
+            for run in self._journals.discard_incomplete(self._lease.check):
                 self.sink.discard(run)
             reports = []
-            for journal, manifest in self._journals.unsent():
+            for journal, manifest in self._journals.unsent_runs():
                 dispatcher = self.sink.dispatcher(manifest.run)
                 report = build_report(manifest, journal, "published", dispatcher)
                 if not dispatcher.dispatched(manifest):
@@ -101,7 +101,8 @@ class PublisherInstance:
         """
         with self._lease.guard():
             unsent = {
-                manifest.run: (journal, manifest) for journal, manifest in self._journals.unsent()
+                manifest.run: (journal, manifest)
+                for journal, manifest in self._journals.unsent_runs()
             }
             if run not in unsent:
                 names = ", ".join(unsent) or "none"
@@ -148,7 +149,7 @@ class PublisherInstance:
 
     def is_pending(self, migration: Migration) -> bool:
         """Returns whether an earlier start planned this migration, but did not send all of it."""
-        for journal, manifest in self._journals.unsent():
+        for journal, manifest in self._journals.unsent_runs():
             for source in manifest.sources:
                 state = journal.state(source.name) if FORMATS[source.format].compares else None
                 if (
@@ -162,7 +163,7 @@ class PublisherInstance:
         """Removes journals of finished runs that are older than the retention."""
         retention = self._settings.retention
         self._lease.check()
-        idle = self._journals.idle()
+        idle = self._journals.idle_runs()
         if self.sink.is_files:
             for run in idle:  # before its journal: after a crash nothing else leads to this folder
                 shutil.rmtree(self.sink.directory(run), ignore_errors=True)
@@ -194,7 +195,7 @@ class PublisherInstance:
             self.sink.directory(run),
             check_lease=self._lease.check,
             splits=lanes or SPLITS,
-            behind=self._journals.greatest(),
+            behind=self._journals.greatest_ids(),
             number=int(run.rpartition("-")[2]),
             state=self._journals.states_of(source.name for source in sources),
             job_identity=self._lease.lineage.identity,

@@ -17,7 +17,7 @@ from publisher.journal.recovery import (
     begin_recovery,
     end_recovery,
     is_recovering,
-    read_recovered,
+    read_recovery,
 )
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.publisher_instance import PublisherInstance
@@ -83,7 +83,7 @@ def _forget_plans(journals: Journals) -> None:
     """Discards plans of runs that were not sent completely, as the topic may have any part of them.
 
     Runs that a recovery has planned stay."""
-    for journal, _ in journals.unsent():
+    for journal, _ in journals.unsent_runs():
         if not (journal.root / RECOVERY).exists():
             journal.forget()
 
@@ -91,7 +91,7 @@ def _forget_plans(journals: Journals) -> None:
 def _notes(journals: Journals, run: str) -> list[str]:
     journal = journals.journal(run)
     manifest = journal.manifest()
-    recovered = None if manifest is None else read_recovered(journal.root, manifest)
+    recovered = None if manifest is None else read_recovery(journal.root, manifest)
     if recovered is None:
         return []
     text = (

@@ -24,10 +24,10 @@ from publisher.journal.job_journals import (
     DOCUMENTS,
     JOURNAL,
     Journals,
+    find_journal,
     first_documents,
-    found_journal,
 )
-from publisher.journal.lock import locked
+from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import Journal, Manifest
 from publisher.model.clock import microseconds
 from publisher.planning.filters import Window
@@ -122,7 +122,7 @@ def _replay_once(
 ) -> RunReport:
     """Publishes a replay unless its sink has all of it."""
     dispatcher.check(request.run)  # before the lock writes into somebody else's directory
-    with locked(request.journal.root):
+    with lock_directory(request.journal.root):
         dispatcher.prepare(request.run)
         if again:
             request.journal.forget()
@@ -181,8 +181,8 @@ def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = 
     Raises:
         UsageError: There is no complete run, or the target holds other documents.
     """
-    journal = Journal(found_journal(directory).root.absolute())
-    with locked(journal.root), Engine(settings.spark) as engine:
+    journal = Journal(find_journal(directory).root.absolute())
+    with lock_directory(journal.root), Engine(settings.spark) as engine:
         manifest = journal.manifest()
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then dispatch")

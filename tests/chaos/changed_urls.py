@@ -115,7 +115,7 @@ def _words(command: str, job: KafkaJob) -> list[str]:
 
 def _waiting_run(job: KafkaJob) -> str:
     settings = load(job.path)
-    ((_, manifest),) = Journals(settings.journals, settings.name).unsent()
+    ((_, manifest),) = Journals(settings.journals, settings.name).unsent_runs()
     return manifest.run
 
 

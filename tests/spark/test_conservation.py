@@ -101,7 +101,7 @@ def settings(tmp_path: Path) -> Settings:
         ("read_split", losing_reader, f"{EVENTS} records were read, {EVENTS - 1} have an outcome"),
         ("unpack", losing_shuffle, f"{EVENTS} records were read, {EVENTS - 1} have an outcome"),
         ("unpack", doubling_shuffle, f"{EVENTS} records were read, {EVENTS + 1} have an outcome"),
-        ("plan_lane", losing_plan, "was given no decision"),
+        ("plan_lane", losing_plan, "has no decision"),
     ],
     ids=["lost in reading", "lost in the shuffle", "doubled in the shuffle", "lost in planning"],
 )

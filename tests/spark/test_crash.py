@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.config.job_file import load
-from publisher.journal.lock import locked
+from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.runs.replay import replay
 from tests.services.servers import unproved
@@ -341,11 +341,11 @@ def test_full_disk_of_a_further_directory_is_one_clear_error(
 
 
 def test_two_programs_do_not_work_in_one_directory(small: Undisturbed, tmp_path: Path) -> None:
-    with locked(tmp_path / "out" / "_journal"):
+    with lock_directory(tmp_path / "out" / "_journal"):
         code, message = small.invoke(tmp_path / "out")
     assert code == 2
     assert "another program is working in" in message
-    with locked(small.target / "_journal"):
+    with lock_directory(small.target / "_journal"):
         words = ["dispatch", str(small.target), "--to", str(tmp_path / "further")]
         result = CliRunner().invoke(cli, words)
     assert result.exit_code == 2

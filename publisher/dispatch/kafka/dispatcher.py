@@ -44,7 +44,7 @@ from publisher.journal.durable import make_private, sync_folder, write_durably
 from publisher.journal.job_journals import RUN
 from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.recovery import RECOVERY, read_recovered
+from publisher.journal.recovery import RECOVERY, read_recovery
 
 RunLanes = Callable[[Sequence[LaneSending]], Iterable[LaneSent]]
 """Sends lanes, each in a task of its own; returns when all are sent, raises when one could not be."""
@@ -272,7 +272,7 @@ class KafkaDispatcher:
 
     def _lanes(self, journal: Journal, manifest: Manifest) -> list[LaneDocuments]:
         """The lanes that have documents."""
-        recovered = read_recovered(journal.root, manifest)
+        recovered = read_recovery(journal.root, manifest)
         return [
             LaneDocuments(
                 lane=result.lane,

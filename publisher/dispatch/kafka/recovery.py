@@ -15,7 +15,7 @@ from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.errors import FatalError, UnreachableError
 from publisher.journal.decisions import PositionText
 from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.recovery import read_recovered, recovered_documents
+from publisher.journal.recovery import find_recovered_documents, read_recovery
 from publisher.journal.waiting_records import WaitingIds, last_segment
 
 _AT_ONCE = 10_000
@@ -39,14 +39,14 @@ class Recovery:
             FatalError: A topic has lost records.
             UnreachableError: The brokers do not answer.
         """
-        if read_recovered(journal.root, manifest) is not None:
+        if read_recovery(journal.root, manifest) is not None:
             return
         texts = [self.texts[source.name] for source in manifest.sources]
         with TemporaryDirectory(prefix="recovery-", dir=journal.root) as name:
             folder = Path(name)
             waiting = WaitingIds.gather(journal.root, manifest.lanes, texts, folder)
             find_records(topics, names, waiting)
-            found = recovered_documents(journal.root, manifest, texts, waiting, folder)
+            found = find_recovered_documents(journal.root, manifest, texts, waiting, folder)
         found.write(journal.root)
 
 

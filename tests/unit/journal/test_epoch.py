@@ -21,8 +21,8 @@ def test_the_newest_instance_works_and_the_older_stops(tmp_path: Path) -> None:
     with pytest.raises(FatalError) as caught:
         older()
     assert caught.value.message == (
-        f"a newer instance of the job works in {tmp_path / 'hr'} (epoch 2, this one has 1): this one "
-        "stops; let one instance run at a time"
+        f"a newer instance of the job works in {tmp_path / 'hr'} (epoch 2, this one has 1): this "
+        "instance stops; run one instance at a time"
     )
     newer()
 

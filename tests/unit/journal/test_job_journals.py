@@ -9,7 +9,7 @@ import pytest
 
 from publisher.errors import FatalError, UsageError
 from publisher.journal.epoch import next_epoch
-from publisher.journal.job_journals import JOURNAL, RUN, Journals, first_documents, found_journal
+from publisher.journal.job_journals import JOURNAL, RUN, Journals, find_journal, first_documents
 from publisher.journal.manifest import MANIFEST, Acknowledgement, Journal
 
 
@@ -27,19 +27,19 @@ def published_from(root: Path, directory: Path) -> Path:
 
 def test_a_journal_is_found_by_itself_or_below_what_replay_wrote(tmp_path: Path) -> None:
     root = journal(tmp_path / "out" / JOURNAL)
-    assert found_journal(root).root == root
-    assert found_journal(tmp_path / "out").root == root
+    assert find_journal(root).root == root
+    assert find_journal(tmp_path / "out").root == root
 
 
 def test_a_directory_with_documents_leads_to_its_journal(tmp_path: Path) -> None:
     root = journal(tmp_path / "jobs" / "demo-000001")
-    assert found_journal(published_from(root, tmp_path / "copy")).root == root
+    assert find_journal(published_from(root, tmp_path / "copy")).root == root
 
 
 def test_a_journal_that_was_moved_is_named(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
-    with pytest.raises(UsageError, match=f"journal {gone}, which is not there: name"):
-        found_journal(published_from(gone, tmp_path / "copy"))
+    with pytest.raises(UsageError, match=f"journal {gone}, which does not exist: name"):
+        find_journal(published_from(gone, tmp_path / "copy"))
 
 
 @pytest.mark.parametrize("content", [None, "", "{}", "[]", "null", '{"journal": 1}', "\xff"])
@@ -47,7 +47,7 @@ def test_another_directory_is_refused(tmp_path: Path, content: str | None) -> No
     if content is not None:
         (tmp_path / RUN).write_text(content, "latin-1")
     with pytest.raises(UsageError, match="is no journal: name one"):
-        found_journal(tmp_path)
+        find_journal(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_first_documents_are_of_all_parts_in_turn(
 
 def test_an_older_instance_throws_away_no_run_of_a_newer_one(tmp_path: Path) -> None:
     older, journals = next_epoch(tmp_path), Journals(tmp_path, "job")
-    assert journals.discard_unplanned(older) == []
+    assert journals.discard_incomplete(older) == []
     newer = next_epoch(tmp_path)
     run = journals.next_run()
     with pytest.raises(FatalError, match="a newer instance of the job"):
-        journals.discard_unplanned(older)
+        journals.discard_incomplete(older)
     assert (tmp_path / run).is_dir()
-    assert journals.discard_unplanned(newer) == [run]
+    assert journals.discard_incomplete(newer) == [run]
     assert not (tmp_path / run).exists()
 
 

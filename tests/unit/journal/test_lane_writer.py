@@ -72,13 +72,13 @@ class Lane:
         self.names = LaneNames(3)
 
     def arrive(self, changes: Sequence[Change]) -> int:
-        return self.files.arrived(arrivals(changes))
+        return self.files.add_arrivals(arrivals(changes))
 
     def planned(
         self, source: int, documents: Sequence[Document], decisions: Sequence[Decision]
     ) -> None:
         batches = [Documents.of([(0, document) for document in documents])] if documents else []
-        self.files.planned(source, batches, decisions)
+        self.files.add_plan(source, batches, decisions)
 
     def decisions(self) -> list[dict[str, object]]:
         path = self.folder / "staging" / "try-00003" / self.names.decisions
@@ -140,14 +140,14 @@ def test_what_is_decided_is_written_while_the_lane_goes_on(
 
 
 def test_counts_are_those_of_source_records(lane: Lane) -> None:
-    lane.files.arrived(arrivals([ONE], records=3))
+    lane.files.add_arrivals(arrivals([ONE], records=3))
     lane.arrive([THREE, FOUR])
     lane.planned(
         0,
         [document(ONE._replace(row=0))],
         [Decision(1, Outcome.IGNORED, Reason.LOOPBACK), Decision(2, Outcome.HELD, Reason.FUTURE)],
     )
-    lane.files.tally(7, 5)
+    lane.files.add_tally(7, 5)
     result = lane.files.close()
     assert set(result.counts) == {
         Count(0, Outcome.PUBLISHED, None, 3),
@@ -191,9 +191,9 @@ def test_a_second_decision_is_refused_also_after_the_first_was_written(lane: Lan
 
 def filled(lane: Lane) -> LaneResult:
     lane.arrive([ONE, TWO, THREE, FOUR])
-    lane.files.looked_up(0, USR, 0, "row", json.dumps({"idu": "1", "a": None}))
-    lane.files.looked_up(0, USR, 4, "gone", None)
-    lane.files.looked_up(0, USR_2, 4, "refused", "overflow: mend the key")
+    lane.files.add_lookup(0, USR, 0, "row", json.dumps({"idu": "1", "a": None}))
+    lane.files.add_lookup(0, USR, 4, "gone", None)
+    lane.files.add_lookup(0, USR_2, 4, "refused", "overflow: mend the key")
     lane.planned(
         0,
         [document(TWO, text="<nds>é\U0001f600</nds>"), document(THREE, FOUR, text="<nds>2</nds>")],
@@ -260,7 +260,7 @@ def test_a_record_that_gave_no_change_is_found_where_it_was_read(lane: Lane) -> 
         1, source=0, lane=3, part="a.csv", rank=17, high=17, low=0, ordinal=0, split=2, row=17,
         records=1, outcome=5, reason="broken-record", detail="cut", raw='"x"',
     )  # fmt: skip
-    lane.files.arrived(row)
+    lane.files.add_arrivals(row)
     rejected = Decision(0, Outcome.REJECTED, Reason.BROKEN_RECORD, detail="cut", raw='"x"')
     lane.planned(0, [], [rejected])
     lane.files.close()

@@ -13,7 +13,7 @@ from publisher.engine.tasks import Work, plan_lane
 from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import conserve
 from publisher.journal.durable import write_durably
-from publisher.journal.lock import locked
+from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import (
     DOCUMENT_STAGING,
     JOURNAL_FORMAT,
@@ -235,20 +235,20 @@ def test_a_file_is_replaced_as_a_whole_and_private(tmp_path: Path) -> None:
 
 def test_a_second_program_does_not_get_the_lock(tmp_path: Path) -> None:
     with (
-        locked(tmp_path / "journal"),
+        lock_directory(tmp_path / "journal"),
         pytest.raises(UsageError, match="wait until it has ended"),
-        locked(tmp_path / "journal"),
+        lock_directory(tmp_path / "journal"),
     ):
         pytest.fail("two programs hold it")
 
 
 def test_the_lock_is_free_after_its_holder_has_ended_whatever_happened(tmp_path: Path) -> None:
-    with suppress(Crash), locked(tmp_path):
+    with suppress(Crash), lock_directory(tmp_path):
         raise Crash
-    with locked(tmp_path):
+    with lock_directory(tmp_path):
         assert (tmp_path / "lock").exists()
 
 
 def test_locks_of_other_directories_are_free(tmp_path: Path) -> None:
-    with locked(tmp_path / "one"), locked(tmp_path / "two"):
+    with lock_directory(tmp_path / "one"), lock_directory(tmp_path / "two"):
         assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}

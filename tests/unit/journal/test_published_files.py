@@ -59,8 +59,8 @@ def test_a_file_that_changed_since_is_refused(files: list[Path], content: str) -
     with pytest.raises(FatalError) as caught:
         list(known.new_of("hr", files))
     assert caught.value.message == (
-        f"{files[1]} had 5 bytes when it was published, and has {len(content)} now: put what is new "
-        "into a file of its own, and restore this one"
+        f"{files[1]} had 5 bytes when it was published, and has {len(content)} now: write new "
+        "records to a new file, and restore this one"
     )
 
 

@@ -14,8 +14,8 @@ from publisher.journal.manifest import Manifest
 from publisher.journal.recovery import (
     RECOVERY,
     RecoveredDocuments,
-    read_recovered,
-    recovered_documents,
+    find_recovered_documents,
+    read_recovery,
 )
 from publisher.journal.waiting_records import WaitingIds, last_segment
 from publisher.model.change import Outcome, Position
@@ -47,7 +47,7 @@ def found(
     root, manifest = planned
     waiting = WaitingIds.gather(root, manifest.lanes, texts, root / "ids")
     waiting.note(map(last_segment, ids))
-    return len(waiting), recovered_documents(root, manifest, texts, waiting, root / "ids")
+    return len(waiting), find_recovered_documents(root, manifest, texts, waiting, root / "ids")
 
 
 def test_whole_objects_are_recovered(planned: tuple[Path, Manifest]) -> None:
@@ -88,10 +88,10 @@ def test_memory_does_not_grow_with_the_waiting_ids(
 
 def test_what_was_found_is_kept(planned: tuple[Path, Manifest]) -> None:
     root, manifest = planned
-    assert read_recovered(root, manifest) is None
+    assert read_recovery(root, manifest) is None
     written = RecoveredDocuments(manifest.plan, {0: frozenset({1, 7}), 3: frozenset({2})})
     written.write(root)
-    found = read_recovered(root, manifest)
+    found = read_recovery(root, manifest)
     assert found == written
     assert found is not None
     assert found.of_lane(0) == {1, 7}
@@ -107,7 +107,7 @@ def test_a_record_of_another_version_or_planning_is_refused(
     path = root / RECOVERY
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
     with pytest.raises(FatalError, match=r"(has format|belongs to another plan).* recover"):
-        read_recovered(root, manifest)
+        read_recovery(root, manifest)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}'])
@@ -115,4 +115,4 @@ def test_a_damaged_record_is_one_clear_error(planned: tuple[Path, Manifest], tex
     root, manifest = planned
     (root / RECOVERY).write_text(text)
     with pytest.raises(FatalError, match="is damaged: restore it, or remove it and run"):
-        read_recovered(root, manifest)
+        read_recovery(root, manifest)

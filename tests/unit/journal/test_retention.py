@@ -78,7 +78,7 @@ def test_runs_that_are_not_done_stay_however_old(journals: Journals) -> None:
     old = done(journals, 30)
     assert journals.expire(days=0, most=0) == [old]
     assert left(journals) == [unsent.root.name, begun]
-    assert [manifest.run for _, manifest in journals.unsent()] == [unsent.root.name]
+    assert [manifest.run for _, manifest in journals.unsent_runs()] == [unsent.root.name]
 
 
 def test_marks_of_files_outlive_their_runs(journals: Journals) -> None:
@@ -124,8 +124,8 @@ def test_a_start_takes_away_what_a_crash_in_the_middle_left(
         with pytest.raises(Killed):
             journals.expire(days=7, most=100)
     assert left(journals) == runs[1:]
-    assert journals.unsent() == []
-    assert journals.discard_unplanned() == [runs[1]]
+    assert journals.unsent_runs() == []
+    assert journals.discard_incomplete() == [runs[1]]
     assert journals.published_files().entries == marks
     assert journals.expire(days=7, most=100) == [runs[2]]
     assert left(journals) == []

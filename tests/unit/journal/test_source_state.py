@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.source_state import KeptStates, folder_of
+from publisher.journal.source_state import StateArchive, folder_of
 
 DAY = 86_400
 
@@ -97,7 +97,7 @@ def test_a_run_that_is_thrown_away_leaves_no_trace(journals: Journals) -> None:
     done(journals, a="1")
     journal, manifest = begun(journals, a="2", b="2")
     assert (said(journals, "a"), said(journals, "b")) == ("1", None)
-    assert journals.discard_unplanned() == [manifest.run]
+    assert journals.discard_incomplete() == [manifest.run]
     assert (said(journals, "a"), said(journals, "b")) == ("1", None)
     assert not journal.root.exists()
 
@@ -190,10 +190,10 @@ def test_a_crash_while_journals_go_loses_no_state(
             journals.expire(days=7, most=100)
     assert said(journals, "a") == "1"
     journals.expire(days=7, most=100)
-    journals.discard_unplanned()
+    journals.discard_incomplete()
     assert said(journals, "a") == "1"
     assert not (journals.root / run).exists()
-    assert KeptStates(journals.root).of("a") == journals.root / "state" / "a" / run
+    assert StateArchive(journals.root).newest("a") == journals.root / "state" / "a" / run
 
 
 def test_names_of_sources_make_folders() -> None:

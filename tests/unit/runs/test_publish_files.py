@@ -71,7 +71,7 @@ def test_an_empty_file_is_told_of_and_read_once_it_is_filled(tmp_path: Path) -> 
     (tmp_path / "in").mkdir()
     empty = tmp_path / "in" / "1.csv"
     empty.touch()
-    assert publish(tmp_path).notes == (f"empty: {empty}; see whether an export failed",)
+    assert publish(tmp_path).notes == (f"empty: {empty}; check whether an export failed",)
     assert publish(tmp_path).state == "nothing new to read"
     write_file(tmp_path, "1.csv", 1)
     assert publish(tmp_path).read == 1
@@ -92,7 +92,7 @@ def test_a_published_file_that_grew_is_an_error(tmp_path: Path) -> None:
     write_file(tmp_path, "1.csv", 1)
     publish(tmp_path)
     write_file(tmp_path, "1.csv", 1, 2)
-    with pytest.raises(FatalError, match="put what is new into a file of its own"):
+    with pytest.raises(FatalError, match="write new records to a new file"):
         publish(tmp_path)
     assert documents(tmp_path) == ["1"]
 
