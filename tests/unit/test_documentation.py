@@ -179,8 +179,8 @@ def test_calls_of_the_table_queue_are_inspected_as_the_page_prints(
     monkeypatch.chdir(tmp_path)
     (command,) = shown_commands(text_of("reference/formats/table-queue.md"))
     record = f"05000000{'USR'.ljust(66).encode().hex()}0100"
-    common = {"sweep": 17, "node": "DEMO", "code_page": "UTF-8"}
-    element = {"completion": "NORMAL", "code": 0, "record": record}
+    common: dict[str, object] = {"sweep": 17, "node": "DEMO", "code_page": "UTF-8"}
+    element: dict[str, object] = {"completion": "NORMAL", "code": 0, "record": record}
     calls = [element, element, element, element, {"completion": "EORR"}]
     with Path("queue.jsonl").open("w") as file:
         for ordinal, call in enumerate(calls, 1):
