@@ -161,7 +161,7 @@ class ChangeTable:
         return layout_of(Path(split.path), self.options, self.snapshot)
 
     def _frames_from(self, split: Split, row: int, layout: ChangeTableLayout) -> Iterator[Frame]:
-        rest = file_splits.narrowed(split, row, layout.reading)
+        rest = file_splits.narrow(split, row, layout.reading)
         return file_splits.frames(rest, layout.reading, layout.columns())
 
     def _fetch_strays(self, plan: SplitPlan, reader: ChangeTableReader) -> Strays | None:

@@ -74,7 +74,7 @@ from publisher.sources.dispatch_queue.transactions.resolve import fates_of
 from publisher.sources.dispatch_queue.transactions.warnings import doubted, doubts
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
-from publisher.sources.files.mapped_file import mapped
+from publisher.sources.files.mapped_file import map_file
 from publisher.sources.files.options import SnapshotOptions
 
 _PART_BYTES = 64 << 20
@@ -150,7 +150,7 @@ class DispatchQueue:
         return self.options.layout == "text"
 
     def _cut(self, path: str, size: int, target: int) -> Iterator[Split]:
-        data = mapped(path, size)
+        data = map_file(path, size)
         stride = found_stride(self.options, data, path)
         count = whole_rows(size, stride)
         step = max(1, _INDEXED_BYTES // stride)
@@ -278,7 +278,7 @@ class DispatchQueue:
             return kept_rows.no_rows()
         if form.layout == "lost":
             return kept_rows.lost_rows(split)
-        data = mapped(split.path, split.length)
+        data = map_file(split.path, split.length)
         return binary_rows(data, split.start, split.stop, form.stride, self.options, split.first)
 
     def position_text(self, position: Position) -> str:

@@ -59,7 +59,7 @@ class EventLog:
 
     def raw(self, split: Split, row: int) -> str | None:
         """One record as JSON text, read again."""
-        rest = file_splits.narrowed(split, row, self.snapshot)
+        rest = file_splits.narrow(split, row, self.snapshot)
         for frame in file_splits.frames(rest, self.snapshot, self.options.expected_columns()):
             if len(frame.rows) and frame.rows[0] > row and not frame.broken:
                 return None

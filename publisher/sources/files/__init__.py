@@ -1,1 +1,1 @@
-"""What the formats share to read files: splits, CSV, JSON lines, Parquet, recognition of other formats."""
+"""Reading of files for all formats: splits, CSV, JSON lines, Parquet, recognition of other formats."""

@@ -1,6 +1,6 @@
 """Framing of CSV: ``csv_records`` finds and checks the records, ``pyarrow.csv`` converts them.
 
-What goes into ``pyarrow.csv`` is right by the grammar, so that its own leniency is never asked for.
+Only records that are valid by the grammar reach ``pyarrow.csv``, so its leniency never matters.
 Blank lines are no records.
 """
 
@@ -40,7 +40,7 @@ _NO_HEADER = (
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Columns of a file: how many, where those asked for are, whether its first record names them."""
+    """The columns of a file: their number, the places of the expected ones, whether they have names."""
 
     width: int
     places: tuple[int, ...]
@@ -48,7 +48,7 @@ class Header:
 
 
 def has_record(start: bytes, options: SnapshotOptions) -> bool:
-    """Whether the first bytes of a file hold a whole record that is not blank."""
+    """Tests whether the first bytes of a file contain a whole record that is not blank."""
     if b"\n" not in start:
         return False
     piece = scan(start.removeprefix(BOM), options, final=False, only_first=True)
@@ -56,7 +56,7 @@ def has_record(start: bytes, options: SnapshotOptions) -> bool:
 
 
 def read_header(start: bytes, where: str, columns: Columns, options: SnapshotOptions) -> Header:
-    """Take the header from the first bytes of a file.  Raises ``FatalError`` where it does not fit."""
+    """Reads the header from the first bytes of a file.  Raises ``FatalError`` if it does not fit."""
     if options.header == "no":
         return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
     data = start.removeprefix(BOM)[: _LONGEST_HEADER + 1]
@@ -80,9 +80,9 @@ def read_header(start: bytes, where: str, columns: Columns, options: SnapshotOpt
 
 
 def first_fields(start: bytes, where: str, options: SnapshotOptions) -> list[str]:
-    """The fields of the first record of a file, from its first bytes.
+    """Reads the fields of the first record of a file from its first bytes.
 
-    Raises ``FatalError`` where it cannot be read.
+    Raises ``FatalError`` if it cannot be read.
     """
     data = start.removeprefix(BOM)[: _LONGEST_HEADER + 1]
     piece = scan(data, options, final=True, only_first=True)
@@ -104,35 +104,35 @@ def frames(
     columns: Columns,
     options: SnapshotOptions,
 ) -> Iterator[Frame]:
-    """Frames of the blocks of a split whose first line has number ``first``."""
+    """Yields the frames of the blocks of a split whose first line has number ``first``."""
     line, skip = first, header.named and first == 1
     finder = PieceFinder(header.width, options)
-    gathered = _Gathered(blocks, 16 * options.max_record)
-    for block, final, tail in _ends(gathered.blocks()):
-        for data, piece in _with_tail(finder.pieces(block, final=final), tail):
+    gatherer = _BlockGatherer(blocks, 16 * options.max_record)
+    for block, final, tail in _ends(gatherer.blocks()):
+        for data, piece in _break_off_last(finder.pieces(block, final=final), tail):
             if len(piece.starts):
                 frame, skip = _frame(data, piece, line, skip, header, columns, options)
                 yield frame
             line += data.count(b"\n", 0, piece.used)
-        gathered.pending = len(finder.rest)
+        gatherer.pending = len(finder.rest)
 
 
-def _with_tail(
+def _break_off_last(
     pieces: Iterator[tuple[bytes, Piece]], reason: str | None
 ) -> Iterator[tuple[bytes, Piece]]:
-    """The pieces of a block, the last of them broken off where a reason says so."""
+    """Yields the pieces of a block; if there is a reason, the last one is marked as broken."""
     if reason is None:
         yield from pieces
         return
     *others, (data, last) = pieces
     yield from others
-    yield data, _broken_off(data, last, reason)
+    yield data, _mark_last(data, last, reason)
 
 
-class _Gathered:
-    """Blocks, several as one where much is pending: each time all of that is looked at again.
+class _BlockGatherer:
+    """Joins blocks while much is pending, because all of that is examined again with each block.
 
-    Those of more than ``most`` bytes come in parts."""
+    Blocks of more than ``most`` bytes are divided."""
 
     def __init__(self, blocks: Iterator[bytes | Tail], most: int) -> None:
         self._blocks = blocks
@@ -140,24 +140,24 @@ class _Gathered:
         self.pending = 0
 
     def blocks(self) -> Iterator[bytes | Tail]:
-        held: list[bytes] = []
+        gathered: list[bytes] = []
         size = 0
         for block in self._blocks:
             if isinstance(block, Tail):
-                yield from (b"".join(held), block)
+                yield from (b"".join(gathered), block)
                 return
             for at in range(0, len(block), self._most):
                 part = block[at : at + self._most]
-                held.append(part)
+                gathered.append(part)
                 size += len(part)
                 if size >= self.pending:
-                    yield b"".join(held)
-                    held, size = [], 0
-        yield b"".join(held)
+                    yield b"".join(gathered)
+                    gathered, size = [], 0
+        yield b"".join(gathered)
 
 
 def _ends(blocks: Iterator[bytes | Tail]) -> Iterator[tuple[bytes, bool, str | None]]:
-    """Each block, whether it is the last, and why the file breaks off there if it does."""
+    """Yields each block, whether it is the last, and the reason if the file breaks off there."""
     for block in blocks:
         if isinstance(block, Tail):
             yield b"", True, block.reason
@@ -166,8 +166,8 @@ def _ends(blocks: Iterator[bytes | Tail]) -> Iterator[tuple[bytes, bool, str | N
     yield b"", True, None
 
 
-def _broken_off(data: bytes, piece: Piece, reason: str) -> Piece:
-    """The last record of a file that breaks off is not to be trusted, whatever it looks like."""
+def _mark_last(data: bytes, piece: Piece, reason: str) -> Piece:
+    """Marks the last record of a file that breaks off as broken, whatever it looks like."""
     whole = piece.used == len(data) and (not len(piece.stops) or data.endswith(b"\n"))
     if not whole and len(piece.starts):
         return piece._replace(wrong=piece.wrong | {len(piece.starts) - 1: reason})
@@ -185,7 +185,7 @@ def _frame(
     columns: Columns,
     options: SnapshotOptions,
 ) -> tuple[Frame, bool]:
-    """The records of a piece as a frame; ``skip`` leaves out the first one, the header."""
+    """Builds a frame of the records of a piece; ``skip`` leaves out the first one, the header."""
     starts, stops, wrong = piece.starts, piece.stops, piece.wrong
     keep = np.ones(len(starts), bool)
     if header.width > 1:
@@ -196,7 +196,7 @@ def _frame(
         header_at = int(np.argmax(keep))
         keep[header_at] = False
         wrong = {i: why for i, why in wrong.items() if i != header_at or why != TOO_LONG}
-        skip = False  # a header at which the file breaks off is told of
+        skip = False  # a header at which the file breaks off is reported
     lines = line + np.searchsorted(np.flatnonzero(np.frombuffer(data, np.uint8) == LF), starts)
     good = keep.copy()
     good[list(wrong)] = False
@@ -219,11 +219,11 @@ def _frame(
 
 def _select(table: pa.Table, header: Header, columns: Columns) -> pa.RecordBatch:
     chosen = table.select(list(header.places)).combine_chunks()
-    arrays = [_one(column) for column in chosen.columns]
+    arrays = [_single_chunk(column) for column in chosen.columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns.names))
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
+def _single_chunk(column: pa.ChunkedArray) -> pa.Array:
     return (
         column.chunk(0)
         if column.num_chunks == 1
@@ -242,7 +242,7 @@ def _is_text(raw: bytes) -> bool:
 def _convert(
     data: bytes, starts: Offsets, stops: Offsets, header: Header, options: SnapshotOptions
 ) -> pa.Table | None:
-    """Records that are right as a table of strings; ``None`` where some are not UTF-8."""
+    """Converts valid records into a table of strings; ``None`` if some are not UTF-8."""
     names = [str(i) for i in range(header.width)]
     schema = pa.schema([(name, pa.string()) for name in names])
     if not len(starts):
@@ -276,7 +276,7 @@ def _convert(
 def _convert_by_field(
     data: bytes, starts: Offsets, stops: Offsets, schema: pa.Schema, options: SnapshotOptions
 ) -> pa.Table | None:
-    """As ``_convert`` for what ``pyarrow.csv`` does not read, field by field."""
+    """As ``_convert``, field by field, for dialects that ``pyarrow.csv`` cannot read."""
     dialect, nulls = dialect_of(options), {text.encode() for text in options.null_texts}
     records = [
         [None if not quoted and text in nulls else text for text, quoted in values(record, dialect)]
@@ -291,7 +291,7 @@ def _convert_by_field(
 
 
 def _runs(data: bytes, starts: Offsets, stops: Offsets) -> bytes:
-    """The records one after the other, copied in runs of neighbours."""
+    """Joins the records, copied in runs of neighbours."""
     near = starts[1:] - stops[:-1] <= 2  # nothing but a line end between them
     cuts = np.flatnonzero(~near)
     begins = starts[np.concatenate(([0], cuts + 1))].tolist()

@@ -1,4 +1,4 @@
-"""How CSV separates its fields and marks text, as patterns of bytes."""
+"""The dialect of a CSV file: separators and marks of text, as patterns of bytes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class Dialect:
 
     delimiter: bytes
     quote: bytes
-    """Empty where there are no quotes."""
+    """Empty for files without quotes."""
     escape: bytes
-    """Stands before a quote in quoted text; the quote itself where that is doubled."""
+    """Precedes a quote in quoted text; equals the quote if quotes are doubled."""
     line_breaks: bool
-    """Whether quoted text may hold line ends."""
+    """Whether quoted text may contain line ends."""
     quoted: re.Pattern[bytes]
     """A quoted field."""
     begun: re.Pattern[bytes]
-    """A quoted field as far as it is sure not to end."""
+    """The beginning of a quoted field that has not ended yet."""
     doubled: re.Pattern[bytes] | None
-    """A quoted field up to two escapes in a row; none where quotes are doubled."""
+    """A quoted field up to two escapes in a row; ``None`` if quotes are doubled."""
     unquoted: re.Pattern[bytes]
     """Text up to a delimiter or line end."""
     shifts: tuple[int, ...]
@@ -33,29 +33,29 @@ class Dialect:
 
     @property
     def is_plain(self) -> bool:
-        """Whether delimiters and quotes are single bytes whose number tells what they mean."""
+        """True if delimiters and quotes are single bytes, so that counting them finds the fields."""
         return len(self.delimiter) == 1 and self.escape == self.quote
 
-    def is_shifted(self, data: bytes, at: int) -> bool:
-        """Whether the delimiter at ``at`` may as well be read a little further on."""
+    def overlaps_itself(self, data: bytes, at: int) -> bool:
+        """Tests whether the delimiter at ``at`` could also be read a few bytes later."""
         if not self.shifts or data.startswith(self.delimiter, at + len(self.delimiter)):
             return False
         return any(data.startswith(self.delimiter, at + shift) for shift in self.shifts)
 
     def text_of(self, field: bytes) -> bytes:
-        """The text of a quoted field."""
+        """Returns the text of a quoted field."""
         return field[1:-1].replace(self.escape + self.quote, self.quote)
 
 
 def dialect_of(options: SnapshotOptions) -> Dialect:
-    """The dialect of the settings."""
+    """Returns the dialect of the settings."""
     return _dialect(options.delimiter, options.quote, options.escape, options.holds_line_breaks)
 
 
 @lru_cache(maxsize=64)
 def _dialect(delimiter: str, quote: str, escape: str, line_breaks: bool) -> Dialect:
     mark, before = quote.encode(), (escape or quote).encode()
-    quoted, begun, doubled = _quoted(mark, before, line_breaks)
+    quoted, begun, doubled = _quoted_patterns(mark, before, line_breaks)
     separator = delimiter.encode()
     return Dialect(
         separator,
@@ -65,15 +65,15 @@ def _dialect(delimiter: str, quote: str, escape: str, line_breaks: bool) -> Dial
         quoted,
         begun,
         doubled,
-        _unquoted(separator),
+        _unquoted_pattern(separator),
         tuple(n for n in range(1, len(separator)) if separator.startswith(separator[n:])),
     )
 
 
-def _quoted(
+def _quoted_patterns(
     quote: bytes, escape: bytes, line_breaks: bool
 ) -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pattern[bytes] | None]:
-    """The patterns of a quoted field: whole, begun, and up to two escapes in a row."""
+    """Builds the patterns of a quoted field: whole, not ended, and up to two escapes in a row."""
     if not quote:
         never = re.compile(rb"(?!)")
         return never, never, None
@@ -88,7 +88,7 @@ def _quoted(
     return re.compile(inside + q), re.compile(inside), doubled
 
 
-def _unquoted(delimiter: bytes) -> re.Pattern[bytes]:
+def _unquoted_pattern(delimiter: bytes) -> re.Pattern[bytes]:
     first, whole = re.escape(delimiter[:1]), re.escape(delimiter)
     text = rb"[^\n%b]*+" % first
     if len(delimiter) > 1:

@@ -1,9 +1,9 @@
-"""Records longer than ``max_record``: each is one reject, and its end is found without keeping it.
+"""Records longer than ``max_record``: each becomes one reject, and its end is found without keeping it.
 
-Such a record ends at the first line end behind ``max_record`` bytes.  Where that lies inside quotes, it
-ends where the grammar ends it, if these close well within ``max_record`` bytes more; one whose quote
-never closes must not take the rest of the file.  Both follow from the bytes alone, not from the blocks
-in which they come.
+Such a record ends at the first line end after ``max_record`` bytes.  If that is inside quotes and the
+quotes close correctly within another ``max_record`` bytes, it ends where the grammar ends it; a record
+whose quote never closes must not consume the rest of the file.  Both rules depend on the bytes alone,
+not on how they are divided into blocks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from publisher.sources.files.options import SnapshotOptions
 _DOUBTS = frozenset(
     {OPEN_QUOTE, STRAY_QUOTE, AFTER_QUOTE, LONE_CR, DOUBLE_ESCAPE, SHIFTED_DELIMITER}
 )
-"""Faults after which nobody knows which quotes open a field and which close one."""
+"""Faults that leave open which quotes begin a field and which end one."""
 
 
 class LongRecord:
@@ -42,14 +42,14 @@ class LongRecord:
         self._least = options.max_record
         """Bytes before the first line end that may end the record."""
         self._opening: bytes | None = b""
-        """A short text after which the rest means what it means; ``None`` in doubt."""
+        """A short text that gives the rest its meaning; ``None`` in doubt."""
         self._in_quotes = False
         """Whether that line end was inside quotes."""
 
     def end(self, data: bytes, *, final: bool) -> tuple[int, bool]:
-        """How many of the next bytes belong to the record, and whether it ends there.
+        """Returns the number of next bytes that belong to the record, and whether it ends there.
 
-        Ask again with the others and more where it does not.
+        If it does not, call again with the remaining bytes and more.
         """
         if self._in_quotes:
             return self._end_of_quotes(data, final=final)
@@ -63,7 +63,7 @@ class LongRecord:
         return stop, not self._in_quotes
 
     def _pass_by(self, data: bytes) -> int:
-        """Reads on; returns how many bytes are not needed any more."""
+        """Reads on; returns the number of bytes that are no longer needed."""
         if self._opening is None or not data:
             return len(data)
         whole = self._without_begin_of_end(self._opening + data)
@@ -81,7 +81,7 @@ class LongRecord:
         return used - len(before)
 
     def _without_begin_of_end(self, text: bytes) -> bytes:
-        """The text without what may be the first bytes of a line end or of a delimiter."""
+        """Removes trailing bytes that may begin a line end or a delimiter."""
         text, delimiter = text.removesuffix(b"\r"), self._dialect.delimiter
         for size in range(len(delimiter) - 1, 0, -1):
             if text.endswith(delimiter[:size]):
@@ -101,17 +101,17 @@ class LongRecord:
 
 
 class PieceFinder:
-    """Finds the records of blocks that follow each other; keeps what is not complete."""
+    """Finds the records of consecutive blocks; keeps the incomplete rest."""
 
     def __init__(self, width: int, options: SnapshotOptions) -> None:
         self._width = width
         self._options = options
         self._long: LongRecord | None = None
         self.rest = b""
-        """Bytes that are looked at again with the next block."""
+        """Bytes that are examined again with the next block."""
 
     def pieces(self, block: bytes, *, final: bool) -> Iterator[tuple[bytes, Piece]]:
-        """The records that end in a block, and the bytes in which their places are."""
+        """Yields the records that end in a block, with the bytes that their offsets refer to."""
         data, again = self.rest + block, True
         while again:
             if self._long is not None:
@@ -131,16 +131,18 @@ class PieceFinder:
 def _limit(
     data: bytes, piece: Piece, options: SnapshotOptions, *, final: bool
 ) -> tuple[Piece, LongRecord | None]:
-    """The records up to the first whose end by the grammar is not believed, long ones marked and cut to
-    what may be shown of them; and the pending record where it is too long already."""
+    """Returns the records up to the first with a doubtful end, with long ones marked and truncated.
+
+    The second value is the pending record, if that is already too long.
+    """
     limit = options.max_record
     long = np.flatnonzero(piece.stops - piece.starts > limit).tolist()
     for place, index in enumerate(long):
         start, stop = int(piece.starts[index]), int(piece.stops[index])
         line_end = data.find(b"\n", start + limit, stop) + 1
         if line_end and (piece.wrong.get(index) in _DOUBTS or stop - line_end > limit):
-            return _shown(_first(piece, index + 1, line_end), long[: place + 1], limit), None
-    piece = _shown(piece, long, limit)
+            return _mark_long(_first(piece, index + 1, line_end), long[: place + 1], limit), None
+    piece = _mark_long(piece, long, limit)
     if final or len(data) - piece.used <= limit + 1:  # CR may be its last
         return piece, None
     start = piece.used
@@ -155,8 +157,8 @@ def _first(piece: Piece, count: int, used: int) -> Piece:
     return Piece(piece.starts[:count], piece.stops[:count], wrong, used)
 
 
-def _shown(piece: Piece, long: list[int], limit: int) -> Piece:
-    """The same with long records marked as broken and cut."""
+def _mark_long(piece: Piece, long: list[int], limit: int) -> Piece:
+    """Marks long records as broken and truncates them."""
     if not long:
         return piece
     stops = piece.stops.copy()

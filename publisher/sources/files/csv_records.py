@@ -1,7 +1,7 @@
-"""Records of CSV: where they begin and end, and which of them the grammar does not allow.
+"""Finds the records of CSV, and those that its grammar does not allow.
 
-Bytes are looked at in bulk: with an even number of quotes before it, a line end ends a record and a
-delimiter ends a field, provided that each quote stands where the grammar (RFC 4180) has quotes.  Where
+Bytes are examined in bulk: with an even number of quotes before it, a line end ends a record and a
+delimiter ends a field, provided that each quote is where the grammar (RFC 4180) allows one.  Where
 one does not, the buffer is read again by a plain scanner, which finds the records concerned.
 
 Stricter than most readers: a quote inside an unquoted field, text after a closing quote and a lone
@@ -31,7 +31,7 @@ STRAY_QUOTE = (
 )
 AFTER_QUOTE = "text after a closing quote; double (escape) the quotes that belong to the text"
 DOUBLE_ESCAPE = (
-    "two escape characters in a row, which may stand for one or for two; export the record with"
+    "two escape characters in a row, which may mean one or two; export the record with"
     " doubled quotes, or as Parquet"
 )
 SHIFTED_DELIMITER = (
@@ -39,10 +39,8 @@ SHIFTED_DELIMITER = (
     " into quotes, or export with another delimiter"
 )
 LONE_CR = "a carriage return inside an unquoted field; put the field into quotes"
-TOO_LONG = (
-    "the record is longer than max_record; raise that setting or mend the quote that never closes"
-)
-NO_TEXT = "bytes that are no text in the file's encoding; set the right encoding or mend the record"
+TOO_LONG = "the record is longer than max_record; raise that setting, or close the open quote"
+NO_TEXT = "bytes that are no text in the file's encoding; set the right encoding, or fix the record"
 
 
 class Piece(NamedTuple):
@@ -53,11 +51,11 @@ class Piece(NamedTuple):
     wrong: dict[int, str]
     """Index of the record to reason."""
     used: int
-    """Bytes that need not be seen again."""
+    """Bytes that are done; the rest is examined again with the next block."""
 
 
 def find(data: bytes, width: int, options: SnapshotOptions, *, final: bool) -> Piece:
-    """The records of a buffer, in bulk where its quotes allow, with their field counts checked."""
+    """Finds the records of a buffer, in bulk if its quotes allow, and checks their field counts."""
     dialect = dialect_of(options)
     if dialect.is_plain:
         piece = _find_in_bulk(data, width, dialect, final=final)
@@ -78,7 +76,7 @@ def _find_in_bulk(data: bytes, width: int, dialect: Dialect, *, final: bool) -> 
         if len(ends) < breaks and not dialect.line_breaks:
             return None
     used = len(data) if final else (int(ends[-1]) + 1 if len(ends) else 0)
-    if (final and len(quotes) % 2) or not _well_placed(buffer, quotes, dialect):
+    if (final and len(quotes) % 2) or not _quotes_are_valid(buffer, quotes, dialect):
         return None  # beyond the last end, too: a stray quote there may hide line ends
     delimiters = np.flatnonzero(buffer[:used] == delimiter)
     delimiters = _outside(delimiters, quotes) if len(quotes) else delimiters
@@ -89,7 +87,7 @@ def _find_in_bulk(data: bytes, width: int, dialect: Dialect, *, final: bool) -> 
     counts = np.searchsorted(delimiters, stops) - np.searchsorted(delimiters, starts) + 1
     stops = _without_cr(buffer, starts, stops)
     wrong = {
-        int(i): _miscounted(int(counts[i]), width)
+        int(i): _width_problem(int(counts[i]), width)
         for i in np.flatnonzero((counts != width) & ((stops > starts) | (width == 1)))
     }
     return Piece(starts, stops, wrong | _lone_cr(buffer, quotes, starts, stops), used)
@@ -124,8 +122,8 @@ def _lone_cr(
     return {int(i): LONE_CR for i in records[inside]}
 
 
-def _well_placed(buffer: npt.NDArray[np.uint8], quotes: Offsets, dialect: Dialect) -> bool:
-    """Whether each quote opens a field, closes one, or is half of a doubled one; the last may be open."""
+def _quotes_are_valid(buffer: npt.NDArray[np.uint8], quotes: Offsets, dialect: Dialect) -> bool:
+    """Tests that each quote opens or closes a field or is half of a doubled one; the last may be open."""
     if not len(quotes):
         return True
     delimiter, quote = dialect.delimiter[0], dialect.quote[0]
@@ -140,8 +138,8 @@ def _well_placed(buffer: npt.NDArray[np.uint8], quotes: Offsets, dialect: Dialec
     )
 
 
-def _miscounted(found: int, width: int) -> str:
-    return f"{found} fields where there should be {width}; mend the record, or the delimiter in the settings"
+def _width_problem(found: int, width: int) -> str:
+    return f"{found} fields where there should be {width}; fix the record, or the delimiter in the settings"
 
 
 def scan(
@@ -152,7 +150,7 @@ def scan(
     width: int | None = None,
     only_first: bool = False,
 ) -> Piece:
-    """The records of a buffer, one by one; slow, and right for any bytes.
+    """Finds the records of a buffer one by one: slow, and correct for any bytes.
 
     ``only_first`` stops after the first record that is not blank.
     """
@@ -170,7 +168,7 @@ def scan(
         if data[at:stop].endswith(b"\r"):
             stop -= 1
         if why is None and width is not None and count != width and (stop > at or width == 1):
-            why = _miscounted(count, width)
+            why = _width_problem(count, width)
         if why is not None:
             wrong[len(starts)] = why
         starts.append(at)
@@ -195,7 +193,7 @@ class CsvRecord(NamedTuple):
     field: int
     """Start of its last field."""
     open: bool = False
-    """Whether the quote of that does not close."""
+    """Whether the quote of that field does not close."""
 
 
 def read_record(data: bytes, at: int, dialect: Dialect) -> CsvRecord:
@@ -210,7 +208,7 @@ def read_record(data: bytes, at: int, dialect: Dialect) -> CsvRecord:
             match = dialect.quoted.match(data, at)
             if match is None:
                 end = len(data) if dialect.line_breaks else data.find(b"\n", at)
-                return _ended(data, end, count, why or OPEN_QUOTE, start, is_open=True)
+                return _record_to(data, end, count, why or OPEN_QUOTE, start, is_open=True)
             at = match.end()
             rest = _span(dialect, data, at)
             if rest not in (b"", b"\r"):
@@ -218,19 +216,19 @@ def read_record(data: bytes, at: int, dialect: Dialect) -> CsvRecord:
         else:
             rest = _span(dialect, data, at)
             follows = data.startswith(dialect.delimiter, at + len(rest))
-            why = why or _fault(rest if follows else rest.removesuffix(b"\r"), dialect)
+            why = why or _text_problem(rest if follows else rest.removesuffix(b"\r"), dialect)
         at += len(rest)
         if not data.startswith(dialect.delimiter, at):
-            return _ended(data, at, count, why, start)
+            return _record_to(data, at, count, why, start)
         if rest == b"\r":
             why = why or LONE_CR
-        elif dialect.is_shifted(data, at):
+        elif dialect.overlaps_itself(data, at):
             why = why or SHIFTED_DELIMITER
         at += len(dialect.delimiter)
 
 
-def _fault(text: bytes, dialect: Dialect) -> str | None:
-    """What an unquoted field must not hold."""
+def _text_problem(text: bytes, dialect: Dialect) -> str | None:
+    """Returns the problem of an unquoted field, if it has one."""
     if dialect.quote and dialect.quote in text:
         return STRAY_QUOTE
     return LONE_CR if b"\r" in text else None
@@ -241,17 +239,17 @@ def _span(dialect: Dialect, data: bytes, at: int) -> bytes:
     return b"" if match is None else match.group()
 
 
-def _ended(
+def _record_to(
     data: bytes, at: int, count: int, why: str | None, field: int, *, is_open: bool = False
 ) -> CsvRecord:
-    """The record that ends at ``at``; outside of the buffer where its line end is not seen."""
+    """The record up to ``at``; it ends outside the buffer if its line end was not found."""
     if at < 0 or at >= len(data):
         return CsvRecord(len(data), None, count, why, field, is_open)
     return CsvRecord(at, at + 1, count, why, field, is_open)
 
 
 def values(record: bytes, dialect: Dialect) -> list[tuple[bytes, bool]]:
-    """The fields of one record as text, and whether they are quoted."""
+    """Splits one record into its fields, and tells for each whether it is quoted."""
     found, at = [], 0
     while True:
         is_quoted = bool(dialect.quote) and record.startswith(dialect.quote, at)
@@ -265,6 +263,6 @@ def values(record: bytes, dialect: Dialect) -> list[tuple[bytes, bool]]:
 
 
 def fields(record: bytes, options: SnapshotOptions) -> list[str]:
-    """The fields of one record as text, for a header."""
+    """Splits one record into its fields, for a header."""
     found = values(record, dialect_of(options))
     return [text.decode("utf-8", "backslashreplace") for text, _ in found]

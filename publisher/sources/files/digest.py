@@ -1,4 +1,4 @@
-"""The identity of an input: what makes a replay of the same files the same run."""
+"""Digests of inputs, by which a replay of the same files is the same run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _THREADS = 4
 
 
 def digest_of_file(path: Path) -> str:
-    """SHA-256 of the content, as hex."""
+    """Computes the SHA-256 of the content, as hex."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
@@ -21,16 +21,16 @@ def digest_of_file(path: Path) -> str:
 
 
 def digest_of_text(text: str) -> int:
-    """64 bits of a digest of a text, to know a record again."""
+    """Computes a digest of 64 bits, by which a record is recognized."""
     return int.from_bytes(
         hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
     )
 
 
 def digest_of_files(paths: Sequence[Path]) -> str:
-    """One digest of the contents and names of files, wherever they lie.
+    """Computes one digest of the contents and names of files, wherever they are.
 
-    The whole content counts: size and time of a file that is edited in place may stay the same.
+    The whole content counts, because an edit in place may keep the size and time of a file.
     """
     with ThreadPoolExecutor(_THREADS) as pool:
         digests = pool.map(digest_of_file, paths)

@@ -9,7 +9,7 @@ from publisher.errors import UsageError
 
 
 def refuse_undecodable(paths: Iterable[Path]) -> None:
-    """Refuses names with bytes that are no text: no journal could hold them.
+    """Refuses names with bytes that are no text, which no journal can store.
 
     Raises:
         UsageError: Names the first of them.
@@ -25,7 +25,7 @@ def refuse_undecodable(paths: Iterable[Path]) -> None:
 
 
 def distinct(paths: Iterable[Path]) -> list[Path]:
-    """The paths without other spellings of a file that is among them, and links to it."""
+    """Removes other spellings of the same file, and links to it."""
     found: dict[Path, Path] = {}
     for path in paths:
         found.setdefault(path.resolve(), path)

@@ -1,7 +1,7 @@
-"""Snapshots of tables as files: which files, how they are cut into splits, how they are framed.
+"""Finds the files of a snapshot, cuts them into splits and reads the records of a split.
 
-Text (CSV, JSON lines) is cut at LF only; the driver counts the lines before each split once, so that
-a record's number is the number of its line in the whole file, whatever the cut.
+Text (CSV, JSON lines) is cut at LF only.  The driver counts the lines before each split once: the
+number of a record is its line in the whole file, wherever the file is cut.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from publisher.sources.files.options import Columns, SnapshotOptions
 from publisher.sources.files.recognise import format_of, hint
 from publisher.sources.files.text_blocks import Tail, text_blocks
 
-_LOOKED_AT = 1 << 16
-"""Bytes of a JSON file in which keys of other formats are looked for."""
+_PROBED = 1 << 16
+"""Bytes of a JSON file that are searched for keys of other formats."""
 _FIRST = 64
-"""Bytes of a text file in which UTF-16 is looked for."""
+"""Bytes of a text file that are checked for UTF-16."""
 _LEAST_PAIRS = 8
 """Characters that show UTF-16 without a byte order mark: fewer may be damaged bytes."""
 Kind = Literal["csv", "jsonl", "parquet"]
@@ -54,17 +54,18 @@ class Split:
     first: int
     """Number of the first record, as in ``Frame.rows``."""
     size: int
-    """Bytes to be read, about; for balance between tasks."""
+    """Approximate bytes to read, to balance tasks."""
     length: int
     """Bytes of the whole file when the splits were made."""
     found: str = ""
-    """What the format found out about the input as a whole, as JSON text."""
+    """Facts of the format about the input as a whole, as JSON text."""
 
 
 def every_file(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False) -> list[Path]:
-    """The files that paths name, whatever their kind; as ``files`` otherwise.
+    """Lists the files that paths name, of any kind; otherwise as ``files``.
 
-    Positions name a file without its directory, so two of one name are refused."""
+    Two files of the same name are refused, because positions name a file without its directory.
+    """
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
@@ -88,9 +89,11 @@ def every_file(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = F
 
 
 def files(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False) -> list[Path]:
-    """The files of a snapshot: as given, directories in name order, without hidden ones and those
-    that begin with ``_``.  Raises ``UsageError`` where there are none (unless there may be none yet) or
-    a kind is not known."""
+    """Lists the files of a snapshot: as given, those of directories in name order.
+
+    Hidden files and those that begin with ``_`` are left out.  Raises ``UsageError`` if there are no
+    files (unless there may be none yet), or if a name shows no known kind.
+    """
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
@@ -113,7 +116,7 @@ def files(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False)
 
 
 def kind_of(path: Path) -> Kind | None:
-    """Kind of a file by its suffix, below ``.gz`` where it is compressed."""
+    """Returns the kind of a file by its suffix, which precedes ``.gz`` if it is compressed."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] == ".gz":
         suffixes.pop()
@@ -124,9 +127,9 @@ def kind_of(path: Path) -> Kind | None:
 def splits(
     paths: Sequence[str | os.PathLike[str]], options: SnapshotOptions, columns: Columns, wanted: int
 ) -> list[Split]:
-    """The splits of a snapshot in the order of its files, about ``wanted`` of them or more.
+    """Cuts a snapshot into splits in the order of its files, about ``wanted`` of them or more.
 
-    Raises ``FatalError`` where the columns of a file do not fit, so that a run ends before it starts.
+    Raises ``FatalError`` if the columns of a file do not fit, so that a run ends before it starts.
     """
     found = files(paths)
     target = max(1, sum(path.stat().st_size for path in found) // max(1, wanted))
@@ -134,7 +137,7 @@ def splits(
 
 
 def frames(split: Split, options: SnapshotOptions, columns: Columns) -> Iterator[Frame]:
-    """The records of a split.  Raises ``FatalError`` where the file is not what the split says."""
+    """Yields the records of a split.  Raises ``FatalError`` if the file has changed."""
     if Path(split.path).stat().st_size != split.length:
         raise FatalError(f"{split.path} has changed since the run began; start again")
     match split.kind:
@@ -149,20 +152,20 @@ def frames(split: Split, options: SnapshotOptions, columns: Columns) -> Iterator
             return csv.frames(blocks(split, options), split.first, head, columns, options)
 
 
-def narrowed(split: Split, row: int, options: SnapshotOptions) -> Split:
-    """The split from record ``row`` on, or from a little before it, so that it is soon found."""
+def narrow(split: Split, row: int, options: SnapshotOptions) -> Split:
+    """Returns the part of a split that begins with record ``row`` or shortly before it."""
     if split.kind == "parquet":
         group, first = parquet.group_of(
             split.path, range(split.start, split.stop), split.first, row
         )
         return replace(split, start=group, first=first)
-    if _packed(Path(split.path)) or not splits_at_lf(options) or row <= split.first:
+    if _is_gzip(Path(split.path)) or not splits_at_lf(options) or row <= split.first:
         return split
     return replace(split, start=_line_start(split, row), first=row)
 
 
 def _line_start(split: Split, line: int) -> int:
-    """Offset of a line of the split, by its number in the file; the end where there is none."""
+    """Finds the offset of a line of the split by its number in the file; the end if there is none."""
     position, missing = split.start, line - split.first
     with Path(split.path).open("rb", buffering=0) as file:
         file.seek(position)
@@ -182,15 +185,15 @@ def _after_lines(block: bytes, lines: int) -> int:
 
 
 def header(path: str, options: SnapshotOptions, columns: Columns) -> csv.Header:
-    """What the first record of a CSV file says of its columns."""
+    """Reads the header of a CSV file."""
     start, _ = _beginning(Path(path), options)
     return csv.read_header(start, path, columns, options)
 
 
 def column_names(path: str, options: SnapshotOptions) -> list[str]:
-    """The fields of the first record of a CSV file, the columns of Parquet.
+    """Reads the fields of the first record of a CSV file, or the columns of Parquet.
 
-    Raises ``FatalError`` where the file cannot be read.
+    Raises ``FatalError`` if the file cannot be read.
     """
     if kind_of(Path(path)) == "parquet":
         return parquet.column_names(path)
@@ -198,9 +201,9 @@ def column_names(path: str, options: SnapshotOptions) -> list[str]:
 
 
 def beginning(path: Path, options: SnapshotOptions) -> bytes:
-    """The first bytes of a text file, up to the end of its first record at least.
+    """Reads the first bytes of a text file, at least up to the end of its first record.
 
-    Raises ``FatalError`` where not even its first character can be read.
+    Raises ``FatalError`` if not even its first character can be read.
     """
     start, why = _beginning(path, options)
     if why is not None and not start:
@@ -209,27 +212,27 @@ def beginning(path: Path, options: SnapshotOptions) -> bytes:
 
 
 def _beginning(path: Path, options: SnapshotOptions) -> tuple[bytes, str | None]:
-    """The first bytes of a file, and why it breaks off there if it does."""
-    if not _packed(path):
+    """Reads the first bytes of a file, and the reason if it breaks off there."""
+    if not _is_gzip(path):
         _refuse_wide(path, options)
     start = bytearray()
-    looked_at = 0
+    examined = 0
     with path.open("rb") as file:
-        for block in text_blocks(file, None, options, begins=True, packed=_packed(path)):
+        for block in text_blocks(file, None, options, begins=True, packed=_is_gzip(path)):
             if isinstance(block, Tail):
                 return bytes(start), block.reason
             start += block
             if len(start) > options.max_record:
                 break
-            if len(start) >= 2 * looked_at:  # not at each block: each look begins at the beginning
-                looked_at = len(start)
+            if len(start) >= 2 * examined:  # not at each block: each search starts at the beginning
+                examined = len(start)
                 if csv.has_record(bytes(start), options):
                     break
     return bytes(start), None
 
 
 def _refuse_wide(path: Path, options: SnapshotOptions) -> None:
-    """Refuses UTF-16 that is not announced.  Raises ``FatalError``."""
+    """Raises ``FatalError`` for UTF-16 that the settings do not name."""
     if codecs.lookup(options.encoding).name not in ("utf-8", "ascii"):
         return
     with path.open("rb") as file:
@@ -248,7 +251,7 @@ def _refuse_wide(path: Path, options: SnapshotOptions) -> None:
 
 
 def by_position(split: Split, options: SnapshotOptions, columns: Columns) -> bool:
-    """Whether the columns of a split's file have no names."""
+    """Tests whether the columns of a split's file have no names."""
     if split.kind == "csv":
         return not header(split.path, options, columns).named
     return split.kind == "parquet" and options.header == "no"
@@ -273,7 +276,7 @@ def _cut(path: Path, options: SnapshotOptions, columns: Columns, target: int) ->
         header(name, options, columns)
     if kind == "jsonl":
         _check_keys(path, options, columns)
-    whole = _packed(path) or not splits_at_lf(options)
+    whole = _is_gzip(path) or not splits_at_lf(options)
     if whole or (kind == "csv" and options.holds_line_breaks):
         return [Split(name, kind, 0, length, 1, length, length)]
     return [
@@ -283,8 +286,8 @@ def _cut(path: Path, options: SnapshotOptions, columns: Columns, target: int) ->
 
 
 def _check_keys(path: Path, options: SnapshotOptions, columns: Columns) -> None:
-    """Raises ``FatalError`` where the first objects have the keys of another format."""
-    start, _ = _beginning(path, replace(options, block_size=_LOOKED_AT))
+    """Raises ``FatalError`` if the first objects have the keys of another format."""
+    start, _ = _beginning(path, replace(options, block_size=_PROBED))
     needed = {columns.written.get(name, name).casefold() for name in columns.names}
     needed -= {columns.written.get(name, name).casefold() for name in columns.optional}
     listed = [keys for keys in json_lines.first_keys(start) if keys]
@@ -299,7 +302,7 @@ def _check_keys(path: Path, options: SnapshotOptions, columns: Columns) -> None:
 
 
 def splits_at_lf(options: SnapshotOptions) -> bool:
-    """Whether each LF byte is a line end in this encoding."""
+    """Tests whether each LF byte is a line end in this encoding."""
     return codecs.lookup(options.encoding).name in (
         "utf-8",
         "ascii",
@@ -310,8 +313,8 @@ def splits_at_lf(options: SnapshotOptions) -> bool:
 
 
 def _lines(path: Path, target: int) -> Iterator[tuple[int, int, int]]:
-    """Byte ranges that end at LF, of ``target`` bytes or a little more, with their first line."""
-    start, line, position, seen = 0, 1, 0, 0
+    """Yields byte ranges of ``target`` bytes or a little more that end at LF, with their first line."""
+    start, line, position, breaks = 0, 1, 0, 0
     with path.open("rb", buffering=0) as file:
         while block := file.read(1 << 22):
             while position + len(block) >= start + target:
@@ -319,21 +322,21 @@ def _lines(path: Path, target: int) -> Iterator[tuple[int, int, int]]:
                 if not cut:
                     break
                 yield start, position + cut, line
-                line += seen + block.count(b"\n", 0, cut)
+                line += breaks + block.count(b"\n", 0, cut)
                 start = position = position + cut
-                block, seen = block[cut:], 0
-            seen += block.count(b"\n")
+                block, breaks = block[cut:], 0
+            breaks += block.count(b"\n")
             position += len(block)
     if position > start or start == 0:
         yield start, position, line
 
 
-def _packed(path: Path) -> bool:
+def _is_gzip(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
 def blocks(split: Split, options: SnapshotOptions) -> Iterator[bytes | Tail]:
-    """The text of a split."""
+    """Yields the text of a split."""
     with Path(split.path).open("rb") as file:
         file.seek(split.start)
         yield from text_blocks(
@@ -341,5 +344,5 @@ def blocks(split: Split, options: SnapshotOptions) -> Iterator[bytes | Tail]:
             split.stop - split.start,
             options,
             begins=split.start == 0,
-            packed=_packed(Path(split.path)),
+            packed=_is_gzip(Path(split.path)),
         )

@@ -1,4 +1,4 @@
-"""What framing gives: the records of a split as columns, and those that are no records."""
+"""The result of framing: records of a split as columns, and pieces that are no records."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pyarrow as pa
 
 
 class Broken(NamedTuple):
-    """A piece of the input that should be a record and cannot be read as one."""
+    """A piece of the input that cannot be read as a record."""
 
     row: int
     """Number of the record, as in ``Frame.rows``."""
     reason: str
-    """What is wrong, ending with what to do."""
+    """The problem, ending with advice."""
     raw: str
     """The piece itself; bytes that are no text as ``\\xNN``."""
 
@@ -23,7 +23,7 @@ class Broken(NamedTuple):
 class Frame(NamedTuple):
     """Some records of a split, in the order of the input.
 
-    Every record that was framed is in ``batch`` or in ``broken``, exactly once.
+    Every record of the input is in ``batch`` or in ``broken``, exactly once.
     """
 
     batch: pa.RecordBatch

@@ -1,4 +1,4 @@
-"""Framing of JSON lines: one object per line; numbers stay the text they are written with."""
+"""Framing of JSON lines: one object per line; numbers keep their text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REMEMBERED = 1000
 _LONG = 1 << 20
 _MOST_KEYS = 1 << 16
 _MOST_COMMAS = 1 << 22
-"""Limits of an object on a long line: keys and items take far more memory than they have bytes."""
+"""Limits of an object on a long line: keys and items take far more memory than bytes of text."""
 _KEY = re.compile(rb'(?<!\\)"\s*:')
 TOO_LONG = "the line is longer than max_record; raise that setting"
 TOO_LONG_KEY = (
@@ -37,15 +37,17 @@ _PLAIN = frozenset({str, type(None)})
 
 
 class LineProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
-    """A line that is no record; the message ends with what to do."""
+    """A line that is no record; the message ends with advice."""
 
 
 def frames(
     blocks: Iterator[bytes | Tail], first: int, columns: Columns, options: SnapshotOptions
 ) -> Iterator[Frame]:
-    """Frames of the blocks of a split whose first line has number ``first``.  Blank lines are no
-    records."""
-    reader = _Reader(columns)
+    """Yields the frames of the blocks of a split whose first line has number ``first``.
+
+    Blank lines are no records.
+    """
+    reader = _JsonLineReader(columns)
     for number, line, why in lines(blocks, first, options.max_record):
         reader.add(number, line, why)
         if reader.full():
@@ -56,7 +58,7 @@ def frames(
 def lines(
     blocks: Iterator[bytes | Tail], number: int, limit: int
 ) -> Iterator[tuple[int, bytes, str | None]]:
-    """Number and bytes of each line, and what is wrong with it before it is even looked at."""
+    """Yields number and bytes of each line, and a reason if it cannot be a record."""
     rest, long = b"", False
     for block in blocks:
         if isinstance(block, Tail):
@@ -77,8 +79,8 @@ def lines(
         yield number, rest, TOO_LONG if long else None
 
 
-class _Reader:
-    """Gathers records until they are worth a frame."""
+class _JsonLineReader:
+    """Collects records into frames."""
 
     def __init__(self, columns: Columns) -> None:
         self._names = columns.names
@@ -138,17 +140,17 @@ class _Reader:
         return row
 
     def _locate(self, keys: tuple[str, ...]) -> list[int]:
-        """Index among ``keys`` of each of our names, -1 where it may be absent and is.
+        """Finds the index among ``keys`` of each of our names; -1 for an absent optional one.
 
-        There the values are followed by ``None``.
+        Index -1 reads the ``None`` that follows the values.
         """
         if len(set(keys)) < len(keys):
-            raise LineProblem("a key is there twice in the object; leave one of them")
+            raise LineProblem("a key appears twice in the object; keep one of them")
         named: dict[str, int] = {}
         for at, key in enumerate(keys):
             ours = self._ours.get(key) or self._folded.get(key.casefold())
             if ours is not None and named.setdefault(ours, at) != at:
-                raise LineProblem(f"the key {key} is there twice; leave one of them")
+                raise LineProblem(f"the key {key} appears twice; keep one of them")
             if ours is None and self._closed:
                 if len(key) > LONGEST_NAME:
                     raise LineProblem(TOO_LONG_KEY.format(len(key)))
@@ -163,7 +165,7 @@ class _Reader:
 
 
 def first_keys(start: bytes) -> list[tuple[str, ...]]:
-    """The keys of the objects in the first lines of a file; lines that are none are left out."""
+    """Lists the keys of the objects in the first lines of a file; other lines are skipped."""
     found = []
     for line in start.split(b"\n"):
         try:
@@ -174,11 +176,10 @@ def first_keys(start: bytes) -> list[tuple[str, ...]]:
 
 
 def column_keys(start: bytes) -> tuple[str, ...]:
-    """The keys that are columns by the first lines of a file: those of the fullest object, then what
-    others add.
+    """Finds the keys that are columns in the first lines of a file: those of the fullest object first.
 
-    Keys that no second object has come last, and not where they spell a known one in another way:
-    they may be those of a damaged line.  An object with a key that is too long is one.
+    Keys of a single object come last, and are left out if they spell a known key in another way: the
+    line may be damaged.  An object with a key that is too long counts as damaged.
     """
     listed = Counter(
         keys for keys in first_keys(start) if max(map(len, keys), default=0) <= LONGEST_NAME
@@ -201,7 +202,7 @@ def _picker(places: list[int]) -> Callable[[tuple[object, ...]], Row]:
 
 
 def parse_object(line: bytes) -> tuple[tuple[str, object], ...]:
-    """Keys and values of the object on a line, nested objects as tuples, arrays as lists."""
+    """Parses the object on a line: keys and values, nested objects as tuples, arrays as lists."""
     if len(line) > _LONG:
         _check_amount(line)
     try:
@@ -212,17 +213,17 @@ def parse_object(line: bytes) -> tuple[tuple[str, object], ...]:
         raise LineProblem(NO_TEXT) from None
     except json.JSONDecodeError as problem:
         raise LineProblem(
-            f"no JSON ({problem.msg} at character {problem.colno}); mend the line"
+            f"no JSON ({problem.msg} at character {problem.colno}); fix the line"
         ) from None
     except RecursionError:
-        raise LineProblem("the JSON is nested too deeply; mend the line") from None
+        raise LineProblem("the JSON is nested too deeply; fix the line") from None
     if not isinstance(pairs, tuple):
         raise LineProblem("the line is no JSON object; write one object per line")
     return pairs
 
 
 def _check_amount(line: bytes) -> None:
-    """Refuses a line that takes many times its own size as an object."""
+    """Refuses a line that would take many times its own size as an object."""
     if line.count(b",") > _MOST_COMMAS:
         raise LineProblem(f"the object has more than {_MOST_COMMAS:,} commas; split the record")
     if next(islice(_KEY.finditer(line), _MOST_KEYS, None), None) is not None:
@@ -247,7 +248,7 @@ def _text(value: object, name: str) -> str | None:
 
 
 def _check_keys(value: object) -> None:
-    """As ``_check_pairs``, of the keys of an object and of what is nested in it."""
+    """As ``_check_pairs``, for the keys of an object and of nested objects."""
     if isinstance(value, list):
         for each in value:
             _check_keys(each)
@@ -256,14 +257,14 @@ def _check_keys(value: object) -> None:
             try:
                 key.encode()
             except UnicodeEncodeError:
-                raise LineProblem("a key holds half of a surrogate pair; mend the escape") from None
+                raise LineProblem("a key holds half of a surrogate pair; fix the escape") from None
             _check_keys(nested)
 
 
 def _check_pairs(row: Row, names: tuple[str, ...]) -> None:
-    """Escapes may write half of a surrogate pair, which is no character."""
+    """Refuses values with half of a surrogate pair, which is no character."""
     for name, value in zip(names, row, strict=True):
         try:
             (value or "").encode()
         except UnicodeEncodeError:
-            raise LineProblem(f"{name} holds half of a surrogate pair; mend the escape") from None
+            raise LineProblem(f"{name} holds half of a surrogate pair; fix the escape") from None

@@ -1,4 +1,4 @@
-"""Files as arrays of bytes that are read where they are looked at."""
+"""Maps files into memory as arrays of bytes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from publisher.errors import FatalError
 from publisher.sources.columns.byte_areas import Bytes
 
 
-def mapped(path: str, length: int) -> Bytes:
-    """The bytes of a file.  Raises ``FatalError`` where it has another length than it had."""
+def map_file(path: str, length: int) -> Bytes:
+    """Maps the bytes of a file.  Raises ``FatalError`` if its length has changed."""
     if Path(path).stat().st_size != length:
         raise FatalError(f"{path} has changed since the run began; start again")
     if not length:

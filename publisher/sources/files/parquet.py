@@ -25,10 +25,10 @@ Sizes = npt.NDArray[np.int64]
 BATCH_BYTES = 8 << 20
 BATCH_ROWS = 16_384
 WIDE_ROW = 1 << 10
-"""Bytes; from rows of this mean size on, few are read at once: sizes within a row group differ."""
+"""Bytes: if the mean row is this large, few rows are read at once, because sizes differ."""
 WIDE_ROWS = 256
 _SMALL_DICTIONARY = 1 << 12
-"""Bytes of a dictionary whose entries are small enough to be unpacked for a whole batch at once."""
+"""Bytes of a dictionary whose entries may be unpacked for a whole batch at once."""
 TOO_LONG = "the row is longer than max_record; raise that setting or export the table without it"
 TOO_MUCH = "the file unpacks to far more than its size warrants; export it again, as CSV"
 _SHOWN = 1 << 10
@@ -37,13 +37,15 @@ _SHOWN = 1 << 10
 def row_groups(
     path: str, columns: Columns, options: SnapshotOptions, target: int
 ) -> list[tuple[int, int, int, int]]:
-    """Runs of row groups of about ``target`` bytes: first, after the last, first row, bytes."""
-    with _opened(path) as file:
+    """Divides row groups into runs of about ``target`` bytes: first, after the last, first row, bytes."""
+    with _open(path) as file:
         _places(file, path, columns, options)
         # Not the sizes of column chunks: asking for a damaged one ends the process.
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         weights = [(group.num_rows, max(0, group.total_byte_size)) for group in groups]
-        group_sizes(path, _wanted(file, path, columns, options))  # refuses what would not fit
+        group_sizes(
+            path, _names_in_file(file, path, columns, options)
+        )  # refuses what would not fit
     scale = Path(path).stat().st_size / max(1, sum(weight for _, weight in weights))
     runs: list[tuple[int, int, int, int]] = []
     start, first, row, size = 0, 1, 1, 0.0
@@ -60,15 +62,15 @@ def row_groups(
 def frames(
     path: str, groups: range, first: int, columns: Columns, options: SnapshotOptions
 ) -> Iterator[Frame]:
-    """Frames of some row groups, whose first row has number ``first``."""
-    with _opened(path) as file:
-        names = _wanted(file, path, columns, options)
+    """Yields the frames of some row groups, whose first row has number ``first``."""
+    with _open(path) as file:
+        names = _names_in_file(file, path, columns, options)
         metadata = file.metadata
     sizes = group_sizes(path, set(names))
     for group in groups:
         claimed, begin = metadata.row_group(group).num_rows, first
-        # no more of it stays in memory than one group
-        with _opened(path, metadata, _dictionaries(sizes[group])) as file:
+        # at most one group stays in memory
+        with _open(path, metadata, _dictionaries(sizes[group])) as file:
             rows = _batch_rows(sizes[group])
             budget = _Budget(options.max_record, sizes[group].allowed)
             for batch in file.iter_batches(rows, [group], names, use_threads=False):
@@ -82,18 +84,18 @@ def frames(
 
 
 class _Budget:
-    """Cuts batches to pieces of bounded size, and rejects rows beyond what may be unpacked."""
+    """Cuts batches to pieces of bounded size, and rejects rows that would unpack to too much."""
 
     def __init__(self, max_record: int, allowed: int) -> None:
         self._max_record = max_record
         self._left = allowed
 
     def frames(self, batch: pa.RecordBatch, columns: Columns, first: int) -> Iterator[Frame]:
-        """The rows of a batch, the first of which has number ``first``."""
+        """Yields the rows of a batch, the first of which has number ``first``."""
         most = _most_bytes(batch)
         if most <= min(BATCH_BYTES, self._max_record, self._left):
             self._left -= most
-            yield Frame(_sound(batch, columns), np.arange(first, first + batch.num_rows))
+            yield Frame(_checked(batch, columns), np.arange(first, first + batch.num_rows))
             return
         sizes = _row_sizes(batch)
         ends = np.cumsum(sizes)
@@ -112,16 +114,16 @@ class _Budget:
         self._left -= int(sizes[~long & ~beyond].sum())
         bad = long | beyond
         if not bad.any():
-            return Frame(_sound(batch, columns), numbers)
+            return Frame(_checked(batch, columns), numbers)
         broken = tuple(
             Broken(int(numbers[i]), TOO_LONG if long[i] else TOO_MUCH, _beginnings(batch, i))
             for i in np.flatnonzero(bad).tolist()
         )
-        return Frame(_sound(batch.filter(pa.array(~bad)), columns), numbers[~bad], broken)
+        return Frame(_checked(batch.filter(pa.array(~bad)), columns), numbers[~bad], broken)
 
 
 def _most_bytes(batch: pa.RecordBatch) -> int:
-    """Bytes that the rows take at most once their dictionaries are unpacked."""
+    """Maximum bytes of the rows with their dictionaries unpacked."""
     most = 0
     for column in batch.columns:
         if not pa.types.is_dictionary(column.type):
@@ -132,7 +134,7 @@ def _most_bytes(batch: pa.RecordBatch) -> int:
 
 
 def _row_sizes(batch: pa.RecordBatch) -> Sizes:
-    """Bytes of each row once its dictionaries are unpacked."""
+    """Bytes of each row with its dictionaries unpacked."""
     sizes: Sizes = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
         if not pa.types.is_dictionary(column.type):
@@ -145,7 +147,7 @@ def _row_sizes(batch: pa.RecordBatch) -> Sizes:
 
 
 def _lengths(column: pa.Array) -> Sizes:
-    """Bytes of each value; of values that are no texts their mean."""
+    """Bytes of each value; the mean size for values that are no texts."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
         lengths = pc.binary_length(column).fill_null(0)
@@ -155,15 +157,15 @@ def _lengths(column: pa.Array) -> Sizes:
 
 
 def _beginnings(batch: pa.RecordBatch, at: int) -> str:
-    """The beginnings of the values of a row."""
-    cells = (_sound_text(plain(column.slice(at, 1)))[0].as_py() for column in batch.columns)
+    """Shows the beginning of each value of a row."""
+    cells = (_checked_text(plain(column.slice(at, 1)))[0].as_py() for column in batch.columns)
     values = (readable(cell) if isinstance(cell, bytes) else str(cell) for cell in cells)
     return as_json([text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…" for text in values])
 
 
 def group_of(path: str, groups: range, first: int, row: int) -> tuple[int, int]:
-    """The row group that holds a row, and the number of its own first row."""
-    with _opened(path) as file:
+    """Finds the row group of a row, and the number of the group's first row."""
+    with _open(path) as file:
         for group in groups:
             count = file.metadata.row_group(group).num_rows
             if row < first + count:
@@ -173,18 +175,19 @@ def group_of(path: str, groups: range, first: int, row: int) -> tuple[int, int]:
 
 
 def column_names(path: str) -> list[str]:
-    """The columns of a file.  Raises ``FatalError`` where it is no Parquet file."""
-    with _opened(path) as file:
+    """Lists the columns of a file.  Raises ``FatalError`` if it is no Parquet file."""
+    with _open(path) as file:
         return list(file.schema_arrow.names)
 
 
 @contextmanager
-def _opened(
+def _open(
     path: str, known: pq.FileMetaData | None = None, dictionaries: Sequence[str] = ()
 ) -> Iterator[pq.ParquetFile]:
-    """A Parquet file; what is wrong with it becomes ``FatalError``, here and while it is read.
+    """Opens a Parquet file; its errors become ``FatalError``, here and while it is read.
 
-    Mapped: a reader of streams makes room for whatever size a damaged page claims, up to 2 GiB.
+    The file is mapped into memory, because a stream reader allocates any size that a damaged page
+    claims, up to 2 GiB.
     """
     try:
         with pq.ParquetFile(
@@ -215,15 +218,15 @@ def _places(
     return list(range(len(found)))
 
 
-def _wanted(
+def _names_in_file(
     file: pq.ParquetFile, path: str, columns: Columns, options: SnapshotOptions
 ) -> list[str]:
-    """The names in the file of the columns asked for, in our order."""
+    """The names in the file of the expected columns, in our order."""
     return [file.schema_arrow.names[i] for i in _places(file, path, columns, options)]
 
 
 def _dictionaries(group: GroupSizes) -> list[str]:
-    """Columns that stay dictionaries until their rows were measured: a long entry may be in each."""
+    """Columns that stay dictionaries until their rows are measured: each row may have a long entry."""
     return [
         column.name
         for column in group.columns
@@ -237,13 +240,13 @@ def _batch_rows(group: GroupSizes) -> int:
     return int(max(1, min(most, BATCH_BYTES // mean)))
 
 
-def _sound(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
-    """The batch under our names; text that is no UTF-8 goes on as bytes, a reader does not check it."""
-    arrays = [_sound_text(plain(column)) for column in batch.columns]
+def _checked(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
+    """The batch under our names; text that is no UTF-8 becomes bytes, since the reader does not check."""
+    arrays = [_checked_text(plain(column)) for column in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns.names))
 
 
-def _sound_text(array: pa.Array) -> pa.Array:
+def _checked_text(array: pa.Array) -> pa.Array:
     if not pa.types.is_string(array.type):
         return array
     raw = array.cast(pa.binary())

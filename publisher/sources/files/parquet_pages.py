@@ -1,8 +1,8 @@
-"""Sizes of the pages of a Parquet file, read from its footer and page headers before anything is unpacked.
+"""Sizes of the pages of a Parquet file, read from its footer and page headers before unpacking.
 
-A few bytes of Parquet may stand for gigabytes: a page that compresses well, a long value in a
-dictionary that each row names, column chunks that share their bytes.  The sizes found here refuse
-such files, and tell how many rows may be unpacked at once.
+A few bytes of Parquet may unpack to gigabytes: a page that compresses well, a long value in a
+dictionary that each row names, column chunks that share their bytes.  These sizes show which files
+to refuse, and how many rows may be unpacked at once.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _FREE_BYTES = 256 << 20
 """Bytes that every file may unpack to, however small it is."""
 _MOST_PER_PAGE = 50
 _MOST_PER_GROUP = 1_000
-"""Times its stored size that a page, a row group may unpack to beyond these bytes."""
+"""Factor of its stored size that a page or a row group may unpack to beyond the free bytes."""
 _ROW = 16
-"""Bytes that a row counts as at least: one of NULLs only takes none in a file."""
+"""Minimum bytes that a row counts: a row of NULLs takes none in the file."""
 _DELTA_BYTE_ARRAY = 7
 _BYTE_ARRAY = 6
 _DELTA_ROWS = 16
-"""Values of a page of shared prefixes may each be as long as the page; of so many that is assumed."""
+"""Number of values in a page of shared prefixes that are assumed to be as long as the page."""
 _MAGIC = b"PAR1"
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 # numbers of fields in parquet.thrift
@@ -48,7 +48,7 @@ class PageSizes:
     stored: int
     """Bytes in the file."""
     dictionary: int
-    """Bytes of the dictionary page; 0 where there is none."""
+    """Bytes of the dictionary page; 0 if there is none."""
     entry: int
     """Mean size of an entry of the dictionary."""
     largest: int
@@ -56,11 +56,11 @@ class PageSizes:
     unpacked: int
     """Bytes of all data pages."""
     density: float
-    """Bytes of a value, in the page where it is greatest."""
+    """Bytes of a value, in the page with the largest values."""
 
     @property
     def value_bytes(self) -> float:
-        """Bytes to expect of one value that is not read as an entry of a dictionary."""
+        """Expected bytes of one value that is not read as an entry of a dictionary."""
         if not self.dictionary:
             return self.density
         return max(self.density, self.entry if self.entry and not self.is_text else 0)
@@ -73,16 +73,16 @@ class GroupSizes:
     columns: tuple[PageSizes, ...]
     rows: int
     allowed: int
-    """Bytes that its rows may have together."""
+    """Maximum bytes of all its rows."""
 
     @property
     def row_bytes(self) -> int:
-        """Bytes to expect of one row, dictionaries apart."""
+        """Expected bytes of one row, without dictionaries."""
         return int(sum(column.value_bytes for column in self.columns))
 
 
 def group_sizes(path: str, names: Collection[str]) -> list[GroupSizes]:
-    """The sizes of all row groups of a file, of the columns ``names``.
+    """Reads the sizes of all row groups of a file, for the columns ``names``.
 
     Raises:
         FatalError: The file is damaged, or would unpack to far more than its size warrants.
@@ -106,7 +106,7 @@ def group_sizes(path: str, names: Collection[str]) -> list[GroupSizes]:
 
 
 def _problem(group: GroupSizes) -> str | None:
-    """Why a row group is not unpacked at all."""
+    """Returns the reason to refuse a row group, if there is one."""
     advice = "; export it again, with smaller pages or as CSV"
     stored = sum(column.stored for column in group.columns)
     at_once = sum(column.dictionary + column.largest for column in group.columns)
@@ -143,7 +143,7 @@ def _groups(data: mmap.mmap, names: Collection[str]) -> Iterator[GroupSizes]:
 
 
 def _pages(data: mmap.mmap, meta: dict[int, Any]) -> PageSizes:
-    """The pages of a column chunk, header by header."""
+    """Reads the pages of a column chunk, header by header."""
     at = min(meta[_DATA_AT], meta.get(_DICTIONARY_AT) or meta[_DATA_AT])
     end = at + meta[_STORED]
     if at < 0 or end > len(data):

@@ -1,4 +1,4 @@
-"""Bytes of a text file in blocks of UTF-8, whatever its encoding and compression."""
+"""Reads text files in blocks of UTF-8, whatever their encoding and compression."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKED_BLOCK = 1 << 14
 
 
 class Tail(NamedTuple):
-    """Instead of a block: the rest of the file cannot be read."""
+    """Replaces a block: the rest of the file cannot be read."""
 
     reason: str
 
@@ -23,15 +23,17 @@ class Tail(NamedTuple):
 def text_blocks(
     file: BinaryIO, size: int | None, options: SnapshotOptions, *, begins: bool, packed: bool
 ) -> Iterator[bytes | Tail]:
-    """Blocks of about ``options.block_size`` bytes, ``size`` in all (``None``: to the end).
+    """Yields blocks of about ``options.block_size`` bytes, ``size`` in all (``None``: to the end).
 
-    Bytes that are wrong in the encoding stay as they are, which is wrong UTF-8: framing finds the
-    records concerned.  ``begins``: a byte order mark may be at the start; it is no part of the text.
-    ``packed``: the file is compressed by gzip.
+    Bytes that are invalid in the encoding stay as they are and are invalid UTF-8, so framing finds
+    the records concerned.  ``begins``: a byte order mark at the start is removed.  ``packed``: the
+    file is compressed by gzip.
     """
-    raw: Iterator[bytes | Tail] = _raw(file, size, _PACKED_BLOCK if packed else options.block_size)
+    raw: Iterator[bytes | Tail] = _read_raw(
+        file, size, _PACKED_BLOCK if packed else options.block_size
+    )
     if packed:
-        raw = _unpacked(raw, options.block_size)
+        raw = _unpack(raw, options.block_size)
     if codecs.lookup(options.encoding).name not in ("utf-8", "ascii"):
         raw = _transcode(raw, options.encoding)
     for block in raw:
@@ -42,25 +44,25 @@ def text_blocks(
             yield block
 
 
-def _raw(file: BinaryIO, size: int | None, block_size: int) -> Iterator[bytes | Tail]:
-    left = size
-    while left is None or left > 0:
+def _read_raw(file: BinaryIO, size: int | None, block_size: int) -> Iterator[bytes | Tail]:
+    remaining = size
+    while remaining is None or remaining > 0:
         try:
-            block = file.read(block_size if left is None else min(block_size, left))
+            block = file.read(block_size if remaining is None else min(block_size, remaining))
         except OSError as problem:
             yield Tail(f"the file cannot be read on from here ({problem}); read it again")
             return
         if not block:
             return
-        if left is not None:
-            left -= len(block)
+        if remaining is not None:
+            remaining -= len(block)
         yield block
 
 
-def _unpacked(blocks: Iterator[bytes | Tail], block_size: int) -> Iterator[bytes | Tail]:
-    """What gzip packed, member by member, up to the very place where a file is cut."""
+def _unpack(blocks: Iterator[bytes | Tail], block_size: int) -> Iterator[bytes | Tail]:
+    """Unpacks gzip member by member, up to the exact byte where a file is cut."""
     member = zlib.decompressobj(_GZIP)
-    begun = False
+    in_member = False
     for packed in blocks:
         if isinstance(packed, Tail):
             yield packed
@@ -72,17 +74,17 @@ def _unpacked(blocks: Iterator[bytes | Tail], block_size: int) -> Iterator[bytes
             except zlib.error as problem:
                 yield Tail(f"the compressed file is damaged from here ({problem}); export it again")
                 return
-            begun = True
+            in_member = True
             rest = member.unconsumed_tail
             if member.eof:
-                rest, member, begun = (
+                rest, member, in_member = (
                     member.unused_data.lstrip(b"\0"),
                     zlib.decompressobj(_GZIP),
                     False,
                 )
             if block:
                 yield block
-    if begun:
+    if in_member:
         yield Tail("the compressed file is cut here; export it again")
 
 
@@ -96,7 +98,7 @@ def _transcode(blocks: Iterator[bytes | Tail], encoding: str) -> Iterator[bytes 
             text = decoder.decode(block)
         except UnicodeDecodeError as problem:
             pending = len(problem.object) - len(block)
-            yield _escaped(decoder.decode(block[: max(0, problem.start - pending)]))
+            yield _escape(decoder.decode(block[: max(0, problem.start - pending)]))
             yield Tail(f"the text is not {encoding} ({problem.reason}); set the right encoding")
             return
         except UnicodeError as problem:  # no byte order mark
@@ -105,18 +107,18 @@ def _transcode(blocks: Iterator[bytes | Tail], encoding: str) -> Iterator[bytes 
                 f" {encoding}-le or {encoding}-be where there is no byte order mark"
             )
             return
-        yield _escaped(text)
+        yield _escape(text)
     try:
-        yield _escaped(decoder.decode(b"", final=True))
+        yield _escape(decoder.decode(b"", final=True))
     except UnicodeError:
         yield Tail(f"the file ends inside a character of {encoding}; export it again")
 
 
-def _escaped(text: str) -> bytes:
+def _escape(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
 def readable(raw: bytes, limit: int = 1 << 20) -> str:
-    r"""Bytes as text for people: what is no UTF-8 as ``\xNN``, cut after ``limit`` bytes."""
+    r"""Shows bytes as text: bytes that are no UTF-8 as ``\xNN``, truncated after ``limit`` bytes."""
     text = raw[:limit].decode("utf-8", "backslashreplace")
     return text if len(raw) <= limit else f"{text}… ({len(raw)} bytes)"

@@ -10,23 +10,23 @@ _STOP = 0
 _TRUE, _FALSE, _I8, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
 _INTEGERS = (4, 5, 6)
 _LONGEST_NUMBER = 70
-"""Bits of a number in groups of seven, at most."""
+"""Maximum bits of a number, in groups of seven."""
 
 
 class ThriftError(ValueError):
-    """The bytes are not what the protocol asks for."""
+    """The bytes do not follow the protocol."""
 
 
 def read_struct(data: Any, at: int, end: int) -> tuple[dict[int, Any], int]:
-    """The fields of the struct at a place by their numbers, and the place behind it.
+    """Reads the struct at an offset: its fields by their numbers, and the offset after it.
 
-    Raises ``ThriftError`` where it is none or goes beyond ``end``.
+    Raises ``ThriftError`` if it is invalid or goes beyond ``end``.
     """
-    reader = _Reader(data, at, end)
+    reader = _ThriftReader(data, at, end)
     return reader.struct(0), reader.at
 
 
-class _Reader:
+class _ThriftReader:
     """Reads values one after the other."""
 
     def __init__(self, data: Any, at: int, end: int) -> None:
@@ -37,19 +37,19 @@ class _Reader:
             _I8: self._byte,
             _DOUBLE: lambda: self._bytes(8),
             _BINARY: lambda: self._bytes(self._number()),
-            **dict.fromkeys(_INTEGERS, self._signed),
+            **dict.fromkeys(_INTEGERS, self._signed_number),
         }
 
     def struct(self, depth: int) -> dict[int, Any]:
-        found: dict[int, Any] = {}
+        values: dict[int, Any] = {}
         number = 0
         while (head := self._byte()) != _STOP:
             step, kind = head >> 4, head & 15
-            number = number + step if step else self._signed()
-            found[number] = (
+            number = number + step if step else self._signed_number()
+            values[number] = (
                 kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth + 1)
             )
-        return found
+        return values
 
     def _value(self, kind: int, depth: int) -> Any:
         if depth > _DEEPEST:
@@ -108,6 +108,6 @@ class _Reader:
             shift += 7
         raise ThriftError("a number without end")
 
-    def _signed(self) -> int:
+    def _signed_number(self) -> int:
         value = self._number()
         return value >> 1 ^ -(value & 1)

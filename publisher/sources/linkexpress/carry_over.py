@@ -21,7 +21,7 @@ import numpy as np
 from publisher.journal.durable import read_versioned
 from publisher.sources.columns.byte_areas import Offsets
 from publisher.sources.files.file_splits import Split
-from publisher.sources.files.mapped_file import mapped
+from publisher.sources.files.mapped_file import map_file
 from publisher.sources.linkexpress.file_probe import ExtractFileForm, State, file_form
 
 _INDEX = "held.json"
@@ -126,7 +126,7 @@ def completed(before: Sequence[InputPart], new: Sequence[InputPart]) -> list[Inp
     following = next((piece for piece in new if piece.size), None)
     if not cut or following is None:
         return pieces
-    if mapped(str(following.path), following.size)[: len(cut)].tobytes() != cut:
+    if map_file(str(following.path), following.size)[: len(cut)].tobytes() != cut:
         return pieces
     return [_accepted(piece) for piece in pieces]
 
@@ -209,7 +209,7 @@ def _refused(tails: Sequence[tuple[Split, HeldTail]]) -> list[str]:
 
 
 def _copy(split: Split, pieces: Ranges, target: Path) -> None:
-    data = mapped(split.path, split.length)
+    data = map_file(split.path, split.length)
     with target.open("wb") as file:
         for start, stop in pieces:
             for at in range(start, stop, _BYTES):

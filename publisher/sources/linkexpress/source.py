@@ -19,7 +19,7 @@ from publisher.sources.columns.record_batches import Place
 from publisher.sources.contract import Context, Kept
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
-from publisher.sources.files.mapped_file import mapped
+from publisher.sources.files.mapped_file import map_file
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress.carry_over import (
     HeldTail,
@@ -115,7 +115,7 @@ class Linkexpress:
             rejected = f"its record at {first['part']}:{first['high']}: {first['detail']}"
             cut = self._cut(split, first["rank"]) if len(rejects) == 1 else b""
         offsets = np.concatenate(found) - split.first + split.start
-        data = mapped(split.path, split.length)
+        data = map_file(split.path, split.length)
         ranges: list[tuple[int, int]] = []
         for block in framer(self.options, data, file_form(split.kind), split.stop).blocks(
             split.start
@@ -130,7 +130,7 @@ class Linkexpress:
 
     def _cut(self, split: Split, rank: int) -> bytes:
         """The begin of a record with which the file ends; nothing where it has little more than a header."""
-        data = mapped(split.path, split.length)
+        data = map_file(split.path, split.length)
         at = rank - split.first + split.start
         size = int(framer(self.options, data, file_form(split.kind), split.stop).one(at).lengths[0])
         if at + size < split.length or size < 2 * form_of(self.options).size:
@@ -150,7 +150,7 @@ class Linkexpress:
         made, before = [], 0
         for piece in pieces:
             path, size, found = str(piece.path), piece.size, piece.found.text
-            data = mapped(path, size)
+            data = map_file(path, size)
             known = piece.known or recognised(self.options, data, path)
             for start, stop, form in self._parts(data, known, target):
                 first = before + start + 1
@@ -202,7 +202,7 @@ class Linkexpress:
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""
-        data = mapped(split.path, split.length)
+        data = map_file(split.path, split.length)
         known = file_form(split.kind)
         place = Place(ctx.source, number, split.path, ctx.lanes)
         base = split.first - split.start - 1
@@ -247,7 +247,7 @@ class Linkexpress:
         offset = SplitOrigin.of(split.found).offset(row)
         if offset is None or not split.start <= offset < split.stop:
             return None
-        data = mapped(split.path, split.length)
+        data = map_file(split.path, split.length)
         known = file_form(split.kind)
         if known.state == "no-rows" and not form_of(self.options).has_length:
             return no_rows_raw()

@@ -376,10 +376,10 @@ def test_a_narrowed_split_begins_at_or_before_its_record(tmp_path: Path, name: s
     for split in file_splits.splits([path], OPTIONS, AB, 1):
         whole = rows(split)
         for row in (whole[0], whole[250], whole[-1]):
-            narrow = file_splits.narrowed(split, int(str(row[0])), OPTIONS)
+            narrow = file_splits.narrow(split, int(str(row[0])), OPTIONS)
             assert row in rows(narrow)
             if name in ("a.csv", "a.jsonl"):
                 assert rows(narrow)[0] == row
-        assert rows(file_splits.narrowed(split, 100_000, OPTIONS)) == (
+        assert rows(file_splits.narrow(split, 100_000, OPTIONS)) == (
             [] if "gz" not in name else whole
         )
