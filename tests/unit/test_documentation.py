@@ -6,7 +6,6 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -14,13 +13,9 @@ import pytest
 
 from publisher.cli.main import cli
 from publisher.config.job_file import SECTIONS, load
-from publisher.config.source_sections import source_parts
 from publisher.dispatch.refusals import TOO_LARGE, TOPIC_NAME
 from publisher.model.change import Outcome, Reason
-from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.files.file_splits import SUFFIXES
-from publisher.sources.linkexpress.options import ExtractedTable
-from publisher.sources.registry import FORMATS
 from tests.bench.__main__ import main as bench
 from tests.chaos.__main__ import main as chaos
 from tests.fuzz.__main__ import main as fuzz
@@ -108,21 +103,6 @@ def test_the_reasons_of_a_format_exist(name: str) -> None:
     assert reasons <= REASONS
 
 
-@pytest.mark.parametrize("format_", FORMATS)
-def test_every_setting_of_a_format_is_in_the_reference(format_: str) -> None:
-    settings = text_of("reference/settings.md")
-    for part in source_parts(format_):
-        for field in fields(part):
-            assert re.search(rf"^`{field.name}`\{{ #", settings, re.MULTILINE), field.name
-
-
-@pytest.mark.parametrize("table", [ExtractedTable, QueueTable])
-def test_every_setting_of_a_table_is_in_the_reference(table: type) -> None:
-    settings = text_of("reference/settings.md")
-    for field in fields(table):
-        assert re.search(rf"^`{field.name}`\{{ #", settings, re.MULTILINE), field.name
-
-
 @pytest.mark.parametrize("name", TEXTS)
 def test_shown_settings_exist(name: str) -> None:
     for block in blocks(TEXTS[name], "toml"):
@@ -180,8 +160,8 @@ def test_calls_of_the_table_queue_are_inspected_as_the_page_prints(
     (command,) = shown_commands(text_of("reference/formats/table-queue.md"))
     record = f"05000000{'USR'.ljust(66).encode().hex()}0100"
     common: dict[str, object] = {"sweep": 17, "node": "DEMO", "code_page": "UTF-8"}
-    element: dict[str, object] = {"completion": "NORMAL", "code": 0, "record": record}
-    calls = [element, element, element, element, {"completion": "EORR"}]
+    element = {"completion": "NORMAL", "code": 0, "record": record}
+    calls: list[dict[str, object]] = [element, element, element, element, {"completion": "EORR"}]
     with Path("queue.jsonl").open("w") as file:
         for ordinal, call in enumerate(calls, 1):
             time = f"2026-05-04T08:00:00.00{ordinal}Z"
