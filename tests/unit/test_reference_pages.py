@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ from publisher.journal.lane_writer import LOOKUP_SCHEMA
 from publisher.model.change import Outcome, Reason
 from publisher.observing.metrics import Metrics
 from publisher.observing.options import MetricsOptions
+from publisher.sources.contract import Source
+from publisher.sources.format import Format
 from publisher.xds.validate import text_line, validate_files
 
 
@@ -106,3 +109,10 @@ def test_the_document_that_is_shown_is_valid(tmp_path: Path) -> None:
     assert findings
     assert all(":3: " in finding for finding in findings)
     assert any(finding.removeprefix(f"{tmp_path}/") in page("documents.md") for finding in findings)
+
+
+def test_descriptor_and_contract_of_a_format_are_described() -> None:
+    text = (DIRECTORY.parent / "contributing" / "new-source.md").read_text("utf-8")
+    named = set(re.findall("`([^`\n]+)`", text))
+    members = {name for name in vars(Source) if not name.startswith("_")}
+    assert {field.name for field in fields(Format)} | members <= named
