@@ -27,18 +27,18 @@ class FormatOptions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LiveFormat:
-    """How a format is read from a table of a database."""
+    """Readers of a format for tables of a database."""
 
     source: Callable[[Any, DatabaseOptions, str, TextOf], LiveSource]
     """Creates the source from options, database and table."""
     backlog: Callable[[Any, DatabaseOptions, str], TableBacklog]
     """Creates the counter of the rows that wait to be read."""
     has_status: bool = False
-    """Whether rows carry a status that says what became of them.  How far a table without one was
-    read is part of the state of the source."""
+    """Rows have a status, which tells whether they were published.  For a table without one, the
+    state of the source tells how far it was read."""
 
 
-def _options_as_written(
+def _keep_options(
     options: FormatOptions, directory: Path, reading: SnapshotOptions
 ) -> FormatOptions:
     del directory, reading
@@ -84,7 +84,7 @@ class Format:
     """Creates the source of files from its options."""
     live: LiveFormat | None = None
     """How tables of a database are read; ``None`` for formats of files."""
-    complete_options: CompleteOptions = _options_as_written
+    complete_options: CompleteOptions = _keep_options
     find_problems: FindProblems = _no_problems
     reads_snapshots: bool = False
     """Files are CSV, JSON lines or Parquet, read as ``SnapshotOptions`` say."""
@@ -101,7 +101,7 @@ class Format:
 
     @property
     def has_status(self) -> bool:
-        """Whether rows of its tables carry a status."""
+        """True if rows of its tables have a status."""
         return self.live is not None and self.live.has_status
 
     def restore(self, options: Mapping[str, Any], reading: Mapping[str, Any]) -> Source:

@@ -17,7 +17,7 @@ import pytest
 from publisher.errors import FatalError
 from publisher.model.change import Outcome
 from publisher.sources.files import file_splits
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.parquet import TOO_MUCH
 from tests.support.event_log_files import NAMES, csv_text, event, read
 
@@ -28,7 +28,7 @@ import json, resource, sys
 from collections import Counter
 from publisher.errors import FatalError
 from publisher.xds.validate import validate_files
-from tests.unit.event_log_files import read
+from tests.support.event_log_files import read
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -180,7 +180,7 @@ def test_long_entries_of_a_dictionary_are_read_in_batches_of_bounded_size(tmp_pa
     path = tmp_path / "a.parquet"
     values = [str(i) * 200_000 for i in range(100)] * 3  # 90 MB in all
     pq.write_table(pa.table({"a": values}), path, dictionary_pagesize_limit=1 << 30)
-    options, columns = SnapshotOptions(), Columns(("a",))
+    options, columns = SnapshotOptions(), ExpectedColumns(("a",))
     found: list[str] = []
     for split in file_splits.splits([path], options, columns, 1):
         for frame in file_splits.frames(split, options, columns):
@@ -193,7 +193,7 @@ def test_long_entries_of_a_dictionary_are_read_in_batches_of_bounded_size(tmp_pa
 def test_a_row_longer_than_max_record_is_rejected_by_itself(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": ["x", "y" * 5_000, None, "z"]}), path)
-    options, columns = SnapshotOptions(max_record=4_000), Columns(("a",))
+    options, columns = SnapshotOptions(max_record=4_000), ExpectedColumns(("a",))
     (split,) = file_splits.splits([path], options, columns, 1)
     (frame,) = file_splits.frames(split, options, columns)
     assert frame.batch.column(0).to_pylist() == ["x", None, "z"]
@@ -213,4 +213,4 @@ def test_column_chunks_that_share_their_bytes_are_refused(tmp_path: Path) -> Non
     cut = tmp_path / "b.parquet"  # the first row group's bytes and a footer that tells of all
     cut.write_bytes(data[:600] + data[-8 - footer :])
     with pytest.raises(FatalError, match="damaged"):
-        file_splits.splits([cut], SnapshotOptions(), Columns(("a",)), 1)
+        file_splits.splits([cut], SnapshotOptions(), ExpectedColumns(("a",)), 1)

@@ -15,7 +15,7 @@ from publisher.model.catalogue import Kind
 from publisher.model.change import Object, Reason
 from publisher.model.keys import IdentifierCase, quote
 from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
-from publisher.sources.columns.object_names import Fault, Names
+from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
 
@@ -360,7 +360,7 @@ def test_table_that_cannot_be_described_refuses_its_own_rows(mariadb: Place) -> 
     names = Names(catalogue_of(database), None, IdentifierCase.AS_WRITTEN, 8)
     for table in ("mysql.user", "broken"):
         fault = names.target(table)
-        assert isinstance(fault, Fault)
+        assert isinstance(fault, RecordFault)
         assert fault.reason is Reason.DATABASE_REFUSED
         assert "exclude the table" in fault.detail
     (refused,) = ask(database, "broken", "k=1")

@@ -17,9 +17,9 @@ import pyarrow as pa
 from publisher.model.change import Reason
 from publisher.sources.change_table.change_seq import Flags, Integers
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, concat_rows
-from publisher.sources.columns.object_names import Fault
+from publisher.sources.columns.object_names import RecordFault
 
-ALONE = Fault(
+ALONE = RecordFault(
     Reason.BEFORE_IMAGE_ALONE,
     "a before image without UPDATE: no UPDATE in the input has its change_seq; add the file that has it",
 )

@@ -11,7 +11,7 @@ from publisher.sources.change_table.change_seq import Flags
 from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.columns.base64_columns import column_texts
-from publisher.sources.columns.object_names import Column, Fault, Names, Target
+from publisher.sources.columns.object_names import NamedColumn, Names, RecordFault, TargetTable
 
 
 class DataColumns:
@@ -22,14 +22,16 @@ class DataColumns:
     ) -> None:
         """Raises ``FatalError`` if the database that was asked does not know the table."""
         target = names.target(layout.table)
-        if isinstance(target, Fault):
+        if isinstance(target, RecordFault):
             raise FatalError(f"{where}: {target.detail}; or set source_table")
-        self.target: Target = target
+        self.target: TargetTable = target
         columns = {name: names.column(layout.table, target, name) for name in layout.data}
-        self.faults = {name: fault for name, fault in columns.items() if isinstance(fault, Fault)}
+        self.faults = {
+            name: fault for name, fault in columns.items() if isinstance(fault, RecordFault)
+        }
         """Columns that the table does not have."""
-        self._known: Mapping[str, Column] = {
-            name: column for name, column in columns.items() if isinstance(column, Column)
+        self._known: Mapping[str, NamedColumn] = {
+            name: column for name, column in columns.items() if isinstance(column, NamedColumn)
         }
         self._binary_text = options.binary_text
         self._where = where

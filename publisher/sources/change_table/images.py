@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from publisher.model.change import Reason
 from publisher.sources.change_table.change_seq import Flags
 from publisher.sources.change_table.masks import MaskProblem, MaskReading
-from publisher.sources.columns.object_names import Fault
+from publisher.sources.columns.object_names import RecordFault
 
 Matrix = npt.NDArray[np.bool_]
 """Marks by row and data column."""
@@ -39,19 +39,19 @@ def differences(after: pa.RecordBatch, before: pa.RecordBatch, names: tuple[str,
 
 def read_masks(
     column: pa.Array, reading: MaskReading, width: int
-) -> tuple[Matrix, dict[int, Fault]]:
+) -> tuple[Matrix, dict[int, RecordFault]]:
     """Reads the masks of a header column: the columns that each sets, and faults by row."""
     encoded = pc.dictionary_encode(pc.utf8_trim_whitespace(column).fill_null(""))
     codes = encoded.indices.to_numpy()
     size = (width + 7) // 8
     octets = bytearray()
-    faults: dict[int, Fault] = {}
+    faults: dict[int, RecordFault] = {}
     for code, mask in enumerate(encoded.dictionary.to_pylist()):
         bits = 0
         try:
             bits = reading.columns_of(mask, width)
         except MaskProblem as problem:
-            fault = Fault(Reason.CHANGE_MASK, str(problem))
+            fault = RecordFault(Reason.CHANGE_MASK, str(problem))
             faults |= dict.fromkeys(np.flatnonzero(codes == code).tolist(), fault)
         octets += bits.to_bytes(size, "little")
     table = np.frombuffer(bytes(octets), np.uint8).reshape(-1, size)
@@ -71,9 +71,9 @@ def fill_gaps(
     return pa.RecordBatch.from_arrays(list(columns.values()), names=after.schema.names)
 
 
-def gap_fault(names: tuple[str, ...], unknown: Flags) -> Fault:
+def gap_fault(names: tuple[str, ...], unknown: Flags) -> RecordFault:
     """The fault of a key change whose new row is incomplete."""
-    return Fault(
+    return RecordFault(
         Reason.KEY_CHANGE,
         f"the key was changed, and neither image supplies {_list_names(names, unknown)}, so the new row"
         ' is not known in full; set images = "full" if NULL is a value, or key_change_gaps = "absent"'
@@ -81,9 +81,9 @@ def gap_fault(names: tuple[str, ...], unknown: Flags) -> Fault:
     )
 
 
-def unmarked_fault(names: tuple[str, ...], wrong: Flags) -> Fault:
+def unmarked_fault(names: tuple[str, ...], wrong: Flags) -> RecordFault:
     """The fault of an UPDATE that differs from its before image in a column outside its mask."""
-    return Fault(
+    return RecordFault(
         Reason.CHANGE_MASK,
         f"{_list_names(names, wrong)} differs from the before image and its bit in change_mask is not"
         ' set; check mask_order and header_columns, or set images = "sparse" if images leave out columns',

@@ -18,7 +18,7 @@ from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import ChangeRows
 from publisher.sources.columns.key_lanes import key_lanes
 from publisher.sources.columns.key_texts import join_key, quote_values
-from publisher.sources.columns.object_names import Fault, Names
+from publisher.sources.columns.object_names import Names, RecordFault
 
 _CANONICAL_INTEGER = r"\A(?:-?[1-9][0-9]*|0)\z"
 """As ``keys.integer_text`` writes it."""
@@ -31,7 +31,7 @@ def catalogue_key(
     if catalogue is None:
         return ()
     target = Names(catalogue, options.schema, options.identifier_case, 1).target(layout.table)
-    return () if isinstance(target, Fault) or target.known is None else target.known.key
+    return () if isinstance(target, RecordFault) or target.known is None else target.known.key
 
 
 def key_of(
@@ -147,7 +147,7 @@ class KeyReader:
         wanted = np.ones(len(rows), bool) if which is None else which
         rows.reject(
             wanted & absent,
-            Fault(
+            RecordFault(
                 Reason.TABLE_KEY,
                 f"a key column ({', '.join(self._key)}) is NULL; fix the key, or the source's logging",
             ),
@@ -176,7 +176,7 @@ class KeyReader:
         is_canonical[good] = True
         for code in np.flatnonzero(~is_canonical).tolist():
             key = self._names.key(self._target, texts[code])
-            if isinstance(key, Fault):
+            if isinstance(key, RecordFault):
                 wrong = np.flatnonzero(codes == code)
                 rows.faults.update(dict.fromkeys(wrong.tolist(), key))
                 codes[wrong] = -1

@@ -16,7 +16,7 @@ from publisher.sources.change_table.dfm import DfmDescription, apply_dfm, read_d
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.files import file_splits, json_lines
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.recognise import hint
 
 HEADERS = (
@@ -63,10 +63,10 @@ class ChangeTableLayout:
         named = len(self.headers) - ("partition_name" in self.headers)
         return list(dict.fromkeys((len(self.headers), named, leading)))
 
-    def columns(self, wanted: Sequence[str] | None = None) -> Columns:
+    def columns(self, wanted: Sequence[str] | None = None) -> ExpectedColumns:
         """The columns to ask the file for: all, or some if the file names its columns."""
         names = self.names if wanted is None or self.reading.header == "no" else tuple(wanted)
-        return Columns(names, optional=frozenset(names), closed=wanted is None)
+        return ExpectedColumns(names, optional=frozenset(names), closed=wanted is None)
 
 
 def layout_of(

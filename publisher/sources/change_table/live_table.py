@@ -154,7 +154,7 @@ class LiveChangeTable:
     ) -> RunExtent:
         """The rows to read; all of the table if the run leaves no mark."""
         live = self._live(layout)
-        seen = table_reader.seen(database, live, whole, FORM, mark.floor)
+        seen = table_reader.measure_extent(database, live, whole, FORM, mark.floor)
         if kept is None:
             return RunExtent(None, seen.greatest or "", None, Mark(others=seen.others), ())
         statements = statements_of(database, live, self.options)

@@ -22,14 +22,14 @@ from publisher.sources.change_table.messages import ChangeMessage, MessageShape
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
-from publisher.sources.columns.object_names import Fault, Names
+from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.sources.columns.record_batches import Place, as_json, broken, nameless, tally
 from publisher.sources.contract import Context
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Broken, Frame
 from publisher.sources.files.json_lines import LineProblem, lines
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.text_blocks import readable
 
 BATCH_SIZE = 4_096
@@ -50,7 +50,7 @@ def make_splits(
                 f'{path}: messages are JSON lines; name the file .jsonl, or set layout = "rows" for tables'
             )
         share = max(1, wanted * path.stat().st_size // size)
-        splits += file_splits.splits([path], snapshot, Columns(()), share)
+        splits += file_splits.splits([path], snapshot, ExpectedColumns(()), share)
 
     def sample() -> Iterator[ChangeMessage]:
         for split in splits:
@@ -163,18 +163,18 @@ class _MessageReader:
             self._builders[shape] = builder
         yield from builder.records(messages.pairs_of(same, layout))
 
-    def _fault(self, shape: MessageShape) -> Fault | None:
+    def _fault(self, shape: MessageShape) -> RecordFault | None:
         """The fault of all messages of a shape, if they name no known table or lack its key."""
         target = self._names.target(shape.table)
-        if isinstance(target, Fault):
+        if isinstance(target, RecordFault):
             detail = f"{target.detail}; or set source_table"
             return target._replace(detail=detail) if shape.table != self._table else None
         key = (target.known.key if target.known else ()) or self._options.key
         present = {name.casefold() for name in shape.columns}
         absent = [name for name in key if name.casefold() not in present]
-        return Fault(Reason.TABLE_KEY, _KEYLESS.format(", ".join(absent))) if absent else None
+        return RecordFault(Reason.TABLE_KEY, _KEYLESS.format(", ".join(absent))) if absent else None
 
-    def _reject(self, rejected: list[ChangeMessage], fault: Fault) -> pa.RecordBatch:
+    def _reject(self, rejected: list[ChangeMessage], fault: RecordFault) -> pa.RecordBatch:
         """Rejects messages whose objects are unknown."""
         return nameless(
             self._place,
@@ -186,7 +186,7 @@ class _MessageReader:
         )
 
 
-_NAMELESS = Fault(
+_NAMELESS = RecordFault(
     Reason.TABLE_NAME, "no table in the headers of the message; set source_table, or export it"
 )
 _KEYLESS = "the message lacks {}, which is in the key of its table; export all columns of the table"

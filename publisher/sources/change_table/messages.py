@@ -30,7 +30,7 @@ from publisher.sources.change_table.masks import (
 )
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import RAW, UNKNOWN, WORDS, ChangeOperation, ChangeRows
-from publisher.sources.columns.object_names import Fault
+from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.files.json_lines import LineProblem, parse_object
 
 OPERATIONS = {word: WORDS[word] for word in ("INSERT", "UPDATE", "DELETE")}
@@ -55,7 +55,7 @@ class ChangeMessage:
     column_mask: str | None
     transaction_id: str | None
     timestamp: str | None
-    fault: Fault | None
+    fault: RecordFault | None
 
     @property
     def mask(self) -> str | None:
@@ -111,7 +111,7 @@ def parse_message(number: int, line: bytes) -> ChangeMessage:
     )
 
 
-def _fault(operation: str, code: int) -> Fault | None:
+def _fault(operation: str, code: int) -> RecordFault | None:
     if code != UNKNOWN:
         return None
     detail = (
@@ -119,7 +119,7 @@ def _fault(operation: str, code: int) -> Fault | None:
         if operation == "REFRESH"
         else f"operation {operation[:60]!r} is not known; known are INSERT, UPDATE, DELETE"
     )
-    return Fault(Reason.CHANGE_OPERATION, detail)
+    return RecordFault(Reason.CHANGE_OPERATION, detail)
 
 
 def _dictionary(pairs: object) -> dict[str, Any]:
@@ -197,7 +197,8 @@ def pairs_of(messages: list[ChangeMessage], layout: ChangeTableLayout) -> Paired
         if message.fault is not None:
             rows.faults[at] = message.fault
     rows.reject(
-        ~placed, Fault(Reason.CHANGE_SEQ, f"changeSequence is no change_seq: {seq.WHAT}; export it")
+        ~placed,
+        RecordFault(Reason.CHANGE_SEQ, f"changeSequence is no change_seq: {seq.WHAT}; export it"),
     )
     inside = np.array([m.before is not None for m in messages], bool)
     none = np.zeros(len(messages), np.int64)

@@ -15,14 +15,14 @@ from publisher.model.change import Outcome, Reason
 from publisher.sources.change_table.before_images import PairedRows
 from publisher.sources.change_table.change_seq import Integers, Ranking
 from publisher.sources.change_table.rows import RAW, ChangeRows
-from publisher.sources.columns.object_names import Target
+from publisher.sources.columns.object_names import TargetTable
 from publisher.sources.columns.record_batches import Place, as_json, nameless
 
 
 class RejectBuilder:
     """Builds the outcomes of records of one split that give no change."""
 
-    def __init__(self, place: Place, target: Target, ranking: Ranking) -> None:
+    def __init__(self, place: Place, target: TargetTable, ranking: Ranking) -> None:
         self._place = place
         self._target = target
         self._ranking = ranking

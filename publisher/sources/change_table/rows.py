@@ -15,7 +15,7 @@ from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.change_seq import Flags, Integers
 from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.columns.columns import plain, texts, times
-from publisher.sources.columns.object_names import Fault
+from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.files.frame import Frame
 
 
@@ -55,7 +55,7 @@ class ChangeRows:
     low: Integers
     placed: Flags
     """Marks the rows that have a change_seq."""
-    faults: dict[int, Fault] = field(default_factory=dict)
+    faults: dict[int, RecordFault] = field(default_factory=dict)
     """Faults of rejected rows, by their index."""
 
     def __len__(self) -> int:
@@ -81,11 +81,11 @@ class ChangeRows:
         }
         return rows
 
-    def reject(self, which: Flags, fault: Callable[[int], Fault] | Fault) -> None:
+    def reject(self, which: Flags, fault: Callable[[int], RecordFault] | RecordFault) -> None:
         """Rejects the marked rows that are not rejected yet; ``fault`` may depend on the row."""
         for row in np.flatnonzero(which).tolist():
             if row not in self.faults:
-                self.faults[row] = fault if isinstance(fault, Fault) else fault(row)
+                self.faults[row] = fault if isinstance(fault, RecordFault) else fault(row)
 
     def value(self, name: str, row: int) -> str | None:
         """The value of a row in a column."""
@@ -127,7 +127,7 @@ def rows_of(frame: Frame, layout: ChangeTableLayout, form: TextForm | None = Non
     rows = ChangeRows(batch, frame.rows, operations_of(batch, layout.headers), high, low, placed)
     for name, right in unreadable:
         rows.reject(
-            ~right, Fault(Reason.BROKEN_RECORD, f"{name} is no text; export it as UTF-8 text")
+            ~right, RecordFault(Reason.BROKEN_RECORD, f"{name} is no text; export it as UTF-8 text")
         )
     _reject_odd_headers(rows, layout)
     return rows
@@ -154,7 +154,7 @@ def header_times(rows: ChangeRows, layout: ChangeTableLayout, zone: str) -> Inte
     moments, known = times(column, zone)
     rows.reject(
         column.is_valid().to_numpy(zero_copy_only=False) & ~known,
-        lambda row: Fault(
+        lambda row: RecordFault(
             Reason.EVENT_TIME,
             f"{name} {str(rows.value(name, row))[:60]!r} is no time; write it as"
             " yyyy-mm-dd hh:mm:ss[.fffffffff] [zone]",
@@ -201,14 +201,14 @@ def _reject_odd_headers(rows: ChangeRows, layout: ChangeTableLayout) -> None:
 
     rows.reject(
         ~rows.placed,
-        lambda row: Fault(
+        lambda row: RecordFault(
             Reason.CHANGE_SEQ,
             f"{_short(rows.value(seq, row))} is no change_seq: {change_seq.WHAT}; export it as text",
         ),
     )
     rows.reject(
         rows.operations == UNKNOWN,
-        lambda row: Fault(
+        lambda row: RecordFault(
             Reason.CHANGE_OPERATION,
             f"{operation_of(row)}: not known, or the two disagree; known are I INSERT, U UPDATE,"
             " D DELETE, B BEFOREIMAGE; filter other records out",
@@ -216,7 +216,7 @@ def _reject_odd_headers(rows: ChangeRows, layout: ChangeTableLayout) -> None:
     )
     rows.reject(
         rows.operations == ChangeOperation.TRUNCATE,
-        Fault(
+        RecordFault(
             Reason.TRUNCATE,
             "the table was truncated, which no document can express; delete its objects, or publish a new"
             " snapshot of the table",

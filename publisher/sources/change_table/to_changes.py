@@ -34,24 +34,24 @@ from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rejects import RejectBuilder
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, header_times
-from publisher.sources.columns.object_names import Fault, Names
+from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.sources.columns.record_batches import Place, batch
 
-NO_OLD_KEY = Fault(
+NO_OLD_KEY = RecordFault(
     Reason.KEY_CHANGE,
     "the key was changed and there is no before image with the old one; store before images, or set"
     ' key_change = "query-back"',
 )
-KEY_DIFFERS = Fault(
+KEY_DIFFERS = RecordFault(
     Reason.CHANGE_MASK,
     "the key differs from the before image and its bit is not set; check mask_order, header_columns, key",
 )
-UNCOVERED = Fault(
+UNCOVERED = RecordFault(
     Reason.UNMASKED_UPDATE,
     "change_mask ends at bit 1023, but the columns beyond may have changed; store before images, or set"
     ' images = "full" or "sparse", or unmasked_update = "query-back"',
 )
-UNMASKED = Fault(
+UNMASKED = RecordFault(
     Reason.UNMASKED_UPDATE,
     "an UPDATE without change_mask, in which NULL may be a value or not supplied; keep change_mask in the"
     ' task, or set images = "full" or "sparse", or unmasked_update = "query-back"',
@@ -188,7 +188,9 @@ class ChangeTableChangeBuilder:
         draft.chosen |= inserts[:, np.newaxis] & supplied & self._beyond
         self._choose_by_images(draft, updates & ends, self._beyond, UNCOVERED)
 
-    def _choose_by_images(self, draft: _Draft, updates: Flags, places: Flags, fault: Fault) -> None:
+    def _choose_by_images(
+        self, draft: _Draft, updates: Flags, places: Flags, fault: RecordFault
+    ) -> None:
         """Chooses among the columns ``places``, which no mask covers."""
         rows, images_setting = draft.pairs.after, self._options.images
         supplied = images.non_null(rows.batch, self._layout.data) & places

@@ -1,1 +1,1 @@
-"""What the formats share to read by the column: typed columns, byte areas, texts, names, lanes of keys."""
+"""Work by the column, for all formats: typed columns, byte areas, texts, names, lanes of keys."""

@@ -1,4 +1,4 @@
-"""Areas of fixed width in an array of bytes, by the column."""
+"""Reads areas of fixed width from an array of bytes, by the column."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def numbers_at(data: Bytes, at: Offsets, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The numbers of a kind that stand at offsets, aligned or not.  All must lie inside."""
+    """Reads numbers of a kind at offsets, aligned or not.  All must lie inside."""
     if not len(at):
         return np.zeros(0, kind)
     every = np.ndarray((len(data) - kind.itemsize + 1,), kind, data, 0, (1,))
@@ -21,7 +21,7 @@ def numbers_at(data: Bytes, at: Offsets, kind: np.dtype[Any]) -> npt.NDArray[Any
 
 
 def areas_at(data: Bytes, at: Offsets, width: int) -> Bytes:
-    """The areas of one width that stand at offsets, one row each; a view where they are evenly spaced."""
+    """Reads areas of one width at offsets, one row each; a view if they are evenly spaced."""
     if not len(at) or not width:
         return np.zeros((len(at), width), np.uint8)
     step = int(at[1] - at[0]) if len(at) > 1 else 0

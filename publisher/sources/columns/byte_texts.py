@@ -1,4 +1,4 @@
-"""Texts of areas of bytes in a character code, by the column."""
+"""Decodes areas of bytes in a character code, by the column."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _IN_LINES = frozenset(
     }
     | {"cp1251", "cp1252", "cp866", "koi8-r", "iso8859-1", "iso8859-5", "iso8859-15"}
 )
-"""Codes in which a line feed is no part of another character and every line begins anew."""
+"""Codes in which a line feed is never part of another character and each line starts unshifted."""
 _ESCAPING = ("iso2022", "utf-7", "hz")
 """Codes that write other characters with bytes of ASCII."""
 _IDENTICAL = bytes(range(128)).decode("ascii")
 
 
-class Column(NamedTuple):
-    """Values of some records: texts, null where there is none or a wrong one, and which are wrong."""
+class TextColumn(NamedTuple):
+    """Values of some records: texts, null for absent and wrong values, and marks of the wrong ones."""
 
     texts: pa.Array
     wrong: Mask
 
 
 def strings(chars: Bytes, keep: Mask | None = None) -> pa.Array:
-    """Texts of rows of ASCII characters, of those that ``keep`` marks."""
+    """Makes texts of rows of ASCII characters, of those that ``keep`` marks."""
     count, width = chars.shape
     offsets = np.zeros(count + 1, np.int32)
     if keep is None:
@@ -53,29 +53,31 @@ def strings(chars: Bytes, keep: Mask | None = None) -> pa.Array:
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(flat))
 
 
-def blanked(texts: pa.Array, mask: Mask) -> pa.Array:
-    """The texts, null where ``mask`` says so."""
+def set_null(texts: pa.Array, mask: Mask) -> pa.Array:
+    """Sets the texts to null that ``mask`` marks."""
     if not mask.any():
         return texts
     return pc.if_else(pa.array(~mask), texts, pa.scalar(None, texts.type))
 
 
-def decoded_areas(areas: Bytes, codec: str, sizes: Offsets | None = None) -> Column:
-    """The texts of rows of bytes in a character code, of all or of the first ``sizes`` bytes of each."""
+def decode_areas(areas: Bytes, codec: str, sizes: Offsets | None = None) -> TextColumn:
+    """Decodes rows of bytes in a character code: all bytes, or the first ``sizes`` bytes of each."""
     count, width = areas.shape
     keep = None if sizes is None else np.arange(width) < sizes[:, None]
     used = areas if keep is None else areas[keep]
     if plain_in(codec) and not bool((used > 0x7F).any()):
-        return Column(strings(areas, keep), np.zeros(count, bool))
+        return TextColumn(strings(areas, keep), np.zeros(count, bool))
     texts = _at_once(areas, codec, keep)
     if texts is not None:
-        return Column(texts, np.zeros(count, bool))
+        return TextColumn(texts, np.zeros(count, bool))
     lengths = [width] * count if sizes is None else sizes.tolist()
-    return decoded((row[:size].tobytes() for row, size in zip(areas, lengths, strict=True)), codec)
+    return decode_each(
+        (row[:size].tobytes() for row, size in zip(areas, lengths, strict=True)), codec
+    )
 
 
 def _at_once(areas: Bytes, codec: str, keep: Mask | None) -> pa.Array | None:
-    """The texts of rows that have no line feed and nothing wrong, decoded as lines of one text."""
+    """Decodes rows as lines of one text; ``None`` if one has a line feed or is wrong."""
     if codecs.lookup(codec).name not in _IN_LINES:
         return None
     lines = np.full((len(areas), areas.shape[1] + 1), _LF, np.uint8)
@@ -90,8 +92,8 @@ def _at_once(areas: Bytes, codec: str, keep: Mask | None) -> pa.Array | None:
     return pa.array(found[:-1], pa.string()) if len(found) == len(areas) + 1 else None
 
 
-def decoded(values: Iterator[bytes], codec: str) -> Column:
-    """The texts of bytes in a character code, and which are none in it."""
+def decode_each(values: Iterator[bytes], codec: str) -> TextColumn:
+    """Decodes bytes in a character code one by one, and marks invalid ones."""
     texts: list[str | None] = []
     wrong: list[int] = []
     for place, value in enumerate(values):
@@ -102,17 +104,17 @@ def decoded(values: Iterator[bytes], codec: str) -> Column:
             wrong.append(place)
     mask = np.zeros(len(texts), bool)
     mask[wrong] = True
-    return Column(pa.array(texts, pa.string()), mask)
+    return TextColumn(pa.array(texts, pa.string()), mask)
 
 
 def _encodable(text: str) -> str:
-    """Raises ``UnicodeError`` for what is half a character."""
+    """Raises ``UnicodeError`` for half a character."""
     text.encode()
     return text
 
 
 def plain_in(codec: str) -> bool:
-    """Whether bytes below 0x80 are the ASCII characters in this code."""
+    """Tests whether bytes below 0x80 are the ASCII characters in this code."""
     known = _PLAIN.get(codec)
     if known is None:
         known = bytes(range(128)).decode(codec, "replace") == _IDENTICAL

@@ -1,4 +1,4 @@
-"""Character codes: which names of settings are such, and the two Japanese ones that Python lacks.
+"""Character codes: their names in settings, and two Japanese codes that Python lacks.
 
 ``eucJP-ms`` and ``CP51932`` are EUC-JP with the characters of vendors, as on Solaris, Linux and Windows.
 Both read the characters of JIS X 0208 as code page 932 does (A1C1 is U+FF5E), and row 13 as the special
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
-"""Codecs of Python that make text of bytes and are no character codes."""
+"""Codecs of Python that decode bytes but are no character codes."""
 _CELLS = range(1, 95)
 _NEC_ROW, _NEC_SELECTED, _USER_ROWS, _IBM_ROWS = 13, range(89, 93), range(85, 95), range(115, 120)
 _USER_DEFINED = 0xE000
 _SS3 = b"\x8f"
 _AS_CP932 = str.maketrans("〜‖−¢£¬¦", "～∥－￠￡￢￤")
-"""Characters that Python's EUC-JP reads in another way than code page 932."""
+"""Characters that Python's EUC-JP decodes differently from code page 932."""
 _TILDE = b"\x8f\xa2\xb7"
 _WIDE_TILDE = "\uff5e"
-"""The tilde of JIS X 0212, which Python reads as that of ASCII and eucJP-ms as the wide one."""
+"""The tilde of JIS X 0212: Python decodes it as that of ASCII, eucJP-ms as the wide one."""
 
 
 def find_codec(charset: str) -> str:
-    """Python's name of a character code.  Raises ``LookupError`` for any other name."""
+    """Returns Python's name of a character code.  Raises ``LookupError`` for any other name."""
     try:
         name = codecs.lookup(charset).name
-        # codecs of other things than text, as rot13, are known but refused here
+        # codecs that decode no text, as rot13, are known but refused here
         b"a".decode(name, "replace")
     except (UnicodeError, ValueError):
         raise LookupError(charset) from None
@@ -57,7 +57,7 @@ def find_codec(charset: str) -> str:
 
 
 def _in_cp932(row: int, cell: int) -> str | None:
-    """The character of a row and cell in code page 932."""
+    """Returns the character of a row and cell in code page 932."""
     lead = (row - 1) // 2 + (0x81 if row < 63 else 0xC1)
     trail = cell + 0x9E if row % 2 == 0 else cell + 0x3F + (cell >= 64)
     try:
@@ -74,18 +74,18 @@ def _is_in_jis_x_0212(char: str) -> bool:
 
 
 def _rows(rows: range) -> dict[bytes, str]:
-    """Characters of code page 932 by their bytes in EUC."""
+    """Lists characters of code page 932 by their bytes in EUC."""
     found = ((row, cell, _in_cp932(row, cell)) for row in rows for cell in _CELLS)
     return {bytes([0xA0 + row, 0xA0 + cell]): char for row, cell, char in found if char}
 
 
-def _user_defined(prefix: bytes, first: int) -> dict[bytes, str]:
+def _user_characters(prefix: bytes, first: int) -> dict[bytes, str]:
     places = ((0xA0 + row, 0xA0 + cell) for row in _USER_ROWS for cell in _CELLS)
     return {prefix + bytes(place): chr(first + n) for n, place in enumerate(places)}
 
 
-def _lacking() -> dict[bytes, str]:
-    """Characters of IBM that JIS X 0212 lacks; of those that are elsewhere only ``№`` stands twice."""
+def _ibm_characters() -> dict[bytes, str]:
+    """Lists the characters of IBM that JIS X 0212 lacks; of those in other places only ``№``."""
     chars = (_in_cp932(row, cell) for row in _IBM_ROWS for cell in _CELLS)
     lacking = (
         c for c in chars if c and c not in "￢￤∵" and (c == "№" or not _is_in_jis_x_0212(c))
@@ -98,18 +98,18 @@ def _lacking() -> dict[bytes, str]:
 
 @cache
 def _vendor_chars(name: str) -> Mapping[bytes, str]:
-    """What Python's EUC-JP lacks, by its bytes."""
+    """Lists the characters that Python's EUC-JP lacks, by their bytes."""
     nec = _rows(range(_NEC_ROW, _NEC_ROW + 1))
     if name == "cp51932":
         return nec | _rows(_NEC_SELECTED)
     rows = len(_USER_ROWS) * len(_CELLS)
-    user = _user_defined(b"", _USER_DEFINED) | _user_defined(_SS3, _USER_DEFINED + rows)
-    return nec | user | _lacking()
+    user = _user_characters(b"", _USER_DEFINED) | _user_characters(_SS3, _USER_DEFINED + rows)
+    return nec | user | _ibm_characters()
 
 
 @cache
 def _handler(name: str, errors: str) -> str:
-    """Name of an error handler that knows the vendors' characters; others go to ``errors``."""
+    """Registers an error handler that knows the vendors' characters and leaves others to ``errors``."""
     chars, otherwise = _vendor_chars(name), codecs.lookup_error(errors)
 
     def handle(problem: UnicodeError) -> tuple[str | bytes, int]:
@@ -144,7 +144,7 @@ def _decode_piece(piece: bytes, handler: str) -> str:
 
 
 def _whole(data: bytes) -> int:
-    """Bytes up to the end of the last whole character."""
+    """Counts the bytes up to the end of the last whole character."""
     at = len(data)
     while at and data[at - 1] >= 0x80:
         at -= 1

@@ -1,6 +1,6 @@
-"""Columns of a batch as the types that records need: in bulk, row by row only where that fails.
+"""Converts columns of a batch to the types of records: in bulk, and row by row if that fails.
 
-Snapshots bring text, Parquet and databases bring types of their own; both are welcome.
+Text files give text, Parquet and databases give typed values; both are accepted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Integers = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
-"""Values, and which of them are there and right; the others are 0."""
+"""Values, and marks of the valid ones; the others are 0."""
 
 LARGEST = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,7 +42,7 @@ _TIME = re.compile(
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """The array without dictionary and large offsets."""
+    """Removes dictionaries and large offsets from an array."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         return plain(array.dictionary_decode())
@@ -58,7 +58,7 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def texts(array: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    """The column as text, and which values are right; null is right, what is no text becomes null."""
+    """Converts a column to text, and marks valid values; bytes that are no text become null."""
     array = plain(array)
     right = np.ones(len(array), bool)
     if pa.types.is_string(array.type):
@@ -68,13 +68,13 @@ def texts(array: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
     try:
         return array.cast(pa.string()), right
     except pa.ArrowInvalid:
-        decoded = [_decoded(value) for value in array.to_pylist()]
+        decoded = [_decode(value) for value in array.to_pylist()]
         right = np.array([readable for _, readable in decoded], bool)
         return pa.array([value for value, _ in decoded], pa.string()), right
 
 
-def _decoded(value: bytes | None) -> tuple[str | None, bool]:
-    """The text of some bytes, and whether they are text."""
+def _decode(value: bytes | None) -> tuple[str | None, bool]:
+    """Decodes bytes, and tells whether they are text."""
     if value is None:
         return None, True
     try:
@@ -84,7 +84,7 @@ def _decoded(value: bytes | None) -> tuple[str | None, bool]:
 
 
 def integers(array: pa.Array) -> Integers:
-    """The column as integers of 64 bits; numbers with a fraction and other text are not right."""
+    """Converts a column to integers of 64 bits; fractions and other text are invalid."""
     array = _text_of_bytes(array)
     if not any(is_kind(array.type) for is_kind in _NUMERIC):
         return _none_right(array)
@@ -99,11 +99,11 @@ def integers(array: pa.Array) -> Integers:
 
 
 def times(array: pa.Array, zone: str) -> Integers:
-    """The column as microseconds since 1970-01-01 UTC; ``zone`` holds where none is written.
+    """Converts a column to microseconds since 1970-01-01 UTC; ``zone`` applies to times without zone.
 
-    Text is ISO 8601 or ODBC (``yyyy-mm-dd hh:mm:ss.fffffffff``), finer digits are cut off.  A local
-    time that a change of the clocks gives twice means the first; one that it leaves out is read with
-    the offset before the change.  Years are 1 to 9999.
+    Text is ISO 8601 or ODBC (``yyyy-mm-dd hh:mm:ss.fffffffff``); finer digits are dropped.  A local
+    time that exists twice when the clocks change means the first; a skipped one is read with the
+    offset before the change.  Years are 1 to 9999.
     """
     array = _text_of_bytes(array)
     if pa.types.is_date(array.type):
@@ -135,7 +135,7 @@ def _times_of_text(array: pa.Array, zone: str) -> Integers:
 
 
 def _microseconds(array: pa.Array) -> Integers:
-    """Timestamps of any unit, those of the years 1 to 9999."""
+    """Converts timestamps of any unit; those outside the years 1 to 9999 are invalid."""
     values, right = _numbers(array)
     unit = {"s": 1_000_000, "ms": 1000}.get(array.type.unit, 1)
     if array.type.unit == "ns":
@@ -145,7 +145,7 @@ def _microseconds(array: pa.Array) -> Integers:
 
 
 def _utc(local: Integers, zone: str) -> Integers:
-    """Local times of a zone as UTC.  By the standard library: Arrow knows no rules beyond 2037."""
+    """Converts local times of a zone to UTC, by the standard library: Arrow knows no rules after 2037."""
     values, right = local
     if zone == "UTC":
         return local
@@ -171,7 +171,7 @@ def _none_right(array: pa.Array) -> Integers:
 
 
 def _zoneless(array: pa.Array) -> pa.Array:
-    """Text without zone as timestamps.  Raises ``ArrowInvalid`` where it is anything else."""
+    """Converts text without zone to timestamps.  Raises ``ArrowInvalid`` for any other text."""
     longest = pc.max(pc.binary_length(array)).as_py() or 0
     if longest > 26:
         rest = pc.utf8_slice_codeunits(array, 26)
@@ -200,7 +200,7 @@ def _partly(
     bulk: Callable[[pa.Array], Integers],
     single: Callable[[object], int | None],
 ) -> Integers:
-    """Rows of text that match ``pattern`` in bulk, the others (all, where bulk fails) one by one."""
+    """Converts text that matches ``pattern`` in bulk, other rows (all, if bulk fails) one by one."""
     values, right = np.zeros(len(array), np.int64), np.zeros(len(array), bool)
     if pa.types.is_string(array.type):
         matches = pc.match_substring_regex(array, pattern).fill_null(False)

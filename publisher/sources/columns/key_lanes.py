@@ -1,4 +1,4 @@
-"""Lanes of many keys at once, the same as ``lanes.key_lane`` gives one by one."""
+"""Computes the lanes of many keys at once, as ``lanes.key_lane`` does one by one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Lanes = npt.NDArray[np.int64]
 
 _ALL = 0xFFFFFFFF
 _LONG = 64
-"""Bytes from which on a key is looked at by itself: columns of them are rare."""
+"""Bytes from which on a key is computed by itself: columns of such keys are rare."""
 
 
 def _table() -> npt.NDArray[np.uint32]:
-    """The table of CRC-32 (ISO-HDLC, as zlib has it): what a byte does to the remainder."""
+    """Computes the table of CRC-32 (ISO-HDLC, as in zlib)."""
     rest = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         rest = np.where(rest & 1, (rest >> 1) ^ np.uint32(0xEDB88320), rest >> 1)
@@ -27,7 +27,7 @@ _TABLE = _table()
 
 
 def key_lanes(prefix: int, keys: pa.Array, lanes: int) -> Lanes:
-    """Lane of each key of the table that ``prefix`` stands for; NULL has lane 0."""
+    """Computes the lane of each key of the table with the hash ``prefix``; NULL has lane 0."""
     if not len(keys):
         return np.zeros(0, np.int64)
     _, places, data = keys.buffers()
@@ -53,7 +53,7 @@ def _remainders(
     starts: Lanes,
     sizes: npt.NDArray[np.int32],
 ) -> Lanes:
-    """CRC-32 of stretches of bytes, the longest first, each going on from ``prefix``."""
+    """Computes the CRC-32 of byte ranges, the longest first, each continuing ``prefix``."""
     rest = np.full(len(starts), prefix ^ _ALL, np.uint32)
     longest = int(sizes[0]) if len(sizes) else 0
     counts = np.searchsorted(-sizes, -np.arange(longest))  # how many are longer than each place

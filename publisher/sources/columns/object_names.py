@@ -1,6 +1,6 @@
-"""Names in event log records: tables, keys and columns, checked against what is known of them.
+"""Resolves names of records: tables, keys and columns, checked against the catalogue.
 
-Each distinct name is looked at once for each split or batch, whatever the number of records.
+Each distinct name is resolved once per split or batch, whatever the number of records.
 """
 
 from __future__ import annotations
@@ -23,54 +23,54 @@ _PART = re.compile(
 )
 
 REMEMBERED = 10_000
-"""Names remembered at most; more than that are no real tables and columns."""
+"""Maximum number of remembered names; real tables and columns are fewer."""
 
 
-class Fault(NamedTuple):
-    """Why a record gives no change: it is rejected, or its table is excluded."""
+class RecordFault(NamedTuple):
+    """The reason that a record gives no change: it is rejected, or its table is excluded."""
 
     reason: Reason
     detail: str
-    """What is wrong, ending with what to do."""
+    """The problem, ending with advice."""
 
     @property
     def outcome(self) -> Outcome:
-        """Where the record ends."""
+        """The outcome of the record."""
         return Outcome.IGNORED if self.reason is Reason.EXCLUDED else Outcome.REJECTED
 
 
 class Key(NamedTuple):
-    """A key that was understood: canonical text and lane."""
+    """A resolved key: canonical text and lane."""
 
     text: str
     lane: int
 
 
-class Column(NamedTuple):
-    """A column that was understood: its name, whether its values are binary."""
+class NamedColumn(NamedTuple):
+    """A resolved column: its name, and whether its values are binary."""
 
     name: str
     octet: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """A table that records speak of, with all that its keys and columns are checked against."""
+class TargetTable:
+    """A resolved table, with the facts that its keys and columns are checked against."""
 
     schema: str | None
     table: str
     known: Table | None
     form: KeyForm
     is_plain: Callable[[str], object]
-    """Tells of most keys that they are canonical and name the right column."""
+    """Tests quickly whether a key is canonical and names the right column; may miss some."""
     key_columns: frozenset[str]
     hash: int
 
 
 def split_name(text: str) -> tuple[str | None, str] | None:
-    """Schema and table of a name such as ``schema.table``; parts may be quoted as databases do.
+    """Splits a name such as ``schema.table``; parts may be quoted as in databases.
 
-    A third part before them (a database) is left out.  ``None`` where it is no such name.
+    A third part before them (a database) is dropped.  ``None`` for any other text.
     """
     parts, at = [], 0
     while True:
@@ -95,7 +95,7 @@ def split_name(text: str) -> tuple[str | None, str] | None:
 
 
 class Names:
-    """Answers for one split; remembers what it was asked."""
+    """Resolves the names of one split, and remembers them."""
 
     def __init__(
         self,
@@ -110,11 +110,11 @@ class Names:
         self._schema = schema
         self._case = case
         self._lanes = lanes
-        self._targets: dict[str, Target | Fault] = {}
-        self._columns: dict[tuple[str, str], Column | Fault] = {}
+        self._targets: dict[str, TargetTable | RecordFault] = {}
+        self._columns: dict[tuple[str, str], NamedColumn | RecordFault] = {}
 
-    def target(self, name: str) -> Target | Fault:
-        """The table that ``table_name`` speaks of."""
+    def target(self, name: str) -> TargetTable | RecordFault:
+        """Resolves a ``table_name``."""
         found = self._targets.get(name)
         if found is None:
             found = self._find(name)
@@ -122,28 +122,28 @@ class Names:
                 self._targets[name] = found
         return found
 
-    def _find(self, name: str) -> Target | Fault:
+    def _find(self, name: str) -> TargetTable | RecordFault:
         if _is_too_long(name):
             return _too_long(Reason.TABLE_NAME, name)
         parts = split_name(name)
         if parts is None:
-            return Fault(
+            return RecordFault(
                 Reason.TABLE_NAME,
                 f"table_name {name!r} is no table name; write table or schema.table",
             )
         schema, table = parts[0] or self._schema, parts[1]
         if self._excludes is not None and self._excludes(schema, table):
-            return Fault(
+            return RecordFault(
                 Reason.EXCLUDED, f"table_name {_short(name)} is excluded, or of a system schema"
             )
         try:
             known = self._catalogue.table(schema, table)
         except TableRefusedError as refused:
-            return Fault(Reason.DATABASE_REFUSED, refused.message)
+            return RecordFault(Reason.DATABASE_REFUSED, refused.message)
         if known is None and self._catalogue.closed:
-            return Fault(
+            return RecordFault(
                 Reason.TABLE_NAME,
-                f"the database has no table {name!r}; mend table_name or set the schema",
+                f"the database has no table {name!r}; fix table_name, or set the schema",
             )
         schema = schema or (known.schema if known else None)
         spelled = self._case.apply(table, known.name if known else None)
@@ -153,7 +153,7 @@ class Names:
         form = KeyForm(columns, self._case, known.key if known else ())
         key = [self._case.apply(column, column) for column in known.key] if known else []
         simple = len(key) == 1 and re.fullmatch(r"\w+", key[0])
-        return Target(
+        return TargetTable(
             schema,
             spelled,
             known,
@@ -164,24 +164,24 @@ class Names:
         )
 
     def _spelling(self, schema: str, known: Table | None) -> str | None:
-        """The schema as the catalogue has it, else as the settings do."""
+        """The spelling of a schema in the catalogue, else in the settings."""
         if known is not None and known.schema is not None:
             return known.schema
         same = self._schema is not None and self._schema.casefold() == schema.casefold()
         return self._schema if same else None
 
-    def key(self, target: Target, text: str) -> Key | Fault:
-        """The canonical form of a ``table_key`` and its lane."""
+    def key(self, target: TargetTable, text: str) -> Key | RecordFault:
+        """Resolves a ``table_key`` to its canonical form and lane."""
         if target.is_plain(text):
             return Key(text, key_lane(target.hash, text, self._lanes))
         try:
             canonical = target.form.text(text)
             self._check_columns(target, canonical)
         except KeyProblem as problem:
-            return Fault(Reason.TABLE_KEY, f"table_key {_short(text)}: {problem}")
+            return RecordFault(Reason.TABLE_KEY, f"table_key {_short(text)}: {problem}")
         return Key(canonical, key_lane(target.hash, canonical, self._lanes))
 
-    def _check_columns(self, target: Target, canonical: str) -> None:
+    def _check_columns(self, target: TargetTable, canonical: str) -> None:
         known = target.known
         if known is None or not (known.key or known.complete):
             return
@@ -190,16 +190,16 @@ class Names:
             if {column.casefold() for column in written} != target.key_columns:
                 raise KeyProblem(
                     f"the key of {known.name} is {', '.join(known.key)}, not {', '.join(written)};"
-                    " mend the trigger or the table's key in the settings"
+                    " fix the trigger, or the table's key in the settings"
                 )
             return
         columns = {column.casefold() for column in known.columns}
         absent = [column for column in written if column.casefold() not in columns]
         if absent:
-            raise KeyProblem(f"{known.name} has no column {', '.join(absent)}; mend the trigger")
+            raise KeyProblem(f"{known.name} has no column {', '.join(absent)}; fix the trigger")
 
-    def column(self, name: str, target: Target, column: str) -> Column | Fault:
-        """The column that ``column_name`` speaks of, in the table that ``name`` stands for."""
+    def column(self, name: str, target: TargetTable, column: str) -> NamedColumn | RecordFault:
+        """Resolves a ``column_name`` in the table that the records call ``name``."""
         found = self._columns.get((name, column))
         if found is None:
             found = self._find_column(target, column)
@@ -207,28 +207,30 @@ class Names:
                 self._columns[name, column] = found
         return found
 
-    def _find_column(self, target: Target, column: str) -> Column | Fault:
+    def _find_column(self, target: TargetTable, column: str) -> NamedColumn | RecordFault:
         column = column.strip(BLANKS)  # a log table of fixed width pads it
         if not column:
-            return Fault(Reason.COLUMN_NAME, "column_name is empty; per-field events need it")
+            return RecordFault(Reason.COLUMN_NAME, "column_name is empty; per-field events need it")
         if _is_too_long(column):
             return _too_long(Reason.COLUMN_NAME, column)
         known = target.known
         if known is None:
-            return Column(self._case.apply(column), octet=False)
+            return NamedColumn(self._case.apply(column), octet=False)
         found = _lookup(known, column)
         if found is None and "." in column:
             found = self._child_column(target, column)
         if found is None and known.complete:
-            return Fault(
+            return RecordFault(
                 Reason.COLUMN_NAME,
-                f"{known.name} has no column {column!r}; mend column_name or the table's columns",
+                f"{known.name} has no column {column!r}; fix column_name, or the table's columns",
             )
         kind = found[1] if found else None
-        return Column(self._case.apply(column, found[0] if found else None), kind is Kind.OCTET)
+        return NamedColumn(
+            self._case.apply(column, found[0] if found else None), kind is Kind.OCTET
+        )
 
-    def _child_column(self, target: Target, column: str) -> tuple[str, Kind] | None:
-        """A column of a child table, written ``child.column`` (logical classes, child table)."""
+    def _child_column(self, target: TargetTable, column: str) -> tuple[str, Kind] | None:
+        """Finds a column of a child table, written ``child.column`` (logical classes)."""
         child_name, _, child_column = column.rpartition(".")
         try:
             child = self._catalogue.table(target.schema, child_name)
@@ -239,7 +241,7 @@ class Names:
 
 
 def _lookup(table: Table, column: str) -> tuple[str, Kind] | None:
-    """Name and kind of a column: as written, else whatever the case where only one fits."""
+    """Finds name and kind of a column: as written, else whatever the case if only one fits."""
     kind = table.columns.get(column)
     if kind is not None:
         return column, kind
@@ -252,9 +254,9 @@ def _is_too_long(name: str) -> bool:
     return len(name) > LONGEST_NAME and len(name.strip(BLANKS)) > LONGEST_NAME
 
 
-def _too_long(reason: Reason, name: str) -> Fault:
+def _too_long(reason: Reason, name: str) -> RecordFault:
     column = "table_name" if reason is Reason.TABLE_NAME else "column_name"
-    return Fault(
+    return RecordFault(
         reason,
         f"{column} {_short(name)} has {len(name.strip(BLANKS)):,} characters, names have "
         f"{LONGEST_NAME:,} at most; fix the program that writes it",

@@ -1,4 +1,4 @@
-"""Batches of ``RECORD_SCHEMA`` that every source gives beside its changes."""
+"""Builds batches of ``RECORD_SCHEMA``: changes, rejected pieces, tallies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where records come from and go to."""
+    """The source, split and file of records, and the number of lanes."""
 
     source: int
     split: int
@@ -29,12 +29,12 @@ class Place:
 
     @property
     def name(self) -> str:
-        """Name of the file, without its directory: the same wherever a snapshot lies."""
+        """Name of the file without its directory: the same wherever the snapshot is."""
         return PurePath(self.file).name
 
 
 def batch(count: int, **columns: object) -> pa.RecordBatch:
-    """A batch of ``RECORD_SCHEMA``; columns not given are null."""
+    """Builds a batch of ``RECORD_SCHEMA``; columns not given are null."""
     arrays = []
     for item in RECORD_SCHEMA:
         value = columns.pop(item.name, None)
@@ -53,7 +53,7 @@ def batch(count: int, **columns: object) -> pa.RecordBatch:
 
 
 def lists(values: pa.Array, filled: Mask, absent: Mask | None) -> pa.Array:
-    """Lists of one value where ``filled``, null where ``absent``, else empty."""
+    """Builds lists of one value where ``filled``, null where ``absent``, else empty lists."""
     offsets = np.zeros(len(values) + 1, np.int32)
     np.cumsum(filled, out=offsets[1:])
     if not filled.all():
@@ -63,12 +63,12 @@ def lists(values: pa.Array, filled: Mask, absent: Mask | None) -> pa.Array:
 
 
 def record_lanes(place: Place, numbers: Codes) -> Codes:
-    """Lanes of records that name no object, from their numbers in the file."""
+    """Computes lanes for records that name no object, from their numbers in the file."""
     return (record_lane(place.name, 0, 1 << 32) + numbers) % place.lanes
 
 
 def nameless(place: Place, numbers: Codes, **columns: object) -> pa.RecordBatch:
-    """Records that name no object, each at its number in the file unless ``columns`` say where."""
+    """Builds records that name no object, at their numbers in the file unless ``columns`` differ."""
     at_numbers = {
         "source": place.source,
         "lane": record_lanes(place, numbers),
@@ -85,7 +85,7 @@ def nameless(place: Place, numbers: Codes, **columns: object) -> pa.RecordBatch:
 
 
 def broken(frame: Frame, place: Place) -> pa.RecordBatch:
-    """The pieces of a frame that are no records, as rejects."""
+    """Builds rejects of the pieces of a frame that are no records."""
     return nameless(
         place,
         np.array([item.row for item in frame.broken], np.int64),
@@ -97,7 +97,7 @@ def broken(frame: Frame, place: Place) -> pa.RecordBatch:
 
 
 def tally(place: Place, framed: int) -> pa.RecordBatch:
-    """The row that says how many records a split had, counted where they were framed."""
+    """Builds the row with the number of records of a split, counted by framing."""
     return batch(
         1,
         source=place.source,
@@ -115,7 +115,7 @@ def tally(place: Place, framed: int) -> pa.RecordBatch:
 
 
 def as_json(record: object) -> str:
-    """A record as JSON text; what JSON has no form for as text."""
+    """Writes a record as JSON; values without a JSON form become text."""
     return json.dumps(record, ensure_ascii=False, default=_json_text)
 
 

@@ -1,1 +1,1 @@
-"""The event log of the JDBC driver: its table, live and as snapshots in files."""
+"""Event logs of the IDM driver for JDBC: tables of a database, and snapshots in files."""

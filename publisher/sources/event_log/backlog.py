@@ -35,7 +35,7 @@ from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.live.table_reader import LiveTable, column_of, relation_of
 
 _DATED = "____-__-__%"
-"""Text that can be a time; anything else sorts before or after all times."""
+"""Text that can be a time; any other text sorts before or after all times."""
 _SECOND = 1_000_000
 
 
@@ -47,7 +47,7 @@ class EventLogBacklog:
     """
 
     def __init__(self, options: EventLogOptions, database: DatabaseOptions, table: str) -> None:
-        """Raises ``SettingsError`` where the database's URL cannot be used."""
+        """Raises ``SettingsError`` if the database's URL cannot be used."""
         self._database = Database(database)
         self._table = table
         self._options = options
@@ -109,7 +109,7 @@ class EventLogBacklog:
         return counts.where(letter == self._options.status)
 
     def _seconds(self, moment: str | None) -> float | None:
-        """A time as seconds since 1970-01-01 UTC, by the rules of the reader."""
+        """Converts a time to seconds since 1970-01-01 UTC, by the rules of the reader."""
         values, right = times(pa.array([moment], pa.string()), self._options.time_zone)
         return float(values[0]) / _SECOND if right[0] else None
 
@@ -129,7 +129,7 @@ def _oldest(relation: Relation, moment: str, dialect: str) -> ColumnElement[Any]
 
 
 def _clock(dialect: str) -> ColumnElement[Any]:
-    """The database's clock as seconds since 1970-01-01 UTC; NULL where we do not know how to ask."""
+    """The database's clock as seconds since 1970-01-01 UTC; NULL for databases not listed here."""
     if dialect == "postgresql":
         return func.extract("epoch", func.clock_timestamp())
     if dialect in ("mysql", "mariadb"):

@@ -1,8 +1,8 @@
-"""Fingerprints of log rows: whether a row is still the one that a run has read.
+"""Fingerprints of log rows, which show that a row is still the one that a run has read.
 
-A fingerprint covers record id, event time and table key as the database gives them as text.  It is kept
-in the journal, and compared before the status of a row changes: a record id alone means nothing once
-the log was emptied or another database answers.
+A fingerprint covers record id, event time and table key as text of the database.  The journal keeps it,
+and it is compared before the status of a row changes: a record id alone proves nothing once the log
+was emptied or another database answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NULL = b"\x00"
 
 
 def fingerprints_of(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
-    """Compute the fingerprint of each row from its columns, in the order of ``FINGERPRINTED``."""
+    """Computes the fingerprint of each row from its columns, in the order of ``FINGERPRINTED``."""
     texts = [column.cast(pa.string()).cast(pa.binary()) for column in columns]
     joined = pc.binary_join_element_wise(
         *texts, _SEPARATOR, null_handling="replace", null_replacement=_NULL

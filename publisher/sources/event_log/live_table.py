@@ -1,4 +1,4 @@
-"""The event log table of the IDM driver for JDBC, read live from its database."""
+"""The reader of event log tables in a database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from publisher.sources.live.table_reader import LiveTable, TableSplit
 
 @dataclass(frozen=True, slots=True)
 class LiveEventLog:
-    """The source: an event log in a database.  Only rows of the wanted status are read.
+    """An event log in a database.  Only rows of the configured status are read.
 
     ``text_of`` gives the log's text form of a value that a database driver returns.
     """
@@ -34,7 +34,7 @@ class LiveEventLog:
     text_of: Callable[[Any], str | None]
     format: str = "event-log"
     reported: frozenset[int] = frozenset()
-    """Digests of rejected rows that earlier runs have reported; they stay N without a record_id."""
+    """Digests of rejected rows that earlier runs reported; without a record_id they stay N."""
 
     def with_reported(self, digests: frozenset[int]) -> LiveEventLog:
         """See ``RemembersRejects``."""
@@ -44,11 +44,11 @@ class LiveEventLog:
     def opened(
         self,
         wanted: int,
-        kept: Kept | None = None,  # noqa: ARG002 - rows say themselves what became of them
+        kept: Kept | None = None,  # noqa: ARG002 - the status of a row tells whether it was read
     ) -> Iterator[tuple[TableSplit, ...]]:
-        """Splits that all see the table as it is now, while the context is open.
+        """Yields splits that all see the table as it is now, while the context is open.
 
-        Raises ``FatalError`` where the table does not fit, ``UnreachableError``.
+        Raises ``FatalError`` if the table does not fit, ``UnreachableError``.
         """
         with Database(self.database) as database:
             self.places(database)
@@ -60,9 +60,9 @@ class LiveEventLog:
         self.places(database)
 
     def places(self, database: Database) -> list[int]:
-        """Index of each documented column in the table.  Raises ``FatalError`` where one is missing."""
-        found = table_reader.describe(database, self._live())
-        return self.options.expected_columns().locate(found, f"table {self.table}", is_file=False)
+        """Finds the index of each documented column.  Raises ``FatalError`` if one is missing."""
+        names = table_reader.describe(database, self._live())
+        return self.options.expected_columns().locate(names, f"table {self.table}", is_file=False)
 
     def read(self, split: TableSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
@@ -70,7 +70,7 @@ class LiveEventLog:
             frames = self._frames(database, split)
             records = read_frames(frames, self.table, number, ctx, self.options, fingerprints=True)
             for batch in records:
-                yield _without_reported(batch, self.reported) if self.reported else batch
+                yield _ignore_known_rejects(batch, self.reported) if self.reported else batch
 
     def position_text(self, position: Position) -> str:
         """As ``Source.position_text``."""
@@ -97,8 +97,8 @@ class LiveEventLog:
         )
 
 
-def _without_reported(batch: pa.RecordBatch, reported: frozenset[int]) -> pa.RecordBatch:
-    """Ignores the rejects that earlier runs have reported, instead of reporting them once more."""
+def _ignore_known_rejects(batch: pa.RecordBatch, reported: frozenset[int]) -> pa.RecordBatch:
+    """Ignores rejects that earlier runs reported, instead of reporting them again."""
     rejected = pc.fill_null(pc.equal(batch["outcome"], int(Outcome.REJECTED)), False)
     if not pc.any(rejected).as_py():
         return batch

@@ -9,13 +9,13 @@ from typing import Any, Literal
 from publisher.errors import OptionProblem, refuse_options
 from publisher.model.keys import IdentifierCase
 from publisher.sources.event_log.layout import LAYOUT, OPTIONAL, Layout
-from publisher.sources.files.options import Columns
+from publisher.sources.files.options import ExpectedColumns
 from publisher.xds.times import zone_problems
 
 
 @dataclass(frozen=True, slots=True)
 class EventLogOptions:
-    """How an event log is to be read."""
+    """Options of an event log."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     """Custom column names: the name in the log = the documented name."""
@@ -46,12 +46,12 @@ class EventLogOptions:
             problems.append(OptionProblem("columns", text))
         refuse_options(problems)
 
-    def expected_columns(self) -> Columns:
-        """The columns to ask a file for."""
+    def expected_columns(self) -> ExpectedColumns:
+        """Returns the documented columns under their names in the input."""
         written = {ours: theirs for theirs, ours in self.columns.items()}
-        return Columns(LAYOUT[self.layout], written, OPTIONAL)
+        return ExpectedColumns(LAYOUT[self.layout], written, OPTIONAL)
 
 
 def restore_options(**plain: Any) -> EventLogOptions:
-    """The options from their plain values, as a journal keeps them."""
+    """Restores options from their plain values in a journal."""
     return EventLogOptions(**plain | {"identifier_case": IdentifierCase(plain["identifier_case"])})

@@ -1,6 +1,6 @@
-"""The rows of a frame of an event log on their way to records: objects, columns, values.
+"""Resolves the rows of a frame of an event log: objects, columns, values.
 
-Each distinct table, key and column of a frame is looked at once, whatever the number of its rows.
+Each distinct table, key and column of a frame is resolved once, whatever the number of its rows.
 """
 
 from __future__ import annotations
@@ -15,59 +15,59 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import Reason
-from publisher.sources.columns.object_names import Column, Fault, Key, Names, Target
+from publisher.sources.columns.object_names import Key, NamedColumn, Names, RecordFault, TargetTable
 from publisher.sources.columns.record_batches import Codes, Mask, Place
 from publisher.sources.files.frame import Frame
 
-FaultOf = Callable[[int], Fault]
-"""The fault of a row, by its number in the frame."""
+MakeFault = Callable[[int], RecordFault]
+"""Makes the fault of a row from its number in the frame."""
 
 
 @dataclass(slots=True)
-class Rows:
-    """The rows of a frame on their way; ``live`` are the numbers of those without fault so far."""
+class EventRows:
+    """The rows of a frame; ``live`` are the numbers of the rows without fault so far."""
 
     frame: Frame
     place: Place
     text: dict[str, pa.Array]
     readable: dict[str, Mask]
-    """Which values of the columns of ``text`` are text at all."""
+    """Marks of the values in the columns of ``text`` that are valid text."""
     ids: Codes
     has_id: Mask
     live: Codes
-    faults: dict[int, Fault] = field(default_factory=dict)
-    objects: dict[int, tuple[Target, Key]] = field(default_factory=dict)
-    """Table and key of those rows with a fault that have them."""
+    faults: dict[int, RecordFault] = field(default_factory=dict)
+    objects: dict[int, tuple[TargetTable, Key]] = field(default_factory=dict)
+    """Table and key of faulty rows, as far as known."""
     fingerprints: Codes | None = None
-    """Of each row, where it is to be acknowledged."""
+    """Fingerprints of rows that are acknowledged later."""
 
-    def fault(self, wrong: Mask, fault: FaultOf | Fault) -> None:
-        """Reject the live rows that ``wrong`` marks."""
+    def fault(self, wrong: Mask, fault: MakeFault | RecordFault) -> None:
+        """Rejects the live rows that ``wrong`` marks."""
         if not wrong.any():
             return
         for row in self.live[wrong].tolist():
-            self.faults[row] = fault if isinstance(fault, Fault) else fault(row)
+            self.faults[row] = fault if isinstance(fault, RecordFault) else fault(row)
         self.live = self.live[~wrong]
 
     def value(self, name: str, row: int) -> object:
-        """What a row holds in a column, as it was read."""
+        """Returns the value of a column in a row, as it was read."""
         return self.frame.batch.column(name)[row].as_py()
 
 
-def _encoded(array: pa.Array) -> tuple[Codes, list[str]]:
-    """Codes of the values, and the distinct values; null is as the empty text."""
-    encoded = pc.dictionary_encode(array.fill_null(""))
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, encoded.dictionary.to_pylist()
+def _encode(array: pa.Array) -> tuple[Codes, list[str]]:
+    """Encodes texts as codes of distinct values; null counts as the empty text."""
+    dictionary = pc.dictionary_encode(array.fill_null(""))
+    codes = dictionary.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, dictionary.dictionary.to_pylist()
 
 
-class Objects:
-    """Table and key of each row of a frame, each distinct pair looked at once."""
+class EventObjects:
+    """Resolves table and key of each row of a frame, each distinct pair once."""
 
-    def __init__(self, names: Names, rows: Rows) -> None:
+    def __init__(self, names: Names, rows: EventRows) -> None:
         self._names = names
         self._rows = rows
-        self.tables, self._table_names = _encoded(rows.text["table_name"])
+        self.tables, self._table_names = _encode(rows.text["table_name"])
         """Code of the table of each row."""
         self.targets = [names.target(name) for name in self._table_names]
         """By code of the table."""
@@ -77,20 +77,20 @@ class Objects:
         """By code of the object."""
 
     def resolve(self) -> None:
-        """Find the key of each live row; reject the rows whose object is not understood."""
+        """Finds the key of each live row; rejects the rows whose object cannot be resolved."""
         rows, targets = self._rows, self.targets
-        wrong = [code for code, target in enumerate(targets) if isinstance(target, Fault)]
+        wrong = [code for code, target in enumerate(targets) if isinstance(target, RecordFault)]
         if wrong:
             unknown = np.isin(self.tables[rows.live], wrong)
             rows.fault(unknown, lambda row: targets[self.tables[row]])
-        codes, key_texts = _encoded(rows.text["table_key"])
+        codes, key_texts = _encode(rows.text["table_key"])
         size = len(key_texts)
         pairs = pa.array(self.tables[rows.live] * size + codes[rows.live]).dictionary_encode()
         self.codes[rows.live] = pairs.indices.to_numpy()
         find, faults = self._names.key, {}
         for code, pair in enumerate(pairs.dictionary.to_pylist()):
             found = find(targets[pair // size], key_texts[pair % size])
-            if isinstance(found, Fault):
+            if isinstance(found, RecordFault):
                 faults[code] = found
                 found = Key("", 0)
             self.keys.append(found)
@@ -98,25 +98,25 @@ class Objects:
             wrong_keys = np.isin(self.codes[rows.live], list(faults))
             rows.fault(wrong_keys, lambda row: faults[int(self.codes[row])])
 
-    def target(self, table: int) -> Target:
-        """The table with this code, which is known to be one."""
+    def target(self, table: int) -> TargetTable:
+        """Returns the resolved table with this code."""
         target = self.targets[table]
-        assert isinstance(target, Target)
+        assert isinstance(target, TargetTable)
         return target
 
-    def column(self, table: int, column: str) -> Column | Fault:
-        """The column that a record of the table with this code names."""
+    def column(self, table: int, column: str) -> NamedColumn | RecordFault:
+        """Resolves a column name in the table with this code."""
         return self._names.column(self._table_names[table], self.target(table), column)
 
-    def of(self, row: int) -> tuple[Target, Key]:
-        """Table and key of a row that has them."""
+    def of(self, row: int) -> tuple[TargetTable, Key]:
+        """Returns table and key of a row whose object is resolved."""
         return self.target(int(self.tables[row])), self.keys[self.codes[row]]
 
 
-class Columns:
-    """Column name and values of the rows of per-field types."""
+class EventColumns:
+    """Resolves column names and values of the rows of per-field types."""
 
-    def __init__(self, rows: Rows, objects: Objects, types: Codes) -> None:
+    def __init__(self, rows: EventRows, objects: EventObjects, types: Codes) -> None:
         self._rows = rows
         self._objects = objects
         self._types = types
@@ -125,18 +125,18 @@ class Columns:
         self.new = rows.text["new_value"]
 
     def resolve(self) -> None:
-        """Fill ``names``; reject rows whose column is not known or whose binary value is not right."""
+        """Fills ``names``; rejects rows with an unknown column or an invalid binary value."""
         rows, objects = self._rows, self._objects
-        columns, column_texts = _encoded(rows.text["column_name"])
+        columns, column_texts = _encode(rows.text["column_name"])
         pairs = objects.tables * len(column_texts) + columns
         per_field = np.isin(self._types, (1, 2, 3, 7, 8))
         spelled: dict[int, str] = {}
         octets: list[int] = []
-        faults: dict[int, Fault] = {}
+        faults: dict[int, RecordFault] = {}
         for pair in np.unique(pairs[rows.live][per_field[rows.live]]).tolist():
             table, column = divmod(pair, len(column_texts))
             found = objects.column(table, column_texts[column])
-            if isinstance(found, Fault):
+            if isinstance(found, RecordFault):
                 faults[pair] = found
                 continue
             spelled[pair] = found.name
@@ -146,14 +146,14 @@ class Columns:
             wrong = (np.isin(pairs, list(faults)) & per_field)[rows.live]
             self._reject(wrong, lambda row: faults[int(pairs[row])])
         order = {pair: i for i, pair in enumerate(spelled)}
-        places = _mapped(pairs, order)
+        places = _ranks_of(pairs, order)
         self.names = pa.array(list(spelled.values()), pa.string()).take(
             pa.array(places, mask=places < 0)
         )
         if octets:
             self._decode(np.isin(pairs, octets))
 
-    def _reject(self, wrong: Mask, make: FaultOf) -> None:
+    def _reject(self, wrong: Mask, make: MakeFault) -> None:
         for row in self._rows.live[wrong].tolist():
             self._rows.objects[row] = self._objects.of(row)
         self._rows.fault(wrong, make)
@@ -165,16 +165,16 @@ class Columns:
         self.new, bad_new = _base64(self.new, octet & live & (self._types <= 3))
         self._reject(
             (bad_old | bad_new)[self._rows.live],
-            lambda row: Fault(
+            lambda row: RecordFault(
                 Reason.VALUE,
                 f"{'old' if bad_old[row] else 'new'}_value is no Base64 for the binary column"
-                f" {self.names[row].as_py()}; mend the trigger or the column's kind",
+                f" {self.names[row].as_py()}; fix the trigger, or the column's type in [tables]",
             ),
         )
 
 
-def _mapped(values: Codes, order: dict[int, int]) -> Codes:
-    """``order`` of each value, -1 for values that have none."""
+def _ranks_of(values: Codes, order: dict[int, int]) -> Codes:
+    """Looks up each value in ``order``; -1 for values without one."""
     places = np.full(len(values), -1)
     if order:
         known = np.fromiter(order, np.int64, len(order))
@@ -190,9 +190,9 @@ _PLAIN_BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=
 
 
 def _base64(array: pa.Array, rows: Mask) -> tuple[pa.Array, Mask]:
-    """The values with white space taken out of the Base64 of ``rows``, and which are no Base64.
+    """Removes white space from the Base64 of ``rows``, and marks values that are no Base64.
 
-    Some databases break Base64 into lines.
+    Some databases write Base64 in lines.
     """
     bad = np.zeros(len(array), bool)
     changed: dict[int, str] = {}

@@ -1,7 +1,7 @@
-"""The event log table of the IDM driver for JDBC, read from snapshots.
+"""The reader of event logs in files.
 
-The table's and columns' names are free, their order, number and types are fixed (reference, event log
-columns), so files without names are read by position, in one of two documented orders.
+Names of the table and its columns are free; order, number and types are fixed (reference, event log
+columns).  So files without names are read by position, in one of two documented orders.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from publisher.sources.columns.record_batches import Place, as_json
 from publisher.sources.contract import Context
 from publisher.sources.event_log.layout import check_layout
 from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.event_log.to_changes import Normaliser
+from publisher.sources.event_log.to_changes import EventLogChangeBuilder
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
@@ -29,7 +29,7 @@ from publisher.sources.files.options import SnapshotOptions
 
 @dataclass(frozen=True, slots=True)
 class EventLog:
-    """The source: snapshots of an event log."""
+    """An event log of the IDM driver for JDBC in files."""
 
     options: EventLogOptions = field(default_factory=EventLogOptions)
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
@@ -38,27 +38,27 @@ class EventLog:
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
-        """The files of a snapshot, of the kinds that are known by their names."""
+        """As ``Source.files``: the files of known kinds."""
         return file_splits.files(paths, may_be_none=may_be_none)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
-        """The parts that tasks read."""
+        """As ``Source.splits``."""
         return file_splits.splits(paths, self.snapshot, self.options.expected_columns(), wanted)
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
-        """Batches of ``RECORD_SCHEMA``, the tally last."""
+        """As ``Source.read``."""
         return read_frames(self._frames(split), split.path, number, ctx, self.options)
 
     def position_text(self, position: Position) -> str:
-        """A position as users write it."""
+        """As ``Source.position_text``."""
         return position.text()
 
     def parse_position(self, text: str) -> Position:
-        """The position that a user wrote."""
+        """As ``Source.parse_position``."""
         return position_of(text)
 
     def raw(self, split: Split, row: int) -> str | None:
-        """One record as JSON text, read again."""
+        """As ``Source.raw``."""
         rest = file_splits.narrow(split, row, self.snapshot)
         for frame in file_splits.frames(rest, self.snapshot, self.options.expected_columns()):
             if len(frame.rows) and frame.rows[0] > row and not frame.broken:
@@ -88,26 +88,26 @@ def read_frames(
     *,
     fingerprints: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of ``RECORD_SCHEMA`` of frames that hold the documented columns, and their tally.
+    """Turns frames of the documented columns into batches of ``RECORD_SCHEMA`` and a tally.
 
-    ``file`` names the input in the positions of records that have no usable record_id;
-    ``fingerprints``: of rows that are acknowledged later.
+    ``file`` names the input in positions of records without a usable record_id; ``fingerprints``
+    adds fingerprints of rows that are acknowledged later.
     """
     place = Place(ctx.source, number, file, ctx.lanes)
     case = options.identifier_case
     names = Names(ctx.catalogue, options.schema, case, ctx.lanes, ctx.excludes)
-    normaliser = Normaliser(
+    builder = EventLogChangeBuilder(
         place,
         names,
         any_status=options.status == "any",
         time_zone=options.time_zone,
         fingerprints=fingerprints,
     )
-    return normaliser.batches(frames)
+    return builder.batches(frames)
 
 
 def position_of(text: str) -> Position:
-    """``4711`` is a record_id; ``events.csv:17`` a record without one, by its place.
+    """Parses ``4711``, a record_id, or ``events.csv:17``, the place of a record without one.
 
     Raises ``UsageError`` for anything else.
     """

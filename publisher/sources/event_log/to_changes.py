@@ -1,4 +1,4 @@
-"""Event log rows to records, in bulk: what each column must hold, and what a row is rejected for.
+"""Turns rows of an event log into records, in bulk, and rejects invalid rows.
 
 Column by column, by the reference (event log columns): record_id is a positive integer, status is
 case-sensitive, event_type is 1 to 8, event_time must be there, column_name is used by the per-field
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from publisher.model.change import Outcome, Reason
 from publisher.sources.columns.columns import Integers, integers, texts, times
-from publisher.sources.columns.object_names import Fault, Names
+from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.sources.columns.record_batches import (
     Codes,
     Place,
@@ -28,7 +28,7 @@ from publisher.sources.columns.record_batches import (
     tally,
 )
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
-from publisher.sources.event_log.rows import Columns, Objects, Rows
+from publisher.sources.event_log.rows import EventColumns, EventObjects, EventRows
 from publisher.sources.files.frame import Frame
 
 TEXT_COLUMNS = (
@@ -42,7 +42,7 @@ TEXT_COLUMNS = (
 )
 
 
-class Normaliser:
+class EventLogChangeBuilder:
     """Turns the frames of one split into batches of ``RECORD_SCHEMA``."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Normaliser:
         time_zone: str,
         fingerprints: bool = False,
     ) -> None:
-        """``fingerprints``: give each record that of its row, by which it is acknowledged."""
+        """``fingerprints``: add the fingerprint of each row, by which it is acknowledged."""
         self._fingerprints = fingerprints
         self._place = place
         self._names = names
@@ -62,7 +62,7 @@ class Normaliser:
         self._time_zone = time_zone
 
     def batches(self, frames: Iterable[Frame]) -> Iterator[pa.RecordBatch]:
-        """One batch for each frame, and the tally of the split at the end."""
+        """Yields the records of all frames, and the tally of the split at the end."""
         framed = 0
         for frame in frames:
             framed += frame.batch.num_rows + len(frame.broken)
@@ -70,35 +70,35 @@ class Normaliser:
         yield tally(self._place, framed)
 
     def records(self, frame: Frame) -> Iterator[pa.RecordBatch]:
-        """The records of a frame: changes first, then those that give none."""
+        """Yields the records of a frame: ignored rows, changes, then rejected rows."""
         if frame.broken:
             yield broken(frame, self._place)
         if not frame.batch.num_rows:
             return
         rows, types = self._start(frame)
-        yield from self._ignored(rows)
+        yield from self._ignore_other_statuses(rows)
         moments = self._check(rows, types)
         changes = self._changes(rows, types, moments)
         if changes is not None and changes.num_rows:
             yield changes
         if rows.faults:
-            yield _without_change(rows)
+            yield _faulty_records(rows)
 
-    def _start(self, frame: Frame) -> tuple[Rows, Integers]:
+    def _start(self, frame: Frame) -> tuple[EventRows, Integers]:
         batch = frame.batch
         text, readable = {}, {}
         for name in TEXT_COLUMNS:
             text[name], readable[name] = texts(batch.column(name))
         ids, has_id = integers(batch.column("record_id"))
-        rows = Rows(
+        rows = EventRows(
             frame, self._place, text, readable, ids, has_id & (ids > 0), np.arange(batch.num_rows)
         )
         if self._fingerprints:
             rows.fingerprints = fingerprints_of([batch.column(name) for name in FINGERPRINTED])
         return rows, integers(batch.column("event_type"))
 
-    def _ignored(self, rows: Rows) -> Iterator[pa.RecordBatch]:
-        """Rows whose status is not ``N``: the driver's query does not read them."""
+    def _ignore_other_statuses(self, rows: EventRows) -> Iterator[pa.RecordBatch]:
+        """Ignores rows whose status is not ``N``, which the driver's query does not read."""
         if self._any_status:
             return
         status = rows.text["status"]
@@ -109,7 +109,7 @@ class Normaliser:
         ignored = np.flatnonzero(other)
         rows.live = np.flatnonzero(~other)
         count = len(ignored)
-        yield _no_changes(
+        yield _build_records(
             rows,
             ignored,
             outcome=np.full(count, Outcome.IGNORED, np.int32),
@@ -117,13 +117,15 @@ class Normaliser:
             detail=status.take(pa.array(ignored)).fill_null("NULL"),
         )
 
-    def _check(self, rows: Rows, types: Integers) -> Codes:
-        """Reject rows without usable record_id, event_type or event_time; the times are given back."""
+    def _check(self, rows: EventRows, types: Integers) -> Codes:
+        """Rejects rows without usable record_id, event_type or event_time; returns the times."""
         for name, right in rows.readable.items():
             if not right.all():
                 rows.fault(
                     ~right[rows.live],
-                    Fault(Reason.BROKEN_RECORD, f"{name} is no text; export it as UTF-8 text"),
+                    RecordFault(
+                        Reason.BROKEN_RECORD, f"{name} is no text; export it as UTF-8 text"
+                    ),
                 )
         rows.fault(~rows.has_id[rows.live], lambda row: _no_id(rows.value("record_id", row)))
         values, right = types
@@ -133,25 +135,25 @@ class Normaliser:
         rows.fault(~known[rows.live], lambda row: _no_time(rows.value("event_time", row)))
         for name, reason in (("table_name", Reason.TABLE_NAME), ("table_key", Reason.TABLE_KEY)):
             absent = ~rows.text[name].is_valid().to_numpy(zero_copy_only=False)
-            rows.fault(absent[rows.live], Fault(reason, f"{name} is NULL; mend the trigger"))
+            rows.fault(absent[rows.live], RecordFault(reason, f"{name} is NULL; fix the trigger"))
         return moments
 
-    def _changes(self, rows: Rows, types: Integers, moments: Codes) -> pa.RecordBatch | None:
+    def _changes(self, rows: EventRows, types: Integers, moments: Codes) -> pa.RecordBatch | None:
         if not len(rows.live):
             return None
-        objects = Objects(self._names, rows)
+        objects = EventObjects(self._names, rows)
         objects.resolve()
         if not len(rows.live):
             return None
-        columns = Columns(rows, objects, types[0])
+        columns = EventColumns(rows, objects, types[0])
         columns.resolve()
         if not len(rows.live):
             return None
-        return _assemble(rows, objects, columns, types[0], moments)
+        return _build_changes(rows, objects, columns, types[0], moments)
 
 
-def _assemble(
-    rows: Rows, objects: Objects, columns: Columns, types: Codes, moments: Codes
+def _build_changes(
+    rows: EventRows, objects: EventObjects, columns: EventColumns, types: Codes, moments: Codes
 ) -> pa.RecordBatch:
     live, place = rows.live, rows.place
     whole = len(live) == rows.frame.batch.num_rows
@@ -161,7 +163,7 @@ def _assemble(
     kinds = types[live]
     ids = pa.array(rows.ids[live])
 
-    def picked(array: pa.Array) -> pa.Array:
+    def pick(array: pa.Array) -> pa.Array:
         return array if whole else array.take(take)
 
     return batch(
@@ -180,21 +182,21 @@ def _assemble(
         table=_of_tables(objects, "table").take(tables),
         key=pa.array([key.text for key in objects.keys], pa.string()).take(codes),
         event_type=kinds.astype(np.int32),
-        columns=lists(picked(columns.names), np.isin(kinds, (1, 2, 3, 7, 8)), None),
-        old=lists(picked(columns.old), kinds == 2, kinds != 2),
-        new=lists(picked(columns.new), kinds <= 3, kinds > 3),
+        columns=lists(pick(columns.names), np.isin(kinds, (1, 2, 3, 7, 8)), None),
+        old=lists(pick(columns.old), kinds == 2, kinds != 2),
+        new=lists(pick(columns.new), kinds <= 3, kinds > 3),
         event_time=moments[live],
-        perpetrator=pc.utf8_rtrim(picked(rows.text["perpetrator"]), " "),
+        perpetrator=pc.utf8_rtrim(pick(rows.text["perpetrator"]), " "),
         fingerprint=None if rows.fingerprints is None else rows.fingerprints[live],
     )
 
 
-def _of_tables(objects: Objects, name: str) -> pa.Array:
+def _of_tables(objects: EventObjects, name: str) -> pa.Array:
     return pa.array([getattr(target, name, None) for target in objects.targets], pa.string())
 
 
-def _no_changes(rows: Rows, which: Codes, **columns: object) -> pa.RecordBatch:
-    """Records of a frame that give no change, at their record_id, else at their place in the file."""
+def _build_records(rows: EventRows, which: Codes, **columns: object) -> pa.RecordBatch:
+    """Builds records that give no change, at their record_id, else at their place in the file."""
     place, numbers, has_id = rows.place, rows.frame.rows[which], rows.has_id[which]
     position = np.where(has_id, rows.ids[which], numbers)
     where = {
@@ -206,14 +208,14 @@ def _no_changes(rows: Rows, which: Codes, **columns: object) -> pa.RecordBatch:
     return nameless(place, numbers, **where | columns)
 
 
-def _without_change(rows: Rows) -> pa.RecordBatch:
-    """Rejected and excluded rows; of excluded ones no value is kept."""
+def _faulty_records(rows: EventRows) -> pa.RecordBatch:
+    """Builds the records of rejected and excluded rows; values of excluded rows are not kept."""
     which = np.array(sorted(rows.faults), np.int64)
     faults = [rows.faults[row] for row in which.tolist()]
     known = [rows.objects.get(row) for row in which.tolist()]
     lanes = record_lanes(rows.place, rows.frame.rows[which]).tolist()
     records = rows.frame.batch.take(pa.array(which)).to_pylist()
-    return _no_changes(
+    return _build_records(
         rows,
         which,
         lane=pa.array(
@@ -235,25 +237,25 @@ def _without_change(rows: Rows) -> pa.RecordBatch:
     )
 
 
-def _no_id(value: object) -> Fault:
+def _no_id(value: object) -> RecordFault:
     if value is None:
-        return Fault(Reason.RECORD_ID, "record_id is NULL; number the records")
-    return Fault(
+        return RecordFault(Reason.RECORD_ID, "record_id is NULL; number the records")
+    return RecordFault(
         Reason.RECORD_ID,
-        f"record_id {str(value)[:60]!r} is no positive integer of 64 bits; mend it",
+        f"record_id {str(value)[:60]!r} is no positive integer of 64 bits; fix the record",
     )
 
 
-def _no_type(value: object) -> Fault:
-    return Fault(
-        Reason.EVENT_TYPE, f"event_type {str(value)[:60]!r} is not 1 to 8; mend the trigger"
+def _no_type(value: object) -> RecordFault:
+    return RecordFault(
+        Reason.EVENT_TYPE, f"event_type {str(value)[:60]!r} is not 1 to 8; fix the trigger"
     )
 
 
-def _no_time(value: object) -> Fault:
+def _no_time(value: object) -> RecordFault:
     if value is None:
-        return Fault(Reason.EVENT_TIME, "event_time is NULL; it must be there, mend the trigger")
-    return Fault(
+        return RecordFault(Reason.EVENT_TIME, "event_time is NULL, but required; fix the trigger")
+    return RecordFault(
         Reason.EVENT_TIME,
         f"event_time {str(value)[:60]!r} is no time; write yyyy-mm-dd hh:mm:ss[.fffffffff] [zone]",
     )

@@ -27,7 +27,7 @@ from publisher.sources.files.csv_records import (
     values,
 )
 from publisher.sources.files.frame import Broken, Frame
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.recognise import refusal
 from publisher.sources.files.text_blocks import BOM, Tail, readable
 
@@ -55,7 +55,9 @@ def has_record(start: bytes, options: SnapshotOptions) -> bool:
     return bool(len(piece.starts) and piece.stops[-1] > piece.starts[-1])
 
 
-def read_header(start: bytes, where: str, columns: Columns, options: SnapshotOptions) -> Header:
+def read_header(
+    start: bytes, where: str, columns: ExpectedColumns, options: SnapshotOptions
+) -> Header:
     """Reads the header from the first bytes of a file.  Raises ``FatalError`` if it does not fit."""
     if options.header == "no":
         return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
@@ -101,7 +103,7 @@ def frames(
     blocks: Iterator[bytes | Tail],
     first: int,
     header: Header,
-    columns: Columns,
+    columns: ExpectedColumns,
     options: SnapshotOptions,
 ) -> Iterator[Frame]:
     """Yields the frames of the blocks of a split whose first line has number ``first``."""
@@ -182,7 +184,7 @@ def _frame(
     line: int,
     skip: bool,
     header: Header,
-    columns: Columns,
+    columns: ExpectedColumns,
     options: SnapshotOptions,
 ) -> tuple[Frame, bool]:
     """Builds a frame of the records of a piece; ``skip`` leaves out the first one, the header."""
@@ -217,7 +219,7 @@ def _frame(
     return Frame(batch, lines[good].astype(np.int64), broken), skip
 
 
-def _select(table: pa.Table, header: Header, columns: Columns) -> pa.RecordBatch:
+def _select(table: pa.Table, header: Header, columns: ExpectedColumns) -> pa.RecordBatch:
     chosen = table.select(list(header.places)).combine_chunks()
     arrays = [_single_chunk(column) for column in chosen.columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns.names))

@@ -17,7 +17,7 @@ from publisher.errors import FatalError, UsageError
 from publisher.sources.files import csv, json_lines, parquet
 from publisher.sources.files.file_names import distinct, refuse_undecodable
 from publisher.sources.files.frame import Frame
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.recognise import format_of, hint
 from publisher.sources.files.text_blocks import Tail, text_blocks
 
@@ -125,7 +125,10 @@ def kind_of(path: Path) -> Kind | None:
 
 
 def splits(
-    paths: Sequence[str | os.PathLike[str]], options: SnapshotOptions, columns: Columns, wanted: int
+    paths: Sequence[str | os.PathLike[str]],
+    options: SnapshotOptions,
+    columns: ExpectedColumns,
+    wanted: int,
 ) -> list[Split]:
     """Cuts a snapshot into splits in the order of its files, about ``wanted`` of them or more.
 
@@ -136,7 +139,7 @@ def splits(
     return [split for path in found for split in _cut(path, options, columns, target)]
 
 
-def frames(split: Split, options: SnapshotOptions, columns: Columns) -> Iterator[Frame]:
+def frames(split: Split, options: SnapshotOptions, columns: ExpectedColumns) -> Iterator[Frame]:
     """Yields the records of a split.  Raises ``FatalError`` if the file has changed."""
     if Path(split.path).stat().st_size != split.length:
         raise FatalError(f"{split.path} has changed since the run began; start again")
@@ -184,7 +187,7 @@ def _after_lines(block: bytes, lines: int) -> int:
     return at
 
 
-def header(path: str, options: SnapshotOptions, columns: Columns) -> csv.Header:
+def header(path: str, options: SnapshotOptions, columns: ExpectedColumns) -> csv.Header:
     """Reads the header of a CSV file."""
     start, _ = _beginning(Path(path), options)
     return csv.read_header(start, path, columns, options)
@@ -250,7 +253,7 @@ def _refuse_wide(path: Path, options: SnapshotOptions) -> None:
         raise FatalError(f'{path} is text in UTF-16: set encoding = "{name}"')
 
 
-def by_position(split: Split, options: SnapshotOptions, columns: Columns) -> bool:
+def by_position(split: Split, options: SnapshotOptions, columns: ExpectedColumns) -> bool:
     """Tests whether the columns of a split's file have no names."""
     if split.kind == "csv":
         return not header(split.path, options, columns).named
@@ -265,7 +268,9 @@ def _hidden(path: Path, root: Path) -> bool:
     return any(part[0] in "._" for part in path.relative_to(root).parts)
 
 
-def _cut(path: Path, options: SnapshotOptions, columns: Columns, target: int) -> list[Split]:
+def _cut(
+    path: Path, options: SnapshotOptions, columns: ExpectedColumns, target: int
+) -> list[Split]:
     kind = cast(Kind, kind_of(path))
     length = path.stat().st_size
     name = str(path)
@@ -285,7 +290,7 @@ def _cut(path: Path, options: SnapshotOptions, columns: Columns, target: int) ->
     ]
 
 
-def _check_keys(path: Path, options: SnapshotOptions, columns: Columns) -> None:
+def _check_keys(path: Path, options: SnapshotOptions, columns: ExpectedColumns) -> None:
     """Raises ``FatalError`` if the first objects have the keys of another format."""
     start, _ = _beginning(path, replace(options, block_size=_PROBED))
     needed = {columns.written.get(name, name).casefold() for name in columns.names}

@@ -16,7 +16,7 @@ import pyarrow as pa
 from publisher.model.catalogue import LONGEST_NAME
 from publisher.sources.files.csv_records import NO_TEXT
 from publisher.sources.files.frame import Broken, Frame
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.text_blocks import Tail, readable
 
 BATCH_ROWS = 16_384
@@ -41,7 +41,7 @@ class LineProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
 
 
 def frames(
-    blocks: Iterator[bytes | Tail], first: int, columns: Columns, options: SnapshotOptions
+    blocks: Iterator[bytes | Tail], first: int, columns: ExpectedColumns, options: SnapshotOptions
 ) -> Iterator[Frame]:
     """Yields the frames of the blocks of a split whose first line has number ``first``.
 
@@ -82,7 +82,7 @@ def lines(
 class _JsonLineReader:
     """Collects records into frames."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: ExpectedColumns) -> None:
         self._names = columns.names
         self._optional = columns.optional
         self._closed = columns.closed

@@ -1,4 +1,4 @@
-"""How snapshots are to be read, and which columns a source asks them for."""
+"""Options for reading files, and the columns that a source expects in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from publisher.sources.files.recognise import format_of, hint
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions:
-    """How the files of a snapshot are to be read."""
+    """Options for reading the files of a snapshot."""
 
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether CSV files begin with column names; ``auto`` checks whether the first record contains
@@ -68,38 +68,39 @@ class SnapshotOptions:
 
     @property
     def holds_line_breaks(self) -> bool:
-        """Whether CSV fields may hold line breaks: only quoted ones can."""
+        """True if CSV fields may contain line breaks, which only quoted fields can."""
         return self.line_breaks and bool(self.quote)
 
     @property
     def null_texts(self) -> list[str]:
-        """Texts of CSV that are NULL where they are unquoted.
+        """Unquoted texts of CSV that mean NULL.
 
-        An empty field of files without quotes is text where another mark of NULL is set."""
+        In files without quotes an empty field is text if another mark of NULL is set.
+        """
         if self.null_text is None:
             return [""]
         return ["", self.null_text] if self.quote else [self.null_text]
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """The columns that a source asks for, by its own names."""
+class ExpectedColumns:
+    """The columns that a source expects, by its own names."""
 
     names: tuple[str, ...]
-    """In the order that files without names have; frames hold exactly these, in this order."""
+    """In the order of files without names; frames have exactly these columns, in this order."""
     written: Mapping[str, str] = field(default_factory=dict)
-    """Names in the file where they differ: our name to theirs."""
+    """Differing names in the file: our name to theirs."""
     optional: frozenset[str] = frozenset()
-    """May be absent from a JSON object, which then stands for NULL."""
+    """Columns that may be absent from a JSON object, which means NULL."""
     closed: bool = False
     """Whether a JSON object may have no other keys than these."""
 
     def locate(self, found: Sequence[str], where: str, *, is_file: bool = True) -> list[int]:
-        """Index in ``found`` of each of ``names``: as written, else whatever the case.
+        """Finds the index in ``found`` of each of ``names``: as written, else whatever the case.
 
-        The columns of a file may have no names; those of a table in a database have.
+        Columns of a file may have no names; columns of a table always have.
 
-        Raises ``FatalError`` where one is absent or there twice.
+        Raises ``FatalError`` if a column is missing or appears twice.
         """
         exact = [name.strip() for name in found]
         folded = [name.casefold() for name in exact]
@@ -109,7 +110,7 @@ class Columns:
             hits = [i for i, other in enumerate(exact) if other == theirs]
             hits = hits or [i for i, other in enumerate(folded) if other == theirs.casefold()]
             if len(hits) != 1:
-                problems.append(f"{theirs} is {'there twice' if hits else 'missing'}")
+                problems.append(f"{theirs} is {'present twice' if hits else 'missing'}")
             places.append(hits[0] if hits else -1)
         if problems:
             advice = "Map the names in the settings (columns), or "
@@ -123,6 +124,6 @@ class Columns:
         return places
 
     def names_a_column(self, fields: Sequence[str]) -> bool:
-        """Whether the fields of a first record look like a header."""
+        """Tests whether the fields of a first record look like a header."""
         theirs = {self.written.get(name, name).casefold() for name in self.names}
         return any(item.strip().casefold() in theirs for item in fields)

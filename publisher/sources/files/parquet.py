@@ -16,7 +16,7 @@ from publisher.errors import FatalError
 from publisher.sources.columns.columns import plain
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.files.frame import Broken, Frame
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.parquet_pages import GroupSizes, group_sizes
 from publisher.sources.files.text_blocks import readable
 
@@ -35,7 +35,7 @@ _SHOWN = 1 << 10
 
 
 def row_groups(
-    path: str, columns: Columns, options: SnapshotOptions, target: int
+    path: str, columns: ExpectedColumns, options: SnapshotOptions, target: int
 ) -> list[tuple[int, int, int, int]]:
     """Divides row groups into runs of about ``target`` bytes: first, after the last, first row, bytes."""
     with _open(path) as file:
@@ -60,7 +60,7 @@ def row_groups(
 
 
 def frames(
-    path: str, groups: range, first: int, columns: Columns, options: SnapshotOptions
+    path: str, groups: range, first: int, columns: ExpectedColumns, options: SnapshotOptions
 ) -> Iterator[Frame]:
     """Yields the frames of some row groups, whose first row has number ``first``."""
     with _open(path) as file:
@@ -90,7 +90,9 @@ class _Budget:
         self._max_record = max_record
         self._left = allowed
 
-    def frames(self, batch: pa.RecordBatch, columns: Columns, first: int) -> Iterator[Frame]:
+    def frames(
+        self, batch: pa.RecordBatch, columns: ExpectedColumns, first: int
+    ) -> Iterator[Frame]:
         """Yields the rows of a batch, the first of which has number ``first``."""
         most = _most_bytes(batch)
         if most <= min(BATCH_BYTES, self._max_record, self._left):
@@ -107,7 +109,9 @@ class _Budget:
             first += stop - begin
             begin = stop
 
-    def _frame(self, batch: pa.RecordBatch, sizes: Sizes, columns: Columns, first: int) -> Frame:
+    def _frame(
+        self, batch: pa.RecordBatch, sizes: Sizes, columns: ExpectedColumns, first: int
+    ) -> Frame:
         numbers = np.arange(first, first + len(sizes), dtype=np.int64)
         long = sizes > self._max_record
         beyond = np.cumsum(np.where(long, 0, sizes)) > self._left
@@ -206,7 +210,7 @@ def _open(
 
 
 def _places(
-    file: pq.ParquetFile, path: str, columns: Columns, options: SnapshotOptions
+    file: pq.ParquetFile, path: str, columns: ExpectedColumns, options: SnapshotOptions
 ) -> list[int]:
     found = file.schema_arrow.names
     if options.header != "no":
@@ -219,7 +223,7 @@ def _places(
 
 
 def _names_in_file(
-    file: pq.ParquetFile, path: str, columns: Columns, options: SnapshotOptions
+    file: pq.ParquetFile, path: str, columns: ExpectedColumns, options: SnapshotOptions
 ) -> list[str]:
     """The names in the file of the expected columns, in our order."""
     return [file.schema_arrow.names[i] for i in _places(file, path, columns, options)]
@@ -240,7 +244,7 @@ def _batch_rows(group: GroupSizes) -> int:
     return int(max(1, min(most, BATCH_BYTES // mean)))
 
 
-def _checked(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
+def _checked(batch: pa.RecordBatch, columns: ExpectedColumns) -> pa.RecordBatch:
     """The batch under our names; text that is no UTF-8 becomes bytes, since the reader does not check."""
     arrays = [_checked_text(plain(column)) for column in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns.names))

@@ -1,4 +1,4 @@
-"""Which format a file is of that does not fit the one asked for, as far as its beginning tells."""
+"""Recognizes the format of a file that does not fit the configured one, by its first record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMES: Mapping[str, frozenset[str]] = {
         {"dbnode", "dst_server", "dst_table", "transact_id", "syslog_addr"}
     ),
 }
-"""Columns that tell a format: most of them are in its files, and in no others."""
+"""Columns that identify a format: its files have most of them, others do not."""
 _ENOUGH = 3
 _CHANGE_SEQ = re.compile(r"[0-9]{35}")
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -20,7 +20,7 @@ _SHOWN = 12
 
 
 def format_of(names: Iterable[str]) -> str | None:
-    """The format that has such columns or keys, ``None`` where they tell none."""
+    """Finds the format that has these columns or keys; ``None`` if they identify none."""
     folded = {name.strip().casefold() for name in names}
     if any(name.endswith("change_seq") for name in folded) or _is_message(folded):
         return "change-table"
@@ -29,7 +29,7 @@ def format_of(names: Iterable[str]) -> str | None:
 
 
 def hint(found: Sequence[str], asked: str | None) -> str:
-    """What to add to a message where columns are those of another format than the one asked for."""
+    """Returns advice to append to a message if columns belong to another format than ``asked``."""
     other = format_of(found)
     if other is None or other == asked:
         return ""
@@ -38,8 +38,10 @@ def hint(found: Sequence[str], asked: str | None) -> str:
 
 
 def refusal(found: Sequence[str], names: Sequence[str], where: str) -> str | None:
-    """Why a file is none of these columns whose first record names none of them; ``None`` where it may
-    be a file without names."""
+    """Returns the reason to refuse a file whose first record names none of the expected columns.
+
+    ``None`` if it may be a file without names.
+    """
     other = hint(found, format_of(names))
     if other:
         return f"{where}: its columns are {_some(found)}{other}"
@@ -52,7 +54,7 @@ def refusal(found: Sequence[str], names: Sequence[str], where: str) -> str | Non
         return f"{said}, and {dfm_of(Path(where)).name} describes it; {_advice('change-table')}"
     if len(set(found)) == len(found) > 1 and all(_NAME.fullmatch(name.strip()) for name in found):
         return (
-            f"{said} and seems to name them: {_some(found)}; say which format it is of (--format,"
+            f"{said} and seems to name them: {_some(found)}; choose its format (--format,"
             ' format), map the names in the settings (columns), or set header = "no" where these are'
             " values"
         )
@@ -60,7 +62,7 @@ def refusal(found: Sequence[str], names: Sequence[str], where: str) -> str | Non
 
 
 def dfm_of(path: Path) -> Path:
-    """Where the metadata of a change table's file lies: beside it, under the same base name."""
+    """The path of the metadata of a change table's file: beside it, with the same base name."""
     stem = path.name.removesuffix(path.suffix) if path.suffix.lower() == ".gz" else path.name
     return path.with_name(Path(stem).stem + ".dfm")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.sources.columns.byte_areas import Offsets
-from publisher.sources.columns.byte_texts import Column
+from publisher.sources.columns.byte_texts import TextColumn
 from publisher.sources.linkexpress.layout import DELETE
 from publisher.sources.linkexpress.object_names import ExtractedTableNames
 
@@ -37,10 +37,10 @@ def images(
     return said, new
 
 
-def spread(column: Column, places: Offsets, count: int) -> Column:
+def spread(column: TextColumn, places: Offsets, count: int) -> TextColumn:
     """A column of some rows among all; null in the others."""
     where = np.full(count, -1, np.int64)
     where[places] = np.arange(len(places))
     wrong = np.zeros(count, bool)
     wrong[places] = column.wrong
-    return Column(column.texts.take(pa.array(where, mask=where < 0)), wrong)
+    return TextColumn(column.texts.take(pa.array(where, mask=where < 0)), wrong)

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, areas_at, numbers_at
 from publisher.sources.columns.byte_texts import (
-    Column,
-    blanked,
-    decoded,
-    decoded_areas,
+    TextColumn,
+    decode_areas,
+    decode_each,
     plain_in,
+    set_null,
     strings,
 )
 from publisher.sources.linkexpress.item_offsets import ItemCells
@@ -51,7 +51,7 @@ class ItemReader:
     layout: ItemLayout
     options: LinkexpressOptions
 
-    def column(self, data: Bytes, cells: ItemCells, number: int, item: Item) -> Column:
+    def column(self, data: Bytes, cells: ItemCells, number: int, item: Item) -> TextColumn:
         """An item of the records of ``cells``, all of which lie inside their records."""
         at = cells.starts[number]
         null = np.zeros(len(at), bool)
@@ -64,16 +64,16 @@ class ItemReader:
         present = ~null
         if present.all():
             texts, bad = self._texts(data, at, item)
-            return Column(blanked(texts, bad), bad)
+            return TextColumn(set_null(texts, bad), bad)
         chosen = np.flatnonzero(present)
         texts, bad = self._texts(data, at[chosen], item)
         wrong[chosen] = bad
         places = np.full(len(at), -1, np.int64)
         places[chosen] = np.arange(len(chosen))
         places[wrong] = -1
-        return Column(texts.take(pa.array(places, mask=places < 0)), wrong)
+        return TextColumn(texts.take(pa.array(places, mask=places < 0)), wrong)
 
-    def _texts(self, data: Bytes, at: Offsets, item: Item) -> Column:
+    def _texts(self, data: Bytes, at: Offsets, item: Item) -> TextColumn:
         if item.type in _NUMBERS:
             values = numbers_at(data, at, numpy_type(self.layout.word(_NUMBERS[item.type])))
             return _floats(values) if values.dtype.kind == "f" else _integers(values)
@@ -89,14 +89,14 @@ class ItemReader:
                 return self._characters(areas, item)
         return self._interval(areas, item) if item.fields else self._moment(areas, item)
 
-    def _characters(self, areas: Bytes, item: Item) -> Column:
+    def _characters(self, areas: Bytes, item: Item) -> TextColumn:
         codec = self.options.national_codec if item.type in NATIONAL else self.options.codec
         plain = plain_in(codec) and not bool((areas > 0x7F).any())
         if plain:
             texts, wrong = strings(areas), np.zeros(len(areas), bool)
         else:
-            texts, wrong = decoded_areas(areas, codec)
-        return Column(self._trimmed(texts, item), wrong)
+            texts, wrong = decode_areas(areas, codec)
+        return TextColumn(self._trimmed(texts, item), wrong)
 
     def _trimmed(self, texts: pa.Array, item: Item) -> pa.Array:
         if item.type == "CHARACTER" and self.options.trim_padding:
@@ -105,7 +105,7 @@ class ItemReader:
             return pc.utf8_rtrim(texts, characters="\u3000")
         return texts
 
-    def _varying(self, data: Bytes, at: Offsets, item: Item) -> Column:
+    def _varying(self, data: Bytes, at: Offsets, item: Item) -> TextColumn:
         word = numpy_type(self.layout.word("uint32" if item.type == "BLOB" else "uint16"))
         head = self.layout.head(item)
         sizes = numbers_at(data, at + head - word.itemsize, word).astype(np.int64)
@@ -116,7 +116,7 @@ class ItemReader:
         sizes[wrong] = 0
         short = self._short_texts(data, at + head, sizes, item)
         if short is not None:
-            return Column(short.texts, wrong | short.wrong)
+            return TextColumn(short.texts, wrong | short.wrong)
         ends = at + head + sizes
         view = memoryview(data.data)
         values = (
@@ -126,12 +126,14 @@ class ItemReader:
             texts = pa.array(
                 [base64.b64encode(value).decode("ascii") for value in values], pa.string()
             )
-            return Column(texts, wrong)
+            return TextColumn(texts, wrong)
         codec = self.options.national_codec if item.type in NATIONAL else self.options.codec
-        texts, bad = decoded(values, codec)
-        return Column(texts, wrong | bad)
+        texts, bad = decode_each(values, codec)
+        return TextColumn(texts, wrong | bad)
 
-    def _short_texts(self, data: Bytes, at: Offsets, sizes: Offsets, item: Item) -> Column | None:
+    def _short_texts(
+        self, data: Bytes, at: Offsets, sizes: Offsets, item: Item
+    ) -> TextColumn | None:
         """The values of a variable item of text where its areas are short, else ``None``."""
         width = self.layout.capacity(item)
         if (
@@ -142,9 +144,9 @@ class ItemReader:
         ):
             return None
         codec = self.options.national_codec if item.type in NATIONAL else self.options.codec
-        return decoded_areas(areas_at(data, at, width), codec, sizes)
+        return decode_areas(areas_at(data, at, width), codec, sizes)
 
-    def _moment(self, areas: Bytes, item: Item) -> Column:
+    def _moment(self, areas: Bytes, item: Item) -> TextColumn:
         """DATE, TIME, TIMESTAMP as ``yyyy-mm-dd hh:mm:ss``."""
         parts: list[Bytes] = []
         wrong = np.zeros(len(areas), bool)
@@ -158,7 +160,7 @@ class ItemReader:
             chars, bad = _clock(areas[:, -3:])
             parts.append(chars)
             wrong |= bad
-        return Column(strings(np.concatenate(parts, axis=1)), wrong)
+        return TextColumn(strings(np.concatenate(parts, axis=1)), wrong)
 
     def _date(self, areas: Bytes) -> tuple[Bytes, Mask]:
         high, low = (0, 1) if self.layout.order == "big" else (1, 0)
@@ -171,7 +173,7 @@ class ItemReader:
         fields = (np.where(wrong, 0, each) for each in (year, month, day))
         return _joined(fields, (4, 2, 2), "-"), wrong
 
-    def _interval(self, areas: Bytes, item: Item) -> Column:
+    def _interval(self, areas: Bytes, item: Item) -> TextColumn:
         """As SQL writes it between the quotes: ``12-03``, ``-1 02:03:04``."""
         sizes = self.layout.interval_sizes(item)
         number = self.layout.number
@@ -185,7 +187,7 @@ class ItemReader:
             ]
             wrong[place] = raw[:1] not in (b"+", b"-") or not _are_possible(item, fields)
             texts.append(("-" if raw[:1] == b"-" else "") + interval_text(item, fields))
-        return Column(pa.array(texts, pa.string()), wrong)
+        return TextColumn(pa.array(texts, pa.string()), wrong)
 
 
 def _are_possible(item: Item, fields: list[int]) -> bool:
@@ -203,7 +205,7 @@ def interval_text(item: Item, fields: list[int]) -> str:
     return text
 
 
-def packed(areas: Bytes, digits: int, scale: int) -> Column:
+def packed(areas: Bytes, digits: int, scale: int) -> TextColumn:
     """DECIMAL: digits in half bytes, the last half the sign; one more in front where p is even."""
     nibbles = np.empty((len(areas), areas.shape[1] * 2), np.uint8)
     nibbles[:, 0::2] = areas >> 4
@@ -214,10 +216,10 @@ def packed(areas: Bytes, digits: int, scale: int) -> Column:
     if digits % 2 == 0:
         wrong |= nibbles[:, 0] != 0
     negative = (sign == _NEGATIVE[0]) | (sign == _NEGATIVE[1])
-    return Column(_decimals(nibbles[:, -1 - digits : -1], negative, scale), wrong)
+    return TextColumn(_decimals(nibbles[:, -1 - digits : -1], negative, scale), wrong)
 
 
-def zoned(areas: Bytes, scale: int, sign: str) -> Column:
+def zoned(areas: Bytes, scale: int, sign: str) -> TextColumn:
     """NUMERIC: digit characters, and a sign character before or after them or in the last one."""
     if sign == "overpunched":
         last = areas[:, -1]
@@ -230,7 +232,7 @@ def zoned(areas: Bytes, scale: int, sign: str) -> Column:
         negative, right = signs == _MINUS, (signs == _MINUS) | (signs == _PLUS)
         numbers = (areas[:, 1:] if sign == "leading" else areas[:, :-1]) - _ZERO
     wrong: Mask = ~right | (numbers > 9).any(axis=1)
-    return Column(_decimals(np.where(wrong[:, None], 0, numbers), negative, scale), wrong)
+    return TextColumn(_decimals(np.where(wrong[:, None], 0, numbers), negative, scale), wrong)
 
 
 def _overpunched() -> tuple[npt.NDArray[np.uint8], Mask, Mask]:
@@ -286,14 +288,14 @@ def _joined(fields: Iterator[npt.NDArray[Any]], widths: tuple[int, ...], between
     return np.concatenate(parts, axis=1)
 
 
-def _integers(values: npt.NDArray[Any]) -> Column:
+def _integers(values: npt.NDArray[Any]) -> TextColumn:
     native = values.astype(values.dtype.newbyteorder("="))
-    return Column(pa.array(native).cast(pa.string()), np.zeros(len(values), bool))
+    return TextColumn(pa.array(native).cast(pa.string()), np.zeros(len(values), bool))
 
 
-def _floats(values: npt.NDArray[Any]) -> Column:
+def _floats(values: npt.NDArray[Any]) -> TextColumn:
     """IEEE numbers as their shortest text; what is no number SQL does not have."""
     finite = np.isfinite(values)
     native = np.where(finite, values, 0).astype(values.dtype.newbyteorder("="))
     texts = [repr(float(str(value))) for value in native]
-    return Column(pa.array(texts, pa.string()), ~finite)
+    return TextColumn(pa.array(texts, pa.string()), ~finite)

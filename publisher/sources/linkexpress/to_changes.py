@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from publisher.model.change import Outcome, Reason
 from publisher.model.lanes import key_lane
 from publisher.sources.columns.byte_areas import Mask, Offsets
-from publisher.sources.columns.byte_texts import Column
+from publisher.sources.columns.byte_texts import TextColumn
 from publisher.sources.columns.record_batches import Place, batch, record_lanes, tally
 from publisher.sources.linkexpress.carry_over import SplitOrigin
 from publisher.sources.linkexpress.framing import RecordBlock, RecordFramer
@@ -235,7 +235,9 @@ class LinkexpressChangeBuilder:
                 f"its transaction is rejected as one: {self.found.rejected}",
             )
 
-    def _known(self, rows: DataRecords, columns: list[Column], bad: Offsets) -> dict[str, object]:
+    def _known(
+        self, rows: DataRecords, columns: list[TextColumn], bad: Offsets
+    ) -> dict[str, object]:
         """Objects and lanes of rejected rows, as far as their keys can be read."""
         names, items = self.names[rows.number], self.framer.tables[rows.number].items
         texts = [columns[number].texts.take(pa.array(bad)) for number in names.key]
@@ -293,14 +295,14 @@ class LinkexpressChangeBuilder:
         )
         return rows
 
-    def _columns(self, rows: DataRecords) -> list[Column]:
+    def _columns(self, rows: DataRecords) -> list[TextColumn]:
         """The items of all rows; those that did not fit are read at their first byte, for nothing."""
         table = self.framer.tables[rows.number]
         reader = ItemReader(table.layout, self.options)
         names = self.names[rows.number]
         deletes = rows.codes == DELETE
         whole = bool(rows.live.all())
-        columns: list[Column] = []
+        columns: list[TextColumn] = []
         cells = rows.cells if whole else rows.cells.taken(np.flatnonzero(rows.live))
         live = np.flatnonzero(rows.live)
         for number, item in enumerate(table.items):
@@ -326,7 +328,7 @@ class LinkexpressChangeBuilder:
 
         return say
 
-    def _keys(self, rows: DataRecords, columns: list[Column]) -> tuple[pa.Array, pa.Array]:
+    def _keys(self, rows: DataRecords, columns: list[TextColumn]) -> tuple[pa.Array, pa.Array]:
         """Keys and lanes of the live rows; rows without a key are rejected."""
         names = self.names[rows.number]
         items = self.framer.tables[rows.number].items
@@ -351,7 +353,7 @@ class LinkexpressChangeBuilder:
     def _changes(
         self,
         rows: DataRecords,
-        columns: list[Column],
+        columns: list[TextColumn],
         live: Offsets,
         keys: pa.Array,
         lanes: pa.Array,

@@ -1,1 +1,1 @@
-"""Reads live database tables: the reader that formats share, and the registry of live readers."""
+"""Reading of database tables, for all formats."""

@@ -1,4 +1,4 @@
-"""Reading a table live: one moment, several tasks, never through the driver process.
+"""Reads a live table: one moment, several tasks, never through the driver process.
 
 The driver process holds a *moment* open while the job runs, tasks read *splits* of the table as it
 was in that moment.  PostgreSQL: a snapshot that the tasks share, each with a range of the ordering
@@ -26,26 +26,26 @@ from publisher.sources.files.frame import Frame
 
 BATCH_BYTES = 8 << 20
 _ROWS_AT_ONCE = 64
-"""Rows of other databases that are fetched together: with values of 1 MB still a flat memory."""
+"""Rows of other databases that are fetched together: few, so that values of 1 MB fit memory."""
 
 TextOf = Callable[[Any], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class LiveTable:
-    """What is read of a table.  Names are matched as the database matches names."""
+    """A table and the part of it to read.  Names are matched as the database matches names."""
 
     name: str
-    """Table or view; ``schema.name`` where ``schema`` is not given and no table is named so."""
+    """Table or view; ``schema.name`` if ``schema`` is not given and no table has that name."""
     schema: str | None = None
     order: str | None = None
-    """An integer column to cut the table by (record_id); without one it is read by one task."""
+    """An integer column by which the table is cut; without one it is read by one task."""
     where: tuple[str, str] | None = None
     """A column and its value: only such rows are read, by the database's own comparison."""
     sorted_by: str | None = None
-    """A column to read the rows in the order of."""
+    """A column that gives the order of the rows."""
     most: int | None = None
-    """Rows that a sample reads, any of them; ``None``: all."""
+    """Maximum number of rows, any of them, for a sample; ``None``: all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class TableSplit:
     low: int | None = None
     high: int | None = None
     found: str = ""
-    """What the format found out about the table as a whole, as JSON text."""
+    """Facts of the format about the table as a whole, as JSON text."""
     span: Span | None = None
     """Only these rows."""
     notes: tuple[str, ...] = ()
@@ -65,18 +65,18 @@ class TableSplit:
 
 
 def describe(database: Database, table: LiveTable) -> tuple[str, ...]:
-    """The table's column names in its order.
+    """Lists the table's column names in its order.
 
-    Raises ``FatalError`` where there is no such table, ``UnreachableError``.
+    Raises ``FatalError`` if there is no such table, ``UnreachableError``.
     """
     return tuple(relation_of(database, table).types)
 
 
 @contextmanager
 def moment(database: Database, table: LiveTable, tasks: int) -> Iterator[tuple[TableSplit, ...]]:
-    """At most ``tasks`` splits that all see the table as it is now, while the context is open.
+    """Yields at most ``tasks`` splits that all see the table as it is now, while the context is open.
 
-    Raises ``FatalError`` where the table cannot be read so, ``UnreachableError``.
+    Raises ``FatalError`` if the table cannot be read like this, ``UnreachableError``.
     """
     if not copy.serves(database):
         database.reachable()
@@ -99,7 +99,7 @@ def moment(database: Database, table: LiveTable, tasks: int) -> Iterator[tuple[T
 
 
 def ranges(ends: tuple[int, int] | None, tasks: int) -> list[tuple[int | None, int | None]]:
-    """Even ranges [low, high) over the integers from first to last; open at both outer ends."""
+    """Divides the integers from first to last into even ranges [low, high), open at both outer ends."""
     if ends is None:
         return [(None, None)]
     first, last = ends
@@ -115,11 +115,11 @@ def read(
     text_of: TextOf,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[Frame]:
-    """The rows of a split, in frames of about ``batch_bytes`` (rows numbered from 1 in the split).
+    """Yields the rows of a split, in frames of about ``batch_bytes`` (rows numbered from 1 in the split).
 
     Columns are the table's, in its order, all as text in the log's form; ``text_of`` gives that form
-    of a value that a driver returns.  A connection lost before the first
-    row is made again; later it ends the read, for rows once given cannot be taken back.  Raises
+    of a value that a driver returns.  A connection that is lost before
+    the first row is replaced; later it ends the read, because yielded rows cannot be taken back.  Raises
     ``UnreachableError`` and ``FatalError``.
     """
     relation = relation_of(database, table)
@@ -133,7 +133,7 @@ def read(
             return copy.batches(connection, relation, bounds, split.snapshot, batch_bytes)
         names = tuple(relation.types)
         portions = _portions(connection, relation, bounds)
-        return _gathered((_batch(rows, names, text_of) for rows in portions), batch_bytes)
+        return _join_batches((_batch(rows, names, text_of) for rows in portions), batch_bytes)
 
     done = 0
     # beside the connection for look-ups, which may be asked while rows are read
@@ -147,10 +147,10 @@ def read(
             raise fatal(database, error, f"Reading table {relation.table.name}") from error
 
 
-def seen(
+def measure_extent(
     database: Database, table: LiveTable, split: TableSplit, form: str, mark: str | None
 ) -> Seen:
-    """What the table has in the moment of a split, by the values of ``sorted_by`` that have a form.
+    """Measures the table in the moment of a split, by the values of ``sorted_by`` of a given form.
 
     Reads the whole table or an index.  Raises ``FatalError``, ``UnreachableError``.
     """
@@ -165,7 +165,7 @@ def seen(
 def ask(
     database: Database, table: LiveTable, split: TableSplit, statement: Select[*tuple[Any, ...]]
 ) -> Sequence[Sequence[Any]]:
-    """The answer to a small question about a table in the moment of a split.
+    """Answers a small query about a table in the moment of a split.
 
     Raises ``FatalError``, ``UnreachableError``.
     """
@@ -183,13 +183,13 @@ def ask(
 
 
 def sorting(database: Database, table: LiveTable) -> str:
-    """The name of ``sorted_by`` as the database has it.  Raises ``FatalError``."""
+    """Returns the name of ``sorted_by`` in the database.  Raises ``FatalError``."""
     assert table.sorted_by is not None
     return column_of(relation_of(database, table), table.sorted_by, database)
 
 
 def relation_of(database: Database, table: LiveTable) -> Relation:
-    """The table as statements need it.  Raises ``FatalError`` where there is none."""
+    """Finds the table.  Raises ``FatalError`` if there is none."""
     catalogue = catalogue_of(database)
     found = catalogue.relation(table.schema, table.name)
     if found is None and table.schema is None and "." in table.name:
@@ -205,7 +205,7 @@ def relation_of(database: Database, table: LiveTable) -> Relation:
 
 
 def column_of(relation: Relation, name: str, database: Database) -> str:
-    """A column's name as the database has it.  Raises ``FatalError`` where there is none."""
+    """Returns a column's name in the database.  Raises ``FatalError`` if there is none."""
     found = relation.column(name)
     if found is None:
         raise FatalError(
@@ -224,7 +224,7 @@ def _where(relation: Relation, table: LiveTable, database: Database) -> tuple[st
 def _portions(
     connection: Connection, relation: Relation, bounds: copy.Bounds
 ) -> Iterator[Sequence[Sequence[Any]]]:
-    """The rows of one statement, a few at a time."""
+    """Yields the rows of one statement, a few at a time."""
     statement = selected(relation)
     if bounds.where is not None:
         name, value = bounds.where
@@ -243,8 +243,8 @@ def _portions(
     yield from streaming.execute(statement).partitions(_ROWS_AT_ONCE)
 
 
-def _gathered(batches: Iterator[pa.RecordBatch], batch_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Batches of about ``batch_bytes`` made of smaller ones."""
+def _join_batches(batches: Iterator[pa.RecordBatch], batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Joins batches until they have about ``batch_bytes``."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

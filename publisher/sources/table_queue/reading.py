@@ -13,7 +13,7 @@ from publisher.errors import FatalError, UsageError
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_names import refuse_undecodable
 from publisher.sources.files.file_splits import Split
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.table_queue.bulk_calls import (
     HEADER_BYTES,
     read_bulk_blocks,
@@ -38,7 +38,7 @@ SUFFIXES: dict[str, Form] = {
 """Form of a file by the suffix of its name; JSON lines may be compressed (``.gz``)."""
 
 _TEXT = SnapshotOptions(max_record=1 << 20)
-_NO_COLUMNS = Columns(())
+_NO_COLUMNS = ExpectedColumns(())
 
 
 def form_of(path: Path) -> Form | None:

@@ -14,7 +14,7 @@ from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import Catalogue
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.live.table_reader import LiveTable, TableSplit
 from publisher.sources.triggerless import input_files
 from publisher.sources.triggerless.carry_over import (
@@ -126,7 +126,7 @@ def file_inputs(
         catalogue = given.catalogue
         names, how = input_files.columns_of(name, files[0], reading, catalogue, options)
         shape = shape_of(name, names, catalogue, options, str(files[0]))
-        columns = Columns(names, optional=frozenset(names), closed=True)
+        columns = ExpectedColumns(names, optional=frozenset(names), closed=True)
         old = (
             file_splits.splits(before[name], how, columns, given.wanted) if before.get(name) else ()
         )

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.model.packed_batches import compress, concat, decompress
-from publisher.sources.columns.object_names import Fault
+from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.triggerless.comparison import Comparison
 from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import Hashes
@@ -88,7 +88,7 @@ class PiecePacker:
         if self._rows:
             yield self._cut()
 
-    def rejects(self, faults: Sequence[tuple[Fault, str]]) -> pa.RecordBatch:
+    def rejects(self, faults: Sequence[tuple[RecordFault, str]]) -> pa.RecordBatch:
         """The piece of unreadable rows, which goes to one of the table's buckets."""
         columns = [
             pa.array([str(fault.reason) for fault, _ in faults]),

@@ -24,7 +24,7 @@ from publisher.model.keys import (
 )
 from publisher.sources.columns.base64_columns import column_texts
 from publisher.sources.columns.key_texts import join_key, quote_values
-from publisher.sources.columns.object_names import Fault, Names, Target, split_name
+from publisher.sources.columns.object_names import Names, RecordFault, TargetTable, split_name
 from publisher.sources.triggerless.hashing import Hashes, text_hashes
 from publisher.sources.triggerless.options import TriggerlessOptions
 
@@ -98,7 +98,7 @@ class ComparableRows(NamedTuple):
     keys: pa.Array
     values: list[pa.Array]
     """Text of each column outside the key."""
-    faults: dict[int, Fault]
+    faults: dict[int, RecordFault]
     """By number in the batch; rows with a fault are not included above."""
 
     def with_keys(self, keys: Sequence[str]) -> ComparableRows:
@@ -125,7 +125,7 @@ def shape_of(
     """
     names = Names(_with_keys(catalogue, options), options.schema, options.identifier_case, 1)
     target = names.target(table)
-    if isinstance(target, Fault):
+    if isinstance(target, RecordFault):
         raise FatalError(f"{where}: {target.detail}; or name it in tables")
     known = target.known
     if known is None or not known.key:
@@ -151,14 +151,14 @@ def shape_of(
 
 
 def _columns(
-    table: str, target: Target, columns: Sequence[str], names: Names, where: str
+    table: str, target: TargetTable, columns: Sequence[str], names: Names, where: str
 ) -> tuple[dict[str, str], frozenset[str]]:
     """Returns the names in documents by the names in the input, and the binary columns."""
     spelled: dict[str, str] = {}
     octets = set()
     for name in columns:
         column = names.column(table, target, name)
-        if isinstance(column, Fault):
+        if isinstance(column, RecordFault):
             raise FatalError(f"{where}: {column.detail}; or leave the column out of the export")
         if name in spelled or column.name in spelled.values():
             raise FatalError(f"{where}: column {name} appears twice; export it once")
@@ -199,7 +199,7 @@ def read_rows(
 
     Raises ``FatalError`` if the encoding of binary values in text is unknown.
     """
-    faults: dict[int, Fault] = {}
+    faults: dict[int, RecordFault] = {}
 
     def text(name: str) -> pa.Array:
         column, valid = _column_texts(shape, name, batch.column(name), binary_text, where)
@@ -218,20 +218,20 @@ def read_rows(
     return ComparableRows(text_hashes(keys), keys, values, faults)
 
 
-def _text_fault(shape: TableShape, name: str, binary_text: str | None) -> Fault:
+def _text_fault(shape: TableShape, name: str, binary_text: str | None) -> RecordFault:
     if name in shape.octets and binary_text is not None:
         form = "hex" if binary_text == "hex" else "Base64"
-        return Fault(
+        return RecordFault(
             Reason.VALUE, f"the binary column {name} does not hold {form}; export it again"
         )
-    return Fault(Reason.BROKEN_RECORD, f"{name} is not text; export it as UTF-8 text")
+    return RecordFault(Reason.BROKEN_RECORD, f"{name} is not text; export it as UTF-8 text")
 
 
-def _key_texts(part: KeyColumn, values: pa.Array, faults: dict[int, Fault]) -> pa.Array:
+def _key_texts(part: KeyColumn, values: pa.Array, faults: dict[int, RecordFault]) -> pa.Array:
     """The canonical values of a key column; null for faulty ones."""
     for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
         faults.setdefault(
-            row, Fault(Reason.TABLE_KEY, f"the key column {part.read} is NULL; fix the key")
+            row, RecordFault(Reason.TABLE_KEY, f"the key column {part.read} is NULL; fix the key")
         )
     if part.kind in _NUMBERS:
         return _numbers(part, part.kind, values, faults)
@@ -240,7 +240,9 @@ def _key_texts(part: KeyColumn, values: pa.Array, faults: dict[int, Fault]) -> p
     return quote_values(values)
 
 
-def _numbers(part: KeyColumn, kind: Kind, values: pa.Array, faults: dict[int, Fault]) -> pa.Array:
+def _numbers(
+    part: KeyColumn, kind: Kind, values: pa.Array, faults: dict[int, RecordFault]
+) -> pa.Array:
     canonical_already = pc.fill_null(pc.match_substring_regex(values, _PLAIN[kind]), True)
     if pc.all(canonical_already).as_py():
         return values
@@ -249,7 +251,7 @@ def _numbers(part: KeyColumn, kind: Kind, values: pa.Array, faults: dict[int, Fa
         number = None if value is None else _NUMBERS[kind](value)
         if number is None and value is not None:
             detail = f"{value[:40]!r} in the key column {part.read} is not a number; fix the value"
-            faults.setdefault(row, Fault(Reason.TABLE_KEY, detail))
+            faults.setdefault(row, RecordFault(Reason.TABLE_KEY, detail))
         numbers.append(number)
     return pa.array(numbers, pa.string())
 

@@ -15,12 +15,12 @@ from publisher.database import Database
 from publisher.errors import FatalError, InternalError
 from publisher.model.change import Outcome, Reason
 from publisher.sources.columns.columns import texts
-from publisher.sources.columns.object_names import Fault
+from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
-from publisher.sources.files.options import Columns
+from publisher.sources.files.options import ExpectedColumns
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import TableSplit
 from publisher.sources.triggerless.carry_over import FOUND, KNOWN, link_or_copy
@@ -208,11 +208,11 @@ def _row_count(frame: Frame) -> int:
     return int(frame.batch.num_rows) + len(frame.broken)
 
 
-def _faults(work: SplitWork, frame: Frame, rows: ComparableRows) -> list[tuple[Fault, str]]:
+def _faults(work: SplitWork, frame: Frame, rows: ComparableRows) -> list[tuple[RecordFault, str]]:
     """The faults of unreadable rows of a frame, each with the record as JSON text."""
     faults = []
     for broken in frame.broken:
-        fault = Fault(Reason.BROKEN_RECORD, broken.reason)
+        fault = RecordFault(Reason.BROKEN_RECORD, broken.reason)
         faults.append((_with_place(fault, work, broken.row), as_json(broken.raw)))
     for row, fault in sorted(rows.faults.items()):
         raw = as_json(frame.batch.slice(row, 1).to_pylist()[0])
@@ -229,7 +229,7 @@ def _frames(comparison: Comparison, table: TableWork, work: SplitWork) -> Iterat
 def _all_frames(comparison: Comparison, table: TableWork, work: SplitWork) -> Iterator[Frame]:
     if isinstance(work.split, Split):
         names = table.shape.read
-        columns = Columns(names, optional=frozenset(names), closed=True)
+        columns = ExpectedColumns(names, optional=frozenset(names), closed=True)
         return file_splits.frames(work.split, table.reading, columns)
     return _live_frames(comparison, table, work.split)
 
@@ -262,7 +262,7 @@ def _take_rows(batches: list[pa.RecordBatch], columns: int) -> TableRows:
     return rows
 
 
-def _with_place(fault: Fault, work: SplitWork, row: int) -> Fault:
+def _with_place(fault: RecordFault, work: SplitWork, row: int) -> RecordFault:
     if not isinstance(work.split, Split):
         return fault
     return fault._replace(detail=f"{Path(work.split.path).name}, record {row}: {fault.detail}")

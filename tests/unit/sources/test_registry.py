@@ -17,7 +17,7 @@ from publisher.model.change import EventType, Object, Position
 from publisher.model.keys import IdentifierCase
 from publisher.reports.explain import explain
 from publisher.runs import replay
-from publisher.sources.columns.object_names import Key, Names, Target
+from publisher.sources.columns.object_names import Key, Names, TargetTable
 from publisher.sources.columns.record_batches import Place, batch, tally
 from publisher.sources.contract import Context
 from publisher.sources.files.file_splits import Split, every_file
@@ -64,7 +64,7 @@ class TinySource:
         place = Place(ctx.source, number, split.path, ctx.lanes)
         names = Names(ctx.catalogue, None, self.options.identifier_case, ctx.lanes, ctx.excludes)
         target = names.target(self.options.table)
-        assert isinstance(target, Target)
+        assert isinstance(target, TargetTable)
         lines = Path(split.path).read_text().splitlines()
         for row, line in enumerate(lines, 1):
             key_text, _, value = line.partition(" ")

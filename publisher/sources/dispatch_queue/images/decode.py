@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, areas_at, numbers_at
-from publisher.sources.columns.byte_texts import blanked, decoded, decoded_areas
+from publisher.sources.columns.byte_texts import decode_areas, decode_each, set_null
 from publisher.sources.dispatch_queue.images.advise_settings import SAMPLE, Fits, Score
 from publisher.sources.dispatch_queue.images.column_types import (
     NATIONAL,
@@ -113,7 +113,7 @@ class ImageReader:
             where = places[number][good]
             texts, wrong, null = self._column(data, at[good], ends[good], where, number)
             found.note(good[wrong], partial(self._wrong, data, places, number))
-            texts = blanked(texts, null | wrong)
+            texts = set_null(texts, null | wrong)
             if column.type == "BLOB" and self.options.blob_columns == "omit":
                 texts = pa.nulls(len(good), pa.string())
             found.texts.append(texts if len(good) == len(at) else _spread(texts, good, len(at)))
@@ -290,7 +290,7 @@ class ImageReader:
 
     def _characters(self, areas: Bytes, column: Column) -> tuple[pa.Array, Mask]:
         codec = self._codec(column)
-        texts, wrong = decoded_areas(areas, codec)
+        texts, wrong = decode_areas(areas, codec)
         if self.options.trim_padding:
             texts = pc.utf8_rtrim(texts, characters=" ")
         return texts, wrong
@@ -312,13 +312,13 @@ class ImageReader:
             and column.type != "VARBYTE"
             and int(starts.max()) + column.capacity <= len(data)
         ):
-            texts, bad = decoded_areas(areas_at(data, starts, column.capacity), codec, sizes)
+            texts, bad = decode_areas(areas_at(data, starts, column.capacity), codec, sizes)
             return texts, wrong | bad
         ends, view = (starts + sizes).tolist(), memoryview(data.data)
         values = (bytes(view[a:b]) for a, b in zip(starts.tolist(), ends, strict=True))
         if column.type == "VARBYTE":
             return _base64(values), wrong
-        texts, bad = decoded(values, codec)
+        texts, bad = decode_each(values, codec)
         return texts, wrong | bad
 
     def _booleans(self, areas: Bytes) -> tuple[pa.Array, Mask]:

@@ -41,9 +41,9 @@ from publisher.sources.dispatch_queue.rows.rows import PADDING, Codes, Destinati
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Broken, Frame
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 
-_COLUMNS = Columns(COLUMNS)
+_COLUMNS = ExpectedColumns(COLUMNS)
 _BITS = {
     "EXTDATA": 16,
     "TYP": 16,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.sources.columns.byte_texts import decoded, decoded_areas
+from publisher.sources.columns.byte_texts import decode_areas, decode_each
 
 CODECS = ("euc_jp", "cp932", "utf-8", "cp1251", "cp866", "utf-16-be", "iso2022_jp", "ascii")
 WIDTH = 8
@@ -24,9 +24,9 @@ def test_areas_at_once_give_what_each_gives(codec: str, values: list[str | bytes
     areas = np.frombuffer(padded, np.uint8).reshape(len(values), WIDTH)
     sizes = np.array([len(value) for value in coded], np.int64)
     for found, each in (
-        (decoded_areas(areas, codec), (value.ljust(WIDTH) for value in coded)),
-        (decoded_areas(areas, codec, sizes), iter(coded)),
+        (decode_areas(areas, codec), (value.ljust(WIDTH) for value in coded)),
+        (decode_areas(areas, codec, sizes), iter(coded)),
     ):
-        expected = decoded(each, codec)
+        expected = decode_each(each, codec)
         assert found.texts.to_pylist() == expected.texts.to_pylist()
         assert found.wrong.tolist() == expected.wrong.tolist()

@@ -10,7 +10,14 @@ from publisher.model.catalogue import Kind, Table
 from publisher.model.change import Reason
 from publisher.model.keys import IdentifierCase
 from publisher.model.lanes import key_lane, lane_of, record_lane, table_hash
-from publisher.sources.columns.object_names import Column, Fault, Key, Names, Target, split_name
+from publisher.sources.columns.object_names import (
+    Key,
+    NamedColumn,
+    Names,
+    RecordFault,
+    TargetTable,
+    split_name,
+)
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.registry import FORMATS
 from tests.support.event_log_files import OPEN, USR, Tables
@@ -34,17 +41,19 @@ def names(catalogue: Tables = KNOWN, case: IdentifierCase = IdentifierCase.AS_WR
     return Names(catalogue, None, case, 8)
 
 
-def target(name: str, case: IdentifierCase = IdentifierCase.AS_WRITTEN) -> Target:
+def target(name: str, case: IdentifierCase = IdentifierCase.AS_WRITTEN) -> TargetTable:
     found = names(case=case).target(name)
-    assert isinstance(found, Target)
+    assert isinstance(found, TargetTable)
     return found
 
 
-def key(name: str, text: str, case: IdentifierCase = IdentifierCase.AS_WRITTEN) -> Key | Fault:
+def key(
+    name: str, text: str, case: IdentifierCase = IdentifierCase.AS_WRITTEN
+) -> Key | RecordFault:
     return names(case=case).key(target(name, case), text)
 
 
-def column(name: str, text: str) -> Column | Fault:
+def column(name: str, text: str) -> NamedColumn | RecordFault:
     return names().column(name, target(name), text)
 
 
@@ -77,7 +86,7 @@ def test_order_and_form_of_compound_keys_do_not_matter(text: str) -> None:
 @pytest.mark.parametrize("text", ["No=1", "No=1+Region=a+x=1", "x=1+y=2"])
 def test_a_compound_key_must_have_exactly_its_columns(text: str) -> None:
     found = key("orders", text)
-    assert isinstance(found, Fault)
+    assert isinstance(found, RecordFault)
     assert found.reason == Reason.TABLE_KEY
     assert "Region, No" in found.detail
 
@@ -85,7 +94,7 @@ def test_a_compound_key_must_have_exactly_its_columns(text: str) -> None:
 def test_a_view_without_known_key_takes_any_of_its_columns() -> None:
     assert isinstance(key("view_usr", "pk_empno=1"), Key)
     found = key("view_usr", "idu=1")
-    assert isinstance(found, Fault)
+    assert isinstance(found, RecordFault)
     assert "has no column idu" in found.detail
 
 
@@ -95,31 +104,31 @@ def test_quoted_values_with_special_characters_are_keys_of_one_column() -> None:
     only = Table(None, "t", ("c",), {"c": Kind.STRING}, complete=True)
     asked = names(Tables({"t": only}))
     found_target = asked.target("t")
-    assert isinstance(found_target, Target)
+    assert isinstance(found_target, TargetTable)
     for text in ('c="a+b=1"', 'c="a\\"b"', "c=", 'c=""'):
         found = asked.key(found_target, text)
         assert isinstance(found, Key) is (text != "c=")
 
 
 def test_columns_of_child_tables_are_found_by_their_qualified_name() -> None:
-    assert column("usr", "usr_phone.phoneno") == Column("usr_phone.phoneno", octet=False)
-    assert column("usr", "USR_PHONE.Scan") == Column("USR_PHONE.Scan", octet=True)
-    assert isinstance(column("usr", "usr_phone.no"), Fault)
+    assert column("usr", "usr_phone.phoneno") == NamedColumn("usr_phone.phoneno", octet=False)
+    assert column("usr", "USR_PHONE.Scan") == NamedColumn("USR_PHONE.Scan", octet=True)
+    assert isinstance(column("usr", "usr_phone.no"), RecordFault)
 
 
 def test_where_columns_are_partly_known_the_others_are_taken() -> None:
-    assert column("partly", "photo") == Column("photo", octet=True)
-    assert column("partly", "other") == Column("other", octet=False)
+    assert column("partly", "photo") == NamedColumn("photo", octet=True)
+    assert column("partly", "other") == NamedColumn("other", octet=False)
 
 
 def test_padding_of_fixed_width_columns_is_no_part_of_a_name() -> None:
-    assert column("usr", "fname     ") == Column("fname", octet=False)
+    assert column("usr", "fname     ") == NamedColumn("fname", octet=False)
     assert target("usr      ").table == "usr"
 
 
 def test_an_open_catalogue_takes_every_table() -> None:
     found = names(OPEN).target("anything")
-    assert isinstance(found, Target)
+    assert isinstance(found, TargetTable)
     assert (found.schema, found.table, found.known) == (None, "anything", None)
 
 
@@ -147,17 +156,17 @@ def test_names_in_any_case_are_one_object_where_their_spelling_is_known(
     found = set()
     for table_name, text in spellings:
         target = answers.target(table_name)
-        assert isinstance(target, Target)
+        assert isinstance(target, TargetTable)
         column = answers.column(table_name, target, "FNAME")
         found.add((target.schema, target.table, answers.key(target, text), column))
     lane = lane_of("indirect", "usr", "idu=11", 8)
-    assert found == {("indirect", "usr", Key("idu=11", lane), Column("fname", octet=False))}
+    assert found == {("indirect", "usr", Key("idu=11", lane), NamedColumn("fname", octet=False))}
 
 
 def test_names_that_nobody_knows_stay_as_they_are_written() -> None:
     answers = Names(OPEN, None, EventLogOptions().identifier_case, 8)
     target = answers.target("Indirect.USR")
-    assert isinstance(target, Target)
+    assert isinstance(target, TargetTable)
     assert (target.schema, target.table) == ("Indirect", "USR")
     assert answers.key(target, "IDU=1") == Key("IDU=1", lane_of("Indirect", "USR", "IDU=1", 8))
 

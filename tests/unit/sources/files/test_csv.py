@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from publisher.errors import FatalError
 from publisher.sources.files.csv import frames, read_header
 from publisher.sources.files.frame import Frame
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.text_blocks import Tail
 
-ABC = Columns(("a", "b", "c"))
+ABC = ExpectedColumns(("a", "b", "c"))
 
 Record = tuple[int, tuple[str | None, ...] | None]
 """Line and fields; ``None`` for a broken one."""
@@ -29,7 +29,7 @@ def blocks(data: bytes, size: int, tail: str | None = None) -> Iterator[bytes | 
 
 
 def read(
-    data: bytes, options: SnapshotOptions, columns: Columns = ABC, tail: str | None = None
+    data: bytes, options: SnapshotOptions, columns: ExpectedColumns = ABC, tail: str | None = None
 ) -> list[Frame]:
     header = read_header(data, "file.csv", columns, options)
     data = data.removeprefix(b"\xef\xbb\xbf")
@@ -145,7 +145,7 @@ hostile = st.lists(
 def test_any_bytes_give_the_records_of_the_grammar(
     data: bytes, size: int, width: int, line_breaks: bool
 ) -> None:
-    columns = Columns(ABC.names[:width])
+    columns = ExpectedColumns(ABC.names[:width])
     found = read(data, options(block_size=size, line_breaks=line_breaks, null_text="1"), columns)
     assert records(found) == oracle(data, width, line_breaks=line_breaks, null="1")
 
@@ -413,7 +413,7 @@ def test_header_names_give_the_order_and_further_columns_are_left_out() -> None:
     ("data", "words"),
     [
         (b"a,b\n1,2\n", "c is missing"),
-        (b"a,b,c,b\n", "b is there twice"),
+        (b"a,b,c,b\n", "b is present twice"),
         (b'a,b,"c\n1,2,3\n', "the header cannot be read"),
         (b"x,y,z\n", "a is missing"),
     ],

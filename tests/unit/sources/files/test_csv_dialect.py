@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from publisher.sources.files.csv import frames, read_header
 from publisher.sources.files.frame import Frame
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 
-ABC = Columns(("a", "b", "c"))
+ABC = ExpectedColumns(("a", "b", "c"))
 Fields = tuple[str | None, ...]
 BLOCK_SIZES = (3, 17, 64, 1 << 16)
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from publisher.errors import FatalError, UsageError
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.parquet import BATCH_BYTES
 
-AB = Columns(("a", "b"), optional=frozenset({"b"}))
+AB = ExpectedColumns(("a", "b"), optional=frozenset({"b"}))
 OPTIONS = SnapshotOptions()
 
 
 def rows(
-    split: Split, options: SnapshotOptions = OPTIONS, columns: Columns = AB
+    split: Split, options: SnapshotOptions = OPTIONS, columns: ExpectedColumns = AB
 ) -> list[tuple[object, ...]]:
     found: list[tuple[object, ...]] = []
     for frame in file_splits.frames(split, options, columns):

@@ -6,7 +6,7 @@ import pytest
 
 from publisher.model.catalogue import LONGEST_NAME
 from publisher.sources.files.json_lines import LineProblem, column_keys, frames, parse_object
-from publisher.sources.files.options import Columns, SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_what_two_lines_spell_in_another_way_is_kept() -> None:
 def test_a_key_that_is_too_long_rejects_its_line_only() -> None:
     good, bad = b'{"idu": 1}\n', b'{"idu": 2, "f%s": "a"}\n' % (b"x" * LONGEST_NAME)
     assert column_keys(bad + good * 2) == ("idu",)
-    columns = Columns(("idu",), closed=True)
+    columns = ExpectedColumns(("idu",), closed=True)
     (frame,) = frames(iter([good + bad + good]), 1, columns, SnapshotOptions())
     assert frame.rows.tolist() == [1, 3]
     (broken,) = frame.broken
