@@ -41,6 +41,12 @@ WORDS = {
     word for span in re.findall("`([^`\n]+)`", EVERYTHING) for word in re.findall(r"[\w-]+", span)
 }
 REASONS = {*map(str, Reason), TOO_LARGE, TOPIC_NAME}
+SPOKEN = re.sub(
+    r'"\s*f?"',
+    "",
+    "\n".join(path.read_text("utf-8") for path in (ROOT / "publisher").rglob("*.py")),
+)
+"""The code with joined string literals, to find messages in it."""
 SCRIPTS = (bench, chaos, fuzz)
 FOREIGN_OPTIONS = {
     *("--add", "--allow-principal", "--bootstrap-server", "--group", "--operation"),
@@ -215,12 +221,27 @@ def test_messages_of_lost_journals_are_those_of_the_program() -> None:
         for row in re.findall(r"^\| (`.*?) \|", chapter, re.MULTILINE)
         for message in re.findall("`([^`]+)`", row)
     ]
-    sources = "\n".join(path.read_text("utf-8") for path in (ROOT / "publisher").rglob("*.py"))
-    spoken = re.sub(r'"\s*f?"', "", sources)
     assert len(shown) > 5
     for message in shown:
         for part in re.split("[…{]", message):
-            assert part.strip() in spoken, message
+            assert part.strip() in SPOKEN, message
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("how-to/operate.md", "that are N again: "),
+        ("how-to/operate.md", "a newer instance of the job works in "),
+        ("how-to/cluster.md", " executor(s) run this package and see "),
+        ("reference/formats/linkexpress.md", "it fits with "),
+        ("reference/formats/dispatch-queue.md", " would fit "),
+        ("reference/formats/change-table.md", "late: "),
+        ("reference/formats/change-table.md", "waiting: "),
+    ],
+)
+def test_quoted_messages_are_those_of_the_program(page: str, message: str) -> None:
+    assert message in re.sub(r"\s+", " ", text_of(page))
+    assert message in SPOKEN
 
 
 def test_a_shortened_line_agrees_with_its_beginning() -> None:
