@@ -263,7 +263,7 @@ def test_only_a_sent_run_that_waits_can_be_abandoned(place: Place, tmp_path: Pat
     settings = load(job.file())
     with (
         publisher_instance.PublisherInstance(settings, LocalEngine()) as work,
-        pytest.raises(UsageError, match="there are: none"),
+        pytest.raises(UsageError, match="waiting runs: none"),
     ):
         work.acknowledge("job-000001", WrongTable.ABANDON)
     for words in ([], ["--abandon", "--by-rows"]):
