@@ -36,7 +36,7 @@ def acknowledge(config: Path, run: str, abandon: bool, by_rows: bool, journal: P
     the job file.  If that is a mistake, correct the job file instead.
     """
     from publisher.config.job_file import Overrides, load_to_publish
-    from publisher.engine.spark.engine import Engine
+    from publisher.engine.start import start_engine
     from publisher.runs.acknowledge import WrongTable
     from publisher.runs.publisher_instance import PublisherInstance
 
@@ -44,7 +44,7 @@ def acknowledge(config: Path, run: str, abandon: bool, by_rows: bool, journal: P
         raise UsageError("acknowledge: give either --abandon or --by-rows")
     treatment = WrongTable.ABANDON if abandon else WrongTable.BY_ROWS
     settings = load_to_publish(config, Overrides(journal=journal))
-    with Engine(settings.spark) as engine, PublisherInstance(settings, engine) as job:
+    with start_engine(settings.spark) as engine, PublisherInstance(settings, engine) as job:
         report = job.acknowledge(run, treatment)
     rows = ", ".join(f"{letter} {count:,}" for letter, count in report.statuses.items())
     echo([f"run {run} is done; statuses written: {rows or 'none'}"])

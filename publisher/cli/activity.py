@@ -69,10 +69,10 @@ def activity(
 
 def _count(settings: Settings, samples: tuple[Path, ...]) -> Activity:
     from publisher.activity.work import samples_of
-    from publisher.engine.spark.engine import Engine
+    from publisher.engine.start import start_engine
 
     work = samples_of(samples, settings.table_queue, settings.activity)
-    with Engine(settings.spark) as engine:
+    with start_engine(settings.spark) as engine:
         return engine.count_activity(work)
 
 

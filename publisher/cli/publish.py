@@ -21,7 +21,7 @@ from publisher.errors import PublisherError
 
 if TYPE_CHECKING:
     from publisher.config.settings import Settings
-    from publisher.engine.spark.engine import Progress
+    from publisher.console import Progress
     from publisher.journal.conservation import RunReport
     from publisher.observing.contract import Observer
 

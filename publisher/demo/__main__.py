@@ -26,8 +26,9 @@ from publisher.demo.recordings import Operations, recordings
 from publisher.demo.show import differences, print_counts, print_documents, sample_documents
 from publisher.demo.side_by_side import print_change, print_lines, print_sources
 from publisher.demo.story import NOW, PROCESSED, Story, tell
-from publisher.engine.spark.engine import Engine
+from publisher.engine.contract import Engine
 from publisher.engine.spark.options import SparkOptions
+from publisher.engine.start import start_engine
 from publisher.errors import InternalError, PublisherError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.resources import resource
@@ -60,7 +61,7 @@ def demo(console: Console, directory: Path) -> None:
     Raises ``InternalError`` where the counts are not those expected.
     """
     start = time.perf_counter()
-    with Engine(SparkOptions()) as engine:  # the job files of the demo set nothing of Spark
+    with start_engine(SparkOptions()) as engine:  # the job files of the demo set nothing of Spark
         engine.warm_up()
         story = tell()
         sources = prepare(directory, story)

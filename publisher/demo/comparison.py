@@ -16,7 +16,7 @@ from rich.table import Table
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.demo.people import Company
-from publisher.engine.spark.engine import Engine
+from publisher.engine.contract import Engine
 from publisher.errors import InternalError
 from publisher.journal.conservation import RunReport
 from publisher.resources import resource

@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from types import MappingProxyType
 from typing import NamedTuple
 
+from publisher.console import Progress
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import joined
-from publisher.engine.spark.engine import Engine, Progress
+from publisher.engine.contract import Engine
 from publisher.engine.tasks import Work
 from publisher.journal.conservation import NOTHING_NEW, RunReport, report_of
 from publisher.journal.lane_writer import LaneResult

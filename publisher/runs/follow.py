@@ -13,7 +13,8 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 
 from publisher.config.settings import Settings
-from publisher.engine.spark.engine import Engine
+from publisher.engine.contract import Engine
+from publisher.engine.start import start_engine
 from publisher.errors import UnreachableError
 from publisher.observing.contract import Observer, Poll
 from publisher.runs.notes import notes_of
@@ -174,6 +175,6 @@ def follow(settings: Settings, observer: Observer, stop: threading.Event) -> Non
         PublisherError: An error that does not go away by waiting, for instance a newer instance of the job.
     """
     settings.for_publish(follows=True)
-    with Engine(settings.spark) as engine:
+    with start_engine(settings.spark) as engine:
         engine.warm_up()
         Follower(settings, engine, observer, stop).run()

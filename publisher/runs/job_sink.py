@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from publisher.config.settings import Settings
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher, refuse_foreign_runs
-from publisher.engine.spark.engine import Engine
+from publisher.engine.contract import Engine
 from publisher.journal.epoch import Epoch
 from publisher.journal.job_journals import DOCUMENTS, RUNS
 from publisher.journal.lineage import Lineage

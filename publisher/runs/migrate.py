@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from publisher.config.settings import Settings, SourceSettings
-from publisher.engine.spark.engine import Engine, Progress
+from publisher.console import Progress
+from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
 from publisher.runs.notes import notes_of, with_notes
@@ -37,7 +38,7 @@ def migrate(
     """
     settings = settings.for_publish()
     sources = _sources(settings, migration, name)
-    with Engine(settings.spark) as engine:
+    with start_engine(settings.spark) as engine:
         engine.warm_up()
         with PublisherInstance(settings, engine, progress) as job:
             resumed = job.is_pending(migration)

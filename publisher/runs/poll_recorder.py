@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from publisher.engine.spark.engine import Engine
+from publisher.engine.contract import Engine
 from publisher.journal.conservation import RunReport
 from publisher.observing.contract import Poll
 

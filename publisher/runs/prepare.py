@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from publisher.config.settings import Settings, SourceSettings
-from publisher.engine.spark.engine import Engine
+from publisher.engine.contract import Engine
 from publisher.engine.survey import surveyed
 from publisher.engine.tasks import AnySource, AnySplit, Resources, SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest

@@ -11,7 +11,9 @@ from typing import Self
 
 from publisher.acknowledge.leftovers import has_nothing_new, read_leftovers
 from publisher.config.settings import Settings, SourceSettings
-from publisher.engine.spark.engine import Engine, Progress
+from publisher.console import Progress
+from publisher.engine.contract import Engine
+from publisher.engine.start import start_engine
 from publisher.errors import PublisherError, UsageError
 from publisher.journal.conservation import RunReport, nothing_read
 from publisher.model.clock import microseconds
@@ -239,7 +241,7 @@ def publish(
         SettingsError: The job file lacks a setting that publishing needs.
         PublisherError: See ``errors``.
     """
-    with Engine(settings.spark) as engine:
+    with start_engine(settings.spark) as engine:
         engine.warm_up()
         with PublisherInstance(settings, engine, progress) as job:
             recorder = PollRecorder(engine)

@@ -7,7 +7,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from publisher.config.settings import Settings
-from publisher.engine.spark.engine import Engine, Progress
+from publisher.console import Progress
+from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport, nothing_read
 from publisher.journal.job_journals import Journals
@@ -45,7 +46,7 @@ def recover(
         )
     journals = Journals(settings.journals, settings.name)
     last = _last_number(settings, journals)
-    with Engine(settings.spark) as engine:
+    with start_engine(settings.spark) as engine:
         engine.warm_up()
         with PublisherInstance(settings, engine, progress, recovers=True) as job:
             begin_recovery(journals.root)

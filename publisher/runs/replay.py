@@ -13,10 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from publisher.config.settings import Settings, SourceSettings
+from publisher.console import Progress
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
-from publisher.engine.spark.engine import Engine, Progress
+from publisher.engine.contract import Engine
+from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import PLANNED, RunReport, nothing_read
 from publisher.journal.identity import read_identity
@@ -107,7 +109,7 @@ def replay(
         journal = Journal(directory / JOURNAL)
     window = _window(source, window_from, window_until)
     request = RunRequest(run, settings, microseconds(now), journal, directory, window)
-    with Engine(settings.spark) as engine:
+    with start_engine(settings.spark) as engine:
         dispatcher = _dispatcher(target, settings, SinkOwner.of_replay(settings, run), engine)
         return _replay_once(request, dispatcher, engine, again=again, progress=progress)
 
@@ -157,7 +159,10 @@ def rehearse(
     if not any(source.reads for source in sources):
         return replace(nothing_read(settings.name), notes=(REHEARSAL_NOTE,))
     settings = replace(settings, sources=sources)
-    with TemporaryDirectory(prefix="xds-publisher-") as name, Engine(settings.spark) as engine:
+    with (
+        TemporaryDirectory(prefix="xds-publisher-") as name,
+        start_engine(settings.spark) as engine,
+    ):
         directory = Path(name)
         journal = Journal(directory / JOURNAL)
         journal.root.mkdir()
@@ -182,7 +187,7 @@ def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = 
         UsageError: There is no complete run, or the target holds other documents.
     """
     journal = Journal(find_journal(directory).root.absolute())
-    with lock_directory(journal.root), Engine(settings.spark) as engine:
+    with lock_directory(journal.root), start_engine(settings.spark) as engine:
         manifest = journal.manifest()
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then dispatch")

@@ -12,7 +12,7 @@ from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.records import LaneDocuments
 from publisher.dispatch.kafka.topic_template import TopicTemplate
-from publisher.engine.spark.engine import Engine
+from publisher.engine.spark.engine import SparkEngine
 from publisher.journal.manifest import Journal, Manifest
 from publisher.runs.execute import build_report
 from publisher.runs.replay import replay
@@ -65,7 +65,7 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
     with cluster(options=[f"-Xmx{HEAP}"]) as brokers, workspace() as work:
         settings = settings_of(job_file(work))
         planned = _planned(settings, event_log(Log(events or EVENTS)), work / "out")
-        with Engine(settings.spark) as engine:
+        with SparkEngine(settings.spark) as engine:
             _in_turn(report, planned, brokers, engine, runs)
     return report
 
@@ -79,7 +79,7 @@ def _planned(settings: Settings, log: Path, to: Path) -> Planned:
 
 
 def _in_turn(
-    report: Report, planned: Planned, brokers: KafkaCluster, engine: Engine, runs: int
+    report: Report, planned: Planned, brokers: KafkaCluster, engine: SparkEngine, runs: int
 ) -> None:
     taken: dict[str, list[float]] = {TAKING_OVER: [], OURS: [], BARE: []}
     processes = os.cpu_count() or 1
@@ -97,7 +97,7 @@ def _in_turn(
     _add(report, planned, size, taken)
 
 
-def _sent(planned: Planned, brokers: KafkaCluster, engine: Engine) -> tuple[float, float]:
+def _sent(planned: Planned, brokers: KafkaCluster, engine: SparkEngine) -> tuple[float, float]:
     """Sends the journal to a new topic; gives the seconds of taking its lanes over and of sending."""
     made = brokers.topics
     topic = made.make(PARTITIONS)

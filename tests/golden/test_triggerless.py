@@ -64,7 +64,7 @@ WITH_VALUES = {
 def test_the_differences_of_two_exports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, changed: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     (tmp_path / "job.toml").write_text(JOB.format(here=HERE, state=state))
     report = publisher_instance.publish(load(tmp_path / "job.toml"))
     got = sorted(

@@ -107,7 +107,7 @@ def test_what_comes_of_it(case: Case, tmp_path: Path) -> None:
 
 @pytest.fixture
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def test_a_table_that_is_all_but_empty_is_refused(local_engine: None, tmp_path: Path) -> None:
@@ -137,10 +137,10 @@ def test_a_file_that_changes_while_it_is_compared_is_refused(
             write(tmp_path, [row(1)])
             return super().compare(comparison)
 
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: Meddling())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: Meddling())
     with pytest.raises(PublisherError, match="has changed since the run began"):
         publisher_instance.publish(settings)
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     assert told(publish(tmp_path), tmp_path) == [("add", "1")]
 
 

@@ -19,7 +19,7 @@ from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.records import Batch, LaneDocuments
-from publisher.engine.spark.engine import Engine
+from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from tests.support.journals import committed, documents, report
 
@@ -45,7 +45,7 @@ class Killed(LaneDocuments):
 def main() -> None:
     bootstrap, folder, *modes_and_topics = sys.argv[1:]
     lanes = [documents(COUNT, first=1 + lane * COUNT) for lane in range(LANES)]
-    with Engine(SparkOptions(master="local[2,4]")) as engine:
+    with SparkEngine(SparkOptions(master="local[2,4]")) as engine:
         for mode, topic in zip(modes_and_topics[::2], modes_and_topics[1::2], strict=True):
             journal, manifest = committed(Path(folder, mode), lanes)
             options = KafkaOptions(
@@ -61,7 +61,7 @@ def main() -> None:
             sink.dispatch(journal, manifest, report(journal, manifest))
 
 
-def send_killed(engine: Engine, mode: str, sendings: Sequence[LaneSending]) -> list[LaneSent]:
+def send_killed(engine: SparkEngine, mode: str, sendings: Sequence[LaneSending]) -> list[LaneSent]:
     made = [replace(one, documents=killed(one.documents)) for one in sendings]
     sent = engine.send(made)
     for lane in sent:

@@ -37,8 +37,7 @@ path = "out"
 
 @pytest.fixture
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (publisher_instance, migrate):
-        monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def publish(base: Path, place: Place, *, by_rows: bool = False) -> RunReport:

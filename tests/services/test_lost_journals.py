@@ -9,7 +9,6 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.dispatch.kafka.client import KafkaClients, Message
-from publisher.runs import publisher_instance, recover
 from tests.chaos.known_log import KnownLog
 from tests.services.databases import Place
 from tests.services.logged_job import MODES, LoggedJob
@@ -19,8 +18,7 @@ from tests.support.local_engine import LocalEngine
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (publisher_instance, recover):
-        monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 @MODES

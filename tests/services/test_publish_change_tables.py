@@ -18,8 +18,6 @@ from publisher.config.job_file import load
 from publisher.errors import FatalError, PublisherError
 from publisher.reports.check import check
 from publisher.reports.explain import explain
-from publisher.runs import publisher_instance as publishing
-from publisher.runs import replay as job_runs
 from publisher.runs.publisher_instance import PublisherInstance
 from tests.services.databases import Place
 from tests.support.change_table_files import seq
@@ -219,8 +217,7 @@ def test_a_restored_dump_goes_on_by_its_rows(
     postgres: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was published before the dump is not published again; the message names the way."""
-    for module in (publishing, job_runs):
-        monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     make(postgres)
     add(postgres, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
     job = write_job(tmp_path, postgres)

@@ -14,7 +14,7 @@ from publisher.dispatch.kafka import recovery
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.errors import FatalError, UsageError
 from publisher.journal.manifest import Journal
-from publisher.runs import publisher_instance, recover
+from publisher.runs import recover
 from tests.chaos.known_log import KnownLog
 from tests.services.databases import Place
 from tests.services.logged_job import MODES, RECOVERED, LoggedJob, judge
@@ -24,8 +24,7 @@ from tests.support.local_engine import LocalEngine
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (publisher_instance, recover):
-        monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 class Lost:

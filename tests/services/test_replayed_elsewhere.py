@@ -18,8 +18,7 @@ from tests.unit.runs.test_follow import FILES, SINK, write_file
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (job, publisher_instance):
-        monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def job_file(base: Path) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
-from publisher.engine.spark.engine import Engine
+from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.errors import FatalError
 from tests.services.dispatching import dispatcher, texts
@@ -26,10 +26,10 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+def engine(request: pytest.FixtureRequest) -> Iterator[SparkEngine]:
     """The program's own, in the session of the tests."""
     request.getfixturevalue("spark")
-    with Engine(SparkOptions()) as made:
+    with SparkEngine(SparkOptions()) as made:
         yield made
 
 
@@ -76,7 +76,7 @@ def assert_at_most_a_transaction_doubled(kafka: Topics, topic: str) -> None:
 
 @pytest.mark.parametrize("mode", [EXACTLY, AT_LEAST])
 def test_an_error_of_a_lane_is_the_programs_own(
-    kafka: Topics, engine: Engine, tmp_path: Path, mode: str
+    kafka: Topics, engine: SparkEngine, tmp_path: Path, mode: str
 ) -> None:
     journal, manifest = committed(tmp_path / "journal", [documents(10), documents(10, first=11)])
     topic = kafka.make()
@@ -101,7 +101,9 @@ def test_an_error_of_a_lane_is_the_programs_own(
     assert sorted(texts(kafka.read(topic))) == sorted(made.text for made in documents(20))
 
 
-def test_a_newer_instance_stops_the_tasks(kafka: Topics, engine: Engine, tmp_path: Path) -> None:
+def test_a_newer_instance_stops_the_tasks(
+    kafka: Topics, engine: SparkEngine, tmp_path: Path
+) -> None:
     journal, manifest = committed(tmp_path / "journal", [documents(10)])
     topic = kafka.make()
 

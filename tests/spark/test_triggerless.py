@@ -58,7 +58,7 @@ def test_any_number_of_parts_gives_the_same_bytes(
     (tmp_path / "here").mkdir()
     report = both(tmp_path / "spark", "buckets = 4", "buckets = 8")
     with monkeypatch.context() as patched:
-        patched.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+        patched.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
         both(tmp_path / "here", "buckets = 2", "buckets = 1")
     assert parts(tmp_path / "spark") == parts(tmp_path / "here")
     assert report.operations == {"add": 30, "delete": 30, "modify": 59}

@@ -1,15 +1,16 @@
-"""The engine of a start of the program: one Spark session, made when the first job needs it."""
+"""The Spark engine: one session, started when the first operation needs it."""
 
 # ruff: noqa: PLC0415 - commands that need no Spark must not load it
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from publisher.console import Progress
 from publisher.engine.spark.jvm import Jvm, start_jvm
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.tasks import Work
@@ -24,12 +25,9 @@ if TYPE_CHECKING:
     from publisher.engine.survey import Facts
     from publisher.sources.triggerless.comparison import BucketResult, Comparison
 
-Progress = Callable[[str, float], None]
-"""Told the phase and how much of it is done, 0 to 1."""
 
-
-class Engine:
-    """Runs the jobs of runs in one session, which ends with the block."""
+class SparkEngine:
+    """Implements ``engine.contract.Engine`` in one Spark session, which ends with the block."""
 
     def __init__(self, options: SparkOptions) -> None:
         self._options = options
@@ -37,9 +35,7 @@ class Engine:
         self._jvm: Jvm | None = None
         self._spark: SparkSession | None = None
         self.seconds = 0.0
-        """What starting has taken so far."""
         self.transactions = self.retries = 0
-        """Of all that was sent."""
 
     def __enter__(self) -> Self:
         return self
@@ -48,7 +44,7 @@ class Engine:
         self._stack.close()
 
     def warm_up(self) -> None:
-        """Lets the JVM come up while other things are done."""
+        """Starts the JVM in the background."""
         if self._spark is None and self._jvm is None:
             self._jvm = start_jvm(self._options)
             if self._jvm is not None:
@@ -57,40 +53,40 @@ class Engine:
     def plan(
         self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None
     ) -> list[LaneResult]:
-        """Plans all lanes of the work.  Raises what its tasks raise."""
+        """See ``Engine.plan``."""
         spark = self._session()
         from publisher.engine.spark.plan_job import plan_in_lanes
 
         return plan_in_lanes(spark, work, staging=staging, documents=documents, progress=progress)
 
     def compare(self, comparison: Comparison) -> list[BucketResult]:
-        """Compares tables with what is known of them.  Raises what the tasks raise."""
+        """See ``Engine.compare``."""
         spark = self._session()
         from publisher.engine.spark.compare_job import compare_in_buckets
 
         return compare_in_buckets(spark, comparison)
 
     def survey(self, work: Work, numbers: Sequence[int]) -> list[Facts]:
-        """What splits say of each other.  Raises what the tasks raise."""
+        """See ``Engine.survey``."""
         spark = self._session()
         from publisher.engine.spark.survey_job import survey_in_tasks
 
         return survey_in_tasks(spark, work, numbers)
 
     def send(self, lanes: Sequence[LaneSending]) -> list[LaneSent]:
-        """Sends lanes, each in a task of its own.  Raises what the tasks raise."""
+        """See ``Engine.send``."""
         if not lanes:
             return []
         spark = self._session()
         from publisher.engine.spark.send_job import send_lanes
 
-        sent = send_lanes(spark, lanes)
-        self.transactions += sum(lane.transactions for lane in sent)
-        self.retries += sum(lane.retries for lane in sent)
-        return sent
+        results = send_lanes(spark, lanes)
+        self.transactions += sum(lane.transactions for lane in results)
+        self.retries += sum(lane.retries for lane in results)
+        return results
 
     def count_activity(self, samples: Samples) -> Activity:
-        """Counts samples of the table queue.  Raises what the tasks raise."""
+        """See ``Engine.count_activity``."""
         spark = self._session()
         from publisher.engine.spark.activity_job import count_activity
 

@@ -11,9 +11,10 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from publisher.console import Progress
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.spark.event_time_ranks import ranked
-from publisher.engine.spark.progress import Progress, watched
+from publisher.engine.spark.progress import report_progress
 from publisher.engine.spark.task_errors import decoded, encoded
 from publisher.engine.tasks import Work, plan_lane, read_split
 from publisher.journal.lane_writer import LaneResult
@@ -44,7 +45,7 @@ def plan_in_lanes(
     """
     by_time = _ordered_by_time(work)
     packed = not by_time  # to rank events by time the engine has to see them
-    with decoded(), watched(spark, progress):
+    with decoded(), report_progress(spark, progress):
         records = _records(spark, work, by_time, packed=packed)
         lanes = (
             records.repartitionById(work.lanes, "lane")

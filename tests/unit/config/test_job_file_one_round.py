@@ -8,7 +8,7 @@ import pytest
 
 from publisher.config.job_file import load, load_to_publish
 from publisher.config.validation import validate
-from publisher.engine.spark.engine import Engine
+from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.errors import SettingsError, UnreachableError
 from publisher.runs.publisher_instance import PublisherInstance
@@ -239,7 +239,7 @@ def test_all_absent_inputs_are_reported_at_once(tmp_path: Path) -> None:
     path.write_text(text + '[dispatch]\npath = "out"\n')
     settings = load_to_publish(path)
     with (
-        Engine(SparkOptions()) as engine,
+        SparkEngine(SparkOptions()) as engine,
         PublisherInstance(settings, engine) as job,
         pytest.raises(UnreachableError) as caught,
     ):

@@ -21,7 +21,7 @@ from tests.unit.runs.test_follow import FILES, documents, settings, write_file
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def publish(base: Path, more: str = "") -> RunReport:

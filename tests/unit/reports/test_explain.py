@@ -71,7 +71,7 @@ def test_each_format_writes_positions_as_it_says(format_: str) -> None:
 def test_an_unknown_position_is_answered_with_the_forms_of_the_sources(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     write_file(tmp_path, "1.csv", 1, 2)
     report = publisher_instance.publish(settings(tmp_path, FILES, ""))
     for what in ("4711", "nobody", "idu=4711"):

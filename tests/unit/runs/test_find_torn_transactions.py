@@ -63,8 +63,7 @@ lanes = {lanes}
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "Engine", lambda _: LocalEngine())
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def replay(text: str, base: Path, *files: bytes, more: str = "", lanes: int = 4) -> RunReport:
@@ -168,7 +167,7 @@ def test_a_run_without_rejects_is_planned_once(
         engines.append(LocalEngine())
         return engines[-1]
 
-    monkeypatch.setattr(job, "Engine", engine)
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", engine)
     early = transactions()
     early[1]["LEN1"] -= 1  # known before anything is planned
     for number, rows in enumerate([transactions()[2:3], early, transactions()]):

@@ -11,7 +11,7 @@ from publisher.cli.main import cli
 from publisher.config.job_file import load
 from publisher.errors import PublisherError, UsageError
 from publisher.journal.conservation import RunReport
-from publisher.runs import execute, publisher_instance
+from publisher.runs import execute
 from publisher.runs import migrate as migrating
 from publisher.runs.migrate import RESUMED
 from publisher.sources.triggerless.plan_comparison import Migration
@@ -22,8 +22,7 @@ from tests.unit.sources.triggerless.test_runs import job, publish, row, told, wr
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (publisher_instance, migrating):
-        monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def migrate(base: Path, migration: Migration, more: str = "") -> RunReport:

@@ -22,7 +22,7 @@ from tests.unit.runs.test_follow import FILES, TABLE, documents, settings, write
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def publish(base: Path, more: str = "") -> RunReport:
@@ -118,7 +118,7 @@ def test_a_file_that_is_written_to_while_it_is_read_is_an_error(
             return results
 
     with monkeypatch.context() as patched:
-        patched.setattr(publisher_instance, "Engine", lambda _: Writing())
+        patched.setattr("publisher.engine.start.SparkEngine", lambda _: Writing())
         with pytest.raises(FatalError) as caught:
             publish(tmp_path)
     after = path.stat().st_size

@@ -118,7 +118,7 @@ TINY = Format(
 def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Registers the format, and writes a job file that reads it."""
     monkeypatch.setitem(FORMATS, TINY.name, TINY)
-    monkeypatch.setattr(replay, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     path = tmp_path / "job.toml"
     path.write_text('[source]\nformat = "tiny"\ncolumn = "fname"\n')
     return path

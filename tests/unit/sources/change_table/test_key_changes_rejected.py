@@ -37,7 +37,7 @@ OTHER = record(1, "I", [0, 1], idu="5", fname="Ann")
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def publish(base: Path, rows: Sequence[Row], more: str = "", lanes: int = 4) -> RunReport:

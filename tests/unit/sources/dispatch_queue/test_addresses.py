@@ -32,7 +32,7 @@ ADDRESSES = [HALF - 200, HALF - 100, HALF, HALF + 100, (1 << 64) - 1]
 def test_operations_are_published_in_the_order_of_unsigned_addresses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     queue = Queue(address=HALF - 300)
     rows = [queue.row(INSERT, jack(number)) for number in (1, 2, 3, 4)]
     (tmp_path / "0.dat").write_bytes(_signed([*rows[2:], *rows[:2], queue.row(COMMIT)]))

@@ -120,7 +120,7 @@ def test_an_export_of_dispatch_attrs_describes_the_tables_of_all_databases(tmp_p
 def test_a_later_export_of_another_database_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     job = Job(tmp_path)
     job.publish("1.dat", *rows("MAIN"))
     with pytest.raises(FatalError, match="two databases have operations on usr: BRANCH"):
@@ -138,7 +138,7 @@ def test_a_later_export_of_another_database_is_refused(
 def test_marks_of_another_version_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     job = Job(tmp_path)
     job.publish("1.dat", *rows("MAIN"))
     (path,) = tmp_path.rglob("ended.arrow")

@@ -89,7 +89,7 @@ def test_a_row_that_names_no_transaction_rejects_only_itself(tmp_path: Path) -> 
 def test_a_reject_is_remembered_until_the_commit(
     changed: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     job, made = Job(tmp_path), rows()
 
     def publish(name: str, exported: str) -> RunReport:

@@ -325,8 +325,7 @@ path = "out"
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
-    monkeypatch.setattr("publisher.runs.replay.Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     (tmp_path / "job.toml").write_text(JOB)
     (tmp_path / "in").mkdir()
     return tmp_path

@@ -38,8 +38,7 @@ STATES = pytest.mark.parametrize("keeps", ["columns", "row", "values"])
 
 @pytest.fixture(autouse=True)
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (publisher_instance, migrate):
-        monkeypatch.setattr(module, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 @pytest.fixture(autouse=True)

@@ -41,7 +41,7 @@ path = "out"
 
 @pytest.fixture
 def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher_instance, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def row(idu: object, fname: str | None = "Ann", lname: str | None = None) -> Row:
@@ -249,7 +249,7 @@ def test_a_run_that_fails_loses_no_change(
     write(tmp_path, [row(1, "Eve")])
     away = UnreachableError("away: try again")
     with monkeypatch.context() as patched:
-        patched.setattr(publisher_instance, "Engine", lambda _: LocalEngine(away))
+        patched.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine(away))
         with pytest.raises(UnreachableError):
             publish(tmp_path)
     assert told(publish(tmp_path), tmp_path) == [("modify", "1")]
@@ -258,10 +258,11 @@ def test_a_run_that_fails_loses_no_change(
 KILLED = """
 import os, signal, sys
 from publisher.config.job_file import load
+from publisher.engine import start
 from publisher.runs import execute, publisher_instance
 from pathlib import Path
 from tests.support.local_engine import LocalEngine
-publisher_instance.Engine = lambda _: LocalEngine()
+start.SparkEngine = lambda _: LocalEngine()
 execute.send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 publisher_instance.publish(load(Path(sys.argv[1])))
 """
@@ -379,7 +380,7 @@ def test_status_tells_which_tables_are_due(local_engine: None, tmp_path: Path) -
 def test_a_rehearsal_keeps_nothing(
     local_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsing, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     write(tmp_path, [row(1), row(2)])
     publish(tmp_path)
     write(tmp_path, [row(1)])
@@ -461,7 +462,7 @@ def files_of(report: RunReport) -> set[int]:
 def test_a_replay_is_explained_and_done_again(
     local_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsing, "Engine", lambda _: LocalEngine())
+    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     (tmp_path / "old").mkdir()
     write(tmp_path, [row(1), row(2)]).rename(tmp_path / "old" / "usr.csv")
     path = write(tmp_path, [row(1, "Eve")])

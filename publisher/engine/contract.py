@@ -1,0 +1,60 @@
+"""Contract of engines: the operations on splits and lanes that a run needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Self
+
+from publisher.console import Progress
+from publisher.engine.tasks import Work
+from publisher.journal.lane_writer import LaneResult
+
+if TYPE_CHECKING:
+    from publisher.activity.counts import Activity
+    from publisher.activity.work import Samples
+    from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+    from publisher.engine.survey import Facts
+    from publisher.sources.triggerless.comparison import BucketResult, Comparison
+
+
+class Engine(Protocol):
+    """Runs the tasks of runs; a context manager that releases its processes at the end.
+
+    Every operation raises the errors of its tasks."""
+
+    seconds: float
+    """Seconds spent on starting so far."""
+    transactions: int
+    """Transactions of all that was sent."""
+    retries: int
+    """Repetitions of all that was sent."""
+
+    def __enter__(self) -> Self:
+        """Returns the engine; starts nothing."""
+
+    def __exit__(self, *exc: object) -> None:
+        """Ends the processes of the engine."""
+
+    def warm_up(self) -> None:
+        """Starts slow processes in the background."""
+
+    def survey(self, work: Work, numbers: Sequence[int]) -> list[Facts]:
+        """Surveys splits by number: returns the facts of each that matter to the others."""
+
+    def compare(self, comparison: Comparison) -> list[BucketResult]:
+        """Compares tables with their known rows."""
+
+    def plan(
+        self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None
+    ) -> list[LaneResult]:
+        """Reads all splits and plans all lanes; stages files, and commits nothing.
+
+        All tasks see the directories ``staging`` and ``documents``.  The results are in the order of
+        lanes."""
+
+    def send(self, lanes: Sequence[LaneSending]) -> list[LaneSent]:
+        """Sends lanes to a sink, each in a task of its own."""
+
+    def count_activity(self, samples: Samples) -> Activity:
+        """Counts samples of the table queue."""
