@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from publisher.errors import FatalError
+from publisher.model.change import Reason
 from publisher.sources.change_table.masks import Order
 from tests.support.change_table_files import csv_of, options, read, record, told, write
 from tests.support.event_log_files import Row, Tables
@@ -185,3 +187,13 @@ def test_any_subset_of_header_columns_will_do(tmp_path: Path) -> None:
         (1, "idu=1", ("idu", "1")),
         (4, "idu=1"),
     ]
+
+
+def test_an_update_that_is_broken_by_its_keys_leaves_its_before_image(tmp_path: Path) -> None:
+    rows = [insert(number, idu=str(number)) for number in range(1, 40)]
+    update = record(50, "U", [1], idu="7", fname="b") | {"header__x": "1"}
+    before = record(50, "B", [], idu="7", fname="a")
+    path = write(tmp_path / "usr.jsonl", [*rows[:15], update, *rows[15:], before])
+    for wanted in (1, 2, 3):
+        reasons = Counter(row["reason"] for row in read(path, wanted=wanted))
+        assert reasons == {None: 39, Reason.BROKEN_RECORD: 1, Reason.BEFORE_IMAGE_ALONE: 1}
