@@ -114,11 +114,11 @@ def _runs(settings: Settings, source: SourceSettings) -> Iterator[JournaledRun]:
     """Runs of the job that read this source, oldest first."""
     from publisher.acknowledge.retry import JournaledRun
     from publisher.acknowledge.status_letters import refused_documents
-    from publisher.dispatch.refusals import records
+    from publisher.dispatch.refusals import read_records
     from publisher.journal.job_journals import Journals
 
     for journal, manifest in Journals(settings.journals, settings.name).committed_runs():
-        refusals = [entry for record in records(journal.root) for entry in record.refusals]
+        refusals = [entry for record in read_records(journal.root) for entry in record.refusals]
         for number, entry in enumerate(manifest.sources):
             if (entry.name, entry.table) == (source.name, source.table):
                 yield JournaledRun(journal, manifest, number, refused_documents(refusals))

@@ -1,1 +1,1 @@
-"""Dispatchers: what a journal holds goes to a sink.  Progress lives in the sink, beside the data."""
+"""Dispatchers: send journals to a sink.  The sink stores the progress beside the data."""

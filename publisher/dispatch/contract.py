@@ -1,4 +1,4 @@
-"""What every dispatcher does, so that a job need not know which sink it sends to."""
+"""The interface of dispatchers, which hides the kind of sink from runs."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ class Dispatcher(Protocol):
 
     @property
     def target(self) -> str:
-        """The sink, as the user names it."""
+        """The name of the sink for users."""
 
     def check(self, run: str) -> None:
-        """Refuses a sink that the run may not write to.  Writes nothing.
+        """Refuses a sink that the run must not write to.  Writes nothing.
 
         Raises:
-            UsageError: The sink holds something else.
+            UsageError: The sink holds other content.
             UnreachableError: The sink does not answer.
         """
 
     def prepare(self, run: str) -> None:
-        """Makes the sink ready for a run, before anything is planned.
+        """Prepares the sink for a run before planning.
 
         Raises:
             UsageError: As ``check``.
             UnreachableError: As ``check``.
         """
 
-    def dispatched(self, manifest: Manifest) -> bool:
+    def has_run(self, manifest: Manifest) -> bool:
         """Returns whether the sink has every document that the manifest's run planned."""
 
     def refusals(self, journal: Journal) -> Sequence[Refusal]:
-        """The documents of a journal that the sink refuses for good, as far as it was asked."""
+        """The documents of a journal that the sink is known to refuse permanently."""
 
     def forget(self) -> None:
-        """Makes the sink take once more what it has wholly."""
+        """Removes the progress of the sink, so that a complete run is sent again."""
 
     def discard(self) -> None:
-        """Takes away what ``prepare`` made, of a run that was never planned wholly."""
+        """Removes the results of ``prepare`` for a run that was never planned completely."""
 
     def dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:
-        """Sends what the sink does not have yet of a committed journal; may be called again.
+        """Sends the documents of a committed journal that the sink does not have; may be repeated.
 
         Raises:
             FatalError: A file of the journal is missing.

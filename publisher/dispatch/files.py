@@ -1,7 +1,7 @@
-"""The file sink: part files with one document on a line, ``rejects.jsonl`` and ``run.json``.
+"""The file sink: part files with one document on each line, ``rejects.jsonl`` and ``run.json``.
 
-``run.json`` is written last: a directory that has it has the run wholly.  Until then a folder
-``.staging`` says which run was begun there.
+``run.json`` is written last: a directory with it has the complete run.  Until then the folder
+``.staging`` names the run that was begun there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from heapq import merge
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ RUN_FORMAT = 2
 
 @dataclass(frozen=True, slots=True)
 class RunMark:
-    """The run that a directory belongs to: as begun there, or, with a plan, as published."""
+    """The run of a directory: published if it has a plan, otherwise begun."""
 
     identity: str
     """See ``Manifest``."""
@@ -57,11 +58,11 @@ class RunMark:
 
 @dataclass(frozen=True, slots=True)
 class FileDispatcher:
-    """Publishes to a directory.  ``own`` are names in it that belong to the program itself.
+    """Publishes to a directory.
 
-    ``lineage`` are the runs of the job whose run is published; ``None`` for a replay, or where a
-    journal is sent to a further directory.  ``identity`` is that of the manifest, where it is not
-    the run's own name.
+    ``lineage`` has the runs of the job; ``None`` for a replay, and for a journal that is sent to a
+    further directory.  ``identity`` is the identity of the manifest, if it differs from the name of the
+    run.  ``own`` are names in the directory that belong to the program itself.
     """
 
     directory: Path
@@ -77,10 +78,10 @@ class FileDispatcher:
     def check(self, run: str) -> None:
         """Refuses a directory that is neither empty nor begun by the same run.  Writes nothing.
 
-        One in which another run was begun that has sent nothing yet counts as empty.
+        A directory in which another run was begun and sent nothing counts as empty.
 
         Raises:
-            UsageError: It holds something else, or is no directory.
+            UsageError: It holds other content, or is no directory.
             FatalError: It has a run with the same name that the job's journal does not know.
         """
         if not self.directory.exists():
@@ -88,37 +89,37 @@ class FileDispatcher:
         if not self.directory.is_dir():
             raise UsageError(f"{self.directory} is no directory: name a new one")
         names = {path.name for path in self.directory.iterdir()} - self.own - {DOCUMENT_STAGING}
-        begun = self._begun()
-        self.refuse_unknown()
-        if not names or (begun is not None and self._is_begun(begun, run)):
+        mark = self._read_mark()
+        self.refuse_unknown_run()
+        if not names or (mark is not None and self._is_mark_of(mark, run)):
             return
-        if begun is None:
+        if mark is None:
             raise UsageError(f"{self.directory} is not empty: name a new or an empty directory")
         raise UsageError(
-            f"{self.directory} has documents of run {begun.run}, and this is run {run} (other input "
+            f"{self.directory} has documents of run {mark.run}, and this is run {run} (other input "
             "or settings, or another job): name a new directory"
         )
 
-    def refuse_unknown(self) -> None:
+    def refuse_unknown_run(self) -> None:
         """Refuses a directory with a run that the job's journal does not know.  Writes nothing.
 
         Raises:
             FatalError: The run is of another journal, or newer, or was planned otherwise.
         """
-        mark = self._begun()
+        mark = self._read_mark()
         if mark is None or self.lineage is None:
             return
         problem = self.lineage.find_problem(mark.identity, mark.run, mark.plan)
         if problem is not None:
             raise FatalError(
                 f"{self.directory} does not fit the journal: {problem}; nothing was written. Restore "
-                "the journal directory as it was last; or, if two jobs share the name, set another "
-                "name in [job]; or, if the journal is lost, set another path in [dispatch]: it gets "
-                "what is not acknowledged yet"
+                "the latest journal directory; or, if two jobs share the name, set another "
+                "name in [job]; or, if the journal is lost, set another path in [dispatch] for the "
+                "records that are not acknowledged yet"
             )
 
     def prepare(self, run: str) -> None:
-        """Makes the directory, with the mark that the run was begun there, or is there wholly.
+        """Creates the directory with the mark of the begun run, unless it has a complete run.
 
         Raises:
             UsageError: As ``check``.
@@ -130,31 +131,30 @@ class FileDispatcher:
         else:
             self._begin(run)
 
-    def dispatched(self, manifest: Manifest) -> bool:
+    def has_run(self, manifest: Manifest) -> bool:
         """Returns whether the directory has every document that the manifest's run planned."""
         planned = RunMark(manifest.identity, manifest.run, manifest.plan)
         return RunMark.read(self.directory / RUN) == planned
 
     def refusals(self, journal: Journal) -> Sequence[Refusal]:  # noqa: ARG002 - whatever it is
-        """None: a directory takes every document."""
+        """Returns no refusals: a directory takes every document."""
         return ()
 
     def forget(self) -> None:
-        """Takes the mark away that the run is here wholly, so that it is published again."""
-        begun = self._begun()
-        if begun is not None:
-            self._begin(begun.run)
+        """Marks a complete run as begun, so that it is published again."""
+        mark = self._read_mark()
+        if mark is not None:
+            self._begin(mark.run)
         (self.directory / RUN).unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Removes what a run has staged that was never planned wholly."""
+        """Removes the staged files of a run that was never planned completely."""
         shutil.rmtree(self.directory / DOCUMENT_STAGING, ignore_errors=True)
         if self.directory.is_dir() and not any(self.directory.iterdir()):
             self.directory.rmdir()
 
     def dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:
-        """Part files to their places (copied where the journal keeps them elsewhere), then rejects,
-        then ``run.json``.
+        """Moves or copies the part files to their places, then writes rejects, then ``run.json``.
 
         Raises:
             FatalError: A file of the journal is missing.
@@ -171,10 +171,10 @@ class FileDispatcher:
     def _begin(self, run: str) -> None:
         staging = self.directory / DOCUMENT_STAGING
         staging.mkdir(exist_ok=True, mode=0o700)
-        mark = {"format": RUN_FORMAT, "identity": self._identity_of(run), "run": run}
-        write_durably(staging / BEGUN, json.dumps(mark) + "\n")
+        content = {"format": RUN_FORMAT, "identity": self._identity_of(run), "run": run}
+        write_durably(staging / BEGUN, json.dumps(content) + "\n")
 
-    def _begun(self) -> RunMark | None:
+    def _read_mark(self) -> RunMark | None:
         return RunMark.read(self.directory / RUN) or RunMark.read(
             self.directory / DOCUMENT_STAGING / BEGUN
         )
@@ -184,7 +184,7 @@ class FileDispatcher:
             return self.lineage.identity
         return self.identity or run
 
-    def _is_begun(self, mark: RunMark, run: str) -> bool:
+    def _is_mark_of(self, mark: RunMark, run: str) -> bool:
         return (mark.identity, mark.run) == (self._identity_of(run), run)
 
     def _copy(self, part: Path) -> None:
@@ -199,17 +199,18 @@ class FileDispatcher:
         staged = self.directory / DOCUMENT_STAGING / REJECTS
         with staged.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(
-                json.dumps(entry, ensure_ascii=False) + "\n" for entry in rejects(journal, manifest)
+                json.dumps(entry, ensure_ascii=False) + "\n"
+                for entry in read_rejects(journal, manifest)
             )
         make_private(staged)
         staged.replace(self.directory / REJECTS)
         sync_folder(self.directory)
 
 
-def rejects(journal: Journal, manifest: Manifest) -> Iterator[dict[str, Any]]:
-    """The rejected records of a run, in the order of their positions."""
+def read_rejects(journal: Journal, manifest: Manifest) -> Iterator[dict[str, Any]]:
+    """Reads the rejected records of a run in the order of their positions."""
     lanes = [_lane_rejects(journal.root / LaneNames(n).rejects) for n in range(manifest.lanes)]
-    for _, entry in merge(*lanes, key=lambda found: found[0]):
+    for _, entry in merge(*lanes, key=itemgetter(0)):
         source = manifest.sources[entry["source"]]
         yield {
             "source": source.name,
@@ -233,22 +234,22 @@ def _lane_rejects(path: Path) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]
 def refuse_foreign_runs(runs: Path, lineage: Lineage) -> None:
     """Refuses a directory of runs whose newest run the job's journal does not know.
 
-    A run with a smaller number is compared when its own directory is written to.
+    Older runs are compared when their own directories are written.
 
     Raises:
-        FatalError: It has a run of another journal, or one newer than the journal.
+        FatalError: It has a run of another journal, or a run newer than the journal.
     """
     if not runs.is_dir():
         return
     numbers = [(lineage.journals.number_of(path.name), path) for path in runs.iterdir()]
     known = [(number, path) for number, path in numbers if number is not None]
     if known:
-        FileDispatcher(max(known)[1], lineage).refuse_unknown()
+        FileDispatcher(max(known)[1], lineage).refuse_unknown_run()
 
 
 def run_json(manifest: Manifest, report: RunReport) -> str:
-    """The run in numbers, as ``run.json`` has it."""
-    shown = asdict(report) | {
+    """Composes ``run.json``, the run in numbers."""
+    content = asdict(report) | {
         "format": RUN_FORMAT,
         "identity": manifest.identity,
         "plan": manifest.plan,
@@ -261,4 +262,4 @@ def run_json(manifest: Manifest, report: RunReport) -> str:
             for r in manifest.results
         ],
     }
-    return json.dumps(shown, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

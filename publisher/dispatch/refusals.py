@@ -1,7 +1,7 @@
-"""The dispatch record: what a sink refuses of a run for good, written before anything is sent.
+"""The dispatch record: documents of a run that a sink refuses permanently, written before sending.
 
-It lies in the journal's folder, one file for each sink, and is joined with the decisions wherever
-they are shown: the records of a refused document are not published but rejected.
+It is a file in the journal's folder for each sink.  Reports combine it with the decisions: records
+of a refused document are not published but rejected.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,25 @@ from publisher.journal.durable import read_versioned, write_durably
 from publisher.model.change import Outcome
 
 RECORD_FORMAT = 1
-TOO_LARGE = "too-large"
-"""The document is larger than its topic allows."""
-TOPIC_NAME = "topic-name"
-"""The template of the topic gives no usable name for the document's table."""
 _PREFIX = "dispatch-"
+
+
+class RefusalReason(StrEnum):
+    """Reason of a refusal.  The values are stored in journals: never change or reuse one."""
+
+    TOO_LARGE = "too-large"
+    """The document is larger than its topic permits."""
+    TOPIC_NAME = "topic-name"
+    """The template of the topic gives no usable name for the document's table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A document that the sink refuses: lane and number in it, name of the source, position of the
-    first change, positions of all records in it joined with commas, why, and what to do about it."""
+    """A document that the sink refuses.
+
+    ``document`` is its number in the lane, ``position`` the position of its first change, ``records`` are
+    the positions of all its records, joined with commas; ``detail`` describes the problem and what to do.
+    """
 
     lane: int
     document: int
@@ -42,25 +51,25 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class DispatchRecord:
-    """What was found out before a run went to a sink.  ``plan`` tells one planning of the run from
-    another, ``topics`` are those that its documents go to."""
+    """The survey of a run for a sink.  ``plan`` identifies the plan of the run; ``topics`` are the
+    topics of its documents."""
 
     run: str
     plan: str
     target: str
     topics: tuple[str, ...]
     batch_bytes: int
-    """What every topic takes in one batch."""
+    """Maximum bytes of a batch that every topic takes."""
     document_bytes: int
-    """What the most generous topic takes."""
+    """Maximum bytes of a document that any topic takes."""
     refusals: tuple[Refusal, ...]
 
     def of_lane(self, lane: int) -> frozenset[int]:
-        """The numbers of the documents of a lane that are refused."""
+        """The numbers of the refused documents of a lane."""
         return frozenset(entry.document for entry in self.refusals if entry.lane == lane)
 
     def write(self, root: Path, sink: str) -> None:
-        """Writes it durably into a journal's folder; ``sink`` tells sinks apart."""
+        """Writes the record durably into a journal's folder; ``sink`` identifies the sink."""
         content = {"format": RECORD_FORMAT, **asdict(self)}
         write_durably(record_path(root, sink), json.dumps(content, indent=1) + "\n")
 
@@ -79,7 +88,7 @@ def read_record(root: Path, sink: str) -> DispatchRecord | None:
     return _read(record_path(root, sink))
 
 
-def records(root: Path) -> Iterator[DispatchRecord]:
+def read_records(root: Path) -> Iterator[DispatchRecord]:
     """Reads the records of all sinks that a journal was sent to, or is about to be.
 
     Raises:
@@ -91,8 +100,8 @@ def records(root: Path) -> Iterator[DispatchRecord]:
             yield record
 
 
-def joined(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
-    """A report in which the records of refused documents are rejected, and not published."""
+def apply_refusals(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
+    """Counts the records of refused documents as rejected instead of published."""
     if not refusals:
         return report
     published, rejected = Outcome.PUBLISHED.label, Outcome.REJECTED.label
@@ -104,7 +113,7 @@ def joined(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
         of_rejected = reasons.setdefault(rejected, {})
         of_rejected[refusal.reason] = of_rejected.get(refusal.reason, 0) + count
 
-    def counted(outcomes: dict[str, int], records: int) -> dict[str, int]:
+    def move(outcomes: dict[str, int], records: int) -> dict[str, int]:
         return outcomes | {
             published: outcomes[published] - records,
             rejected: outcomes[rejected] + records,
@@ -112,10 +121,10 @@ def joined(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
 
     return replace(
         report,
-        outcomes=counted(report.outcomes, moved.total()),
+        outcomes=move(report.outcomes, moved.total()),
         reasons=reasons,
         sources=tuple(
-            replace(source, outcomes=counted(source.outcomes, moved[source.name]))
+            replace(source, outcomes=move(source.outcomes, moved[source.name]))
             for source in report.sources
         ),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from publisher.dispatch.refusals import records
+from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError, UsageError
 from publisher.journal.job_journals import Journals, find_journal
 from publisher.journal.lane_reader import (
@@ -102,7 +102,7 @@ class _Reader:
         self._manifest = manifest
         self._journal = journal
         self._documents = journal.documents(manifest)
-        sinks = list(records(journal.root))
+        sinks = list(read_records(journal.root))
         self._sinks = tuple(sink.target for sink in sinks)
         self._refused = {
             (refusal.lane, refusal.document): refusal for sink in sinks for refusal in sink.refusals

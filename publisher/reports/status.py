@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.dispatch.files import refuse_foreign_runs
-from publisher.dispatch.refusals import joined, records
+from publisher.dispatch.refusals import apply_refusals, read_records
 from publisher.errors import PublisherError, of_system
 from publisher.journal.conservation import RunReport, report_of
 from publisher.journal.epoch import last_epoch
@@ -260,10 +260,10 @@ def _report(journal: Journal, manifest: Manifest) -> RunReport:
     report = report_of(manifest, state="", journal=str(journal.root), target="", seconds={})
     refused = {
         (refusal.lane, refusal.document): refusal
-        for record in records(journal.root)
+        for record in read_records(journal.root)
         for refusal in record.refusals
     }
-    return joined(report, list(refused.values()))
+    return apply_refusals(report, list(refused.values()))
 
 
 def _unfinished(
@@ -284,12 +284,12 @@ def _sink(settings: Settings, lineage: Lineage, tries: _Tries) -> SinkStatus:
         tries.tried("sink", partial(refuse_foreign_runs, runs, lineage), None)
         return SinkStatus(str(settings.sink.path), runs=_runs(runs))
     from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
-    from publisher.dispatch.kafka.progress_view import progress
+    from publisher.dispatch.kafka.progress_view import read_progress
 
     empty = SinkStatus(settings.kafka.target)
 
     def asked() -> SinkStatus:
-        found = progress(settings.kafka, settings.name)
+        found = read_progress(settings.kafka, settings.name)
         tokens = [LaneToken(lane, token.run, token.sent) for lane, token in found.lanes.items()]
         whole = None if found.whole is None else found.whole.run
         last = found.rejects

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from publisher.console import Progress
 from publisher.dispatch.contract import Dispatcher
-from publisher.dispatch.refusals import joined
+from publisher.dispatch.refusals import apply_refusals
 from publisher.engine.contract import Engine
 from publisher.engine.tasks import Work
 from publisher.journal.conservation import NOTHING_NEW, RunReport, report_of
@@ -119,7 +119,7 @@ def build_report(
 ) -> RunReport:
     """Builds the report of a planned run, with the documents that the sink has refused."""
     report = _report_plan(manifest, journal, state, dispatcher, seconds)
-    return joined(report, dispatcher.refusals(journal))
+    return apply_refusals(report, dispatcher.refusals(journal))
 
 
 def _report_plan(

@@ -94,11 +94,11 @@ class JobSink:
     def heartbeat(self) -> None:
         """Sends a document without operations if the sink is a topic."""
         if not self.is_files:
-            from publisher.dispatch.kafka.heartbeat import heartbeat
-
             self.epoch()
             document = Envelope(self.settings.envelope).document(())
-            heartbeat(self.settings.kafka, self.settings.name, document)
+            from publisher.dispatch.kafka.heartbeat import send_heartbeat
+
+            send_heartbeat(self.settings.kafka, self.settings.name, document)
 
     def claim_tokens(self) -> None:
         """Writes tokens of this journal to the topic when there is no run to send."""

@@ -86,7 +86,7 @@ class PublisherInstance:
             for journal, manifest in self._journals.unsent_runs():
                 dispatcher = self.sink.dispatcher(manifest.run)
                 report = build_report(manifest, journal, "published", dispatcher)
-                if not dispatcher.dispatched(manifest):
+                if not dispatcher.has_run(manifest):
                     report = send(journal, manifest, dispatcher)
                 note = f"run {manifest.run}, which an earlier start had planned, was sent first"
                 report = with_notes(report, [note])
@@ -113,7 +113,7 @@ class PublisherInstance:
                 )
             journal, manifest = unsent[run]
             dispatcher = self.sink.dispatcher(run)
-            if not dispatcher.dispatched(manifest):
+            if not dispatcher.has_run(manifest):
                 raise UsageError(f"run {run} is not sent yet: start publish, which sends it first")
             report = build_report(manifest, journal, "published", dispatcher)
             return self._acknowledgement.acknowledge(

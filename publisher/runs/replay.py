@@ -135,7 +135,7 @@ def _replay_once(
                 f"{request.directory} has run {manifest.run} planned, and this is run {request.run} "
                 "(other input or settings): start the other again, or name a new directory"
             )
-        if manifest is not None and dispatcher.dispatched(manifest):
+        if manifest is not None and dispatcher.has_run(manifest):
             return build_report(manifest, request.journal, "already published", dispatcher)
         return plan_and_send(request, dispatcher, engine, progress)
 
@@ -195,7 +195,7 @@ def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = 
         dispatcher.prepare(manifest.run)
         if again:
             dispatcher.forget()
-        elif dispatcher.dispatched(manifest):
+        elif dispatcher.has_run(manifest):
             return build_report(manifest, journal, "already published", dispatcher)
         return send(journal, manifest, dispatcher)
 
@@ -206,7 +206,7 @@ def _dispatcher(target: str, settings: Settings, owner: SinkOwner, engine: Engin
         return FileDispatcher(Path(target).absolute(), identity=owner.identity)
     from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 
-    options = settings.kafka.to(KafkaTarget.parse(target))
+    options = settings.kafka.with_target(KafkaTarget.parse(target))
     return KafkaDispatcher(
         options, owner.job, owner=owner.name, lanes=owner.lanes, run_lanes=engine.send
     )

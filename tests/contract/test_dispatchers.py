@@ -171,11 +171,11 @@ class TestDispatchers:
         self, sink: Sink, tmp_path: Path
     ) -> None:
         _, dispatcher, _, manifest = self.sent(sink, tmp_path)
-        assert dispatcher.dispatched(manifest)
+        assert dispatcher.has_run(manifest)
         dispatcher = sink.dispatcher(tmp_path / "new")
-        assert not dispatcher.dispatched(manifest)
+        assert not dispatcher.has_run(manifest)
         dispatcher.prepare(RUN)
-        assert not dispatcher.dispatched(manifest)
+        assert not dispatcher.has_run(manifest)
 
     def test_another_run_identity_or_plan_is_not_dispatched(
         self, sink: Sink, tmp_path: Path
@@ -183,9 +183,9 @@ class TestDispatchers:
         _, dispatcher, _, manifest = self.sent(sink, tmp_path)
         first, *rest = manifest.results
         other_bytes = (replace(first, digest="0" * 64), *rest)
-        assert not dispatcher.dispatched(replace(manifest, run="job-000002"))
-        assert not dispatcher.dispatched(replace(manifest, job_identity="another"))
-        assert not dispatcher.dispatched(replace(manifest, results=other_bytes))
+        assert not dispatcher.has_run(replace(manifest, run="job-000002"))
+        assert not dispatcher.has_run(replace(manifest, job_identity="another"))
+        assert not dispatcher.has_run(replace(manifest, results=other_bytes))
 
     def test_a_new_start_knows_what_is_sent(self, sink: Sink, tmp_path: Path) -> None:
         place, _, _, manifest = self.sent(sink, tmp_path)
@@ -193,24 +193,24 @@ class TestDispatchers:
         dispatcher = sink.dispatcher(place)
         dispatcher.prepare(RUN)
         assert sink.lines(place) == before
-        assert dispatcher.dispatched(manifest)
+        assert dispatcher.has_run(manifest)
 
     def test_what_is_forgotten_is_sent_wholly(self, sink: Sink, tmp_path: Path) -> None:
         place, dispatcher, journal, manifest = self.sent(sink, tmp_path)
         before = sink.lines(place)
         dispatcher.forget()
-        assert not dispatcher.dispatched(manifest)
+        assert not dispatcher.has_run(manifest)
         dispatcher.prepare(RUN)
         self.send(dispatcher, journal, manifest)
         assert sorted(sink.lines(place)) == sorted(before * 2 if sink.copies else before)
-        assert dispatcher.dispatched(manifest)
+        assert dispatcher.has_run(manifest)
 
     def test_a_sink_for_one_run_refuses_another(self, sink: Sink, tmp_path: Path) -> None:
         _, dispatcher, _, manifest = self.sent(sink, tmp_path)
         if not sink.one_run:
             dispatcher.check("job-000002")
             dispatcher.prepare("job-000002")
-            assert dispatcher.dispatched(manifest)
+            assert dispatcher.has_run(manifest)
             return
         with pytest.raises(UsageError, match="run"):
             dispatcher.check("job-000002")
@@ -235,7 +235,7 @@ class TestDispatchers:
         dispatcher.prepare(RUN)
         with pytest.raises(FatalError, match="missing"):
             self.send(dispatcher, journal, manifest)
-        assert not dispatcher.dispatched(manifest)
+        assert not dispatcher.has_run(manifest)
 
 
 def test_files_tell_the_run_in_numbers(request: pytest.FixtureRequest, tmp_path: Path) -> None:

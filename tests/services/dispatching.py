@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
-from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.errors import FatalError
 from publisher.journal.manifest import Journal, Manifest
@@ -15,7 +15,7 @@ from tests.services.topics import Record, Topics
 from tests.support.journals import Made, report
 
 
-def pickled(lanes: Sequence[LaneSending]) -> list[LaneSent]:
+def pickled(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
     """Sends lanes as tasks do: what they are told has been pickled."""
     return [pickle.loads(pickle.dumps(lane)).send() for lane in lanes]
 
@@ -25,11 +25,11 @@ def dispatcher(topics: Topics, topic: str, lanes: int = 2, **options: object) ->
     return KafkaDispatcher(made, job=f"job-{topic}", owner=f"job-{topic}", lanes=lanes)
 
 
-def sent(sink: KafkaDispatcher, journal: Journal, manifest: Manifest) -> list[LaneSent]:
+def sent(sink: KafkaDispatcher, journal: Journal, manifest: Manifest) -> list[LaneSendReport]:
     """Sends, and says what each lane reported."""
-    told: list[LaneSent] = []
+    told: list[LaneSendReport] = []
 
-    def run(lanes: Sequence[LaneSending]) -> list[LaneSent]:
+    def run(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
         told.extend(pickled(lanes))
         return told
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from publisher.dispatch.kafka.dead_letters import DeadLetters
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
-from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.records import Batch, LaneDocuments
 from publisher.engine.spark.engine import SparkEngine
@@ -61,7 +61,9 @@ def main() -> None:
             sink.dispatch(journal, manifest, report(journal, manifest))
 
 
-def send_killed(engine: SparkEngine, mode: str, sendings: Sequence[LaneSending]) -> list[LaneSent]:
+def send_killed(
+    engine: SparkEngine, mode: str, sendings: Sequence[LaneSendTask]
+) -> list[LaneSendReport]:
     made = [replace(one, documents=killed(one.documents)) for one in sendings]
     sent = engine.send(made)
     for lane in sent:

@@ -105,4 +105,4 @@ def test_the_settings_that_are_shown_are_taken(
     assert settings.kafka.kafka["sasl.password"] == "pa55-word"
     # librdkafka opens the certificates, which are where the system has them
     path.write_text(job + re.sub(r'"ssl\.ca\.location".*\n', "", login))
-    KafkaClients(load(path).kafka).judge()
+    KafkaClients(load(path).kafka).check_settings()

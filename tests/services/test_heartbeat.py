@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from publisher.dispatch.kafka.heartbeat import heartbeat
+from publisher.dispatch.kafka.heartbeat import send_heartbeat
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.xds.document import Envelope, EnvelopeOptions
 from tests.services.topics import Topics
@@ -11,7 +11,7 @@ from tests.services.topics import Topics
 def test_a_heartbeat_is_a_document_without_operations(kafka: Topics) -> None:
     topic = kafka.make()
     document = Envelope(EnvelopeOptions()).document(())
-    heartbeat(KafkaOptions(bootstrap=kafka.bootstrap, topic=topic), "hr", document)
+    send_heartbeat(KafkaOptions(bootstrap=kafka.bootstrap, topic=topic), "hr", document)
     (record,) = kafka.read(topic)
     headers = {name: (value or b"").decode() for name, value in record.headers}
     assert record.key is None

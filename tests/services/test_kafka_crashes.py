@@ -48,7 +48,7 @@ def send(bootstrap: str, topic: str, journal: Journal, manifest: Manifest) -> No
     sink = KafkaDispatcher(options(bootstrap, topic), job=topic, owner=topic, lanes=1)
     sink.prepare(manifest.run)
     sink.dispatch(journal, manifest, report(journal, manifest))
-    assert sink.dispatched(manifest)
+    assert sink.has_run(manifest)
 
 
 def values(topics: Topics, topic: str) -> list[str]:

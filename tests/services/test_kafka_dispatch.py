@@ -11,9 +11,9 @@ from confluent_kafka import KafkaException
 
 from publisher.config.job_file import load
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
-from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.dispatch.kafka.options import KafkaOptions
-from publisher.dispatch.refusals import records
+from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError, UnreachableError
 from publisher.reports.check import CheckFinding, check
 from tests.services.dispatching import Stop, by_key, dispatcher, expected, sent, texts
@@ -34,11 +34,11 @@ def test_every_document_comes_once_in_the_order_of_its_key(
     assert by_key(kafka.read(topic)) == expected(made)
     assert [lane.documents for lane in told] == [1_200, 1_300]
     assert [lane.transactions for lane in told] == [3, 3]
-    assert sink.dispatched(manifest)
+    assert sink.has_run(manifest)
     assert sent(sink, journal, manifest) == []
     assert len(kafka.read(topic)) == 2_500
     sink.forget()
-    assert not sink.dispatched(manifest)
+    assert not sink.has_run(manifest)
     sent(sink, journal, manifest)
     assert len(kafka.read(topic)) == 5_000
 
@@ -120,7 +120,7 @@ def test_documents_without_a_usable_topic_are_refused_and_the_rest_is_sent(
         dead_letter_topic=f"{prefix}-letters",
     )
     sent(replace(sink, job=prefix, owner=prefix), journal, manifest)
-    (record,) = records(journal.root)
+    (record,) = read_records(journal.root)
     refused = {entry.position: (entry.reason, entry.detail) for entry in record.refusals}
     # of u_s and u.s one collides with the other; of both only the first may be made
     assert set(refused) - {"7", "8"} == {"2", "3", "4", "5", "9", "10"}
@@ -138,7 +138,7 @@ def test_a_missing_topic_is_an_error_before_anything_is_made(kafka: Topics, tmp_
     for work in (sink.check, sink.prepare):
         with pytest.raises(FatalError, match="create_topics"):
             work("run")
-    assert not sink.dispatched(manifest)
+    assert not sink.has_run(manifest)
     with pytest.raises(KafkaException):
         kafka.ends(sink.options.tokens_of(sink.job))
 
@@ -182,7 +182,7 @@ def test_a_run_that_was_planned_anew_is_not_taken_for_the_first(
         sent(replace(sink, check_lease=Stop(2)), journal, manifest)
     assert len(kafka.read(topic)) == 1_000
     journal, manifest = committed(tmp_path / "two", [made[::2], made[1::2]])
-    with pytest.raises(FatalError, match="planned anew"):
+    with pytest.raises(FatalError, match="planned again"):
         sent(sink, journal, manifest)
     assert len(kafka.read(topic)) == 1_000
 
@@ -233,7 +233,7 @@ def test_check_proves_brokers_settings_and_topics(kafka: Topics, tmp_path: Path)
 
     good = found(f'topic = "{topic}"\n')
     assert good.ok, good
-    assert f"topics {topic}; to be made: xds-publisher.{topic}" in good.detail
+    assert f"topics {topic}; to be created: xds-publisher.{topic}" in good.detail
     with pytest.raises(KafkaException):
         kafka.ends(f"xds-publisher.{topic}")
     assert "no topic test-missing" in found('topic = "test-missing"\n').detail
@@ -260,9 +260,9 @@ def test_a_newer_one_takes_its_lanes_back(kafka: Topics, tmp_path: Path) -> None
 
     sink.prepare(manifest.run)
     newer = replace(sink, check_lease=mine)
-    told: list[LaneSent] = []
+    told: list[LaneSendReport] = []
 
-    def run(lanes: Sequence[LaneSending]) -> list[LaneSent]:
+    def run(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
         told.extend(lane.send() for lane in lanes)
         return told
 

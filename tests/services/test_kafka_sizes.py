@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 
 from publisher.dispatch.kafka.records import SIZE_COLUMNS, LaneDocuments, sizes
 from publisher.dispatch.kafka.topic_template import TopicTemplate
-from publisher.dispatch.refusals import records
+from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError
 from publisher.journal.manifest import Journal
 from publisher.runs import execute
@@ -39,7 +39,7 @@ def test_documents_that_are_too_large_are_refused_and_the_rest_is_sent(
     sent(sink, journal, manifest)
     small = [document for document in made if len(document.text) < 20_000]
     assert by_key(kafka.read(topic)) == expected(small)
-    (record,) = records(journal.root)
+    (record,) = read_records(journal.root)
     assert [(entry.lane, entry.document) for entry in record.refusals] == [(0, 3), (1, 19)]
     assert {entry.reason for entry in record.refusals} == {"too-large"}
     assert "takes 20,000" in record.refusals[0].detail
@@ -67,7 +67,7 @@ def test_the_size_is_counted_to_the_byte(kafka: Topics, tmp_path: Path, own: str
     journal, manifest = committed(tmp_path / "journal", lanes)
     settings = {"message.max.bytes": own} if own is not None else {}
     sent(dispatcher(kafka, topic, 3, kafka=settings), journal, manifest)
-    (record,) = records(journal.root)
+    (record,) = read_records(journal.root)
     assert [entry.lane for entry in record.refusals] == [2]
     assert len(kafka.read(topic)) == 2
     if own is None:  # the broker itself sees it so
@@ -100,10 +100,10 @@ def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) 
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
         sent(replace(sink, check_lease=Stop(2)), journal, manifest)
-    (first,) = records(journal.root)
+    (first,) = read_records(journal.root)
     allow(kafka, topic, 100_000)
     sent(sink, journal, manifest)
-    assert list(records(journal.root)) == [first]
+    assert list(read_records(journal.root)) == [first]
     assert len(kafka.read(topic)) == 1_999
     sink.forget()
     sent(sink, journal, manifest)
@@ -137,7 +137,7 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(
     for _ in range(2):
         with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
             sent(sink, journal, manifest)
-        assert not sink.dispatched(manifest)
+        assert not sink.has_run(manifest)
     if mode == "exactly-once":
         assert len(kafka.read(topic)) == 1_000
     allow(kafka, topic, 20_000)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from publisher.config.job_file import load
-from publisher.dispatch.kafka.client import KafkaClients, Message
+from publisher.dispatch.kafka.client import KafkaClients, KafkaMessage
 from tests.chaos.known_log import KnownLog
 from tests.services.databases import Place
 from tests.services.logged_job import MODES, LoggedJob
@@ -96,7 +96,7 @@ def test_tokens_of_another_version_are_refused(
     options = load(job.path).kafka
     tokens = options.tokens_of("people")
     key = f'["people", "{topic}", 3]'.encode()
-    KafkaClients(options).deliver("writing", tokens, [Message(value, key, 3)])
+    KafkaClients(options).deliver("writing", tokens, [KafkaMessage(value, key, 3)])
     job.log_rows(5)
     before = kafka.read(topic)
     assert "xds-publisher recover" in job.refused(why)

@@ -42,7 +42,7 @@ def test_a_replay_repeated_on_another_machine_sends_nothing_more(
     assert replay("a").state == "already published"
     assert replay("b").run == first.run
     assert len(kafka.read(topic)) == 20
-    with pytest.raises(FatalError, match=r"was planned anew.*start with --again"):
+    with pytest.raises(FatalError, match=r"was planned again.*start with --again"):
         replay("c", lanes=3)
     assert len(kafka.read(topic)) == 20
     replay("c", lanes=3, again=True)

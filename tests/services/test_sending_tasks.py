@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+from publisher.dispatch.kafka.lane_sender import LaneSendTask, LaneSendReport
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.errors import FatalError
@@ -84,7 +84,7 @@ def test_an_error_of_a_lane_is_the_programs_own(
     part = tmp_path / "journal" / "part-00001.xds"
     content = part.read_bytes()
 
-    def send(lanes: Sequence[LaneSending]) -> list[LaneSent]:
+    def send(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
         part.unlink()
         return engine.send(lanes)
 
@@ -94,7 +94,7 @@ def test_an_error_of_a_lane_is_the_programs_own(
         lost.dispatch(journal, manifest, report(journal, manifest))
     message = f"{part}: No such file or directory: restore it, or publish again"
     assert caught.value.message == message
-    assert not sink.dispatched(manifest)
+    assert not sink.has_run(manifest)
     part.write_bytes(content)
     mended = replace(sink, run_lanes=engine.send)
     mended.dispatch(journal, manifest, report(journal, manifest))

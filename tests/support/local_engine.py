@@ -9,7 +9,7 @@ from typing import Self
 from publisher.activity.counts import Activity
 from publisher.activity.work import Samples
 from publisher.console import Progress
-from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+from publisher.dispatch.kafka.lane_sender import LaneSendTask, LaneSendReport
 from publisher.engine.shuffle_pieces import KEYS, unpack
 from publisher.engine.survey import Facts, survey_splits
 from publisher.engine.tasks import Work, plan_lane
@@ -73,7 +73,7 @@ class LocalEngine:
         """See ``Engine``."""
         return compare_here(comparison)
 
-    def send(self, lanes: Sequence[LaneSending]) -> list[LaneSent]:
+    def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
         """See ``Engine``."""
         return [lane.send() for lane in lanes]
 

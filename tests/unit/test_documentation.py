@@ -13,7 +13,7 @@ import pytest
 
 from publisher.cli.main import cli
 from publisher.config.job_file import SECTIONS, load
-from publisher.dispatch.refusals import TOO_LARGE, TOPIC_NAME
+from publisher.dispatch.refusals import RefusalReason
 from publisher.model.change import Outcome, Reason
 from publisher.sources.files.file_splits import SUFFIXES
 from tests.bench.__main__ import main as bench
@@ -40,7 +40,7 @@ EVERYTHING = "\n".join(TEXTS.values())
 WORDS = {
     word for span in re.findall("`([^`\n]+)`", EVERYTHING) for word in re.findall(r"[\w-]+", span)
 }
-REASONS = {*map(str, Reason), TOO_LARGE, TOPIC_NAME}
+REASONS = {*map(str, Reason), *RefusalReason}
 SPOKEN = re.sub(
     r'"\s*f?"',
     "",

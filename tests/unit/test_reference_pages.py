@@ -12,7 +12,7 @@ import pytest
 from docs.generate import DIRECTORY, PAGES
 from publisher.dispatch.kafka import dead_letters
 from publisher.dispatch.kafka.records import HEADERS, RECOVERED
-from publisher.dispatch.refusals import TOO_LARGE, TOPIC_NAME
+from publisher.dispatch.refusals import RefusalReason
 from publisher.errors import PublisherError
 from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.documents import INDEX_SCHEMA
@@ -43,7 +43,7 @@ def test_every_setting_and_option_has_a_description(name: str) -> None:
 def test_every_reason_is_explained_once() -> None:
     explained = re.findall(r"^`([\w-]+)`\{ #([\w-]+) \}\n:   \S", page("rejects.md"), re.MULTILINE)
     assert all(name == anchor for name, anchor in explained)
-    assert sorted(name for name, _ in explained) == sorted([*Reason, TOO_LARGE, TOPIC_NAME])
+    assert sorted(name for name, _ in explained) == sorted([*Reason, *RefusalReason])
 
 
 def test_every_outcome_is_explained() -> None:

@@ -1,1 +1,1 @@
-"""Publishes a journal to Kafka topics, exactly once where the sink is transactional."""
+"""The Kafka sink: publishes journals to topics, exactly once with transactions."""

@@ -1,4 +1,4 @@
-"""Compares the progress tokens of a job with its journal, before anything is fenced or planned."""
+"""Compares the progress tokens of a job with its journal, before fencing and planning."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from publisher.journal.lineage import Lineage
 def refuse_foreign_tokens(
     options: KafkaOptions, job: str, lineage: Lineage, *, wait: bool = False
 ) -> None:
-    """Refuses a topic whose tokens of any lane the job's journal cannot have written.
+    """Refuses a topic with a token that the job's journal cannot have written.
 
-    Without ``wait`` tokens behind an open transaction are not seen: compare again after fencing.
+    Without ``wait``, tokens behind an open transaction are missed: compare again after fencing.
 
     Raises:
-        FatalError: Tokens are of another journal, of a newer run, of another planning, or of another
-            version of the program.
+        FatalError: Tokens are from another journal, a newer run, another plan, or another version
+            of the program.
         UnreachableError: The brokers do not answer.
     """
     problem = find_problem(read_all_tokens(options, job, wait=wait).values(), lineage)
@@ -29,7 +29,7 @@ def refuse_foreign_tokens(
         raise FatalError(
             f"topic {options.topic} has progress of job {job} in {options.tokens_of(job)} that does not "
             f"fit the journal: {problem}; nothing was sent, as documents could be lost or doubled. "
-            "Restore the journal directory as it was last; or, if two jobs share the name, set another "
+            "Restore the latest journal directory; or, if two jobs share the name, set another "
             "name in [job]; or, if the journal is lost, run `xds-publisher recover -c JOB.toml`"
         )
 
@@ -47,7 +47,7 @@ def read_all_tokens(options: KafkaOptions, job: str, *, wait: bool) -> dict[byte
 
 
 def find_problem(tokens: Iterable[Token], lineage: Lineage) -> str | None:
-    """Says what is wrong with the first token that the journal cannot have written."""
+    """Describes the first token that the journal cannot have written; ``None`` if all fit."""
     for token in tokens:
         problem = token.find_version_problem()
         if problem is None:

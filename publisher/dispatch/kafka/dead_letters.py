@@ -1,7 +1,7 @@
-"""Rejected records as Kafka records of a topic of their own.
+"""Rejected records as Kafka records of a separate topic.
 
-The value is the raw record as the source had it, as JSON text where it has columns; what became of it
-is in the headers.  They are sent with a progress token, as documents of a lane are.
+The value is the raw record of the source, as JSON text if it has columns; the headers hold the reason.
+They are sent with a progress token, like documents of a lane.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 from publisher.dispatch.kafka.records import RECOVERED, Batch, DeadLetter, Header
 
 LANE = "rejects"
-"""In place of a lane's number, in tokens and transactional ids."""
+"""Replaces the lane's number in tokens and transactional ids."""
 HEADERS = ("event-id", "source", "position", "reason", "detail")
-"""Headers of a record, all UTF-8.  ``raw-bytes`` besides where the record was too large for the topic and
-its value is empty."""
+"""Headers of a record, all UTF-8; ``raw-bytes`` is added if the record is too large for the topic and its
+value is empty."""
 _OVERHEAD = 1_000
-"""Bytes of a record beside value and headers, rather more than less."""
+"""Upper limit of a record's bytes besides value and headers."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The rejects of a run, from its ``rejects.jsonl``; one is numbered by its line, from 0.
+    """The rejects of a run, read from its ``rejects.jsonl``; the number of a reject is its line, from 0.
 
-    ``limit`` is what the topic takes, bytes.
+    ``limit`` is the maximum size in bytes that the topic takes.
     """
 
     rejects: Path
@@ -36,15 +36,15 @@ class DeadLetters:
     limit: int
     lane: str = LANE
     recovered: bool = False
-    """Whether the topic may have them already."""
+    """True if the topic may have them already."""
 
     def count(self) -> int:
-        """How many there are."""
+        """Counts the rejects."""
         with self.rejects.open("rb") as file:
             return sum(1 for _ in file)
 
     def batches(self, start: int, most: int, _left_out: Collection[int] = ()) -> Iterator[Batch]:
-        """The rejects from number ``start`` on, at most ``most`` in a batch."""
+        """Reads the rejects from number ``start`` on in batches of at most ``most``."""
         with self.rejects.open(encoding="utf-8", newline="\n") as file:
             lines = islice(file, start, None)
             while records := [self._record(json.loads(line)) for line in islice(lines, most)]:

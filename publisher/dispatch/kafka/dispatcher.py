@@ -1,7 +1,7 @@
-"""The Kafka sink: topics with a record for each document, progress in a topic beside them.
+"""The Kafka dispatcher: one record for each document, and a further topic with the progress.
 
-``rejects.jsonl`` and ``run.json`` lie in the journal's folder; the rejects include the documents that
-the sink refuses.
+``rejects.jsonl`` and ``run.json`` are written to the journal's folder; the rejects include the documents
+that the sink refuses.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from publisher.dispatch.files import REJECTS, rejects, run_json
-from publisher.dispatch.kafka.client import KafkaClients, initialised
+from publisher.dispatch.files import REJECTS, read_rejects, run_json
+from publisher.dispatch.kafka.client import KafkaClients, initialise_transactions
 from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
 from publisher.dispatch.kafka.dead_letters import LANE, DeadLetters
-from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent, conflict_message
+from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask, conflict_message
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.progress_tokens import (
     WHOLE,
@@ -37,7 +37,7 @@ from publisher.dispatch.kafka.size_limits import (
 )
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.kafka.topic_template import TopicTemplate
-from publisher.dispatch.refusals import DispatchRecord, Refusal, joined, read_record
+from publisher.dispatch.refusals import DispatchRecord, Refusal, apply_refusals, read_record
 from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.journal.durable import make_private, sync_folder, write_durably
@@ -46,16 +46,16 @@ from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.recovery import RECOVERY, read_recovery
 
-RunLanes = Callable[[Sequence[LaneSending]], Iterable[LaneSent]]
-"""Sends lanes, each in a task of its own; returns when all are sent, raises when one could not be."""
+RunLanes = Callable[[Sequence[LaneSendTask]], Iterable[LaneSendReport]]
+"""Sends each lane in its own task; returns when all are sent, raises if one cannot be sent."""
 
 _FENCED_AT_ONCE = 16
 _SURVEYED_AT_ONCE = 4
 _BATCH_BYTES = 1_000_000
-"""librdkafka's own default of ``batch.size``."""
+"""librdkafka's default of ``batch.size``."""
 
 
-def in_process(lanes: Sequence[LaneSending]) -> list[LaneSent]:
+def send_in_process(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
     """Sends one lane after the other, in this process."""
     return [lane.send() for lane in lanes]
 
@@ -64,17 +64,17 @@ def in_process(lanes: Sequence[LaneSending]) -> list[LaneSent]:
 class KafkaDispatcher:
     """Publishes to topics of a Kafka cluster.
 
-    ``job`` names the topic of the tokens.  ``owner`` is whose progress it is: the job of a
+    ``job`` names the topic of the tokens.  ``owner`` owns the progress: the job of a
     ``publish``, the run of a replay or of a journal that is sent to a further sink.  ``lanes`` is the
-    greatest number of lanes that the owner ever used.  ``lineage`` are the runs of a ``publish``,
-    which the tokens are compared with; with ``recovery`` it takes the place of another journal.
+    greatest number of lanes that the owner ever used.  ``lineage`` has the runs of a ``publish``, to compare
+    with the tokens; with ``recovery`` this journal replaces a lost one.
     """
 
     options: KafkaOptions
     job: str
     owner: str
     lanes: int
-    run_lanes: RunLanes = in_process
+    run_lanes: RunLanes = send_in_process
     check_lease: Callable[[], None] | None = None
     lineage: Lineage | None = None
     recovery: Recovery | None = None
@@ -85,8 +85,8 @@ class KafkaDispatcher:
         return self.options.target
 
     def check(self, run: str) -> None:  # noqa: ARG002 - one sink takes many runs
-        """Refuses settings that librdkafka does not know, brokers that do not answer, topics that
-        are missing and not to be made.  Writes nothing.
+        """Refuses unknown settings of librdkafka, brokers that do not answer, and missing topics that must
+        not be created.  Writes nothing.
 
         Raises:
             SettingsError: Settings are wrong.
@@ -96,18 +96,18 @@ class KafkaDispatcher:
         self.examine()
 
     def examine(self) -> str:
-        """As ``check``; says what was seen."""
-        topics = self._examined()
+        """Checks like ``check``, and describes brokers and topics."""
+        topics = self._open_topics()
         tokens = self._place.topic
         known = self._known_topics()
-        made = topics.missing([*known, tokens])
-        seen = ", ".join(name for name in [*known, tokens] if name not in made)
+        missing = topics.missing([*known, tokens])
+        existing = ", ".join(name for name in [*known, tokens] if name not in missing)
         return "; ".join(
             [
                 f"{topics.brokers} broker(s) answer",
-                *([f"topics {seen}"] if seen else []),
-                *([f"to be made: {', '.join(made)}"] if made else []),
-                *([] if known else [f"{self.options.topic} is known with the documents only"]),
+                *([f"topics {existing}"] if existing else []),
+                *([f"to be created: {', '.join(missing)}"] if missing else []),
+                *([] if known else [f"the topics of {self.options.topic} depend on the documents"]),
             ]
         )
 
@@ -116,13 +116,13 @@ class KafkaDispatcher:
         self.take_over()
 
     def take_over(self) -> None:
-        """Makes the topics that are known already, and takes every lane over from older instances.
+        """Creates the topics that are known before planning, and fences older instances on every lane.
 
         Raises:
             PublisherError: As ``check``.
             FatalError: The job's journal cannot have written the tokens.
         """
-        topics = self._examined()
+        topics = self._open_topics()
         if self.recovery is not None:
             refuse_incomplete(topics, self._document_topics())
         topics.require(self._known_topics())
@@ -137,31 +137,31 @@ class KafkaDispatcher:
         if self.lineage is not None and self.recovery is None:
             refuse_foreign_tokens(self.options, self.job, self.lineage, wait=True)
 
-    def dispatched(self, manifest: Manifest) -> bool:
-        """Whether the sink has the run wholly, as its tokens say."""
+    def has_run(self, manifest: Manifest) -> bool:
+        """Returns whether the tokens say that the sink has the complete run."""
         return self._has_all(self._tokens(KafkaTopics.of(self._clients), [0]), manifest)
 
     def refusals(self, journal: Journal) -> Sequence[Refusal]:
-        """The documents that are too large, as the dispatch record has them."""
+        """The refused documents of the dispatch record."""
         record = read_record(journal.root, self._sink)
         return record.refusals if record is not None else ()
 
     def forget(self) -> None:
-        """Takes the tokens away, so that everything is sent once more."""
+        """Removes the tokens, so that everything is sent again."""
         place = self._place
         topics = KafkaTopics.of(self._clients)
         count = topics.partitions.get(place.topic, 0)
-        found = self._tokens(topics, range(count))
-        lanes = [key for lane in range(count) if (key := (lane, place.key(lane)))[1] in found]
-        if found:
-            gone = dict.fromkeys([(0, place.key(WHOLE)), (0, place.key(LANE)), *lanes])
-            write_tokens(self._clients, place.topic, gone)
+        tokens = self._tokens(topics, range(count))
+        lanes = [key for lane in range(count) if (key := (lane, place.key(lane)))[1] in tokens]
+        if tokens:
+            removed = dict.fromkeys([(0, place.key(WHOLE)), (0, place.key(LANE)), *lanes])
+            write_tokens(self._clients, place.topic, removed)
 
     def discard(self) -> None:
-        """Nothing of a run is in the sink before it is planned."""
+        """Does nothing: the sink has nothing of a run before its plan is committed."""
 
     def dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:
-        """Sends what the sink does not have yet, lane by lane; then notes that it has the run.
+        """Sends the missing documents lane by lane, then writes the token of the complete run.
 
         Raises:
             FatalError: A file of the journal or a topic is missing, the sink refuses records, or it
@@ -179,11 +179,10 @@ class KafkaDispatcher:
         if not self._has_all(tokens, manifest):
             self._send(journal, manifest, topics, tokens)
         refusals = self.refusals(journal)
-        write_durably(journal.root / RUN, run_json(manifest, joined(report, refusals)))
+        write_durably(journal.root / RUN, run_json(manifest, apply_refusals(report, refusals)))
 
     def claim_tokens(self, begin: Token) -> None:
-        """Replaces all tokens but those of one run, which ``begin`` has not sent anything of: a lost
-        journal has left them.
+        """Replaces the tokens that a lost journal has left, except those of the run of ``begin``.
 
         Raises:
             FatalError: A newer instance of the job works.
@@ -191,7 +190,7 @@ class KafkaDispatcher:
         """
         place, topics = self._place, KafkaTopics.of(self._clients)
         tokens = self._tokens(topics, range(topics.partitions.get(place.topic, 0)))
-        # none of a lane is only taken away: should this journal be lost, too, they must say so
+        # tokens of lanes are replaced, not removed: they must reveal the loss of this journal, too
         claimed = {
             (place.partition_of(key), key): None if key == place.key(WHOLE) else begin
             for key, token in tokens.items()
@@ -221,7 +220,7 @@ class KafkaDispatcher:
             topics.require(record.topics)
         totals = {result.lane: result.documents for result in manifest.results}
         sendings = [self._sending(lane, totals[lane.lane], record, identity) for lane in lanes]
-        self.run_lanes([s for s in sendings if s.is_due(tokens.get(place.key(s.lane)))])
+        self.run_lanes([s for s in sendings if s.is_pending(tokens.get(place.key(s.lane)))])
         _write_rejects(journal, manifest, record.refusals)
         self._send_rejects(topics, journal, record, identity)
         if self.check_lease is not None:
@@ -232,7 +231,7 @@ class KafkaDispatcher:
     def _send_rejects(
         self, topics: KafkaTopics, journal: Journal, record: DispatchRecord, identity: str
     ) -> None:
-        """Rejected records go to the dead-letter topic, where there is one."""
+        """Sends rejected records to the dead-letter topic, if there is one."""
         name = self.options.dead_letter_topic
         if name is None:
             return
@@ -259,7 +258,7 @@ class KafkaDispatcher:
         if any(lane.recovered for lane in lanes):
             limits = {name: limit - RECOVERED_BYTES for name, limit in limits.items()}
         with ThreadPoolExecutor(_SURVEYED_AT_ONCE) as pool:
-            found = list(pool.map(lambda lane: list(refusals(lane, limits, unusable)), lanes))
+            refused = list(pool.map(lambda lane: list(refusals(lane, limits, unusable)), lanes))
         return DispatchRecord(
             run=manifest.run,
             plan=manifest.plan,
@@ -267,11 +266,11 @@ class KafkaDispatcher:
             topics=tuple(sorted(names)),
             batch_bytes=min(limits.values(), default=_BATCH_BYTES),
             document_bytes=max(limits.values(), default=_BATCH_BYTES),
-            refusals=tuple(refusal for lane in found for refusal in lane),
+            refusals=tuple(refusal for lane in refused for refusal in lane),
         )
 
     def _lanes(self, journal: Journal, manifest: Manifest) -> list[LaneDocuments]:
-        """The lanes that have documents."""
+        """The lanes with documents."""
         recovered = read_recovery(journal.root, manifest)
         return [
             LaneDocuments(
@@ -288,8 +287,8 @@ class KafkaDispatcher:
 
     def _sending(
         self, lane: LaneDocuments | DeadLetters, total: int, record: DispatchRecord, identity: str
-    ) -> LaneSending:
-        return LaneSending(
+    ) -> LaneSendTask:
+        return LaneSendTask(
             documents=lane,
             options=self.options,
             place=self._place,
@@ -302,18 +301,18 @@ class KafkaDispatcher:
             check_lease=self.check_lease,
         )
 
-    def _examined(self) -> KafkaTopics:
-        self._clients.judge()
+    def _open_topics(self) -> KafkaTopics:
+        self._clients.check_settings()
         topics = KafkaTopics.of(self._clients)
         topics.refuse_replication()
         if not self.options.create_topics:
             topics.require(self._known_topics())
         if self._place.topic in topics.partitions:
-            topics.refuse_forgetful(self._place.topic)
+            topics.refuse_uncompacted(self._place.topic)
         return topics
 
     def _known_topics(self) -> list[str]:
-        """The topics that are known without documents."""
+        """The topics that are known before planning."""
         letters = self.options.dead_letter_topic
         return self._document_topics() + ([letters] if letters else [])
 
@@ -333,15 +332,15 @@ class KafkaDispatcher:
                 raise FatalError(conflict_message(self._place, problem, of_job=of_job))
 
     def _tokens(self, topics: KafkaTopics, partitions: Iterable[int]) -> dict[bytes, Token]:
-        there = topics.partitions.get(self._place.topic, 0)
-        wanted = [number for number in partitions if number < there]
+        count = topics.partitions.get(self._place.topic, 0)
+        wanted = [number for number in partitions if number < count]
         return read_tokens(self._clients, self._place, wanted) if wanted else {}
 
     def _fence(self, lane: int | str) -> None:
         clients = self._clients
         producer = clients.producer({"transactional.id": self._place.transactional_id(lane)})
         with clients.errors(f"taking over lane {lane} of {self.owner}"):
-            initialised(producer, self._place.topic, self.options.timeout)
+            initialise_transactions(producer, self._place.topic, self.options.timeout)
         producer.close()
 
     @property
@@ -354,28 +353,28 @@ class KafkaDispatcher:
 
     @property
     def _sink(self) -> str:
-        """Tells sinks of a journal apart; brokers may be named in several ways."""
+        """Identifies the sink of a journal; brokers may have several names."""
         return f"{self.owner} {self.target}"
 
 
 def _limits(options: KafkaOptions, record: DispatchRecord) -> tuple[tuple[str, int], ...]:
-    """Settings of the producer: no batch that a topic refuses, and room for the largest document."""
-    given = int(options.kafka.get("batch.size", _BATCH_BYTES))
+    """Settings of the producer: batches that every topic takes, and room for the largest document."""
+    batch_size = int(options.kafka.get("batch.size", _BATCH_BYTES))
     # librdkafka counts a message's headers more generously than brokers do
     greatest = min(record.document_bytes + 1_024, GREATEST_MESSAGE)
     return (
-        ("batch.size", min(given, record.batch_bytes)),
+        ("batch.size", min(batch_size, record.batch_bytes)),
         ("message.max.bytes", greatest),
         ("queue.buffering.max.kbytes", max(65_536, 2 * record.document_bytes // 1_024)),
     )
 
 
 def _write_rejects(journal: Journal, manifest: Manifest, refused: Sequence[Refusal]) -> None:
-    """Rejected records, then documents that the sink refuses."""
+    """Writes rejected records, then the documents that the sink refuses."""
     path = journal.root / REJECTS
     staged = path.with_name(f"{REJECTS}.new")
     with staged.open("w", encoding="utf-8", newline="\n") as file:
-        for entry in chain(rejects(journal, manifest), map(_reject, refused)):
+        for entry in chain(read_rejects(journal, manifest), map(_reject, refused)):
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
     make_private(staged)
     staged.replace(path)

@@ -1,4 +1,4 @@
-"""How documents go to Kafka.  Imports no client: job files are read without one."""
+"""Options of the Kafka sink.  Imports no client: job files are read without one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Len
 
-from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget, filled, template_problem
+from publisher.dispatch.kafka.topic_template import (
+    SCHEME,
+    KafkaTarget,
+    fill_template,
+    template_problem,
+)
 from publisher.errors import OptionProblem, refuse_options
 from publisher.redaction import redact
 
@@ -70,30 +75,30 @@ class KafkaOptions:
 
     @property
     def brokers(self) -> str:
-        """The brokers to begin with; none is the empty text."""
+        """The first brokers to connect to; "" if none are set."""
         return self.bootstrap or self.kafka.get(BOOTSTRAP, "")
 
     @property
     def target(self) -> str:
-        """Brokers and topic, as a command line names them."""
+        """Brokers and topic in the form of the command line."""
         return f"{SCHEME}{self.brokers}/{self.topic}"
 
     @property
     def exactly_once(self) -> bool:
-        """Whether documents and progress go in one transaction."""
+        """True if documents and progress share a transaction."""
         return self.mode == EXACTLY_ONCE
 
     def tokens_of(self, job: str) -> str:
         """The topic of a job's tokens."""
-        return filled(self.token_topic, job=job)
+        return fill_template(self.token_topic, job=job)
 
-    def to(self, target: KafkaTarget) -> KafkaOptions:
-        """The same for a target of the command line."""
+    def with_target(self, target: KafkaTarget) -> KafkaOptions:
+        """Replaces brokers and topic by a target of the command line."""
         others = {name: value for name, value in self.kafka.items() if name != BOOTSTRAP}
         return replace(self, bootstrap=target.bootstrap, topic=target.topic, kafka=others)
 
-    def scrubbed(self, text: str) -> str:
-        """A text without the secrets among the settings."""
+    def without_secrets(self, text: str) -> str:
+        """Removes the secrets of the settings from a text."""
         return redact(text, secrets(self.kafka))
 
 
@@ -121,7 +126,7 @@ _SECRET = re.compile(
 
 
 def conflicts(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Settings of librdkafka that would break what the program promises, each with the reason."""
+    """Yields settings of librdkafka that would break guarantees of the program, with the reason."""
     for name, value in settings.items():
         if name in _OWN:
             yield name, f"cannot be set here: {_OWN[name]}"
@@ -132,14 +137,14 @@ def conflicts(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def option_conflicts(options: KafkaOptions) -> Iterator[tuple[str, str]]:
-    """The same of all options together."""
+    """Yields conflicts of all options, with the reason."""
     yield from conflicts(options.kafka)
     if options.bootstrap is not None and BOOTSTRAP in options.kafka:
-        yield BOOTSTRAP, "is there beside bootstrap in [dispatch]; keep one of the two"
+        yield BOOTSTRAP, "is set in addition to bootstrap in [dispatch]; keep one of the two"
 
 
 def secrets(settings: Mapping[str, str]) -> list[str]:
     """The values that must not be shown, longest first."""
-    found = {value for name, value in settings.items() if value and _SECRET.search(name)}
-    lines = {line for value in found for line in value.splitlines() if len(line) > 3}
-    return sorted(found | lines, key=len, reverse=True)
+    values = {value for name, value in settings.items() if value and _SECRET.search(name)}
+    lines = {line for value in values for line in value.splitlines() if len(line) > 3}
+    return sorted(values | lines, key=len, reverse=True)

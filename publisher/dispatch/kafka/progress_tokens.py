@@ -1,7 +1,7 @@
-"""Progress tokens: what of a run a lane of the sink has, kept in Kafka beside the documents.
+"""Progress tokens: the progress of each lane, stored in Kafka beside the documents.
 
-A token is a record of a compacted topic, its key the sink's owner, topic template and lane, its
-partition the lane: another lane's open transaction would hide a committed token in a shared one.
+A token is a record of a compacted topic.  Its key is the sink's owner, topic template and lane; its
+partition is the lane: in a shared partition another lane's open transaction would hide a committed token.
 """
 
 from __future__ import annotations
@@ -15,50 +15,51 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from publisher.dispatch.kafka.client import LEADERLESS, KafkaClients, Message
+from publisher.dispatch.kafka.client import LEADERLESS, KafkaClients, KafkaMessage
 from publisher.errors import UnreachableError
 
 _NOT_YET = LEADERLESS | {KafkaError._UNKNOWN_PARTITION}
-"""Answers for a moment where a topic was just made, or moves."""
+"""Errors for a moment after a topic is created or moved."""
 
 WHOLE = "whole"
-"""In place of a lane: all lanes of the run were sent."""
+"""Replaces the lane in the token of a run whose lanes are all sent."""
 TOKEN_FORMAT = 2
 _NUMBER = re.compile(r"-(\d{6,})$")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """How far a lane is.  ``identity`` is that of the journal that the run came from (see
-    ``Manifest``), ``plan`` the digest of the run's documents; ``sent`` counts the documents behind
-    the token, those refused included."""
+    """The progress of a lane.
+
+    ``identity`` is the identity of the run's journal (see ``Manifest``), ``plan`` the digest of the run's
+    documents; ``sent`` counts the finished documents, refused ones included."""
 
     identity: str
     run: str
     plan: str
     sent: int
     format: int | None = TOKEN_FORMAT
-    """Of a token of another version nothing else is read."""
+    """Format version; the other fields of another version are not read."""
 
     def to_bytes(self) -> bytes:
-        """The value of the record."""
+        """Encodes the token as the value of a record."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Token:
-        """The inverse of ``to_bytes``; a token of another version, or none at all, has nothing but
-        its format."""
+        """Decodes the value of a record; other versions and other content result in a token with only a
+        format."""
         try:
             loaded = json.loads(data)
-            found = loaded.get("format", 1)
-            if found == TOKEN_FORMAT:
+            version = loaded.get("format", 1)
+            if version == TOKEN_FORMAT:
                 return cls(loaded["identity"], loaded["run"], loaded["plan"], loaded["sent"])
         except (ValueError, KeyError, AttributeError):
-            found = None
-        return cls("", "", "", 0, found)
+            version = None
+        return cls("", "", "", 0, version)
 
     def is_of(self, identity: str, run: str, plan: str) -> bool:
-        """Whether it counts documents of this planning of this run."""
+        """Returns whether the token counts documents of this plan of this run."""
         return (self.format, self.identity, self.run, self.plan) == (
             TOKEN_FORMAT,
             identity,
@@ -67,20 +68,20 @@ class Token:
         )
 
     def find_conflict(self, identity: str, run: str, plan: str) -> str | None:
-        """Says why a run must not be sent beside this token; ``None`` where it may."""
+        """Explains why a run must not be sent in addition to this token; ``None`` if it may."""
         problem = self.find_version_problem()
         if problem is not None:
             return problem
         if self.identity != identity:
             return f"it has run {self.run} of another journal"
         if self.run == run and self.plan != plan:
-            return f"run {run} was planned anew, and it has a part of its first planning"
+            return f"run {run} was planned again, and it has a part of the first plan"
         if _number_of(self.run) > _number_of(run):
             return f"it has run {self.run}, which is newer than run {run}"
         return None
 
     def find_version_problem(self) -> str | None:
-        """Says that it is of another version of the program; ``None`` where it is not."""
+        """Reports a token of another version of the program; ``None`` for this version."""
         if self.format == TOKEN_FORMAT:
             return None
         if self.format is None:
@@ -89,30 +90,30 @@ class Token:
 
 
 def _number_of(run: str) -> int:
-    """The number of a job's run; 0 for replays, which have none."""
-    found = _NUMBER.search(run)
-    return int(found[1]) if found else 0
+    """The number of a job's run; 0 for replays, which have no number."""
+    match = _NUMBER.search(run)
+    return int(match[1]) if match else 0
 
 
 @dataclass(frozen=True, slots=True)
 class TokenPlace:
-    """Where the tokens of a sink lie.  ``owner`` is the job, or the run that belongs to none."""
+    """The topic and keys of a sink's tokens.  ``owner`` is the job, or a run without a job."""
 
     topic: str
     owner: str
     sink: str
 
     def key(self, lane: int | str) -> bytes:
-        """The key of a lane's token, or of that of the whole run."""
+        """The key of the token of a lane or of the complete run."""
         return self.prefix + f"{json.dumps(lane)}]".encode()
 
     @property
     def prefix(self) -> bytes:
-        """What the keys of all tokens of the sink begin with."""
+        """The common prefix of the keys of the sink's tokens."""
         return json.dumps([self.owner, self.sink], ensure_ascii=False)[:-1].encode() + b", "
 
     def partition(self, lane: int | str) -> int:
-        """The partition of it."""
+        """The partition of a lane's token."""
         return lane if isinstance(lane, int) else 0
 
     def partition_of(self, key: bytes) -> int:
@@ -120,48 +121,48 @@ class TokenPlace:
         return self.partition(json.loads(key)[2])
 
     def transactional_id(self, lane: int | str) -> str:
-        """The name under which a lane's producers fence each other."""
+        """The transactional id of a lane, by which its producers fence each other."""
         return f"xds-publisher/{self.owner}/{self.sink}/{lane}"
 
 
 def read_tokens(
     clients: KafkaClients, place: TokenPlace, partitions: Collection[int], *, wait: bool = True
 ) -> dict[bytes, Token]:
-    """The tokens of a sink in some partitions, by key; those of committed transactions.
+    """Reads the committed tokens of a sink in some partitions, by key.
 
-    Waits for open transactions of others, which would hide what lies behind them; without ``wait``
-    reads as far as they let it.
+    Waits for open transactions, which hide the records after them; without ``wait`` reads up to the first
+    one.
 
     Raises:
         UnreachableError: The broker does not answer, or a transaction stays open.
     """
     deadline = time.monotonic() + clients.options.timeout
     consumer = clients.consumer()
-    found: dict[bytes, Token] = {}
+    tokens: dict[bytes, Token] = {}
     try:
         with clients.errors(f"reading progress from {place.topic}"):
-            waiting = _assigned(consumer, place.topic, partitions, clients.options.timeout)
+            waiting = _assign(consumer, place.topic, partitions, clients.options.timeout)
             while waiting:
                 message = consumer.poll(0.2)
                 if message is None:
-                    _look_at_clock(clients, place, deadline)
+                    _check_deadline(clients, place, deadline)
                 elif message.error() is not None:
-                    _at_end(consumer, message, waiting, wait=wait)
+                    _note_end(consumer, message, waiting, wait=wait)
                 else:
-                    _take(message, found, place.prefix)
+                    _store(message, tokens, place.prefix)
     finally:
         consumer.close()
-    return found
+    return tokens
 
 
-def _assigned(
+def _assign(
     consumer: Consumer, topic: str, partitions: Collection[int], timeout: float
 ) -> set[int]:
     ordered = sorted(partitions)
     first, deadline = TopicPartition(topic, ordered[0]), time.monotonic() + timeout
     while True:
         try:
-            # asking first makes the client connect at once; otherwise it waits for half a second
+            # a request makes the client connect at once; otherwise it waits for half a second
             consumer.get_watermark_offsets(first, timeout=timeout)
             break
         except KafkaException as error:
@@ -172,8 +173,8 @@ def _assigned(
     return set(ordered)
 
 
-def _at_end(consumer: Consumer, message: Any, waiting: set[int], *, wait: bool) -> None:
-    """The end that a reader of committed transactions sees is that of the partition, or it waits."""
+def _note_end(consumer: Consumer, message: Any, waiting: set[int], *, wait: bool) -> None:
+    """Marks a partition as read, unless an open transaction hides its end."""
     error: KafkaError = message.error()
     if error.code() != KafkaError._PARTITION_EOF:
         raise KafkaException(error)
@@ -183,17 +184,17 @@ def _at_end(consumer: Consumer, message: Any, waiting: set[int], *, wait: bool) 
         waiting.discard(message.partition())
 
 
-def _take(message: Any, found: dict[bytes, Token], prefix: bytes) -> None:
+def _store(message: Any, tokens: dict[bytes, Token], prefix: bytes) -> None:
     key, value = message.key() or b"", message.value()
     if not key.startswith(prefix):
         return
     if value is None:
-        found.pop(key, None)
+        tokens.pop(key, None)
     else:
-        found[key] = Token.from_bytes(value)
+        tokens[key] = Token.from_bytes(value)
 
 
-def _look_at_clock(clients: KafkaClients, place: TokenPlace, deadline: float) -> None:
+def _check_deadline(clients: KafkaClients, place: TokenPlace, deadline: float) -> None:
     if time.monotonic() > deadline:
         raise UnreachableError(
             f"{clients.name}: progress in {place.topic} cannot be read to its end within "
@@ -205,15 +206,15 @@ def _look_at_clock(clients: KafkaClients, place: TokenPlace, deadline: float) ->
 def write_tokens(
     clients: KafkaClients, topic: str, tokens: Mapping[tuple[int, bytes], Token | None]
 ) -> None:
-    """Writes tokens by partition and key, ``None`` takes one away; outside of any transaction.
+    """Writes tokens by partition and key, outside of transactions; ``None`` removes a token.
 
     Raises:
         UnreachableError: The broker does not answer.
-        FatalError: It refuses them.
+        FatalError: The broker refuses them.
     """
-    # a token that is written twice says the same
+    # a repeated token has the same meaning
     messages = (
-        Message(None if token is None else token.to_bytes(), key, partition)
+        KafkaMessage(None if token is None else token.to_bytes(), key, partition)
         for (partition, key), token in tokens.items()
     )
     clients.deliver(f"writing progress to {topic}", topic, messages)

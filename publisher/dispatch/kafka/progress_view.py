@@ -1,4 +1,4 @@
-"""Where the tokens of a job stand, for people: reads, writes nothing, fences nobody."""
+"""The progress of a job for people: reads tokens, without writing or fencing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.progress_tokens import WHOLE, Token
 
 _PATIENCE = 10
-"""Seconds that brokers may take at most for an answer to somebody who only looks."""
+"""Maximum seconds for an answer of the brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +20,17 @@ class KafkaProgress:
     """The tokens of one sink of a job."""
 
     topic: str
-    """Where they lie."""
+    """The topic of the tokens."""
     whole: Token | None
-    """That of the last run that was sent wholly."""
+    """The token of the last run that was sent completely."""
     lanes: dict[int, Token]
-    """The last of each lane."""
+    """The last token of each lane."""
     rejects: Token | None = None
-    """That of the topic of rejected records, where there is one."""
+    """The token of rejected records, if they have a topic."""
 
 
-def progress(options: KafkaOptions, job: str) -> KafkaProgress:
-    """The tokens of what ``publish`` sends for a job; none where it has sent nothing.
+def read_progress(options: KafkaOptions, job: str) -> KafkaProgress:
+    """Reads the tokens of ``publish`` for a job.
 
     Raises:
         UnreachableError: The brokers do not answer.
@@ -40,8 +40,8 @@ def progress(options: KafkaOptions, job: str) -> KafkaProgress:
     return by_lane(options.tokens_of(job), read_all_tokens(quick, job, wait=True))
 
 
-def by_lane(topic: str, found: Mapping[bytes, Token]) -> KafkaProgress:
-    """The tokens of a sink by what they are of."""
-    tokens = {json.loads(key)[2]: token for key, token in found.items()}
-    whole, rejects = tokens.pop(WHOLE, None), tokens.pop(LANE, None)
-    return KafkaProgress(topic, whole, dict(sorted(tokens.items())), rejects)
+def by_lane(topic: str, tokens: Mapping[bytes, Token]) -> KafkaProgress:
+    """Sorts the tokens of a sink by lane."""
+    lanes = {json.loads(key)[2]: token for key, token in tokens.items()}
+    whole, rejects = lanes.pop(WHOLE, None), lanes.pop(LANE, None)
+    return KafkaProgress(topic, whole, dict(sorted(lanes.items())), rejects)

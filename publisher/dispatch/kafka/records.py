@@ -1,6 +1,6 @@
-"""The documents of a lane as Kafka records: read in bounded memory, many at a time.
+"""Reads the documents of a lane as Kafka records, in batches and bounded memory.
 
-Key is the association, value the document; the headers are in ``HEADERS``.
+The key is the association, the value the document; ``HEADERS`` lists the headers.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from publisher.errors import FatalError
 from publisher.journal.lane_writer import LaneNames
 
 HEADERS = ("event-id", "source", "position", "operation", "class-name", "record-ids")
-"""Headers of a record, all UTF-8: where it comes from, what it is, and what went into it."""
+"""Headers of a record, all UTF-8: its origin, operation and table, and its source records."""
 
 RECOVERED = ("recovered", b"at-least-once")
-"""A further header where the topic may have the document already: its journal was lost."""
+"""An additional header of documents that the topic may have already: the journal was lost."""
 RECOVERED_BYTES = 2 + sum(map(len, RECOVERED))
 
 Header = tuple[str, str | bytes | None]
-"""Always bytes; the type is the client's."""
+"""Values are always bytes; the client declares this type."""
 Record = tuple[bytes, bytes, list[Header]]
 """Key, value, headers."""
 DeadLetter = tuple[None, bytes, list[Header]]
-"""The same of a rejected record, which has no key."""
+"""Value and headers of a rejected record, which has no key."""
 
 _READ_AT_ONCE = 4 << 20
 _COLUMNS = [
@@ -46,7 +46,7 @@ _BATCH_OVERHEAD = 61
 
 
 class DocumentTable(NamedTuple):
-    """The table that a document speaks of, and the name of its source: they choose its topic."""
+    """The table of a document and the name of its source, which select the topic."""
 
     source: str
     schema: str | None
@@ -55,18 +55,19 @@ class DocumentTable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Consecutive documents of a lane; ``end`` is the number behind the last one."""
+    """Consecutive documents of a lane; ``end`` is the number after the last one."""
 
     end: int
     topics: Sequence[str]
-    """One for all documents, or one for each."""
+    """One topic for all documents, or one for each."""
     records: Sequence[Record | DeadLetter]
 
 
 @dataclass(frozen=True, slots=True)
 class LaneDocuments:
-    """The documents of one lane.  ``root`` and ``documents`` are the folders of the journal's own
-    files and of the part files, ``sources`` the names of the sources."""
+    """The documents of one lane.
+
+    ``root`` and ``documents`` are the folders of the journal's own files and of the part files."""
 
     lane: int
     root: Path
@@ -74,11 +75,11 @@ class LaneDocuments:
     sources: tuple[str, ...]
     template: TopicTemplate
     recovered: frozenset[int] = frozenset()
-    """Documents that the topic may have already; they get a header that says so."""
+    """Documents that the topic may have already; they get the header ``RECOVERED``."""
 
     def batches(self, start: int, most: int, left_out: Collection[int] = ()) -> Iterator[Batch]:
-        """The documents from number ``start`` on, at most ``most`` in a batch, without those that
-        are left out; the last batch ends behind the last document.
+        """Reads the documents from number ``start`` on in batches of at most ``most``, without ``left_out``;
+        the last batch ends after the last document.
 
         Raises:
             FatalError: The journal's files are missing or damaged.
@@ -94,7 +95,7 @@ class LaneDocuments:
             raise FatalError(f"{path}: {error.strerror}: restore it, or publish again") from error
 
     def rows(self, columns: list[str], start: int = 0) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The index from row ``start`` on, each piece with the number of its first row."""
+        """Reads the index from row ``start`` on; yields batches with the number of their first row."""
         path = self.root / LaneNames(self.lane).index
         try:
             with pq.ParquetFile(path) as file:
@@ -106,30 +107,30 @@ class LaneDocuments:
         self, part: int, first: int, rows: pa.RecordBatch, left_out: Collection[int]
     ) -> Batch:
         end = first + rows.num_rows
-        kept = [n - first for n in range(first, end) if n not in left_out] if left_out else None
-        if kept is not None and len(kept) < rows.num_rows:
-            values = [_lines(part, rows.slice(place, 1))[0] for place in kept]
-            rows = rows.take(pa.array(kept, pa.int64()))
+        chosen = [n - first for n in range(first, end) if n not in left_out] if left_out else None
+        if chosen is not None and len(chosen) < rows.num_rows:
+            values = [_lines(part, rows.slice(place, 1))[0] for place in chosen]
+            rows = rows.take(pa.array(chosen, pa.int64()))
         else:
             values = _lines(part, rows)
         keys, headers = _bytes(rows, "association"), list(self._headers(rows))
         if self.recovered:
-            numbers = range(len(headers)) if kept is None else kept
+            numbers = range(len(headers)) if chosen is None else chosen
             for place, header in zip(numbers, headers, strict=True):
                 if first + place in self.recovered:
                     header.append(RECOVERED)
         return Batch(end, self.topics(rows), list(zip(keys, values, headers, strict=True)))
 
     def topics(self, rows: pa.RecordBatch) -> Sequence[str]:
-        """The topics of documents: one where it is the same for all, or one for each."""
+        """The topics of documents: one if all share it, otherwise one for each."""
         if not self.template.fields:
             return (self.template.text,)
         listed = self.tables(rows)
-        made = {table: self.template.topic(*table) for table in set(listed)}
-        return tuple(made.values()) if len(made) == 1 else [made[table] for table in listed]
+        topics = {table: self.template.topic(*table) for table in set(listed)}
+        return tuple(topics.values()) if len(topics) == 1 else [topics[table] for table in listed]
 
     def tables(self, rows: pa.RecordBatch) -> list[DocumentTable]:
-        """List the table of each document."""
+        """Lists the table of each document."""
         columns = [rows.column(name).to_pylist() for name in ("source", "schema", "table")]
         return [
             DocumentTable(self.sources[source], schema, table)
@@ -137,8 +138,7 @@ class LaneDocuments:
         ]
 
     def positions(self, rows: pa.RecordBatch) -> list[bytes]:
-        """The positions of documents as users write them: an event id is source, colon, position,
-        and behind a dot the ordinal where there is one."""
+        """The positions of documents, cut from their event ids (``SOURCE:POSITION[.ORDINAL]``)."""
         skipped = [len(name.encode()) + 1 for name in self.sources]
         numbers = rows.column("source").to_pylist()
         texts = [e[skipped[n] :] for e, n in zip(_bytes(rows, "event_id"), numbers, strict=True)]
@@ -164,7 +164,7 @@ class LaneDocuments:
 
 
 def _repeating(name: str, column: pa.Array) -> list[Header]:
-    """The header of each row of a column with few values; equal ones are one object."""
+    """The header of each row of a column with few values; equal headers are one object."""
     encoded = column.dictionary_encode()
     headers: list[Header] = [
         (name, value) for value in encoded.dictionary.cast(pa.binary()).to_pylist()
@@ -189,7 +189,7 @@ def _rows(
 
 
 def _cut(lengths: npt.NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """Cuts rows by number and by bytes; a document alone may be longer."""
+    """Cuts rows by number and by bytes; a single document may exceed the bytes."""
     behind = np.cumsum(lengths)
     low = 0
     while low < len(lengths):
@@ -201,7 +201,7 @@ def _cut(lengths: npt.NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]
 
 
 def _lines(part: int, rows: pa.RecordBatch) -> list[bytes]:
-    """The documents of consecutive rows, by one read."""
+    """Reads the documents of consecutive rows at once."""
     offsets, lengths = rows.column("offset"), rows.column("length")
     first = offsets[0].as_py()
     size = offsets[len(offsets) - 1].as_py() + lengths[len(lengths) - 1].as_py() - first
@@ -216,17 +216,17 @@ def _lines(part: int, rows: pa.RecordBatch) -> list[bytes]:
 
 
 def _bytes(rows: pa.RecordBatch, name: str) -> list[bytes]:
-    found: list[bytes] = rows.column(name).cast(pa.binary()).to_pylist()
-    return found
+    values: list[bytes] = rows.column(name).cast(pa.binary()).to_pylist()
+    return values
 
 
 SIZE_COLUMNS = [name for name in _COLUMNS if name != "offset"]
-"""What ``sizes`` needs of the index, and who says what it found."""
+"""Columns of the index that ``sizes`` and its callers need."""
 
 
 def sizes(rows: pa.RecordBatch, sources: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Bytes that each document takes as a record batch of its own, uncompressed: what brokers
-    compare with ``max.message.bytes``.  A position counts as long as its event id.
+    """Computes the bytes of each document as a separate, uncompressed record batch, which brokers
+    compare with ``max.message.bytes``.  The size of a position is derived from its event id.
 
     Format: Kafka protocol guide, "Record Batch" and "Record" (magic 2, lengths as zigzag varints).
     """
@@ -258,7 +258,7 @@ def _field(length: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
 
 
 def _varint(number: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
-    """Bytes of a number of at least 0 as zigzag varint: seven bits each, one of them the sign."""
+    """Bytes of a number >= 0 as a zigzag varint: seven bits each, one of them the sign."""
     value = np.asarray(number, np.int64)
     limits = (1 << 6, 1 << 13, 1 << 20, 1 << 27)
     return np.asarray(1 + sum((value >= limit).astype(np.int64) for limit in limits), np.int64)

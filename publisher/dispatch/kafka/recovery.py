@@ -1,4 +1,4 @@
-"""Recovery of a job whose journal was lost: asks the topics what they have, and frees the tokens."""
+"""Recovery of a job whose journal was lost: reads the records of its topics."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ _RECORD_IDS = "record-ids"
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a recovery needs to know of a job: how its sources, by their names, write positions as
-    record ids; ``None`` where these differ from run to run."""
+    """The sources of a job to recover: functions that write positions as record ids, by source.
+
+    The function is ``None`` if record ids differ between runs."""
 
     texts: Mapping[str, PositionText | None]
 
     def mark(
         self, topics: KafkaTopics, names: Collection[str], journal: Journal, manifest: Manifest
     ) -> None:
-        """Finds the documents whose objects the topics may have, and keeps that in the journal; what
-        an earlier start has found counts.
+        """Finds the documents whose objects the topics may have, and writes them to the journal, unless an
+        earlier start has done so.
 
         Raises:
             FatalError: A topic has lost records.
@@ -46,12 +47,12 @@ class Recovery:
             folder = Path(name)
             waiting = WaitingIds.gather(journal.root, manifest.lanes, texts, folder)
             find_records(topics, names, waiting)
-            found = find_recovered_documents(journal.root, manifest, texts, waiting, folder)
-        found.write(journal.root)
+            recovered = find_recovered_documents(journal.root, manifest, texts, waiting, folder)
+        recovered.write(journal.root)
 
 
 def refuse_incomplete(topics: KafkaTopics, names: Collection[str]) -> None:
-    """Refuses topics that do not have all records any more that were ever written to them.
+    """Refuses topics that have lost records.
 
     Raises:
         FatalError: Records have expired, or the topic is compacted.
@@ -60,7 +61,7 @@ def refuse_incomplete(topics: KafkaTopics, names: Collection[str]) -> None:
     for name, config in topics.configs(there).items():
         if "compact" in config.get("cleanup.policy", ""):
             raise FatalError(
-                f"topic {name} is compacted, so it does not tell which records were published: {_WAY}"
+                f"topic {name} is compacted and does not show all published records: {_REMEDY}"
             )
     consumer = topics.clients.consumer()
     try:
@@ -70,20 +71,20 @@ def refuse_incomplete(topics: KafkaTopics, names: Collection[str]) -> None:
                 if low > 0:
                     raise FatalError(
                         f"topic {name} has lost its records below offset {low} of partition {number}, "
-                        f"so it does not tell which records were published: {_WAY}"
+                        f"and does not show all published records: {_REMEDY}"
                     )
     finally:
         consumer.close()
 
 
-_WAY = (
-    "restore the journal directory; or set another name in [job], which sends all that waits: documents "
-    "that the topic has already are there twice then"
+_REMEDY = (
+    "restore the journal directory; or set another name in [job], which sends all waiting records: "
+    "documents that the topic has already are then duplicated"
 )
 
 
 def find_records(topics: KafkaTopics, names: Collection[str], waiting: WaitingIds) -> None:
-    """Notes which waiting ids the ``record-ids`` of committed records have, of any source.
+    """Notes the waiting ids in the header ``record-ids`` of committed records of any source.
 
     Raises:
         FatalError: A topic has lost records.
@@ -130,8 +131,9 @@ def _read(
 
 
 def _place(message: Message) -> tuple[tuple[str, int], int]:
-    """Topic and partition, and the offset of a record or of the partition's end.  Raises other
-    errors."""
+    """Topic and partition, and the offset of a record or of the partition's end.
+
+    Raises ``KafkaException`` for other errors."""
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise KafkaException(error)

@@ -1,4 +1,4 @@
-"""What is found out of a run before anything is sent: its topics, and documents that cannot go there."""
+"""The survey of a run before sending: its topics, and documents that these refuse."""
 
 from __future__ import annotations
 
@@ -10,57 +10,56 @@ import pyarrow as pa
 from publisher.dispatch.kafka.records import SIZE_COLUMNS, DocumentTable, LaneDocuments, sizes
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.kafka.topic_template import TopicTemplate
-from publisher.dispatch.refusals import TOO_LARGE, TOPIC_NAME, Refusal
+from publisher.dispatch.refusals import Refusal, RefusalReason
 
 GREATEST_MESSAGE = 1_000_000_000
-"""The most that librdkafka takes as ``message.max.bytes``."""
+"""Maximum of ``message.max.bytes`` in librdkafka."""
 _PRODUCERS = "message.max.bytes"
 _TOPICS = "max.message.bytes"
 
 
 def topics_of(lanes: Sequence[LaneDocuments]) -> set[str]:
-    """All topics that documents of a run go to, without those whose template gives no usable name."""
-    found: set[str] = set()
+    """The topics of a run's documents, without unusable names."""
+    topics: set[str] = set()
     for lane in lanes:
         if not lane.template.fields:
             return {lane.template.text}
         for _, rows in lane.rows(["source", "schema", "table"]):
             tables = set(lane.tables(rows))
-            found.update(
+            topics.update(
                 lane.template.topic(*table)
                 for table in tables
                 if lane.template.problem(*table) is None
             )
-    return found
+    return topics
 
 
 def unusable_topics(
     names: Iterable[str], known: Iterable[str], own: Iterable[str]
 ) -> dict[str, str]:
-    """Find the topics among ``names`` that no document may go to, and say why.
+    """Finds the topics among ``names`` that must not get documents, with the reason.
 
-    ``known`` are the topics of the cluster, ``own`` those that hold progress or rejected records.
+    ``known`` are the topics of the cluster, ``own`` the topics of progress and rejected records.
     Brokers refuse a new topic whose name differs from another one only in dots and underscores.
     """
-    wrong = dict.fromkeys(own, "it holds the job's progress or its rejected records")
-    there = {name.replace(".", "_"): name for name in sorted(known)}
-    exact = set(known)
-    found: dict[str, str] = {}
+    reserved = set(own)
+    by_plain_name = {name.replace(".", "_"): name for name in sorted(known)}
+    existing = set(known)
+    unusable: dict[str, str] = {}
     for name in sorted(names):
-        other = there.setdefault(name.replace(".", "_"), name)
-        if name in wrong:
-            found[name] = wrong[name]
-        elif name not in exact and other != name:
-            found[name] = f"its name collides with that of topic {other}"
-    return found
+        other = by_plain_name.setdefault(name.replace(".", "_"), name)
+        if name in reserved:
+            unusable[name] = "it holds the job's progress or its rejected records"
+        elif name not in existing and other != name:
+            unusable[name] = f"its name collides with the name of topic {other}"
+    return unusable
 
 
 def limits_of(topics: KafkaTopics, names: set[str]) -> dict[str, int]:
-    """Bytes that a record batch of each topic may have: the topic's own limit, or the producer's
-    where the job file sets a lower one.
+    """Maximum bytes of a record batch by topic: the topic's own limit, or a lower one of the job file.
 
     Raises:
-        FatalError: The user may not see the settings of a topic.
+        FatalError: The user must not read the settings of a topic.
     """
     own = int(topics.clients.options.kafka.get(_PRODUCERS, GREATEST_MESSAGE))
     configs = topics.configs(names)
@@ -70,7 +69,7 @@ def limits_of(topics: KafkaTopics, names: set[str]) -> dict[str, int]:
 def refusals(
     lane: LaneDocuments, limits: Mapping[str, int], unusable: Mapping[str, str]
 ) -> Iterator[Refusal]:
-    """The documents of a lane that their topics would refuse, and those that have no topic."""
+    """Finds the documents of a lane that their topics would refuse, and documents without a topic."""
     for first, rows in lane.rows(SIZE_COLUMNS):
         nameless = _without_topic(lane, rows, unusable) if lane.template.fields else {}
         large = _too_large(lane, rows, limits, nameless)
@@ -87,17 +86,17 @@ def refusals(
             )
 
 
-Why = tuple[str, str]
+ReasonAndDetail = tuple[RefusalReason, str]
 """Reason and detail of a refusal."""
 
 
 def _without_topic(
     lane: LaneDocuments, rows: pa.RecordBatch, unusable: Mapping[str, str]
-) -> dict[int, Why]:
+) -> dict[int, ReasonAndDetail]:
     tables = lane.tables(rows)
     wrong = {
         table: (
-            TOPIC_NAME,
+            RefusalReason.TOPIC_NAME,
             f"{problem}: exclude table {table.table}, or change topic in [dispatch]",
         )
         for table in set(tables)
@@ -121,21 +120,21 @@ def _too_large(
     rows: pa.RecordBatch,
     limits: Mapping[str, int],
     left_out: Collection[int],
-) -> dict[int, Why]:
+) -> dict[int, ReasonAndDetail]:
     if not limits:
         return {}
-    found = sizes(rows, lane.sources)
-    large: dict[int, Why] = {}
-    for place in np.flatnonzero(found > min(limits.values())).tolist():
+    bytes_of = sizes(rows, lane.sources)
+    large: dict[int, ReasonAndDetail] = {}
+    for place in np.flatnonzero(bytes_of > min(limits.values())).tolist():
         if place not in left_out:
-            topic, size = lane.topics(rows.slice(place, 1))[0], int(found[place])
+            topic, size = lane.topics(rows.slice(place, 1))[0], int(bytes_of[place])
             if size > limits[topic]:
-                large[place] = (TOO_LARGE, _detail(size, topic, limits[topic]))
+                large[place] = (RefusalReason.TOO_LARGE, _detail(size, topic, limits[topic]))
     return large
 
 
 def _detail(size: int, topic: str, limit: int) -> str:
     return (
         f"{size:,} bytes as a record, and topic {topic} takes {limit:,}: raise its {_TOPICS} "
-        f"({_PRODUCERS} in [dispatch.kafka], where set), then retry the records"
+        f"({_PRODUCERS} in [dispatch.kafka], if set), then retry the records"
     )

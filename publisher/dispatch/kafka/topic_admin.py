@@ -1,4 +1,4 @@
-"""The topics of the sink: whether they are there, what they take, and making them."""
+"""Administration of the sink's topics: existence, settings, creation."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from publisher.errors import FatalError, UsageError
 
 _TOKEN_CONFIG = {
     "cleanup.policy": "compact",
-    # a lane reads its partition to the end at every start: keep it short
+    # short: every start reads the partition of each lane to the end
     "segment.bytes": "1048576",
     "min.cleanable.dirty.ratio": "0.01",
 }
-_BROKERS_OWN = -1
+_BROKER_DEFAULT = -1
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopics:
-    """The topics of a cluster, as far as the user may see them."""
+    """The topics of a cluster that the user may see."""
 
     clients: KafkaClients
     admin: AdminClient
@@ -33,66 +33,66 @@ class KafkaTopics:
 
     @classmethod
     def of(cls, clients: KafkaClients) -> KafkaTopics:
-        """Asks the cluster.
+        """Requests the topics of the cluster.
 
         Raises:
-            UnreachableError: It does not answer.
-            FatalError: It refuses the login.
+            UnreachableError: The cluster does not answer.
+            FatalError: The cluster refuses the login.
         """
         admin = clients.admin()
         with clients.errors("asking for its topics"):
-            found = clients.cluster(admin)
+            cluster = clients.cluster(admin)
         known = {
-            name: len(topic.partitions) for name, topic in found.topics.items() if not topic.error
+            name: len(topic.partitions) for name, topic in cluster.topics.items() if not topic.error
         }
-        return cls(clients, admin, known, len(found.brokers))
+        return cls(clients, admin, known, len(cluster.brokers))
 
     def missing(self, topics: Iterable[str]) -> list[str]:
-        """Those of some topics that are not there."""
+        """Selects the topics that do not exist."""
         return sorted(set(topics) - self.partitions.keys())
 
     def require(self, topics: Collection[str]) -> None:
-        """Sees to topics for documents: makes what is missing where it may, refuses otherwise.
+        """Ensures that topics of documents exist; creates missing ones if ``create_topics`` is set.
 
         Raises:
-            FatalError: A topic is missing, or cannot be made.
+            FatalError: A topic is missing, or cannot be created.
         """
         missing = self.missing(topics)
         options = self.clients.options
         if missing and not options.create_topics:
             raise FatalError(
                 f"{self.clients.name} has no topic {', '.join(missing)} (or hides it from this "
-                "user): make it, or set create_topics = true in [dispatch]; nothing was sent"
+                "user): create it, or set create_topics = true in [dispatch]; nothing was sent"
             )
-        self._make([self._new(name, options.partitions, {}) for name in missing])
+        self._create([self._new(name, options.partitions, {}) for name in missing])
 
     def require_tokens(self, topic: str, lanes: int) -> None:
-        """Sees to the topic of the tokens, with a partition for each lane.
+        """Ensures that the topic of the tokens exists, with a partition for each lane.
 
         Raises:
-            FatalError: It cannot be made, or may forget tokens.
+            FatalError: It cannot be created, or is not compacted.
         """
-        there = self.partitions.get(topic)
-        if there is None:
-            self._make([self._new(topic, lanes, _TOKEN_CONFIG)])
+        count = self.partitions.get(topic)
+        if count is None:
+            self._create([self._new(topic, lanes, _TOKEN_CONFIG)])
             return
-        self.refuse_forgetful(topic)
-        if there < lanes:
-            made = self.admin.create_partitions([NewPartitions(topic, lanes)])
+        self.refuse_uncompacted(topic)
+        if count < lanes:
+            futures = self.admin.create_partitions([NewPartitions(topic, lanes)])
             with self.clients.errors(f"adding partitions to {topic}"):
-                _results(made, KafkaError.INVALID_PARTITIONS)  # another program was faster
+                _await_results(futures, KafkaError.INVALID_PARTITIONS)  # another program was faster
             self.partitions[topic] = lanes
 
-    def refuse_forgetful(self, topic: str) -> None:
-        """Refuses a topic of tokens that is not compacted: it would lose them after a while.
+    def refuse_uncompacted(self, topic: str) -> None:
+        """Refuses a topic of tokens that is not compacted: it would lose tokens after a while.
 
         Raises:
-            FatalError: It is not.
+            FatalError: The topic is not compacted.
         """
         policy = self.configs([topic])[topic].get("cleanup.policy", "")
         if policy != "compact":
             raise FatalError(
-                f"topic {topic} has cleanup.policy {policy}, and progress must not be forgotten: "
+                f"topic {topic} has cleanup.policy {policy}, which loses progress: "
                 "set it to compact, or name another token_topic in [dispatch]"
             )
 
@@ -100,7 +100,7 @@ class KafkaTopics:
         """The settings of topics by name.
 
         Raises:
-            FatalError: The user may not see them.
+            FatalError: The user must not read them.
         """
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(topics))]
         if not resources:
@@ -115,7 +115,7 @@ class KafkaTopics:
         }
 
     def refuse_replication(self) -> None:
-        """Refuses more copies than there are brokers.  Raises ``UsageError``."""
+        """Raises ``UsageError`` for more copies than brokers."""
         wanted = self.clients.options.replication
         if wanted is not None and wanted > self.brokers:
             raise UsageError(
@@ -127,25 +127,27 @@ class KafkaTopics:
         replication = self.clients.options.replication
         return NewTopic(
             name,
-            num_partitions=partitions or _BROKERS_OWN,
-            replication_factor=replication or _BROKERS_OWN,
+            num_partitions=partitions or _BROKER_DEFAULT,
+            replication_factor=replication or _BROKER_DEFAULT,
             config=dict(config),
         )
 
-    def _make(self, topics: list[NewTopic]) -> None:
+    def _create(self, topics: list[NewTopic]) -> None:
         if not topics:
             return
         timeout = self.clients.options.timeout
         names = ", ".join(topic.topic for topic in topics)
-        made = self.admin.create_topics(topics, request_timeout=timeout, operation_timeout=timeout)
-        with self.clients.errors(f"making topic {names}"):
-            _results(made, KafkaError.TOPIC_ALREADY_EXISTS)  # another program was faster
+        futures = self.admin.create_topics(
+            topics, request_timeout=timeout, operation_timeout=timeout
+        )
+        with self.clients.errors(f"creating topic {names}"):
+            _await_results(futures, KafkaError.TOPIC_ALREADY_EXISTS)  # another program was faster
         with self.clients.errors("asking for its topics"):
-            found = self.admin.list_topics(timeout=timeout).topics
-        self.partitions.update({name: len(topic.partitions) for name, topic in found.items()})
+            known = self.admin.list_topics(timeout=timeout).topics
+        self.partitions.update({name: len(topic.partitions) for name, topic in known.items()})
 
 
-def _results(futures: Mapping[str, Any], allowed: int) -> None:
+def _await_results(futures: Mapping[str, Any], allowed: int) -> None:
     for future in futures.values():
         try:
             future.result()

@@ -1,4 +1,4 @@
-"""Topics by template, and targets of the command line."""
+"""Templates of topic names, and Kafka targets of the command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
 
 
 def template_problem(template: str, placeholders: frozenset[str] = PLACEHOLDERS) -> str | None:
-    """What is wrong with the template of a topic name, ``None`` where nothing is."""
+    """Describes the problem of a template of topic names; ``None`` if it is valid."""
     for name in _FIELD.findall(template):
         if name not in placeholders:
             known = ", ".join(f"{{{known}}}" for known in sorted(placeholders))
@@ -43,17 +43,19 @@ def _name_problem(name: str) -> str | None:
     return None
 
 
-def filled(template: str, **values: str | None) -> str:
-    """The topic of a template.  Characters that a topic's name cannot have become ``_``; a value
-    that is not known is left out with the separator behind it, else the one before it.
+def fill_template(template: str, **values: str | None) -> str:
+    """Fills a template of topic names.
+
+    Characters that names of topics cannot contain become ``_``; an unknown value is omitted with the
+    separator after it, or else before it.
 
     Raises:
-        FatalError: That gives no name.
+        FatalError: The result is no valid name.
     """
     name = _fill(template, values)
     problem = _name_problem(name)
     if problem is not None:
-        raise FatalError(f"{problem} ({_shown(values)}): change topic in [dispatch]")
+        raise FatalError(f"{problem} ({_describe_values(values)}): change topic in [dispatch]")
     return name
 
 
@@ -68,7 +70,7 @@ def _fill(template: str, values: dict[str, str | None]) -> str:
     return template
 
 
-def _shown(values: dict[str, str | None]) -> str:
+def _describe_values(values: dict[str, str | None]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
 
 
@@ -84,16 +86,15 @@ class TopicTemplate:
         return frozenset(_FIELD.findall(self.text))
 
     def topic(self, source: str, schema: str | None, table: str) -> str:
-        """The topic.  Raises ``FatalError`` where its name cannot be."""
-        return filled(self.text, source=source, schema=schema, table=table)
+        """The topic of a table.  Raises ``FatalError`` if the name is not valid."""
+        return fill_template(self.text, source=source, schema=schema, table=table)
 
     def problem(self, source: str, schema: str | None, table: str) -> str | None:
-        """Say why a document of this table has no topic, ``None`` where it has one."""
+        """Explains why documents of a table have no topic; ``None`` if they have one."""
         name = _fill(self.text, {"source": source, "schema": schema, "table": table})
-        found = _name_problem(name)
-        if found is None and name in _KAFKAS_OWN:
-            found = f"topic {name} is Kafka's own"
-        return found
+        if name in _KAFKAS_OWN:
+            return f"topic {name} is Kafka's own"
+        return _name_problem(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +106,10 @@ class KafkaTarget:
 
     @classmethod
     def parse(cls, text: str) -> KafkaTarget:
-        """Takes a target apart.
+        """Parses a target.
 
         Raises:
-            UsageError: It is none.
+            UsageError: The text is no target.
         """
         brokers, _, topic = text.removeprefix(SCHEME).partition("/")
         if not text.startswith(SCHEME) or not topic:
@@ -116,11 +117,11 @@ class KafkaTarget:
         if "@" in brokers:  # not shown: it may hold a password
             raise UsageError(
                 f"a {SCHEME} target holds no user or password: set them in [dispatch.kafka] of a "
-                "job file, and give that with -c"
+                "job file, and pass that file with -c"
             )
         for broker in brokers.split(","):
-            found = _BROKER.fullmatch(broker)
-            if found is None or not 0 < int(found[2]) < 65_536:
+            match = _BROKER.fullmatch(broker)
+            if match is None or not 0 < int(match[2]) < 65_536:
                 raise UsageError(f"{broker!r} is no broker: write HOST:PORT")
         problem = template_problem(topic)
         if problem is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from publisher.activity.counts import Activity
     from publisher.activity.work import Samples
-    from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+    from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import Facts
     from publisher.sources.triggerless.comparison import BucketResult, Comparison
 
@@ -73,7 +73,7 @@ class SparkEngine:
 
         return survey_in_tasks(spark, work, numbers)
 
-    def send(self, lanes: Sequence[LaneSending]) -> list[LaneSent]:
+    def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
         """See ``Engine.send``."""
         if not lanes:
             return []

@@ -9,12 +9,12 @@ from dataclasses import asdict
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.engine.spark.task_errors import decoded, encoded
 from publisher.engine.tasks import collect_rarely
 
 
-def send_lanes(spark: SparkSession, lanes: Sequence[LaneSending]) -> list[LaneSent]:
+def send_lanes(spark: SparkSession, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
     """Sends each lane in a task of its own; a task that Spark repeats goes on from the token.
 
     Raises:
@@ -34,4 +34,4 @@ def send_lanes(spark: SparkSession, lanes: Sequence[LaneSending]) -> list[LaneSe
     count = len(sendings)
     with decoded():
         rows = spark.range(0, count, 1, count).mapInArrow(send, "sent string").collect()
-    return [LaneSent(**json.loads(row[0])) for row in rows]
+    return [LaneSendReport(**json.loads(row[0])) for row in rows]

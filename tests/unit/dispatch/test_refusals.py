@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.dispatch.refusals import (
-    TOO_LARGE,
     DispatchRecord,
     Refusal,
-    joined,
+    RefusalReason,
+    apply_refusals,
     read_record,
+    read_records,
     record_path,
-    records,
 )
 from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport, SourceCounts, outcome_counts
@@ -50,19 +50,19 @@ def report(hr: int, crm: int, **of_rejected: int) -> RunReport:
     )
 
 
-def refusal(source: str, *ids: int, reason: str = TOO_LARGE) -> Refusal:
+def refusal(source: str, *ids: int, reason: str = RefusalReason.TOO_LARGE) -> Refusal:
     texts = [str(number) for number in ids]
     return Refusal(0, ids[0], source, texts[0], ",".join(texts), reason, "make it smaller")
 
 
 def test_without_refusals_it_is_the_same() -> None:
     made = report(3, 2)
-    assert joined(made, ()) is made
+    assert apply_refusals(made, ()) is made
 
 
 def test_records_of_refused_documents_are_rejected_and_not_published() -> None:
     made = report(10, 5, key=2)
-    found = joined(made, [refusal("hr", 4, 5, 6), refusal("crm", 1), refusal("hr", 9)])
+    found = apply_refusals(made, [refusal("hr", 4, 5, 6), refusal("crm", 1), refusal("hr", 9)])
     assert found.outcomes == counts(published=10, rejected=7, held=1)
     assert found.reasons == {"held": {"future": 1}, "rejected": {"key": 2, "too-large": 5}}
     assert [source.outcomes for source in found.sources] == [
@@ -83,7 +83,7 @@ def test_records_of_refused_documents_are_rejected_and_not_published() -> None:
 def test_nothing_is_lost(refused: Sequence[tuple[str, int, str]], rejected: int) -> None:
     of_rejected = {"x": rejected} if rejected else {}
     made = report(60, 60, **of_rejected)
-    found = joined(made, [refusal(name, *range(n), reason=why) for name, n, why in refused])
+    found = apply_refusals(made, [refusal(name, *range(n), reason=why) for name, n, why in refused])
     assert sum(found.outcomes.values()) == found.read == made.read
     for before, after in zip(made.sources, found.sources, strict=True):
         assert sum(after.outcomes.values()) == after.read == before.read
@@ -105,7 +105,7 @@ def test_each_sink_has_its_record(tmp_path: Path) -> None:
     assert read_record(tmp_path, "one") == one
     assert read_record(tmp_path, "other") == other
     assert read_record(tmp_path, "third") is None
-    assert {entry.target for entry in records(tmp_path)} == {one.target, other.target}
+    assert {entry.target for entry in read_records(tmp_path)} == {one.target, other.target}
     assert [set(one.of_lane(lane)) for lane in range(4)] == [{1}, set(), set(), {7}]
 
 

@@ -40,7 +40,7 @@ def test_the_error_says_what_the_client_has_heard_beside_it(nobody: str) -> None
     assert isinstance(timed_out, UnreachableError)
     assert timed_out.message.startswith(f"Kafka at {nobody}: sending: Local: Timed out (")
     advice = "check the address and security.protocol in [dispatch.kafka] (now plaintext)"
-    assert timed_out.message.endswith(f"): try again later; where this lasts, {advice}")
+    assert timed_out.message.endswith(f"): try again later; if this lasts, {advice}")
     vague = said(clients, KafkaError._TRANSPORT)
     assert "transport failure (" in vague.message
     assert vague.message.count("Connection refused") == 1
@@ -71,7 +71,7 @@ def test_a_server_that_answers_nothing_is_not_waited_for_to_the_end() -> None:
         clients = KafkaClients(KafkaOptions(bootstrap=bootstrap, timeout=60, kafka=settings))
         began = time.monotonic()
         with (
-            pytest.raises(UnreachableError, match=r"answers nothing.*security\.protocol"),
+            pytest.raises(UnreachableError, match=r"does not answer.*security\.protocol"),
             clients.errors("asking"),
         ):
             clients.cluster(clients.admin())

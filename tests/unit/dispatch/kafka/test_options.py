@@ -114,7 +114,7 @@ def test_librdkafka_judges_its_settings_and_all_problems_come_at_once() -> None:
         "sasl.password": SECRET,
     }
     with pytest.raises(SettingsError) as error:
-        KafkaClients(KafkaOptions(bootstrap="localhost:1", kafka=settings)).judge()
+        KafkaClients(KafkaOptions(bootstrap="localhost:1", kafka=settings)).check_settings()
     names = [problem.partition(":")[0] for problem in error.value.lines]
     assert sorted(names) == [f"[dispatch.kafka] {n}" for n in ("acks", "compresion", "lingr.ms")]
 
@@ -122,15 +122,17 @@ def test_librdkafka_judges_its_settings_and_all_problems_come_at_once() -> None:
 def test_what_does_not_go_with_transactions_is_refused() -> None:
     kafka = {"message.timeout.ms": "90000", "transaction.timeout.ms": "60000"}
     with pytest.raises(SettingsError, match=r"message\.timeout\.ms"):
-        KafkaClients(KafkaOptions(bootstrap="localhost:1", kafka=kafka)).judge()
-    KafkaClients(KafkaOptions(bootstrap="localhost:1", kafka=kafka, mode="at-least-once")).judge()
+        KafkaClients(KafkaOptions(bootstrap="localhost:1", kafka=kafka)).check_settings()
+    KafkaClients(
+        KafkaOptions(bootstrap="localhost:1", kafka=kafka, mode="at-least-once")
+    ).check_settings()
 
 
 def test_a_value_that_librdkafka_refuses_is_said_without_secrets() -> None:
     settings = {"security.protocol": "ssl", "ssl.key.pem": SECRET}
     options = KafkaOptions(bootstrap="localhost:1", kafka=settings)
     with pytest.raises(SettingsError) as error:
-        KafkaClients(options).judge()
+        KafkaClients(options).check_settings()
     assert SECRET not in str(error.value)
     assert SECRET not in repr(options)
     assert pickle.loads(pickle.dumps(options)) == options
@@ -146,7 +148,7 @@ def test_a_message_of_librdkafka_shows_no_secret() -> None:
             "client.id": "shown",
         },
     )
-    text = options.scrubbed(
+    text = options.without_secrets(
         f'wrong "{SECRET}", sasl.oauthbearer.client.secret=abc, line of a key, shown; the fabcric'
     )
     assert text == 'wrong "***", sasl.oauthbearer.client.secret=***, ***, shown; the fabcric'
