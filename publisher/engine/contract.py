@@ -13,7 +13,7 @@ from publisher.journal.lane_writer import LaneResult
 if TYPE_CHECKING:
     from publisher.activity.counts import Activity
     from publisher.activity.work import Samples
-    from publisher.dispatch.kafka.lane_sender import LaneSending, LaneSent
+    from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import Facts
     from publisher.sources.triggerless.comparison import BucketResult, Comparison
 
@@ -53,7 +53,7 @@ class Engine(Protocol):
         All tasks see the directories ``staging`` and ``documents``.  The results are in the order of
         lanes."""
 
-    def send(self, lanes: Sequence[LaneSending]) -> list[LaneSent]:
+    def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
         """Sends lanes to a sink, each in a task of its own."""
 
     def count_activity(self, samples: Samples) -> Activity:

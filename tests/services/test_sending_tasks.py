@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.dispatch.kafka.lane_sender import LaneSendTask, LaneSendReport
+from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.errors import FatalError

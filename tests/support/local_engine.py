@@ -9,7 +9,7 @@ from typing import Self
 from publisher.activity.counts import Activity
 from publisher.activity.work import Samples
 from publisher.console import Progress
-from publisher.dispatch.kafka.lane_sender import LaneSendTask, LaneSendReport
+from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.engine.shuffle_pieces import KEYS, unpack
 from publisher.engine.survey import Facts, survey_splits
 from publisher.engine.tasks import Work, plan_lane
