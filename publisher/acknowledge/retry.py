@@ -115,8 +115,8 @@ def retry(
         writer = StatusWriter(served, log_table(served, table, options), no_lease)
         if not selection.needs_journals:
             if not selection.ids:
-                return RetryReport(writer.renew_all(FAILED))
-            return RetryReport(writer.renew(np.array(sorted(selection.ids), np.int64), FAILED))
+                return RetryReport(writer.reset_all(FAILED))
+            return RetryReport(writer.reset(np.array(sorted(selection.ids), np.int64), FAILED))
         failed = select_failed(runs, selection)
-        rows = writer.renew(failed.ids, FAILED, failed.fingerprints)
+        rows = writer.reset(failed.ids, FAILED, failed.fingerprints)
         return RetryReport(rows, failed.reasons, writer.others)

@@ -303,7 +303,7 @@ def database_identity(options: DatabaseOptions | None) -> dict[str, str | None] 
     if options is None:
         return None
     url = urls.complete(options.url, options.url_env)
-    return {"database": urls.described(url), "schema": options.schema}
+    return {"database": urls.describe(url), "schema": options.schema}
 
 
 _SPEED_ONLY = frozenset({"block_size", "before", "buckets", "samples"})

@@ -64,7 +64,7 @@ def with_url(section: Section, options: DatabaseOptions, directory: Path) -> Dat
         return None
     key = "url_env" if options.url is None and options.url_env is not None else "url"
     try:
-        url = urls.complete(urls.anchored(options.url, directory), options.url_env)
+        url = urls.complete(urls.resolve_path(options.url, directory), options.url_env)
     except SettingsError as error:
         section.problem(key, error.problems[0].text)
         return None

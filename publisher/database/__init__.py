@@ -1,6 +1,6 @@
-"""The user's database: connections, what its tables look like, rows by key.
+"""The user's database: connections, catalogue, look-ups by key and statuses.
 
-``lookup`` (rows by key) is imported by itself: it stands above ``publisher.planning.query_back``.
+Import ``lookup`` by its own name: it depends on ``publisher.planning.query_back``.
 """
 
 from publisher.database.catalogue import DatabaseCatalogue, Relation, catalogue_of

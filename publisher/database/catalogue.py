@@ -1,4 +1,4 @@
-"""What the database says of its tables and views, asked once for each of them."""
+"""Reads the tables and views of a database, each once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Inspector, inspect, text, types
+from sqlalchemy import (
+    ColumnClause,
+    Connection,
+    Inspector,
+    TableClause,
+    column,
+    inspect,
+    quoted_name,
+    text,
+    types,
+)
+from sqlalchemy import table as sql_table
 from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
@@ -43,20 +54,20 @@ _MYSQL = ("mysql", "mariadb")
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table or view as statements need it: ``table`` is what the rest of the program sees."""
+    """A table or view with all that statements need; the rest of the program sees ``table`` only."""
 
     table: Table
     schema: str | None
-    """The schema for statements; ``None`` where the database has none or takes its default."""
+    """The schema for statements; ``None`` for the default, and in databases without schemas."""
     types: Mapping[str, Type]
     """SQL type of each column, domains resolved."""
     casts: Mapping[str, str]
     """PostgreSQL: each column's type in SQL, without length or precision."""
     made_types: Mapping[str, str] = field(default_factory=dict)
-    """PostgreSQL: the kind (``typtype``; ``a``: array) of each column's type that is none of its own."""
+    """PostgreSQL: the kind (``typtype``; ``a`` for arrays) of each user-defined column type."""
 
     def column(self, name: str) -> str | None:
-        """A column's name as the database has it; exact case first, then any that is unambiguous."""
+        """A column's name in the database: in exact case, else in any case if that is unambiguous."""
         return _spelling(self.types, name)
 
 
@@ -70,13 +81,15 @@ def kind_of(type_: Type) -> Kind:
 
 
 def is_small_boolean(type_: Type) -> bool:
-    """Whether it is TINYINT(1), which is what MySQL and MariaDB make of BOOLEAN."""
+    """Recognizes TINYINT(1), to which MySQL and MariaDB turn BOOLEAN."""
     return isinstance(type_, mysql.TINYINT) and getattr(type_, "display_width", None) == 1
 
 
 class DatabaseCatalogue:
-    """The ``Catalogue`` of a database.  A table's name is matched as written, then without regard
-    to case where the database folds names."""
+    """The ``Catalogue`` of a database.
+
+    A table's name is matched as written, then in any case if the database ignores case.
+    """
 
     closed = True
 
@@ -87,7 +100,7 @@ class DatabaseCatalogue:
         self._folds: bool | None = None
 
     def table(self, schema: str | None, name: str) -> Table | None:
-        """The table or view, or ``None`` where the database has none of this name.
+        """The table or view; ``None`` if the database has none of this name.
 
         Raises ``TableRefusedError``, ``UnreachableError`` and ``FatalError``.
         """
@@ -95,19 +108,19 @@ class DatabaseCatalogue:
         return relation.table if relation is not None else None
 
     def relation(self, schema: str | None, name: str) -> Relation | None:
-        """As ``table``, with what statements need."""
+        """The table or view for statements; raises the errors of ``table``."""
         wanted = schema if schema is not None else self._database.options.schema
         if (wanted, name) not in self._relations:
             self._relations[wanted, name] = self._ask(wanted, name)
-        found = self._relations[wanted, name]
-        if isinstance(found, TableRefusedError):
-            raise found
-        return found
+        relation = self._relations[wanted, name]
+        if isinstance(relation, TableRefusedError):
+            raise relation
+        return relation
 
     def _ask(self, schema: str | None, name: str) -> Relation | TableRefusedError | None:
         def read(connection: Connection) -> Relation | None:
             with warnings.catch_warnings():
-                # types that SQLAlchemy does not know go out as strings
+                # SQLAlchemy warns of types that it does not know; they become strings
                 warnings.simplefilter("ignore", SAWarning)
                 return self._read(connection, schema, name)
 
@@ -117,14 +130,14 @@ class DatabaseCatalogue:
             doing = f"Reading the columns of table {name!r}"
             if failures.is_refused_right(error) or failures.concerns_statement(error):
                 return TableRefusedError(
-                    f"{doing} failed on {self._database.name}: {self._database.scrubbed(error)}: "
-                    "exclude the table, or give the user the right to see it"
+                    f"{doing} failed on {self._database.name}: {self._database.redact(error)}: "
+                    "exclude the table, or grant the user SELECT on it"
                 )
             raise fatal(self._database, error, doing) from error
 
     def _read(self, connection: Connection, schema: str | None, name: str) -> Relation | None:
         inspector = inspect(connection)
-        folds = self._folding(connection)
+        folds = self._folds_names(connection)
         place = _place(inspector, schema, folds)
         if place not in self._names:
             self._names[place] = _names(inspector, place)
@@ -136,28 +149,28 @@ class DatabaseCatalogue:
             constraint = inspector.get_pk_constraint(found, place)
         except NoSuchTableError:
             return None
-        bare = _unescaped if connection.dialect.name in _MYSQL else str
+        bare = _unescape if connection.dialect.name in _MYSQL else str
         key = tuple(map(bare, constraint["constrained_columns"] or ()))
-        types_ = {bare(column["name"]): _plain(column["type"]) for column in columns}
+        types_ = {bare(entry["name"]): _base_type(entry["type"]) for entry in columns}
         table = Table(
-            schema=self._named(schema) if connection.dialect.name == "sqlite" else place,
+            schema=self._spelled_schema(schema) if connection.dialect.name == "sqlite" else place,
             name=found,
             key=key,
             columns=_kinds(types_, key),
             complete=True,
-            padded=frozenset(name for name, type_ in types_.items() if _is_padded(type_)),
+            padded=frozenset(name for name, type_ in types_.items() if _pads(type_)),
         )
         casts, made = _casts(connection, place, found)
         return Relation(table, place, types_, casts, made)
 
-    def _named(self, schema: str | None) -> str | None:
-        """A schema of a database that has none, spelled as the settings do."""
+    def _spelled_schema(self, schema: str | None) -> str | None:
+        """The schema of a database without schemas, in the spelling of the settings."""
         own = self._database.options.schema
         same = own is not None and schema is not None and own.casefold() == schema.casefold()
         return own if same else schema
 
-    def _folding(self, connection: Connection) -> bool:
-        """Whether the names of tables are the same in any case."""
+    def _folds_names(self, connection: Connection) -> bool:
+        """Tells whether the database ignores the case of table names."""
         if self._folds is None:
             self._folds = True
             if connection.dialect.name in _MYSQL:
@@ -166,23 +179,34 @@ class DatabaseCatalogue:
         return self._folds
 
 
-_KEPT = "catalogue"
+_CACHE_KEY = "catalogue"
 
 
 def catalogue_of(database: Database) -> DatabaseCatalogue:
-    """What is known of a database's tables, read once for each table."""
-    found: DatabaseCatalogue | None = database.kept.get(_KEPT)
-    if found is None:
-        found = database.kept[_KEPT] = DatabaseCatalogue(database)
-    return found
+    """The catalogue of a database, which reads each table once."""
+    catalogue: DatabaseCatalogue | None = database.cache.get(_CACHE_KEY)
+    if catalogue is None:
+        catalogue = database.cache[_CACHE_KEY] = DatabaseCatalogue(database)
+    return catalogue
+
+
+def sql_column(name: str) -> ColumnClause[Any]:
+    """A column for statements, with its name always in quotes."""
+    return column(quoted_name(name, quote=True))
+
+
+def sql_table_of(relation: Relation, *columns: ColumnClause[Any]) -> TableClause:
+    """The table for statements."""
+    schema = None if relation.schema is None else quoted_name(relation.schema, quote=True)
+    return sql_table(quoted_name(relation.table.name, quote=True), *columns, schema=schema)
 
 
 def _place(inspector: Inspector, schema: str | None, folds: bool) -> str | None:
-    """The schema as the database has it."""
+    """The schema in the spelling of the database."""
     if inspector.dialect.name == "sqlite":
-        return None  # it has none: a schema that is named belongs to the association only
+        return None  # SQLite has no schemas: one that is named belongs to the association only
     if schema is None:
-        # MySQL and MariaDB have databases instead: none is named unless the user does
+        # MySQL and MariaDB have databases instead: without a name, that of the connection
         return inspector.default_schema_name if inspector.dialect.name == "postgresql" else None
     return _spelling(inspector.get_schema_names(), schema, folds) or schema
 
@@ -196,9 +220,9 @@ def _names(inspector: Inspector, place: str | None) -> list[str]:
 
 
 def _spelling(names: Iterable[str], wanted: str, folds: bool = True) -> str | None:
-    """The one of ``names`` that is meant: exactly, else in another case.
+    """The name in ``names`` that matches exactly, else in another case.
 
-    Where several differ in case only, it is the one without capitals, if there is one.
+    Of several that differ in case only, the one in lower case.
     """
     names = list(names)
     if wanted in names or not folds:
@@ -210,12 +234,12 @@ def _spelling(names: Iterable[str], wanted: str, folds: bool = True) -> str | No
     return lower if lower in alike else None
 
 
-def _unescaped(name: str) -> str:
+def _unescape(name: str) -> str:
     # SQLAlchemy leaves names as SHOW CREATE TABLE writes them between backticks
     return name.replace("``", "`")
 
 
-def _plain(type_: Type) -> Type:
+def _base_type(type_: Type) -> Type:
     """The type below a domain."""
     while isinstance(type_, postgresql.DOMAIN):
         type_ = type_.data_type
@@ -223,14 +247,14 @@ def _plain(type_: Type) -> Type:
 
 
 def _kinds(types_: Mapping[str, Type], key: tuple[str, ...]) -> dict[str, Kind]:
-    # a key is told apart by more than true and false
+    # a key column has more values than true and false
     return {
         name: Kind.INT if name in key and is_small_boolean(type_) else kind_of(type_)
         for name, type_ in types_.items()
     }
 
 
-def _is_padded(type_: Type) -> bool:
+def _pads(type_: Type) -> bool:
     return isinstance(type_, (types.CHAR, types.NCHAR))
 
 
@@ -252,16 +276,16 @@ _BASE_TYPES = text("""
 
 
 def _casts(
-    connection: Connection, place: str | None, name: str
+    connection: Connection, place: str | None, table: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """PostgreSQL's name of each column's type, domains resolved; and see ``Relation.made_types``.
+    """PostgreSQL's name of each column's base type, and ``Relation.made_types``.
 
-    Without length or precision: a cast to those cuts and rounds, and would find another row.
+    Length and precision are left out: a cast to those truncates and rounds, and could match another row.
     """
     if connection.dialect.name != "postgresql":
         return {}, {}
-    rows = connection.execute(_BASE_TYPES, {"schema": place, "name": name}).all()
+    rows = connection.execute(_BASE_TYPES, {"schema": place, "name": table}).all()
     return (
-        {str(column): str(type_) for column, type_, _ in rows},
-        {str(column): str(made) for column, _, made in rows if made is not None},
+        {str(name): str(type_) for name, type_, _ in rows},
+        {str(name): str(made) for name, _, made in rows if made is not None},
     )

@@ -1,4 +1,4 @@
-"""Connections to the user's database: made late, bounded, made again when lost."""
+"""Connections to the user's database: lazy, limited in number, replaced after a loss."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from publisher.database import failures, urls
 from publisher.errors import FatalError, SettingProblem, SettingsError, UnreachableError
-from publisher.redaction import redact
+from publisher.redaction import redact as redact_text
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseOptions:
-    """The database with the tables that events speak of.  Give ``url`` or ``url_env``."""
+    """``[database]``: the database with the tables of the events.  Set ``url`` or ``url_env``."""
 
     url: str | None = field(default=None, repr=False)
     """SQLAlchemy URL, as ``postgresql://user:password@host/name``. It is never printed."""
@@ -53,33 +53,32 @@ class _NoFileError(sqlite3.OperationalError):
 
 
 class LostError(Exception):
-    """There is no connection, or it went away; trying again may help."""
+    """A connection failed or was lost; another attempt may succeed."""
 
 
 class Database:
-    """A database that can be sent to tasks: connections are made on first use in each process."""
+    """A database that can be sent to tasks: each process connects on first use."""
 
     def __init__(self, options: DatabaseOptions, *, writing: bool = False) -> None:
-        """Connections are read-only unless ``writing``.  Raises ``SettingsError`` where the URL cannot
-        be used."""
+        """Connections are read-only unless ``writing``.  Raises ``SettingsError`` for a wrong URL."""
         self.options = options
         self.writing = writing
         self.url: URL = urls.complete(options.url, options.url_env)
         self._engine: Engine | None = None
-        self.kept: dict[str, Any] = {}
-        """What others keep for as long as this object lives; never sent to tasks."""
+        self.cache: dict[str, Any] = {}
+        """Objects that live as long as this one, such as its catalogue; never sent to tasks."""
 
     def __repr__(self) -> str:
         return f"Database({self.name})"
 
     def __getstate__(self) -> dict[str, Any]:
-        made_late: dict[str, Any] = {"_engine": None, "kept": {}}
-        return {"options": self.options, "url": self.url, "writing": self.writing, **made_late}
+        fresh: dict[str, Any] = {"_engine": None, "cache": {}}
+        return {"options": self.options, "url": self.url, "writing": self.writing, **fresh}
 
     @property
     def name(self) -> str:
         """Kind of database, host and name, for messages: never user or password."""
-        return urls.described(self.url)
+        return urls.describe(self.url)
 
     @property
     def engine(self) -> Engine:
@@ -89,20 +88,19 @@ class Database:
                 self._engine = _engine(self.url, self.options, self.writing)
             except (ArgumentError, ValueError) as error:
                 raise self._wrong_options(error) from error
-            # where nobody closes us
+            # in case the caller does not close this object
             weakref.finalize(self, self._engine.dispose)
         return self._engine
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """What ``work`` gives on a connection; done again from its start when that is lost.
+        """Runs ``work`` on a connection, and again from its start if the connection is lost.
 
-        Raises ``UnreachableError`` when the tries are used up.  Other errors of the database come
-        through as SQLAlchemy's.
+        Raises ``UnreachableError`` after the last attempt, and SQLAlchemy's other errors.
         """
         pause = self.options.backoff
         for last in [False] * self.options.retries + [True]:
             try:
-                with self.connected() as connection:
+                with self.connect() as connection:
                     return work(connection)
             except LostError as lost:
                 if last:
@@ -112,20 +110,20 @@ class Database:
         raise AssertionError
 
     def stream(self, work: Callable[[Connection], Iterator[T]]) -> Iterator[T]:
-        """What ``work`` yields on a connection; begun again when that is lost before the first item.
+        """Yields the items of ``work``; restarts it if the connection is lost before the first item.
 
-        Raises ``UnreachableError`` as ``run`` does, and at once where items were already given.
+        Raises ``UnreachableError`` like ``run``, and also if the connection is lost later.
         """
         pause = self.options.backoff
-        begun = False
+        has_items = False
         for last in [False] * self.options.retries + [True]:
             try:
-                with self.connected() as connection:
+                with self.connect() as connection:
                     for item in work(connection):
-                        begun = True
+                        has_items = True
                         yield item
             except LostError as lost:
-                if last or begun:
+                if last or has_items:
                     raise self.unreachable(str(lost)) from lost
             else:
                 return
@@ -133,17 +131,18 @@ class Database:
             pause *= 2
 
     def separate(self) -> Database:
-        """The same database by connections of its own."""
+        """The same database with its own connections."""
         other = Database.__new__(Database)
         other.__dict__.update(self.__getstate__())
         return other
 
     @contextmanager
-    def connected(self) -> Iterator[Connection]:
-        """A connection, once.
+    def connect(self) -> Iterator[Connection]:
+        """Opens a connection, without further attempts.
 
-        Raises ``LostError`` where there is none or it goes away, ``FatalError`` where the server
-        refuses the login or there is no SQLite file.
+        Raises:
+            LostError: The connection fails or is lost.
+            FatalError: The server refuses the login, or the SQLite file does not exist.
         """
         try:
             connection = self.engine.connect()
@@ -152,14 +151,14 @@ class Database:
                 raise FatalError(
                     f"{self.name} does not exist: check the path in the URL of the database"
                 ) from error
-            if failures.is_refusal(error):  # asking again would only lock the account
+            if failures.is_refusal(error):  # further attempts could lock the account
                 advice = failures.refusal_advice(error)
                 raise FatalError(
-                    f"{self.name} refuses the login ({self.scrubbed(error)}): {advice}"
+                    f"{self.name} refuses the login ({self.redact(error)}): {advice}"
                 ) from error
             if failures.is_wrong_option(error):
                 raise self._wrong_options(error) from error
-            raise LostError(self.scrubbed(error)) from error
+            raise LostError(self.redact(error)) from error
         except (TypeError, ValueError, FileNotFoundError, PermissionError) as error:
             raise self._wrong_options(error) from error
         try:
@@ -167,45 +166,45 @@ class Database:
         except DBAPIError as error:
             if not failures.is_lost(error):
                 raise
-            connection.invalidate()  # where it is alive, it is closed
-            self.engine.dispose()  # the other connections are as old as this one
-            raise LostError(self.scrubbed(error)) from error
+            connection.invalidate()  # closes it if it is still open
+            self.engine.dispose()  # the other connections are probably lost, too
+            raise LostError(self.redact(error)) from error
         finally:
-            _give_back(connection)
+            _close(connection)
 
     def _wrong_options(self, error: Exception) -> FatalError:
-        """The error for what a driver refuses before it asks the server."""
+        """The error of options that a driver refuses without asking the server."""
         return FatalError(
-            f"{self.name}: its driver refuses the URL ({self.scrubbed(error)}): correct the options "
+            f"{self.name}: its driver refuses the URL ({self.redact(error)}): correct the options "
             "behind ? in the URL"
         )
 
     def unreachable(self, why: str) -> UnreachableError:
-        """The error that says so."""
-        advice = "see that it runs, and that host and port in its URL are right"
+        """The error of a database that cannot be reached."""
+        advice = "check that it runs, and host and port in its URL"
         if failures.is_unknown_host(why):
             advice = "check the host in its URL, and the name service of this machine"
         return UnreachableError(f"{self.name} cannot be reached ({why}): {advice}")
 
-    def scrubbed(self, error: Exception) -> str:
-        """The driver's own words, one line, without statement, parameters and secrets."""
-        return redact(failures.words(error), urls.secrets_of(self.url))
+    def redact(self, error: Exception) -> str:
+        """The driver's message in one line, without statement, parameters and secrets."""
+        return redact_text(failures.message_of(error), urls.secrets_of(self.url))
 
-    def reachable(self) -> None:
-        """Proves that the database answers; writes nothing.
+    def check_reachable(self) -> None:
+        """Checks that the database answers; writes nothing.
 
-        Raises ``UnreachableError``, and ``FatalError`` where what answers is no database.
+        Raises ``UnreachableError``, and ``FatalError`` if the file or server is no database.
         """
-        # SQLite reads its file for this one
+        # SQLite answers SELECT 1 without reading its file
         sqlite = self.url.get_backend_name() == "sqlite"
-        question = "PRAGMA schema_version" if sqlite else "SELECT 1"
+        statement = "PRAGMA schema_version" if sqlite else "SELECT 1"
         try:
-            self.run(lambda connection: connection.exec_driver_sql(question).scalar())
+            self.run(lambda connection: connection.exec_driver_sql(statement).scalar())
         except DBAPIError as error:
-            raise fatal(self, error, "Asking for a sign of life") from error
+            raise fatal(self, error, "A test statement") from error
 
     def close(self) -> None:
-        """Gives the connections back; a later use makes new ones."""
+        """Closes the connections; a later use opens new ones."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
@@ -217,28 +216,28 @@ class Database:
         self.close()
 
 
-def _give_back(connection: Connection) -> None:
-    """Ends the connection's transaction; where the server is gone, it has done so itself."""
+def _close(connection: Connection) -> None:
+    """Ends the connection's transaction; a server that is gone has ended it already."""
     try:
         connection.close()
     except DBAPIError as error:
         if not failures.is_lost(error):
             raise
-        connection.engine.dispose()  # the others are as dead
+        connection.engine.dispose()
 
 
 def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
     # parameters are personal data, which no message or log may show
-    more: dict[str, Any] = {"hide_parameters": True}
+    arguments: dict[str, Any] = {"hide_parameters": True}
     if url.get_backend_name() == "sqlite":
-        # our own creator: SQLite would make a missing file
+        # SQLite itself would create a missing file
         path = url.database or ""
-        more["creator"] = lambda: _open_sqlite(path, options.connect_timeout, writing)
+        arguments["creator"] = lambda: _open_sqlite(path, options.connect_timeout, writing)
     else:
-        more["connect_args"] = _connect_args(url.drivername, options)
+        arguments["connect_args"] = _connect_args(url.drivername, options)
     try:
         engine = create_engine(
-            url, poolclass=QueuePool, pool_size=options.connections, max_overflow=0, **more
+            url, poolclass=QueuePool, pool_size=options.connections, max_overflow=0, **arguments
         )
     except (NoSuchModuleError, ImportError) as error:
         text = (
@@ -267,7 +266,7 @@ def _connect_args(drivername: str, options: DatabaseOptions) -> dict[str, Any]:
 
 
 def _set_forms(connection: Any, _record: object, *, writing: bool) -> None:
-    """Text forms of dates must not depend on the server's settings."""
+    """Makes the text forms of dates independent of the server's settings."""
     with connection.cursor() as cursor:
         cursor.execute("SET datestyle TO ISO, YMD; SET timezone TO 'UTC'")
     connection.commit()
@@ -275,7 +274,7 @@ def _set_forms(connection: Any, _record: object, *, writing: bool) -> None:
 
 
 def _set_session(connection: Any, _record: object, *, writing: bool) -> None:
-    """As ``_set_forms``: TIMESTAMP columns are shown in the session's zone."""
+    """Sets the session's zone, in which TIMESTAMP columns are shown."""
     with connection.cursor() as cursor:
         cursor.execute("SET SESSION time_zone = '+00:00'")
         if not writing:
@@ -284,7 +283,7 @@ def _set_session(connection: Any, _record: object, *, writing: bool) -> None:
 
 def _open_sqlite(path: str, timeout: int, writing: bool) -> sqlite3.Connection:
     if not Path(path).is_file():
-        raise _NoFileError("there is no such file")
+        raise _NoFileError("the file does not exist")
     mode = "rw" if writing else "ro"
     return sqlite3.connect(
         f"file:{quote(path)}?mode={mode}", uri=True, timeout=timeout, check_same_thread=False
@@ -292,8 +291,8 @@ def _open_sqlite(path: str, timeout: int, writing: bool) -> sqlite3.Connection:
 
 
 def fatal(database: Database, error: Exception, doing: str) -> FatalError:
-    """The error for what a user of the database must mend."""
+    """The error of a failure that the database's user has to fix."""
     return FatalError(
-        f"{doing} failed on {database.name}: {database.scrubbed(error)}: "
-        "mend the database or the rights of its user, then start again"
+        f"{doing} failed on {database.name}: {database.redact(error)}: "
+        "fix the database or the permissions of its user, then start again"
     )

@@ -1,4 +1,4 @@
-"""PostgreSQL: one moment for several connections, and tables as CSV that the server writes."""
+"""PostgreSQL: snapshots that connections share, and tables copied as CSV."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from sqlalchemy.exc import DBAPIError
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, LostError
 from publisher.database.failures import is_lost
-from publisher.database.ordered_ranges import Span, copied
+from publisher.database.ordered_ranges import Span, span_sql
 from publisher.errors import UnreachableError
 
 
 class Bounds(NamedTuple):
-    """Which rows: those with ``order`` in [low, high) (NULL belongs to the first), and those where a
-    column has a value, and those of a span; sorted by the column ``sort``; at most ``most``."""
+    """The rows to copy: those that meet all conditions.
+
+    ``order`` is in [low, high), where NULL belongs to the first part; the column of ``where`` has its
+    value; the row is in ``span``.  Rows are sorted by ``sort``, and limited to ``most``.
+    """
 
     order: str | None
     low: int | None
@@ -33,70 +36,69 @@ class Bounds(NamedTuple):
     most: int | None = None
 
 
-def serves(database: Database) -> bool:
-    """Whether this database is read so."""
+def can_copy(database: Database) -> bool:
+    """Tells whether tables of this database can be copied."""
     return database.url.drivername == "postgresql+psycopg"
 
 
 @contextmanager
 def shared_snapshot(database: Database) -> Iterator[tuple[Connection, str]]:
-    """A connection in a transaction that sees one moment, and the name by which others share it
-    until the context is left."""
+    """A connection with a snapshot, and the name by which others join it while the block runs."""
     with database.separate() as own:
         try:
-            with own.connected() as connection:
-                snapshot = _exported(connection)
+            with own.connect() as connection:
+                snapshot = _export_snapshot(connection)
                 yield connection, snapshot
         except LostError as lost:
             raise database.unreachable(str(lost)) from lost
 
 
-def _exported(connection: Connection) -> str:
+def _export_snapshot(connection: Connection) -> str:
     connection.execution_options(isolation_level="REPEATABLE READ")
-    # the transaction waits while tasks work
+    # the transaction is idle while tasks work
     connection.execute(text("SET LOCAL idle_in_transaction_session_timeout TO 0"))
     return str(connection.execute(text("SELECT pg_catalog.pg_export_snapshot()")).scalar_one())
 
 
-def ends(
+def value_range(
     connection: Connection, relation: Relation, order: str, where: tuple[str, str] | None
 ) -> tuple[int, int] | None:
-    """The least and the greatest value of ``order``; ``None`` where there is none."""
+    """The least and the greatest value of ``order``; ``None`` without values."""
     statement = sql.SQL("SELECT min({0}), max({0}) FROM {1}").format(
         sql.Identifier(order), _from(relation, Bounds(None, None, None, where))
     )
-    first, last = connection.exec_driver_sql(_words(connection, statement)).one()
+    first, last = connection.exec_driver_sql(_driver_text(connection, statement)).one()
     return None if first is None else (int(first), int(last))
 
 
 def join_snapshot(connection: Connection, snapshot: str) -> None:
-    """Lets a connection see the moment that another one shares.
+    """Gives a connection the snapshot that another one shares.
 
-    Raises ``UnreachableError`` where it is shared no more: the server was restarted meanwhile.
+    Raises ``UnreachableError`` if the snapshot is gone since the server was restarted.
     """
     connection.execution_options(isolation_level="REPEATABLE READ")
-    name = _words(connection, sql.Literal(snapshot))
+    name = _driver_text(connection, sql.Literal(snapshot))
     try:
         connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT {name}")
     except DBAPIError as error:
         if is_lost(error):
             raise
         raise UnreachableError(
-            "the moment that all tasks were to see is gone: the database was restarted, or ended the"
-            " session that shared it: try again"
+            "the snapshot that all tasks share is gone: the database was restarted, or ended the"
+            " session that shares it: try again"
         ) from error
 
 
-def batches(
+def copy_table(
     connection: Connection,
     relation: Relation,
     bounds: Bounds,
     snapshot: str | None,
     batch_bytes: int,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a part of the table as text, in batches of about ``batch_bytes`` of CSV.
+    """Copies rows of the table as text, in batches of about ``batch_bytes`` of CSV.
 
-    Raises ``LostError`` where the connection goes away, else psycopg's errors as SQLAlchemy's.
+    Raises ``LostError`` if the connection is lost, and psycopg's other errors as SQLAlchemy's.
     """
     if snapshot is not None:
         join_snapshot(connection, snapshot)
@@ -104,28 +106,28 @@ def batches(
     statement = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv)").format(
         items, _from(relation, bounds)
     )
-    yield from _copied(connection, statement, tuple(relation.types), batch_bytes)
+    yield from _copy(connection, statement, tuple(relation.types), batch_bytes)
 
 
-def results(
+def copy_statement(
     connection: Connection, statement: str, names: tuple[str, ...], batch_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that a statement gives, which may also be an UPDATE or DELETE with RETURNING.
+    """Copies the rows of a statement, which may also be an UPDATE or DELETE with RETURNING.
 
-    Raises as ``batches``.
+    Raises the errors of ``copy_table``.
     """
     copying = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(sql.SQL(statement))
-    yield from _copied(connection, copying, names, batch_bytes)
+    yield from _copy(connection, copying, names, batch_bytes)
 
 
-def _copied(
+def _copy(
     connection: Connection, statement: sql.Composed, names: tuple[str, ...], batch_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    read = _Reader(names)
+    parse = _CsvParser(names)
     driver: Any = connection.connection.driver_connection
     try:
         for block in _blocks(driver, statement, batch_bytes):
-            yield read(block)
+            yield parse(block)
     except psycopg.Error as error:
         if driver.closed or driver.broken:
             connection.invalidate()
@@ -134,7 +136,7 @@ def _copied(
 
 
 def _blocks(driver: Any, statement: sql.Composed, batch_bytes: int) -> Iterator[bytes]:
-    """CSV of whole rows: the server sends each row as a message of its own."""
+    """Blocks of complete CSV rows; the server sends each row as one message."""
     rows: list[bytes] = []
     size = 0
     with driver.cursor() as cursor, cursor.copy(statement) as copying:
@@ -148,14 +150,14 @@ def _blocks(driver: Any, statement: sql.Composed, batch_bytes: int) -> Iterator[
         yield b"".join(rows)
 
 
-class _Reader:
-    """CSV of PostgreSQL as columns of text: NULL stands bare, the empty string in quotes."""
+class _CsvParser:
+    """Parses PostgreSQL's CSV into text columns: NULL is without quotes, the empty string in quotes."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = list(names)
         self._parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
         self._convert = csv.ConvertOptions(
-            # by place: names may stand twice for Arrow where they differ in what it trims
+            # by place: Arrow trims names, so two of them may become equal
             column_types={f"f{place}": pa.string() for place in range(len(names))},
             null_values=[""],
             strings_can_be_null=True,
@@ -172,12 +174,12 @@ class _Reader:
 
 
 def item_text(connection: Connection, relation: Relation, name: str) -> str:
-    """A column as ``batches`` reads it, as the text of SQL."""
+    """SQL of a column, as ``copy_table`` reads it."""
     return _item(relation, name).as_string(connection.connection.driver_connection)
 
 
 def _item(relation: Relation, name: str) -> sql.Composable:
-    """A column as the log writes values: binary as Base64 without line breaks, booleans in words."""
+    """A column in the log's form: binary values as Base64 without line breaks, booleans as words."""
     column = sql.Identifier(name)
     if relation.casts[name] == "bytea":
         return sql.SQL("replace(encode({}, 'base64'), E'\\n', '')").format(column)
@@ -187,7 +189,7 @@ def _item(relation: Relation, name: str) -> sql.Composable:
 
 
 def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
-    """The table and its conditions, as they stand after FROM."""
+    """The FROM clause: table, conditions, order and limit."""
     place = [name for name in (relation.schema, relation.table.name) if name is not None]
     conditions: list[sql.Composable] = []
     if bounds.where is not None:
@@ -205,18 +207,18 @@ def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
         )
         conditions.append(below.format(column_, sql.Literal(bounds.high)))
     if bounds.span is not None:
-        conditions.append(copied(bounds.span, relation))
-    found = sql.Composed([sql.Identifier(*place)])
+        conditions.append(span_sql(bounds.span, relation))
+    clause = sql.Composed([sql.Identifier(*place)])
     if conditions:
-        found = sql.SQL("{} WHERE {}").format(found, sql.SQL(" AND ").join(conditions))
+        clause = sql.SQL("{} WHERE {}").format(clause, sql.SQL(" AND ").join(conditions))
     if bounds.sort is not None:
-        found = sql.SQL("{} ORDER BY {}").format(found, sql.Identifier(bounds.sort))
+        clause = sql.SQL("{} ORDER BY {}").format(clause, sql.Identifier(bounds.sort))
     if bounds.most is not None:
-        found = sql.SQL("{} LIMIT {}").format(found, sql.Literal(bounds.most))
-    return found
+        clause = sql.SQL("{} LIMIT {}").format(clause, sql.Literal(bounds.most))
+    return clause
 
 
-def _words(connection: Connection, statement: sql.Composable) -> str:
-    """The statement as text for the driver, for which % stands doubled."""
+def _driver_text(connection: Connection, statement: sql.Composable) -> str:
+    """The statement as text for the driver, with % doubled."""
     driver: Any = connection.connection.driver_connection
     return statement.as_string(driver).replace("%", "%%")

@@ -1,4 +1,4 @@
-"""What a failed statement means: a lost connection, bad data, or something to mend."""
+"""Classifies failed statements: lost connections, bad data, missing permissions."""
 
 from __future__ import annotations
 
@@ -36,46 +36,46 @@ _UNKNOWN_HOST = re.compile(
 
 
 def is_unknown_host(text: str) -> bool:
-    """Tell whether a driver's words say that no address of a host was found."""
+    """Recognizes a driver's message about a host without address."""
     return bool(_UNKNOWN_HOST(text))
 
 
 def is_wrong_option(error: DBAPIError) -> bool:
-    """Tell whether PostgreSQL's library refuses an option before it connects."""
+    """Recognizes an option that PostgreSQL's library refuses before it connects."""
     return isinstance(error, ProgrammingError) and "connection option" in str(error.orig)
 
 
 def is_lost(error: DBAPIError) -> bool:
-    """Whether the connection went away, or the statement may succeed on a new one."""
+    """Recognizes a lost connection, and failures that a new connection may avoid."""
     if error.connection_invalidated or _state(error) in _PASSING_STATES:
         return True
     return _code(error) in _PASSING_CODES or "database is locked" in str(error.orig)
 
 
 def is_refusal(error: DBAPIError) -> bool:
-    """Whether a server answered and refuses this user or does not have this database."""
-    # PostgreSQL's library gives no code for it, and words in the server's language
+    """Recognizes a server that refuses this user or does not have this database."""
+    # PostgreSQL's library gives no code, only a message in the server's language
     return _code(error) in _NO_RIGHT_CODES | {1049} or bool(_REFUSAL(str(error.orig)))
 
 
 def refusal_advice(error: DBAPIError) -> str:
-    """Names the part of the URL, or of the server, that a refused login concerns."""
+    """Advice on a refused login: the part of the URL or of the server to check."""
     text = str(error.orig)
     if _code(error) in {1044, 1049} or _NO_DATABASE(text):
-        return "check the name of the database in its URL, and that this user may use it"
+        return "check the name of the database in its URL, and this user's permissions for it"
     if "pg_hba.conf" in text:
         return "let pg_hba.conf of the server admit this user from here"
     return "check user and password in its URL"
 
 
 def is_data_error(error: Exception) -> bool:
-    """Whether the error may lie in single rows or keys, so that the others can be read."""
+    """Recognizes errors of single rows or keys, so that the others can be read."""
     if not isinstance(error, DBAPIError):
         return isinstance(error, (ValueError, OverflowError))  # a driver's conversion
     if is_lost(error) or is_refused_right(error):
         return False
     if isinstance(error, OperationalError):
-        # MySQL and MariaDB report most data errors so, SQLite broken text
+        # MySQL and MariaDB report most data errors this way, SQLite broken text
         return _code(error) is not None or "Could not decode" in str(error.orig)
     return isinstance(
         error,
@@ -91,25 +91,25 @@ def is_data_error(error: Exception) -> bool:
 
 
 def is_refused_right(error: DBAPIError) -> bool:
-    """Whether the user lacks a right."""
+    """Recognizes a missing permission."""
     return _state(error) == _NO_RIGHT_STATE or _code(error) in _NO_RIGHT_CODES
 
 
 def concerns_statement(error: Exception) -> bool:
-    """Whether a data error holds for the whole statement, so that halving it finds nothing."""
+    """Recognizes data errors of the whole statement, which no smaller statement avoids."""
     if not isinstance(error, DBAPIError):
         return False
     return _state(error).startswith("42") or _code(error) in _STATEMENT_CODES
 
 
-def words(error: Exception) -> str:
-    """The driver's own words in one line, without statement and parameters."""
+def message_of(error: Exception) -> str:
+    """The driver's message in one line, without statement and parameters."""
     orig = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     text = str(orig.args[1]) if isinstance(error, DBAPIError) and _code(error) else str(orig)
     text = re.sub(r"\s+", " ", text).strip() or type(orig).__name__
-    # PostgreSQL's library names host, port and user once more before what the server says
-    before, fatal, said = text.rpartition("FATAL: ")
-    return said.strip() if fatal and before.startswith("connection failed") else text
+    # PostgreSQL's library repeats host, port and user before the server's message
+    before, fatal, message = text.rpartition("FATAL: ")
+    return message.strip() if fatal and before.startswith("connection failed") else text
 
 
 def _state(error: DBAPIError) -> str:

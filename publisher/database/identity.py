@@ -1,15 +1,14 @@
-"""The identity of a table: whether a database still has the very table that a run has read.
+"""The identity of a table, to recognize the table that a run has read.
 
-It follows from content, not from the URL: addresses change when a replica takes over.
+Identities do not depend on the URL, since addresses change when a replica takes over.
 
-* PostgreSQL: the system identifier of the cluster, the numbers of database and table.  Physical replicas
-  have the same ones; a logical copy, a restored dump or a table that was made again has others.
-* MySQL and MariaDB: server, table and the time of its creation; SQLite: the file.  Replicas and copies
-  have others, so a difference proves nothing there.
-* Other databases, and servers that hide what is asked for: none.
+* PostgreSQL: system identifier of the cluster, numbers of database and table.  Physical replicas have
+  the same ones; a logical copy, a restored dump or a re-created table has others.
+* MySQL and MariaDB: server, table and its creation time; SQLite: the file.  Replicas and copies have
+  others, so a difference proves nothing.
+* Other databases, and servers that hide these values, have none.
 
-``place_of`` is the same without the table, for tables that are the same by their names however often
-they were made again.
+``place_of`` is the identity without the table, for tables that may be re-created under their names.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ class Verdict(Enum):
     """Result of a comparison of two identities."""
 
     SAME = "same"
-    """The very table."""
+    """The same table."""
     OTHER = "other"
-    """Certainly another one."""
+    """Certainly another table."""
     UNKNOWN = "unknown"
-    """It may be either: rows must tell."""
+    """Either; only the rows can prove which."""
 
 
 _PROVES_DIFFERENCE = "postgresql:"
 _NUMBERS = ("system identifier", "database number", "table number")
-"""What an identity that proves a difference consists of."""
+"""Parts of an identity that can prove a difference."""
 
 _POSTGRESQL = text("""
     SELECT s.system_identifier, d.oid, c.oid
@@ -62,7 +61,7 @@ _MARIADB = text("""
 
 
 def identity_of(database: Database, relation: Relation) -> str | None:
-    """Read the identity of a table, ``None`` where there is none to be had.
+    """The identity of a table; ``None`` if the database has none.
 
     Raises ``UnreachableError``.
     """
@@ -73,7 +72,7 @@ def identity_of(database: Database, relation: Relation) -> str | None:
 
 
 def place_of(database: Database, relation: Relation) -> str | None:
-    """Read the identity of the database of a table, ``None`` where there is none to be had.
+    """The identity of a table's database; ``None`` if it has none.
 
     Raises ``UnreachableError``.
     """
@@ -90,25 +89,25 @@ def _of_server(
     mariadb: TextClause,
     names: dict[str, str | None],
 ) -> str | None:
-    """The identity that a statement gives, by the kind of server."""
+    """Reads an identity with the statement for the kind of server."""
     dialect = database.engine.dialect.name
-    asked = {"postgresql": postgresql, "mysql": mariadb, "mariadb": mariadb}.get(dialect)
-    if asked is None:
+    statement = {"postgresql": postgresql, "mysql": mariadb, "mariadb": mariadb}.get(dialect)
+    if statement is None:
         return None
 
     def ask(connection: Connection) -> str | None:
         try:
-            row = connection.execute(asked, names).first()
+            row = connection.execute(statement, names).first()
         except DBAPIError as error:
             if is_lost(error):
                 raise
-            return None  # a server that is only like it, or that hides this from its users
+            return None  # a similar server, or one that hides this from its users
         if row is None or None in row:
             return None
         parts = [str(part) for part in row]
         return (
             f"{_PROVES_DIFFERENCE}{':'.join(parts)}"
-            if asked is postgresql
+            if statement is postgresql
             else f"mariadb:{_digest(parts)}"
         )
 
@@ -116,7 +115,7 @@ def _of_server(
 
 
 def compare(before: str | None, now: str | None) -> Verdict:
-    """Compare the identity that a run has noted with the one of today."""
+    """Compares the identity that a run has recorded with the present one."""
     if before is None or now is None:
         return Verdict.UNKNOWN
     if before == now:
@@ -127,7 +126,7 @@ def compare(before: str | None, now: str | None) -> Verdict:
 
 
 def difference(before: str | None, now: str | None) -> str:
-    """Describe what differs in two identities of which ``compare`` says that they are of other tables."""
+    """Describes the difference of two identities that ``compare`` finds to be ``OTHER``."""
     both = [text or "" for text in (before, now)]
     if not all(text.startswith(_PROVES_DIFFERENCE) for text in both):
         return "it is in another kind of database"

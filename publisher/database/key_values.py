@@ -1,4 +1,4 @@
-"""Key texts as values of their column's type."""
+"""Converts key texts to values of their column's type."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ class KeyValueError(ValueError):
 
 
 class KeyColumn(NamedTuple):
-    """How the values of a key column are read and told apart."""
+    """The conversions of a key column."""
 
     read: Callable[[str], Any]
-    """From the text in the key to the value that the statement takes; raises ``ValueError``."""
+    """Converts the text in a key to a statement's parameter; raises ``ValueError``."""
     same: Callable[[Any], Any]
-    """To a form that is equal for equal values, of those read and those that the driver returns."""
+    """Converts parameters and values of the driver to a form that is equal for equal values."""
 
 
 def key_column(kind: Kind, *, padded: bool, sqlite: bool) -> KeyColumn:
     """The key column of this kind.  SQLite has no types for dates and fractions."""
     if kind is Kind.STRING and padded:
-        return KeyColumn(str, _unpadded)
+        return KeyColumn(str, _strip_padding)
     return (_SQLITE if sqlite else {}).get(kind) or _COLUMNS[kind]
 
 
-def octets(text: str) -> bytes:
+def base64_bytes(text: str) -> bytes:
     """Bytes of Base64, the text form of binary columns (event log columns, old_value)."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:  # binascii.Error too
-        raise KeyValueError(f"{_shown(text)} is no Base64") from None
+        raise KeyValueError(f"{_excerpt(text)} is no Base64") from None
 
 
 def moment_text(text: str) -> str:
-    """The text of a date or time as it is; refuses words such as ``now``, whose value changes."""
+    """Returns the text of a date or time; refuses words such as ``now``, whose value changes."""
     if text[:1].isdigit() or text in ("infinity", "-infinity"):
         return text
-    raise KeyValueError(f"{_shown(text)} is no date or time")
+    raise KeyValueError(f"{_excerpt(text)} is no date or time")
 
 
 def number_text(text: str) -> str:
     """The text of a number, for a database that reads it itself."""
     number = decimal_text(text)
     if number is None and text.lower() not in ("nan", "infinity", "-infinity"):
-        raise KeyValueError(f"{_shown(text)} is no number")
+        raise KeyValueError(f"{_excerpt(text)} is no number")
     return number if number is not None else text
 
 
@@ -64,7 +64,7 @@ def whole_text(text: str) -> str:
     """The text of an integer."""
     number = integer_text(text)
     if number is None:
-        raise KeyValueError(f"{_shown(text)} is no integer")
+        raise KeyValueError(f"{_excerpt(text)} is no integer")
     return number
 
 
@@ -76,14 +76,14 @@ def _integer(text: str) -> int | Decimal:
 def _sqlite_integer(text: str) -> int:
     number = int(whole_text(text))
     if not -(1 << 63) <= number < 1 << 63:
-        raise KeyValueError(f"{_shown(text)} is larger than any integer of SQLite")
+        raise KeyValueError(f"{_excerpt(text)} is larger than any integer of SQLite")
     return number
 
 
 def _decimal(text: str) -> Decimal:
     number = decimal_text(text)
     if number is None:
-        raise KeyValueError(f"{_shown(text)} is no number")
+        raise KeyValueError(f"{_excerpt(text)} is no number")
     return Decimal(number)
 
 
@@ -94,7 +94,7 @@ def _decimal_as_text(text: str) -> str:
 def _state(text: str) -> int:
     folded = text.lower()
     if folded not in _TRUE and folded not in _FALSE:
-        raise KeyValueError(f"{_shown(text)} is neither true nor false")
+        raise KeyValueError(f"{_excerpt(text)} is neither true nor false")
     return int(folded in _TRUE)
 
 
@@ -102,21 +102,21 @@ def _moment(text: str) -> dt.datetime:
     try:
         return dt.datetime.fromisoformat(moment_text(text))
     except ValueError:
-        raise KeyValueError(f"{_shown(text)} is no timestamp") from None
+        raise KeyValueError(f"{_excerpt(text)} is no timestamp") from None
 
 
 def _date(text: str) -> dt.date:
     try:
         return dt.date.fromisoformat(moment_text(text))
     except ValueError:
-        raise KeyValueError(f"{_shown(text)} is no date") from None
+        raise KeyValueError(f"{_excerpt(text)} is no date") from None
 
 
 def _time(text: str) -> dt.time:
     try:
         return dt.time.fromisoformat(moment_text(text))
     except ValueError:
-        raise KeyValueError(f"{_shown(text)} is no time") from None
+        raise KeyValueError(f"{_excerpt(text)} is no time") from None
 
 
 def _same_integer(value: Any) -> Any:
@@ -132,21 +132,22 @@ def _same_state(value: Any) -> Any:
 
 
 def time_of_day(value: Any) -> Any:
-    """PyMySQL gives TIME as a time span; one within a day is a time of day."""
+    """Converts the time spans that PyMySQL returns for TIME to times of day if they are shorter than
+    a day."""
     if isinstance(value, dt.timedelta) and dt.timedelta() <= value < dt.timedelta(days=1):
         return (dt.datetime(1, 1, 1) + value).time()  # noqa: DTZ001 - a time of day has no zone
     return value
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
-def _unpadded(value: Any) -> str:
+def _strip_padding(value: Any) -> str:
     return str(value).rstrip(" ")
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:40] + "...")
 
 
@@ -155,10 +156,10 @@ _COLUMNS = {
     Kind.INT: KeyColumn(_integer, _same_integer),
     Kind.DECIMAL: KeyColumn(_decimal, _same_decimal),
     Kind.STATE: KeyColumn(_state, _same_state),
-    Kind.OCTET: KeyColumn(octets, bytes),
-    Kind.DATE: KeyColumn(_date, _as_it_is),
+    Kind.OCTET: KeyColumn(base64_bytes, bytes),
+    Kind.DATE: KeyColumn(_date, _unchanged),
     Kind.TIME: KeyColumn(_time, time_of_day),
-    Kind.TIMESTAMP: KeyColumn(_moment, _as_it_is),
+    Kind.TIMESTAMP: KeyColumn(_moment, _unchanged),
 }
 _SQLITE = {
     Kind.INT: KeyColumn(_sqlite_integer, _same_integer),

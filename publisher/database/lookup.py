@@ -1,4 +1,4 @@
-"""Current rows by their keys, many at a time."""
+"""Looks up current rows by their keys, many at a time."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ from publisher.planning.query_back import Answer, RefusedLookup
 TextOf = Callable[[Any], str | None]
 
 
-class Lot(NamedTuple):
-    """Objects of one table, and for each the values of its key in the form that statements take."""
+class KeyBatch(NamedTuple):
+    """Objects of one table with the values of their keys, as statements need them."""
 
     objects: list[Object]
     values: list[Values]
 
-    def cut(self, start: int, end: int) -> Lot:
-        """A part of it."""
-        return Lot(self.objects[start:end], self.values[start:end])
+    def part(self, start: int, end: int) -> KeyBatch:
+        """The keys from ``start`` to before ``end``."""
+        return KeyBatch(self.objects[start:end], self.values[start:end])
 
 
 class DatabaseLookup:
-    """The ``Lookup`` of a database: one statement for each table and lot of keys.
+    """The ``Lookup`` of a database: one statement for each table and batch of keys.
 
-    A lot whose statement fails for the sake of single rows is halved until these stand alone; only
-    they are refused.  A table that the database refuses to read refuses its own objects, not the run.
+    A batch that fails because of single rows is halved until these are found; only they are refused.  If
+    the database refuses a whole table, its objects are refused and the run goes on.
+
     Raises ``UnreachableError`` and ``FatalError``.
     """
 
     def __init__(self, database: Database, text_of: TextOf) -> None:
-        """``text_of`` gives the log's text form of a value that the driver returns."""
+        """``text_of`` converts a value of the driver to the log's text form."""
         self._database = database
         self._text_of = text_of
         self._queries: dict[tuple[str | None, str, tuple[str, ...]], Query | RefusedLookup] = {}
@@ -48,25 +49,25 @@ class DatabaseLookup:
     def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
         """An answer for each of the objects."""
         answers: dict[Object, Answer] = {}
-        lots: dict[Query, Lot] = {}
+        batches: dict[Query, KeyBatch] = {}
         for object_ in objects:
             try:
-                query, values = self._asked(object_)
+                query, values = self._query_and_values(object_)
             except _RefusedError as error:
                 answers[object_] = error.refused
                 continue
-            lot = lots.get(query)
-            if lot is None:
-                lot = lots[query] = Lot([], [])
-            lot.objects.append(object_)
-            lot.values.append(values)
-        for query, lot in lots.items():
-            most = query.most(self._database.options.keys_per_statement)
-            for start in range(0, len(lot.objects), most):
-                self._read(query, lot.cut(start, start + most), answers)
+            batch = batches.get(query)
+            if batch is None:
+                batch = batches[query] = KeyBatch([], [])
+            batch.objects.append(object_)
+            batch.values.append(values)
+        for query, batch in batches.items():
+            most = query.max_keys(self._database.options.keys_per_statement)
+            for start in range(0, len(batch.objects), most):
+                self._read(query, batch.part(start, start + most), answers)
         return answers
 
-    def _asked(self, object_: Object) -> tuple[Query, Values]:
+    def _query_and_values(self, object_: Object) -> tuple[Query, Values]:
         schema, table, key = object_
         try:
             parts = keys.parse(key)
@@ -84,7 +85,7 @@ class DatabaseLookup:
         try:
             return query, query.key(texts)
         except ValueError as problem:  # KeyValueError, and numbers of too many digits
-            detail = f"{problem}: mend the key in the event"
+            detail = f"{problem}: fix the key in the event"
             raise _RefusedError(Reason.DATABASE_REFUSED, detail) from None
 
     def _query(
@@ -98,64 +99,64 @@ class DatabaseLookup:
             where = f" in schema {schema!r}" if schema is not None else ""
             return RefusedLookup(
                 Reason.TABLE_NAME,
-                f"{self._database.name} has no table or view {name!r}{where}: mend the event's "
+                f"{self._database.name} has no table or view {name!r}{where}: fix the event's "
                 "table name, or name the right database and schema",
             )
-        found = [relation.column(column) for column in columns]
-        if None in found:
-            return _unknown_column(relation, columns[found.index(None)])
+        known = [relation.column(column) for column in columns]
+        if None in known:
+            return _unknown_column(relation, columns[known.index(None)])
         return statements.query(
             self._database.engine.dialect,
             relation,
-            tuple(column for column in found if column is not None),
+            tuple(column for column in known if column is not None),
             self._text_of,
         )
 
-    def _read(self, query: Query, lot: Lot, answers: dict[Object, Answer]) -> None:
-        """Answers a lot; halved where the statement fails for single rows."""
+    def _read(self, query: Query, batch: KeyBatch, answers: dict[Object, Answer]) -> None:
+        """Answers a batch; halves it if single rows make the statement fail."""
 
         def read(connection: Connection) -> list[Answer]:
-            return query.rows(connection, lot.values)
+            return query.rows(connection, batch.values)
 
         try:
-            found = self._database.run(read)
+            rows = self._database.run(read)
         except (DBAPIError, ValueError, OverflowError) as error:
-            self._failed(query, lot, error, answers)
+            self._handle_failure(query, batch, error, answers)
         else:
-            answers.update(zip(lot.objects, found, strict=True))
+            answers.update(zip(batch.objects, rows, strict=True))
 
-    def _failed(
-        self, query: Query, lot: Lot, error: Exception, answers: dict[Object, Answer]
+    def _handle_failure(
+        self, query: Query, batch: KeyBatch, error: Exception, answers: dict[Object, Answer]
     ) -> None:
         if isinstance(error, DBAPIError) and failures.is_refused_right(error):
-            answers.update(dict.fromkeys(lot.objects, self._no_right(query, error)))
+            answers.update(dict.fromkeys(batch.objects, self._refuse_table(query, error)))
             return
         if not failures.is_data_error(error):
             assert isinstance(error, DBAPIError)
             raise fatal(self._database, error, f"Reading rows of {query.name}") from error
-        size = len(lot.objects)
+        size = len(batch.objects)
         if size > 1 and not failures.concerns_statement(error):
-            self._read(query, lot.cut(0, size // 2), answers)
-            self._read(query, lot.cut(size // 2, size), answers)
+            self._read(query, batch.part(0, size // 2), answers)
+            self._read(query, batch.part(size // 2, size), answers)
             return
         refused = RefusedLookup(
             Reason.DATABASE_REFUSED,
-            f"reading the row of {query.name} failed: {failures.words(error)}: mend the row, "
+            f"reading the row of {query.name} failed: {failures.message_of(error)}: fix the row, "
             "the view or the key",
         )
-        answers.update(dict.fromkeys(lot.objects, refused))
+        answers.update(dict.fromkeys(batch.objects, refused))
 
-    def _no_right(self, query: Query, error: DBAPIError) -> RefusedLookup:
+    def _refuse_table(self, query: Query, error: DBAPIError) -> RefusedLookup:
         return RefusedLookup(
             Reason.DATABASE_REFUSED,
             f"reading table {query.name} of {self._database.name} failed: "
-            f"{self._database.scrubbed(error)}: give the database user the right to SELECT it, or "
-            "exclude the table",
+            f"{self._database.redact(error)}: grant the user SELECT on it, or exclude "
+            "the table",
         )
 
 
 class _RefusedError(Exception):
-    """An object that is refused before its row is asked for."""
+    """The key of an object is wrong, so that its row cannot be looked up."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(detail)
@@ -166,5 +167,5 @@ def _unknown_column(relation: Relation, column: str) -> RefusedLookup:
     known = ", ".join(relation.table.key or relation.types)
     return RefusedLookup(
         Reason.TABLE_KEY,
-        f"{relation.table.name} has no column {column!r}: mend the key, which may name {known}",
+        f"{relation.table.name} has no column {column!r}: fix the key, which may name {known}",
     )

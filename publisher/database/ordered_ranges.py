@@ -1,4 +1,4 @@
-"""Rows by a column of text of one fixed form, whose order is that of the text: a mark of what was read."""
+"""Ranges of rows by a column whose texts have one fixed form, so that they are ordered as text."""
 
 from __future__ import annotations
 
@@ -6,55 +6,56 @@ from dataclasses import dataclass
 from typing import Any
 
 from psycopg import sql
-from sqlalchemy import ColumnElement, Text, and_, cast, column, func, not_, or_, quoted_name, types
+from sqlalchemy import ColumnElement, Text, and_, cast, func, not_, or_, types
 from sqlalchemy import case as case_of
 
-from publisher.database.catalogue import Relation
+from publisher.database.catalogue import Relation, sql_column
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Rows whose value has the form and lies after ``after`` (``None``: at any place) up to ``upto``;
-    where ``others`` is set also those whose value has another form or is NULL."""
+    """Rows whose value has the form and is greater than ``after``, if given, but not than ``upto``."""
 
     column: str
     form: str
-    """Regular expression that PostgreSQL, MariaDB and Python read alike."""
+    """Regular expression with the same meaning in PostgreSQL, MariaDB and Python."""
     after: str | None
     upto: str
     others: bool
+    """Includes rows whose value has another form or is NULL."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What a table has in a moment."""
+class TableExtent:
+    """The extent of a table at one moment."""
 
     greatest: str | None
-    """The greatest value of the form."""
+    """Greatest value of the form."""
     rows: int
-    """Rows with a value of the form."""
+    """Number of rows with a value of the form."""
     before: int
-    """Those of them that lie at or before a mark."""
+    """Number of those rows whose value is not greater than a mark."""
     others: int
-    """Rows with another value, or none."""
+    """Number of rows with another value or NULL."""
 
 
-def condition(span: Span, relation: Relation) -> ColumnElement[bool]:
-    """The condition of a statement."""
+def span_condition(span: Span, relation: Relation) -> ColumnElement[bool]:
+    """The condition of a span, for a statement."""
     value, formed = value_of(relation, span.column), fits(relation, span.column, span.form)
     inside = and_(formed, value <= span.upto)
     if span.after is not None:
         inside = and_(inside, value > span.after)
-    named: ColumnElement[Any] = column(quoted_name(span.column, quote=True))
-    return or_(inside, named.is_(None), not_(formed)) if span.others else inside
+    if not span.others:
+        return inside
+    return or_(inside, sql_column(span.column).is_(None), not_(formed))
 
 
-def copied(span: Span, relation: Relation) -> sql.Composed:
-    """The same for PostgreSQL's COPY, which takes no parameters."""
+def span_sql(span: Span, relation: Relation) -> sql.Composed:
+    """The condition of a span, for PostgreSQL's COPY, which has no parameters."""
     name = sql.Identifier(span.column)
     text = sql.SQL("CAST({} AS text)").format(name)
     if span.column in relation.made_types:
-        # its own cast may be a function of the type's owner
+        # the cast of a user-defined type may be a function of the type's owner
         text = sql.SQL("pg_catalog.concat({})").format(name)
     value = name if _is_text(relation, span.column) else text
     fits = sql.SQL("{} ~ {}").format(text, sql.Literal(span.form))
@@ -66,8 +67,10 @@ def copied(span: Span, relation: Relation) -> sql.Composed:
     return sql.SQL("(({}) OR {} IS NULL OR NOT {})").format(inside, name, fits)
 
 
-def seen(relation: Relation, name: str, form: str, mark: str | None) -> list[ColumnElement[Any]]:
-    """What to select for the fields of ``Seen``, which one pass over the table gives."""
+def extent_columns(
+    relation: Relation, name: str, form: str, mark: str | None
+) -> list[ColumnElement[Any]]:
+    """Expressions for the fields of ``TableExtent``, in one pass over the table."""
     value, formed = value_of(relation, name), fits(relation, name, form)
     rows = func.count(case_of((formed, 1)))
     at_most = formed if mark is None else and_(formed, value <= mark)
@@ -80,10 +83,8 @@ def seen(relation: Relation, name: str, form: str, mark: str | None) -> list[Col
 
 
 def value_of(relation: Relation, name: str) -> ColumnElement[Any]:
-    """A column as text."""
-    named: ColumnElement[Any] = column(quoted_name(name, quote=True))
-    # as it is where it is text, for an index to serve
-    return named if _is_text(relation, name) else as_text(relation, name)
+    """A column as text; without a cast if it is text already, so that an index can be used."""
+    return sql_column(name) if _is_text(relation, name) else as_text(relation, name)
 
 
 def fits(relation: Relation, name: str, form: str) -> ColumnElement[bool]:
@@ -92,12 +93,11 @@ def fits(relation: Relation, name: str, form: str) -> ColumnElement[bool]:
 
 
 def as_text(relation: Relation, name: str) -> ColumnElement[Any]:
-    """A column as text; of a type that somebody made by its output, for a cast may be a function of the
-    type's owner."""
-    named: ColumnElement[Any] = column(quoted_name(name, quote=True))
+    """A column as text; without a cast for user-defined types, whose owner may have defined it."""
+    value = sql_column(name)
     if name not in relation.made_types:
-        return cast(named, Text)
-    return case_of((func.pg_catalog.num_nulls(named) == 0, func.pg_catalog.concat(named)))
+        return cast(value, Text)
+    return case_of((func.pg_catalog.num_nulls(value) == 0, func.pg_catalog.concat(value)))
 
 
 def _is_text(relation: Relation, name: str) -> bool:

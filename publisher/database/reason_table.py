@@ -1,14 +1,14 @@
-"""A table of the user's database that says why rows got W, E or F.
+"""The table of reasons for the statuses W, E and F in the user's database.
 
 ::
 
     source     name of the source in the job
-    record_id  of the event log; NULL where the row has none
+    record_id  of the event log; NULL if the row has none
     status     W, E or F
     reason     as in the journal: no-database, row-gone, ...
-    detail     in words: what was wrong and what to do
-    run        the run that found it
-    time       when it was written, UTC
+    detail     description and advice
+    run        the run that gave the status
+    time       time of writing, UTC
 """
 
 from __future__ import annotations
@@ -46,34 +46,34 @@ Entry = tuple[int | None, str, str, str]
 
 COLUMNS = ("source", "record_id", "status", "reason", "detail", "run", "time")
 _ROWS = 10_000
-"""Rows of one transaction."""
+"""Number of rows in one transaction."""
 _DETAIL = 4_000
-"""Characters of a detail: what the smallest text type of the databases holds in any encoding."""
+"""Maximum characters of a detail: the smallest text type holds as many in any encoding."""
 
 
 class ReasonTable:
     """Writes the reasons of runs.
 
-    Raises ``UnreachableError``, and ``FatalError`` where the database refuses, or the table is
-    another.
+    Raises ``UnreachableError``, and ``FatalError`` if the database refuses or the table has other
+    columns.
     """
 
     def __init__(self, database: Database, name: str, check_lease: Callable[[], None]) -> None:
         """``name`` may begin with a schema.  ``check_lease`` is called before each transaction and
-        raises where another instance has taken over."""
+        raises if another instance has taken over."""
         self._database = database
         self._name = name
         self._check_lease = check_lease
-        self._made: Table | None = None
+        self._cached: Table | None = None
 
     def write(self, run: str, source: str, entries: Iterable[Entry]) -> int:
-        """Writes what a run found in a source, in place of what an earlier try wrote; counts it."""
+        """Replaces the reasons of a run and source; returns the number of rows."""
         table = self._table()
         old = delete(table).where(table.c.run == run, table.c.source == source)
         self._transaction(lambda connection: connection.execute(old))
         now = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
         written = 0
-        for portion in _batched(entries):
+        for portion in _portions(entries):
             rows: list[dict[str, object]] = [
                 dict(zip(COLUMNS, (source, *entry[:3], entry[3][:_DETAIL], run, now), strict=True))
                 for entry in portion
@@ -83,13 +83,13 @@ class ReasonTable:
         return written
 
     def _table(self) -> Table:
-        """The table, made where it is missing."""
-        if self._made is None:
-            found = self._found()  # a table has no truth value
-            self._made = found if found is not None else self._make()
-        return self._made
+        """The table; created if it is missing."""
+        if self._cached is None:
+            table = self._find()  # a table has no truth value
+            self._cached = table if table is not None else self._create()
+        return self._cached
 
-    def _found(self) -> Table | None:
+    def _find(self) -> Table | None:
         catalogue = catalogue_of(self._database)
         found = catalogue.relation(None, self._name)
         schema, _, name = self._name.rpartition(".")
@@ -101,29 +101,29 @@ class ReasonTable:
         if missing:
             raise FatalError(
                 f"table {self._name} of {self._database.name} has no column {', '.join(missing)}: "
-                "name another reason_table, or drop this one so that it is made"
+                "name another reason_table, or drop this one, so that it is created"
             )
-        return _described(found.table.name, found.schema)
+        return _define(found.table.name, found.schema)
 
-    def _make(self) -> Table:
+    def _create(self) -> Table:
         schema, _, name = self._name.rpartition(".")
-        table = _described(name, schema or self._database.options.schema)
+        table = _define(name, schema or self._database.options.schema)
         self._transaction(partial(table.create, checkfirst=True))
         return table
 
     def _transaction(self, work: Callable[[Connection], T]) -> T:
-        def begun(connection: Connection) -> T:
+        def work_in_transaction(connection: Connection) -> T:
             self._check_lease()
             with connection.begin():
                 return work(connection)
 
         try:
-            return self._database.run(begun)
+            return self._database.run(work_in_transaction)
         except DBAPIError as error:
             raise fatal(self._database, error, f"Writing reasons into {self._name}") from error
 
 
-def _described(name: str, schema: str | None) -> Table:
+def _define(name: str, schema: str | None) -> Table:
     quoted = quoted_name(name, quote=True)
     return Table(
         quoted,
@@ -145,7 +145,7 @@ def _insert(table: Table, rows: list[dict[str, object]], connection: Connection)
     connection.execute(insert(table), rows)
 
 
-def _batched(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def _portions(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
     entries = iter(entries)
     while portion := list(islice(entries, _ROWS)):
         yield portion

@@ -1,4 +1,4 @@
-"""Rows of a log compared with those that a run has read, by their fingerprints."""
+"""Compares rows of a log with those that a run has read, by their fingerprints."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     TableClause,
-    column,
     literal_column,
-    quoted_name,
     select,
 )
 from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
 from sqlalchemy.sql.selectable import Select
 
 from publisher.database import copy
-from publisher.database.catalogue import Relation
+from publisher.database.catalogue import Relation, sql_column
 from publisher.database.connection import Database
 
 Ids = npt.NDArray[np.int64]
@@ -31,59 +29,60 @@ _BATCH_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class RowCheck:
-    """How rows are compared: the columns that make a fingerprint, record id first, as the database has
-    them; the function that makes it; and the log's text form of a value that a driver returns."""
+    """Makes fingerprints of rows."""
 
     columns: tuple[str, ...]
+    """Columns of a fingerprint in the spelling of the database, the record id first."""
     fingerprints_of: Callable[[list[pa.Array]], Ids]
     text_of: Callable[[Any], str | None]
+    """Converts a value of the driver to the log's text form."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """The rows that a statement gave: how many are those of the run, and the ids of the others."""
+class RowComparison:
+    """Number of rows that the run has read, and the ids of other rows."""
 
     same: int
     others: Ids
 
 
 class RowReader:
-    """Compares the rows that statements give with fingerprints."""
+    """Compares the rows of statements with fingerprints."""
 
     def __init__(self, database: Database, relation: Relation, check: RowCheck) -> None:
         self._relation = relation
         self._check = check
-        self.returns_rows = copy.serves(database)
-        """Whether the rows that a statement changes are given back, and need not be locked before."""
+        self.returns_rows = copy.can_copy(database)
+        """True if statements return the rows that they change, so that no lock is needed before."""
 
-    def compare(self, connection: Connection, statement: Any, known: Ids) -> Compared:
-        """Compares the rows of a statement with the fingerprints ``known``, which ascend."""
+    def compare(self, connection: Connection, statement: Any, known: Ids) -> RowComparison:
+        """Compares the rows of a statement with the sorted fingerprints ``known``."""
         same, others = 0, [np.empty(0, np.int64)]
         for columns in self._rows(connection, statement):
-            is_known = _contained(self._check.fingerprints_of(columns), known)
+            is_known = _is_among(self._check.fingerprints_of(columns), known)
             same += int(is_known.sum())
-            odd = columns[0].filter(pa.array(~is_known)).to_pylist()
-            others.append(np.array([int(float(i)) if "." in i else int(i) for i in odd], np.int64))
-        return Compared(same, np.unique(np.concatenate(others)))
+            ids = columns[0].filter(pa.array(~is_known)).to_pylist()
+            others.append(np.array([int(float(i)) if "." in i else int(i) for i in ids], np.int64))
+        return RowComparison(same, np.unique(np.concatenate(others)))
 
     def returning(
         self, connection: Connection, statement: Any
     ) -> ReturningUpdate[Any] | ReturningDelete[Any]:
-        """The statement that also gives back the rows which it changes."""
-        found: ReturningUpdate[Any] | ReturningDelete[Any] = statement.returning(
+        """The statement with RETURNING for the rows that it changes."""
+        returning: ReturningUpdate[Any] | ReturningDelete[Any] = statement.returning(
             *self._items(connection)
         )
-        return found
+        return returning
 
     def selecting(
         self, connection: Connection, table: TableClause, where: ColumnElement[bool]
     ) -> Select[Any]:
-        """The statement that reads rows of the table as ``compare`` needs them."""
+        """The statement that reads rows of the table for ``compare``."""
         return select(*self._items(connection)).select_from(table).where(where)
 
     def _items(self, connection: Connection) -> list[ColumnElement[Any]]:
         if not self.returns_rows:
-            return [column(quoted_name(name, quote=True)) for name in self._check.columns]
+            return [sql_column(name) for name in self._check.columns]
         return [
             literal_column(copy.item_text(connection, self._relation, name))
             for name in self._check.columns
@@ -92,9 +91,9 @@ class RowReader:
     def _rows(self, connection: Connection, statement: Any) -> Iterator[list[pa.Array]]:
         if self.returns_rows:
             compiled = statement.compile(connection, compile_kwargs={"literal_binds": True})
-            words = str(compiled) % ()  # % stands doubled for the driver
+            words = str(compiled) % ()  # the compiled text has % doubled for the driver
             names = tuple(f"c{place}" for place in range(len(self._check.columns)))
-            for batch in copy.results(connection, words, names, _BATCH_BYTES):
+            for batch in copy.copy_statement(connection, words, names, _BATCH_BYTES):
                 yield batch.columns
             return
         rows = connection.execute(statement).all()
@@ -105,9 +104,9 @@ class RowReader:
             ]
 
 
-def _contained(found: Ids, known: Ids) -> npt.NDArray[np.bool_]:
-    """Tell which values are among ``known``, which ascend."""
+def _is_among(values: Ids, known: Ids) -> npt.NDArray[np.bool_]:
+    """Flags the values that are among the sorted ``known``."""
     if not len(known):
-        return np.zeros(len(found), np.bool_)
-    places = np.minimum(np.searchsorted(known, found), len(known) - 1)
-    return np.asarray(known[places] == found, np.bool_)
+        return np.zeros(len(values), np.bool_)
+    places = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    return np.asarray(known[places] == values, np.bool_)

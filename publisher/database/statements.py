@@ -1,12 +1,12 @@
-"""Statements that read many rows by key, each row given to the key that asked for it.
+"""Statements that read many rows by key and match each row with its key.
 
-Whether a row has a key is for the database to say, by the column's type and collation:
+The database decides whether a row has a key, by the column's type and collation:
 
 * PostgreSQL joins the table with the numbered keys, so each row comes with the number of its key.
-* Elsewhere the keys stand in an IN list.  Rows whose key is the same value are matched here; keys
-  without such a row are asked for again among themselves, in ever smaller lots, as they may equal a
-  row by a collation (case, accents, blanks at the end) that is not ours to imitate.  Where no row
-  is equal that is a single statement more.
+* Other databases get the keys in an IN list.  Rows with an equal key value are matched here.  Keys
+  without such a row are queried again in ever smaller batches, since they may equal a row by a collation
+  (case, accents, trailing blanks) that only the database knows.  If no row is equal, that is one more
+  statement.
 """
 
 from __future__ import annotations
@@ -16,29 +16,24 @@ from itertools import repeat
 from typing import Any, Protocol, TypeAlias
 
 from sqlalchemy import (
-    ColumnClause,
     ColumnElement,
     Connection,
     Dialect,
     Select,
     String,
-    TableClause,
     and_,
     bindparam,
     cast,
-    column,
     literal,
     or_,
-    quoted_name,
     select,
     tuple_,
     types,
 )
-from sqlalchemy import table as sql_table
 from sqlalchemy.dialects import mysql
 
 from publisher.database import key_values
-from publisher.database.catalogue import Relation
+from publisher.database.catalogue import Relation, sql_column, sql_table_of
 from publisher.database.key_values import KeyValueError, key_column
 from publisher.model.catalogue import Kind
 from publisher.model.change import Reason
@@ -56,29 +51,29 @@ class Query(Protocol):
     """Reads rows of one table by the same columns."""
 
     name: str
-    """The table, for messages."""
+    """Name of the table, for messages."""
 
-    def most(self, wanted: int) -> int:
-        """How many keys one statement may take, at most ``wanted``."""
+    def max_keys(self, wanted: int) -> int:
+        """Maximum number of keys of one statement, up to ``wanted``."""
 
     def key(self, texts: Sequence[str]) -> Values:
         """The texts of a key as values.  Raises ``KeyValueError``."""
 
-    def rows(self, connection: Connection, lot: Sequence[Values]) -> list[Answer]:
-        """The row of each key of the lot."""
+    def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
+        """The row of each key."""
 
 
 def query(
     dialect: Dialect, relation: Relation, columns: tuple[str, ...], text_of: Convert
 ) -> Query:
-    """The way to read rows of ``relation`` by ``columns`` on this database."""
+    """The query for rows of ``relation`` by ``columns`` on this database."""
     if dialect.name == "postgresql" and dialect.driver == "psycopg":
         return JoinQuery(dialect, relation, columns, text_of)
     return InListQuery(dialect, relation, columns, text_of)
 
 
 class JoinQuery:
-    """PostgreSQL: the table joined with arrays of keys, the values as text made by the server."""
+    """PostgreSQL: joins the table with arrays of keys; the server converts values to text."""
 
     def __init__(
         self, dialect: Dialect, relation: Relation, columns: tuple[str, ...], text_of: Convert
@@ -92,20 +87,20 @@ class JoinQuery:
         self._text_of = text_of
         self._sql = _join_sql(dialect, relation, columns)
 
-    def most(self, wanted: int) -> int:
-        """One parameter holds all values of a column, so no limit is near."""
+    def max_keys(self, wanted: int) -> int:
+        """One parameter holds all values of a column, so there is no limit."""
         return wanted
 
     def key(self, texts: Sequence[str]) -> Values:
-        """The texts: the server reads them by the column's type."""
+        """The texts, which the server converts to the column's type."""
         if len(texts) == 1:
             return (self._read[0](texts[0]),)
         return tuple(read(text) for read, text in zip(self._read, texts, strict=True))
 
-    def rows(self, connection: Connection, lot: Sequence[Values]) -> list[Answer]:
-        """The row of each key of the lot, matched by the server."""
-        arrays = {f"k{n}": list(values) for n, values in enumerate(zip(*lot, strict=True))}
-        found: list[Answer] = [None] * len(lot)
+    def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
+        """The row of each key, matched by the server."""
+        arrays = {f"k{n}": list(values) for n, values in enumerate(zip(*keys, strict=True))}
+        found: list[Answer] = [None] * len(keys)
         rows = connection.exec_driver_sql(self._sql, arrays).all()
         if not rows:
             return found
@@ -121,7 +116,7 @@ class JoinQuery:
 _READ_AS_TEXT: dict[Kind, Callable[[str], Any]] = {
     Kind.INT: key_values.whole_text,
     Kind.DECIMAL: key_values.number_text,
-    Kind.OCTET: key_values.octets,
+    Kind.OCTET: key_values.base64_bytes,
     Kind.DATE: key_values.moment_text,
     Kind.TIME: key_values.moment_text,
     Kind.TIMESTAMP: key_values.moment_text,
@@ -129,22 +124,25 @@ _READ_AS_TEXT: dict[Kind, Callable[[str], Any]] = {
 
 
 _TEXT_TYPES = frozenset({"text", "character varying", "bpchar", "bytea", "name"})
-"""PostgreSQL types whose values come as they are; a cast to text would cut the padding of CHAR."""
+"""PostgreSQL types whose values need no cast to text; it would cut the padding of CHAR."""
 
 
 def _join_item(relation: Relation, name: str, written: str) -> str:
-    """A column as text.  Of a type that somebody made its output is read and not its cast: a cast may be
-    a function of the type's owner, and would run with the rights of the publisher's user."""
+    """A column as text.
+
+    Values of user-defined types are written by the type's output function: a cast may be a function of
+    the type's owner, which would run with the permissions of the publisher's user.
+    """
     if name in relation.made_types:
-        given = f"pg_catalog.num_nulls({written}) OPERATOR(pg_catalog.=) 0"
-        return f"CASE WHEN {given} THEN pg_catalog.concat({written}) END"
+        has_value = f"pg_catalog.num_nulls({written}) OPERATOR(pg_catalog.=) 0"
+        return f"CASE WHEN {has_value} THEN pg_catalog.concat({written}) END"
     return written if relation.casts[name] in _TEXT_TYPES else f"CAST({written} AS text)"
 
 
 def _equals(relation: Relation, name: str) -> str:
-    """The operator that compares a column: PostgreSQL's own, whatever others the search path has.
+    """PostgreSQL's own operator to compare a column, even if the search path has another one.
 
-    Base types of extensions bring theirs; only superusers make such types.
+    Base types of extensions have their own operators; only superusers create such types.
     """
     return "=" if relation.made_types.get(name) == "b" else "OPERATOR(pg_catalog.=)"
 
@@ -164,18 +162,18 @@ def _join_sql(dialect: Dialect, relation: Relation, columns: Sequence[str]) -> s
         table = f"{quoted(relation.schema)}.{table}"
     rows = f"ROWS FROM (unnest({', '.join(arrays)})) WITH ORDINALITY AS k ({names}, n)"
     if set(columns) == set(relation.table.key):
-        # by the primary key's index, whatever the planner believes of the table (measured: 3 times faster)
+        # forces the primary key's index (measured: 3 times faster)
         joined = f"CROSS JOIN LATERAL (SELECT * FROM {table} AS t WHERE {on} OFFSET 0) AS t"  # noqa: S608
     else:
         if len(columns) == 1:
-            on += f" AND t.{quoted(columns[0])} {equals[0]} ANY ({arrays[0]})"  # lets an index be used
+            on += f" AND t.{quoted(columns[0])} {equals[0]} ANY ({arrays[0]})"  # allows the use of an index
         joined = f"JOIN {table} AS t ON {on}"
-    # all names stand quoted, values are parameters
+    # all names are quoted, all values are parameters
     return f"SELECT k.n, {', '.join(items)} FROM {rows} {joined}"  # noqa: S608
 
 
 class InListQuery:
-    """Any database: keys in an IN list."""
+    """Other databases: reads rows by an IN list of keys."""
 
     def __init__(
         self, dialect: Dialect, relation: Relation, columns: tuple[str, ...], text_of: Convert
@@ -184,7 +182,7 @@ class InListQuery:
         self._columns = tuple(relation.types)
         self._places = [self._columns.index(name) for name in columns]
         self._width = len(columns)
-        self._most = _parameters(dialect)
+        self._max_parameters = _parameter_limit(dialect)
         kinds = [relation.table.columns[name] for name in columns]
         self._key = [
             key_column(kind, padded=name in relation.table.padded, sqlite=dialect.name == "sqlite")
@@ -196,54 +194,54 @@ class InListQuery:
             for name, type_ in relation.types.items()
         ]
         self._tuples = self._width > 1 and dialect.name in _ROW_VALUES
-        self._selected = selected(relation)
-        self._compared = [_compared(relation, name, dialect) for name in columns]
+        self._all_columns = select_all(relation)
+        self._compared = [_comparable(relation, name, dialect) for name in columns]
         self._statement = self._with_list() if self._width == 1 or self._tuples else None
 
-    def most(self, wanted: int) -> int:
-        """As many as the database's greatest number of parameters allows."""
-        return max(1, min(wanted, self._most // self._width))
+    def max_keys(self, wanted: int) -> int:
+        """The database's maximum number of parameters is the limit."""
+        return max(1, min(wanted, self._max_parameters // self._width))
 
     def key(self, texts: Sequence[str]) -> Values:
         """The texts as values of their columns' types."""
         return tuple(part.read(text) for part, text in zip(self._key, texts, strict=True))
 
-    def rows(self, connection: Connection, lot: Sequence[Values]) -> list[Answer]:
-        """The row of each key of the lot."""
-        found: list[Answer] = [None] * len(lot)
-        self._search(connection, lot, range(len(lot)), found)
+    def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
+        """The row of each key."""
+        found: list[Answer] = [None] * len(keys)
+        self._search(connection, keys, range(len(keys)), found)
         return found
 
     def _search(
         self,
         connection: Connection,
-        lot: Sequence[Values],
+        keys: Sequence[Values],
         numbers: Sequence[int],
         found: list[Answer],
     ) -> None:
-        """Finds the rows of the keys with these ``numbers``."""
-        rows = connection.execute(*self._asking([lot[n] for n in numbers])).all()
+        """Reads the rows of the keys with these ``numbers`` into ``found``."""
+        rows = connection.execute(*self._statement_for([keys[n] for n in numbers])).all()
         if len(numbers) == 1:
             found[numbers[0]] = _only(self._texts(rows), self.name)
         if len(numbers) == 1 or not rows:
             return
         numbers_of: dict[Values, list[int]] = {}
         for n in numbers:
-            numbers_of.setdefault(self._same(lot[n]), []).append(n)
-        strange = False
+            numbers_of.setdefault(self._same(keys[n]), []).append(n)
+        has_unmatched = False
         for row, texts in zip(rows, self._texts(rows), strict=True):
             owners = numbers_of.get(self._same([row[place] for place in self._places]))
-            strange = strange or owners is None
+            has_unmatched = has_unmatched or owners is None
             for n in owners or ():
                 found[n] = texts if found[n] is None else _several(self.name)
         rest = [n for n in numbers if found[n] is None]
-        if not rest or not (strange or self._collated):
+        if not rest or not (has_unmatched or self._collated):
             return
         if len(rest) < len(numbers):
-            self._search(connection, lot, rest, found)
+            self._search(connection, keys, rest, found)
         else:
-            self._search(connection, lot, rest[: len(rest) // 2], found)
-            self._search(connection, lot, rest[len(rest) // 2 :], found)
+            self._search(connection, keys, rest[: len(rest) // 2], found)
+            self._search(connection, keys, rest[len(rest) // 2 :], found)
 
     def _same(self, values: Iterable[Any]) -> Values:
         return tuple([part.same(value) for part, value in zip(self._key, values, strict=True)])
@@ -256,7 +254,7 @@ class InListQuery:
         ]
         return list(map(CurrentRow, repeat(self._columns), zip(*texts, strict=True)))
 
-    def _asking(self, keys: Sequence[Values]) -> tuple[Select[Any], dict[str, Any]]:
+    def _statement_for(self, keys: Sequence[Values]) -> tuple[Select[Any], dict[str, Any]]:
         if self._statement is not None:
             return self._statement, {"keys": keys if self._tuples else [key[0] for key in keys]}
         each = [
@@ -268,12 +266,12 @@ class InListQuery:
             )
             for key in keys
         ]
-        return self._selected.where(or_(*each)), {}
+        return self._all_columns.where(or_(*each)), {}
 
     def _with_list(self) -> Select[Any]:
         keys = bindparam("keys", expanding=True, type_=None if self._tuples else types.NullType())
         left: Any = tuple_(*self._compared) if self._tuples else self._compared[0]
-        return self._selected.where(left.in_(keys))
+        return self._all_columns.where(left.in_(keys))
 
 
 def _only(rows: Sequence[CurrentRow], name: str) -> Answer:
@@ -290,45 +288,33 @@ def _several(name: str) -> RefusedLookup:
 _ROW_VALUES = frozenset({"sqlite", "mysql", "mariadb"})
 
 
-def _parameters(dialect: Dialect) -> int:
-    """The greatest number of parameters of a statement."""
+def _parameter_limit(dialect: Dialect) -> int:
+    """Maximum number of parameters of a statement."""
     if dialect.name == "sqlite":
         version = getattr(dialect.loaded_dbapi, "sqlite_version_info", (3, 0))
         return 32_766 if version >= (3, 32) else 999
     return {"mssql": 2_000, "oracle": 1_000}.get(dialect.name, 32_000)
 
 
-def selected(relation: Relation) -> Select[Any]:
-    """All columns, as the driver gives them: without SQLAlchemy's own conversions."""
-    columns: list[ColumnClause[Any]] = [column(_quoted(name)) for name in relation.types]
-    return select(*columns).select_from(sql_table_of(relation))
+def select_all(relation: Relation) -> Select[Any]:
+    """Selects all columns without SQLAlchemy's conversions of values."""
+    return select(*map(sql_column, relation.types)).select_from(sql_table_of(relation))
 
 
-def sql_table_of(relation: Relation) -> TableClause:
-    """The table as it stands after FROM."""
-    schema = None if relation.schema is None else _quoted(relation.schema)
-    return sql_table(_quoted(relation.table.name), schema=schema)
-
-
-def _quoted(name: str) -> quoted_name:
-    return quoted_name(name, quote=True)
-
-
-def _compared(relation: Relation, name: str, dialect: Dialect) -> ColumnElement[Any]:
-    named: ColumnElement[Any] = column(_quoted(name))
+def _comparable(relation: Relation, name: str, dialect: Dialect) -> ColumnElement[Any]:
     if dialect.name == "sqlite" and isinstance(relation.types[name], types.NullType):
-        # a column without a type compares numbers and texts as different
-        return cast(named, String)
-    return named
+        # in a column without a type, numbers and texts are never equal
+        return cast(sql_column(name), String)
+    return sql_column(name)
 
 
 def _converter(type_: types.TypeEngine[Any], kind: Kind, text_of: Convert) -> Convert:
-    """How values of a column become text, chosen once for the column."""
+    """The conversion of a column's values to text."""
     if isinstance(type_, mysql.BIT):
         one = type_.length == 1
         return lambda value: text_of(_bits(value) != 0 if one else _bits(value))
     if kind is Kind.STATE:
-        # stored as a number; one other than 0 and 1 is no boolean, and stays what it is
+        # stored as a number; other numbers than 0 and 1 are no booleans
         return lambda value: text_of(bool(value) if value in (0, 1) else value)
     return text_of
 

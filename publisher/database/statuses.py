@@ -1,11 +1,12 @@
-"""Status letters into a table by its record ids: set by set, a transaction for each portion.
+"""Writes status letters by record id, one transaction for each portion of ids.
 
-Only rows that still have the expected status are changed, so doing it again after a crash, or beside
-somebody who changed rows meanwhile, does no harm.  Rows that a run has read are compared by their
-fingerprints: a portion with a row that is another one is rolled back, and done again without it.
-PostgreSQL gives back the rows of each UPDATE as it changes them, elsewhere they are locked and read
-before.  A portion of ids becomes few statements: letters
-that are rare by list, then the letter that is left for a run of ids without a gap as one range.
+Only rows that still have the expected status are changed, so a repetition after a crash, or a change by
+somebody else, does no harm.  Rows are compared by fingerprint with those that the run has read: a
+portion with another row is rolled back and repeated without it.  PostgreSQL returns the rows of each
+UPDATE; other databases lock and read them before.
+
+A portion of ids becomes few statements: lists of ids for rare letters, then one range for the most
+frequent letter of a run of ids without gaps.
 """
 
 from __future__ import annotations
@@ -26,50 +27,48 @@ from sqlalchemy import (
     any_,
     case,
     cast,
-    column,
     delete,
     inspect,
     literal_column,
-    quoted_name,
     text,
     types,
     update,
 )
-from sqlalchemy import table as sql_table
 from sqlalchemy.exc import DBAPIError
 
-from publisher.database.catalogue import Relation
+from publisher.database.catalogue import Relation, sql_column, sql_table_of
 from publisher.database.connection import Database, fatal
-from publisher.database.row_check import Compared, RowCheck, RowReader
+from publisher.database.row_check import RowCheck, RowComparison, RowReader
 from publisher.errors import InternalError
 from publisher.model.catalogue import Kind
+from publisher.model.change import Status
 
 T = TypeVar("T")
 
 Ids = npt.NDArray[np.int64]
 Letters = npt.NDArray[np.uint8]
 
-NEW = "N"
+NEW = Status.NEW
 DELETED = "D"
-"""Stands in counts for rows that were deleted."""
+"""Letter of deleted rows in counts."""
 
 
 class Sizes(NamedTuple):
-    """How much goes into one statement."""
+    """Sizes of statements and transactions."""
 
     rows: int
-    """Rows of a transaction."""
+    """Rows of one transaction."""
     listed: int
-    """Ids in a list."""
+    """Ids in one list."""
     run: int
-    """Ids in a run that is worth a statement of its own."""
+    """Ids from which on a run without gaps gets its own statement."""
 
 
 _ARRAYS = Sizes(50_000, 50_000, 5_000)
-"""PostgreSQL takes a list of any length as one parameter."""
+"""PostgreSQL accepts a list of any length as one parameter."""
 _LISTS = Sizes(20_000, 500, 50)
-"""Some databases read long lists as tables, or refuse them."""
-# without an index on the record id each statement reads the whole table
+"""Some databases treat long lists as tables, or refuse them."""
+# without an index on the record id, each statement reads the whole table
 _ARRAYS_UNINDEXED = Sizes(500_000, 500_000, 200_000)
 _LISTS_UNINDEXED = Sizes(500_000, 20_000, 20_000)
 _TAKE_LONG_LISTS = ("sqlite", "mysql", "mariadb")
@@ -77,67 +76,67 @@ _TAKE_LONG_LISTS = ("sqlite", "mysql", "mariadb")
 
 _LOCK_TIMEOUT = "30s"
 _IDLE_SECONDS = 15
-"""An instance that is halted in a transaction lets its rows go to the one that takes over."""
+"""Seconds after which a halted instance loses its locks to the one that takes over."""
 
 
-class Listed(NamedTuple):
-    """These ids get a letter."""
+class ListedIds(NamedTuple):
+    """A list of ids and their letter."""
 
     letter: str
     ids: Ids
 
 
-class Range(NamedTuple):
-    """All ids from ``low`` to ``high`` that have none yet get a letter."""
+class IdRange(NamedTuple):
+    """The letter of all ids from ``low`` to ``high`` that have none yet."""
 
     letter: str
     low: int
     high: int
 
 
-Step = Listed | Range
+Step = ListedIds | IdRange
 
 
-def steps(ids: Ids, letters: Letters, run: int | None) -> list[Step]:
-    """What to do, in this order, so that each id gets its letter and no other id gets any.
+def plan_steps(ids: Ids, letters: Letters, run: int | None) -> list[Step]:
+    """Ordered steps that give each id its letter and no letter to other ids.
 
-    ``ids`` ascend, each once.  ``run`` is the length of the shortest range, ``None``: there are none.
-    A range has no gap: an id that is not there may be that of a row which came later.
+    ``ids`` are sorted and unique.  ``run`` is the minimum length of a range; ``None`` allows no ranges.
+    A range has no gaps: a missing id may belong to a row that came later.
     """
     if not len(ids):
         return []
     letters = letters.copy()
-    found: list[Step] = []
+    ranges: list[Step] = []
     if run is not None:
         breaks = np.flatnonzero(np.diff(ids) != 1) + 1
         starts, ends = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(ids)]))
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             if end - start >= run:
                 most = int(np.argmax(np.bincount(letters[start:end])))
-                found.append(Range(chr(most), int(ids[start]), int(ids[end - 1])))
+                ranges.append(IdRange(chr(most), int(ids[start]), int(ids[end - 1])))
                 part = letters[start:end]
                 part[part == most] = 0
     listed: list[Step] = [
-        Listed(chr(letter), ids[letters == letter])
+        ListedIds(chr(letter), ids[letters == letter])
         for letter in np.flatnonzero(np.bincount(letters, minlength=1)).tolist()
         if letter
     ]
-    return listed + found
+    return listed + ranges
 
 
 @dataclass(frozen=True, slots=True)
 class LogTable:
-    """The table, and its columns as the database has them."""
+    """The table of an event log, with columns in the spelling of the database."""
 
     relation: Relation
     record_id: str
     status: str
     check: RowCheck | None = None
-    """How rows are compared before they are changed; without it they are known by id alone."""
+    """Comparison of rows before they are changed; without it, ids alone identify rows."""
 
 
 class _OtherRowsError(Exception):
-    """Rows with these ids are not those that the run has read: nothing of the portion was done."""
+    """The run has not read the rows with these ids; nothing of the portion is changed."""
 
     def __init__(self, ids: Ids) -> None:
         super().__init__()
@@ -147,7 +146,7 @@ class _OtherRowsError(Exception):
 class StatusWriter:
     """Changes the status of rows of one table.
 
-    Raises ``UnreachableError``, and ``FatalError`` where the database refuses.
+    Raises ``UnreachableError``, and ``FatalError`` if the database refuses.
     """
 
     def __init__(
@@ -158,8 +157,8 @@ class StatusWriter:
         *,
         deleted: frozenset[str] = frozenset(),
     ) -> None:
-        """``check_lease`` is called before each transaction and raises where another instance has
-        taken over.  Rows whose letter is one of ``deleted`` are deleted instead."""
+        """``check_lease`` is called before each transaction and raises if another instance has taken
+        over.  Rows whose letter is one of ``deleted`` are deleted instead."""
         self._database = database
         self._log = log
         self._check_lease = check_lease
@@ -167,72 +166,68 @@ class StatusWriter:
         relation = log.relation
         self._integer = relation.table.columns[log.record_id] is Kind.INT
         self._text = relation.table.columns[log.record_id] is Kind.STRING
-        self._id: ColumnElement[Any] = column(quoted_name(log.record_id, quote=True))
-        self._status: ColumnElement[Any] = column(quoted_name(log.status, quote=True))
-        schema = None if relation.schema is None else quoted_name(relation.schema, quote=True)
-        name = quoted_name(relation.table.name, quote=True)
-        self._table = sql_table(name, self._id, self._status, schema=schema)
+        self._id, self._status = sql_column(log.record_id), sql_column(log.status)
+        self._table = sql_table_of(relation, self._id, self._status)
         self._rows = RowReader(database, relation, log.check) if log.check is not None else None
         self.others = 0
-        """Ids left alone so far, as their rows are not those that were read."""
+        """Number of ids that were skipped because the run has not read their rows."""
         self._indexed = False
         self._sizes: Sizes | None = None
 
     def write(self, ids: Ids, letters: Letters, known: Ids | None = None) -> Counter[str]:
-        """Letters (as ASCII codes) into rows that are still ``N``; ids ascend, each once.
+        """Writes letters (ASCII codes) to rows that are still N; ids are sorted and unique.
 
-        Of ``known`` fingerprints, which ascend, a row must have one.  Returns the number of rows that
-        were changed, by letter.
+        A row must have one of the sorted fingerprints ``known``.  Returns the number of changed rows by
+        letter.
         """
         if self._deleted:
             letters = np.where(np.isin(letters, self._deleted), ord(DELETED), letters)
         return self._portions(ids, letters.astype(np.uint8), (NEW,), known)
 
-    def renew(self, ids: Ids, among: Sequence[str], known: Ids | None = None) -> int:
-        """Gives ``N`` to rows whose status is one of ``among``; returns how many were changed."""
+    def reset(self, ids: Ids, among: Sequence[str], known: Ids | None = None) -> int:
+        """Gives N to rows whose status is one of ``among``; returns their number."""
         ids = np.unique(ids)
         letters = np.full(len(ids), ord(NEW), np.uint8)
         return self._portions(ids, letters, among, known).total()
 
-    def compare(self, ids: Ids, known: Ids) -> Compared:
+    def compare(self, ids: Ids, known: Ids) -> RowComparison:
         """Compares the rows of some ids with fingerprints, in any status; changes nothing."""
         assert self._rows is not None
         rows, size = self._rows, self._size()
 
-        def work(connection: Connection) -> Compared:
+        def work(connection: Connection) -> RowComparison:
             same, others = 0, [np.empty(0, np.int64)]
             connection.execution_options(compiled_cache=None)
             for start in range(0, len(ids), size.listed):
-                listed = Listed(NEW, ids[start : start + size.listed])
+                listed = ListedIds(NEW, ids[start : start + size.listed])
                 for condition in self._conditions(connection, listed):
-                    found = rows.compare(
-                        connection, rows.selecting(connection, self._table, condition), known
-                    )
-                    same += found.same
-                    others.append(found.others)
-            return Compared(same, np.unique(np.concatenate(others)))
+                    statement = rows.selecting(connection, self._table, condition)
+                    compared = rows.compare(connection, statement, known)
+                    same += compared.same
+                    others.append(compared.others)
+            return RowComparison(same, np.unique(np.concatenate(others)))
 
         return self._run(work)
 
-    def renew_all(self, among: Sequence[str]) -> int:
-        """Gives ``N`` to all rows whose status is one of ``among``; returns how many were changed."""
+    def reset_all(self, among: Sequence[str]) -> int:
+        """Gives N to all rows whose status is one of ``among``; returns their number."""
 
         def work(connection: Connection) -> int:
-            with self._begun(connection):
-                wanted = self._status.in_([_quoted(letter) for letter in among])
+            with self._transaction_on(connection):
+                wanted = self._status.in_([_literal(letter) for letter in among])
                 return self._change(connection, NEW, wanted)
 
         return self._run(work)
 
     def _size(self) -> Sizes:
         if self._sizes is None:
-            self._sizes = self._run(self._sized)
+            self._sizes = self._run(self._choose_sizes)
         return self._sizes
 
     def _portions(
         self, ids: Ids, letters: Letters, among: Sequence[str], known: Ids | None
     ) -> Counter[str]:
-        """Changes rows, a transaction for each portion."""
+        """Changes rows, one transaction for each portion."""
         rows = self._size().rows
         changed: Counter[str] = Counter()
         for start in range(0, len(ids), rows):
@@ -243,26 +238,26 @@ class StatusWriter:
     def _portion(
         self, ids: Ids, letters: Letters, among: Sequence[str], known: Ids | None
     ) -> Counter[str]:
-        """Changes rows in one transaction, without those that are not the rows of the run."""
+        """Changes rows in one transaction, but for those that the run has not read."""
         run = self._size().run if self._integer else None
         while True:
             try:
-                return self._transaction(steps(ids, letters, run), among, known)
+                return self._transaction(plan_steps(ids, letters, run), among, known)
             except _OtherRowsError as other:
-                mine = ~np.isin(ids, other.ids)
-            if mine.all():
-                raise InternalError("rows that were not asked for were given back: report this")
-            self.others += int(np.count_nonzero(~mine))
-            # ranges would have those that are left alone in them
-            ids, letters, run = ids[mine], letters[mine], None
+                same = ~np.isin(ids, other.ids)
+            if same.all():
+                raise InternalError("a statement returned rows of other ids: report this")
+            self.others += int(np.count_nonzero(~same))
+            # ranges would include the skipped ids
+            ids, letters, run = ids[same], letters[same], None
 
     def _transaction(
-        self, some: Sequence[Step], among: Sequence[str], known: Ids | None
+        self, steps: Sequence[Step], among: Sequence[str], known: Ids | None
     ) -> Counter[str]:
         def work(connection: Connection) -> Counter[str]:
             changed: Counter[str] = Counter()
-            with self._begun(connection):
-                for step in some:
+            with self._transaction_on(connection):
+                for step in steps:
                     for condition in self._conditions(connection, step):
                         both = and_(condition, self._has_one_of(among))
                         changed[step.letter] += self._change(connection, step.letter, both, known)
@@ -271,16 +266,18 @@ class StatusWriter:
         return self._run(work)
 
     @contextmanager
-    def _begun(self, connection: Connection) -> Iterator[None]:
-        """A transaction that holds up others as little as can be."""
+    def _transaction_on(self, connection: Connection) -> Iterator[None]:
+        """A transaction that blocks others as little as possible."""
         self._check_lease()
         dialect = connection.dialect.name
-        connection.execution_options(compiled_cache=None)  # lists stand in the statements
+        connection.execution_options(compiled_cache=None)  # lists are part of the statements
         if dialect in ("postgresql", "mysql", "mariadb"):
-            # MariaDB locks gaps above this level, where others insert
+            # at a higher level MariaDB locks gaps, where others insert
             connection.execution_options(isolation_level="READ COMMITTED")
         with connection.begin():
-            if dialect == "sqlite":  # before rows are compared, not before they are changed
+            if (
+                dialect == "sqlite"
+            ):  # locks before rows are compared, not only before they are changed
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             for setting in _limits(connection):
                 connection.execute(text(setting))
@@ -293,27 +290,27 @@ class StatusWriter:
         where: ColumnElement[bool],
         known: Ids | None = None,
     ) -> int:
-        """Changes the rows; raises ``_OtherRowsError`` where one is not known."""
+        """Changes the rows; raises ``_OtherRowsError`` if a fingerprint is not known."""
         change: Any = delete(self._table)
         if letter != DELETED:
-            change = update(self._table).values({self._status: _quoted(letter)})
+            change = update(self._table).values({self._status: _literal(letter)})
         change = change.where(where)
         if known is None or self._rows is None:
             return connection.execute(change).rowcount
         rows = self._rows
-        asked = (
+        statement = (
             rows.returning(connection, change)
             if rows.returns_rows
             else rows.selecting(connection, self._table, where).with_for_update()
         )
-        compared = rows.compare(connection, asked, known)
+        compared = rows.compare(connection, statement, known)
         if len(compared.others):
             raise _OtherRowsError(compared.others)
         return compared.same if rows.returns_rows else connection.execute(change).rowcount
 
     def _conditions(self, connection: Connection, step: Step) -> Iterator[ColumnElement[bool]]:
-        """Which ids: one condition for each statement."""
-        if isinstance(step, Range):
+        """One condition on the id for each statement."""
+        if isinstance(step, IdRange):
             yield self._id.between(_number(step.low), _number(step.high))
         elif connection.dialect.name == "postgresql":
             yield self._in_array(step.ids)
@@ -325,18 +322,18 @@ class StatusWriter:
     def _in_array(self, ids: Ids) -> ColumnElement[bool]:
         values: list[int] = ids.tolist()
         type_ = "text" if self._text else "bigint" if self._integer else "numeric"
-        # as one text: whole numbers need no quotes
+        # one text is enough, since integers need no quotes
         array: ColumnElement[Any] = literal_column(f"'{{{','.join(map(str, values))}}}'::{type_}[]")
         condition = self._id == any_(array)
         if self._text:
             return condition
-        # the planner does not see this in the array
+        # the planner does not derive this from the array
         return and_(condition, self._id.between(_number(values[0]), _number(values[-1])))
 
     def _in_list(self, ids: Ids) -> ColumnElement[bool]:
         values: list[Any] = ids.tolist()
         if not self._text:
-            # as one text: an element for each costs eight times as much (measured)
+            # one text: an element for each id costs eight times as much (measured)
             numbers: ColumnElement[Any] = literal_column(f"({', '.join(map(str, values))})")
             return self._id.op("IN", is_comparison=True)(numbers)
         typeless = isinstance(self._log.relation.types[self._log.record_id], types.NullType)
@@ -344,14 +341,14 @@ class StatusWriter:
         return as_text.in_(list(map(str, values)))
 
     def _has_one_of(self, among: Sequence[str]) -> ColumnElement[bool]:
-        wanted = self._status.in_([_quoted(letter) for letter in among])
+        wanted = self._status.in_([_literal(letter) for letter in among])
         if not self._indexed:
             return wanted
-        # an index on the status must not be taken: it has all rows of the log, the ids have few
+        # keeps the planner from an index on the status, which has all rows of the log
         return case((wanted, 1), else_=0) == 1
 
-    def _sized(self, connection: Connection) -> Sizes:
-        """How much goes into one statement of this table."""
+    def _choose_sizes(self, connection: Connection) -> Sizes:
+        """Chooses the sizes of statements for this table."""
         self._indexed = self._has_index(connection)
         if connection.dialect.name == "postgresql":
             return _ARRAYS if self._indexed else _ARRAYS_UNINDEXED
@@ -374,9 +371,9 @@ class StatusWriter:
 
 
 def _limits(connection: Connection) -> Iterator[str]:
-    """How long a transaction waits for others, and others for one that is halted."""
+    """Limits of the time that a transaction waits for others, and others for a halted one."""
     if connection.dialect.name == "postgresql":
-        # as the others do; while we wait, others wait for us
+        # while this transaction waits, others wait for it
         yield f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'"
         yield f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'"
     elif getattr(connection.dialect, "is_mariadb", False):
@@ -385,10 +382,10 @@ def _limits(connection: Connection) -> Iterator[str]:
 
 
 def _number(value: int) -> ColumnElement[Any]:
-    # as a literal: a statement whose rows are copied takes no parameters
+    # a literal: a statement whose rows are copied has no parameters
     return literal_column(str(value))
 
 
-def _quoted(letter: str) -> ColumnElement[str]:
-    # a letter of ours; as a literal it fits columns of any type, also enumerations
+def _literal(letter: str) -> ColumnElement[str]:
+    # a literal fits columns of any type, enumerations too
     return literal_column(f"'{letter}'")

@@ -1,4 +1,4 @@
-"""Where the database is: its URL, completed with a driver, and how to speak of it."""
+"""The URL of the database: completion with a driver, description without secrets."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ DRIVERS: Mapping[str, str] = {
     "mysql": "mysql+pymysql",
     "mariadb": "mariadb+pymysql",
 }
-"""The driver of a URL that names none."""
+"""Driver of a URL without one."""
 
 _KINDS = ("postgresql", "postgres", "mysql", "mariadb", "sqlite")
 
 
 def complete(url: str | None, variable: str | None) -> URL:
-    """The URL given, or that of the environment ``variable``, with driver and absolute path.
+    """The given URL, or that of the environment ``variable``, with driver and absolute path.
 
-    Raises ``SettingsError``, which never shows the URL: it may hold a password.
+    Raises ``SettingsError``, which never shows the URL, since it may hold a password.
     """
     text = url if url is not None else _from_environment(variable)
     try:
@@ -47,8 +47,8 @@ def complete(url: str | None, variable: str | None) -> URL:
     return _with_file(parsed) if parsed.get_backend_name() == "sqlite" else parsed
 
 
-def anchored(url: str | None, directory: Path) -> str | None:
-    """A SQLite URL with a relative path, relative to ``directory``."""
+def resolve_path(url: str | None, directory: Path) -> str | None:
+    """Makes the path of a SQLite URL relative to ``directory``."""
     scheme, slashes, path = (url or "").partition(":///")
     if not slashes or not scheme.startswith("sqlite") or path in ("", ":memory:"):
         return url
@@ -67,7 +67,7 @@ def _from_environment(variable: str | None) -> str:
 
 
 def _with_file(url: URL) -> URL:
-    """A SQLite URL names a file; absolute, since a task may run in another directory."""
+    """Makes the path of a SQLite URL absolute, since a task may run in another directory."""
     if not url.database or url.database == ":memory:":
         advice = "names no SQLite file: write sqlite:///FILE or sqlite:////PATH/FILE"
         raise SettingsError([_url_problem(advice)])
@@ -79,16 +79,19 @@ def _url_problem(text: str) -> SettingProblem:
 
 
 def secrets_of(url: URL) -> list[str]:
-    """The values of a URL that must not be shown: the password, and passwords among its options."""
-    given = [url.password, *(url.query[name] for name in url.query if "pass" in name.casefold())]
+    """The secrets of a URL: the password, and passwords among its options."""
+    passwords = [
+        url.password,
+        *(url.query[name] for name in url.query if "pass" in name.casefold()),
+    ]
     values = [
-        value for item in given for value in ((item,) if isinstance(item, str) else item or ())
+        value for item in passwords for value in ((item,) if isinstance(item, str) else item or ())
     ]
     return [value for value in values if value]
 
 
-def described(url: URL) -> str:
-    """The database in words, without user and password."""
+def describe(url: URL) -> str:
+    """Describes a database without user and password."""
     if url.get_backend_name() == "sqlite":
         return f"SQLite file {url.database}"
     host = url.host or url.query.get("host") or url.query.get("unix_socket") or "localhost"

@@ -48,5 +48,5 @@ def _message_of(database: Database, error: DBAPIError) -> str:
     """The database's message without parts of the statement, which may hold a secret."""
     diagnosis = getattr(error.orig, "diag", None)  # PostgreSQL's whole error repeats the line
     message = getattr(diagnosis, "message_primary", None)
-    text = database.scrubbed(Exception(message) if message else error)
+    text = database.redact(Exception(message) if message else error)
     return _QUOTED.sub("", text)

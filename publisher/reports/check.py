@@ -148,7 +148,7 @@ def _compared(settings: Settings, source: SourceSettings) -> str:
 
 def _database(options: DatabaseOptions) -> str:
     with Database(options) as database:
-        database.reachable()
+        database.check_reachable()
         return f"{database.name} answers"
 
 

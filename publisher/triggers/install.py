@@ -95,7 +95,7 @@ def install(database: Database, made: Plan) -> None:
     except DBAPIError as error:
         failed = made.statements[len(done)].what if len(done) < len(made.statements) else "commit"
         raise FatalError(
-            f"{failed} failed on {database.name}: {database.scrubbed(error)}; "
+            f"{failed} failed on {database.name}: {database.redact(error)}; "
             f"{_kept(database, done)}: mend the cause, then start the same command again"
         ) from error
 
@@ -204,7 +204,7 @@ def _notes(table: LoggedTable, connection: Connection) -> Iterator[str]:
 @contextmanager
 def _writing(database: Database) -> Iterator[Connection]:
     """A connection that may write, in a transaction that is committed at the end."""
-    with Database(database.options, writing=True) as other, other.connected() as connection:
+    with Database(database.options, writing=True) as other, other.connect() as connection:
         connection.execution_options(no_parameters=True)  # % is no placeholder
         driver = connection.connection.driver_connection
         if isinstance(driver, sqlite3.Connection):

@@ -9,10 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from publisher.database import Database, DatabaseOptions
-from publisher.database.catalogue import catalogue_of
+from publisher.database.catalogue import catalogue_of, sql_table_of
 from publisher.database.lookup import DatabaseLookup
-from publisher.database.ordered_ranges import Span, as_text, condition, copied
-from publisher.database.statements import sql_table_of
+from publisher.database.ordered_ranges import Span, as_text, span_condition, span_sql
 from publisher.model.change import Object
 from publisher.planning.query_back import CurrentRow, RefusedLookup
 from publisher.sources.event_log.backlog import EventLogBacklog
@@ -116,12 +115,12 @@ def test_marks_and_waiting_rows_are_read_without_casts_of_their_owner(
             statement = (
                 sa.select(as_text(relation, name))
                 .select_from(sql_table_of(relation))
-                .where(condition(span, relation))
+                .where(span_condition(span, relation))
             )
             rows = database.run(lambda c, s=statement: c.execute(s).all())  # type: ignore[misc]
             assert len(rows) >= 1
             words = database.run(
-                lambda c, s=span: copied(s, relation).as_string(c.connection.driver_connection)  # type: ignore[misc]
+                lambda c, s=span: span_sql(s, relation).as_string(c.connection.driver_connection)  # type: ignore[misc]
             )
             query = f"SELECT count(*) FROM {OWNER}.usr WHERE {words}"
             assert database.run(lambda c, q=query: c.exec_driver_sql(q).scalar()) >= 1  # type: ignore[misc]

@@ -124,7 +124,7 @@ def test_lookups_go_on_while_rows_are_read(place: Place) -> None:
     make_log(place)
     database = place.database(connections=1)
     for _ in read(database, LOG, TableSplit(0), text_of):
-        database.reachable()
+        database.check_reachable()
 
 
 def test_schema_may_stand_in_the_name(postgres: Place) -> None:

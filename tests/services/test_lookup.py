@@ -214,7 +214,7 @@ def test_tables_are_described_once(place: Place) -> None:
 def test_database_can_be_sent_to_a_task(place: Place) -> None:
     usr(place)
     database = place.database()
-    database.reachable()
+    database.check_reachable()
     sent = pickle.loads(pickle.dumps(database))
     assert values(ask(sent, "usr", "idu=1")[0])[1] == "Jack"
 
@@ -337,7 +337,7 @@ def test_table_without_the_right_to_select_refuses_its_own_rows(postgres: Place)
     assert isinstance(refused, RefusedLookup)
     assert refused.reason is Reason.DATABASE_REFUSED
     assert "permission denied for table t" in refused.detail
-    assert "give the database user the right to SELECT it" in refused.detail
+    assert "grant the user SELECT on it" in refused.detail
     assert values(ask(database, "mine", "k=1")[0]) == ("1",)
     postgres.execute("DROP OWNED BY poor", "DROP ROLE poor")
 
@@ -431,7 +431,7 @@ def test_server_made_text_is_that_of_the_plain_way(postgres: Place) -> None:
     ]
     texts = [["3", "b"], ["1", "a"], ["2", ""], ["9", "b"]]
     fast, plain, fast_compound, plain_compound = (
-        database.run(partial(query.rows, lot=[query.key(text[:width]) for text in texts]))
+        database.run(partial(query.rows, keys=[query.key(text[:width]) for text in texts]))
         for query, width in zip(queries, [1, 1, 2, 2], strict=True)
     )
     assert fast == plain == fast_compound == plain_compound

@@ -39,7 +39,7 @@ def test_lost_connection_is_made_again_in_mariadb(mariadb: Place) -> None:
     database = mariadb.database()
     lookup = DatabaseLookup(database, text_of)
     assert isinstance(lookup.answers(ONE)[ONE[0]], CurrentRow)
-    with database.connected() as connection:
+    with database.connect() as connection:
         number = connection.exec_driver_sql("SELECT CONNECTION_ID()").scalar()
     mariadb.execute(f"KILL {number}")
     assert isinstance(lookup.answers(ONE)[ONE[0]], CurrentRow)
@@ -69,7 +69,7 @@ def test_stopped_server_is_unreachable_soon() -> None:
         began = time.monotonic()
         for attempt in (
             lambda: lookup.answers(ONE),
-            database.reachable,
+            database.check_reachable,
             lambda: moment(database, LiveTable("usr", order="idu"), 2).__enter__(),
         ):
             with pytest.raises(UnreachableError) as caught:
@@ -100,7 +100,7 @@ def test_refusal_of_the_server_is_said_at_once(mariadb: Place) -> None:
     with pytest.raises(FatalError, match="Access denied") as caught:
         Database(
             DatabaseOptions(url=url.render_as_string(hide_password=False), backoff=30)
-        ).reachable()
+        ).check_reachable()
     assert "s3cret" not in str(caught.value)
     assert time.monotonic() - began < 20
 
@@ -111,7 +111,7 @@ def test_database_that_is_not_there_is_said_at_once(postgres: Place) -> None:
     with pytest.raises(FatalError, match='database "nothing" does not exist'):
         Database(
             DatabaseOptions(url=url.render_as_string(hide_password=False), backoff=30)
-        ).reachable()
+        ).check_reachable()
     assert time.monotonic() - began < 20
 
 
@@ -121,4 +121,4 @@ def test_a_connection_that_died_unnoticed_is_given_back_in_silence(postgres: Pla
     with shared_snapshot(database) as (connection, _):
         own = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
         postgres.execute(f"SELECT pg_terminate_backend({own})")
-    database.reachable()
+    database.check_reachable()

@@ -86,7 +86,7 @@ both = pytest.mark.parametrize("known", ["postgresql", "mariadb"], indirect=True
 @both
 def test_a_wrong_password_a_missing_one_and_an_unknown_user(known: sa.URL, tmp_path: Path) -> None:
     with Database(DatabaseOptions(url=known.render_as_string(hide_password=False))) as database:
-        database.reachable()
+        database.check_reachable()
     without = known._replace(password=None)
     for url in (known.set(password=WRONG), known.set(username="nobody"), without):
         said = refusal(tmp_path, url)

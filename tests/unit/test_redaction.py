@@ -52,10 +52,10 @@ def test_a_known_secret_disappears_with_the_field_around_it() -> None:
 def test_the_words_of_a_driver_stay_whole_where_the_password_is_a_letter() -> None:
     database = Database(DatabaseOptions(url="postgresql://e:a@h/d?sslpassword=pa55-word"))
     error = Exception('FATAL: failed to greet user "e"')
-    assert database.scrubbed(error) == 'FATAL: failed to greet user "e"'
-    assert database.scrubbed(Exception("the key pa55-word is wrong")) == "the key *** is wrong"
+    assert database.redact(error) == 'FATAL: failed to greet user "e"'
+    assert database.redact(Exception("the key pa55-word is wrong")) == "the key *** is wrong"
     said = OperationalError("SELECT 1", {}, Exception("password=a is wrong"))
-    assert database.scrubbed(said) == "password=*** is wrong"
+    assert database.redact(said) == "password=*** is wrong"
 
 
 @pytest.mark.parametrize("word", ["x", "a.", "a.b://", "value ", "password ", 'value "', "pwd=x@"])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from publisher.database.ordered_ranges import Seen
+from publisher.database.ordered_ranges import TableExtent
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.carry_over import (
     Mark,
@@ -102,7 +102,7 @@ class ExtentFinder:
         self._ask = ask
         self._options = options
 
-    def find_extent(self, mark: Mark, seen: Seen, clock: int, *, one_moment: bool) -> RunExtent:
+    def find_extent(self, mark: Mark, seen: TableExtent, clock: int, *, one_moment: bool) -> RunExtent:
         """Finds the extent of a run.
 
         ``seen`` describes the table with its rows up to the floor of ``mark``.  Without ``one_moment``
@@ -275,7 +275,7 @@ class ExtentFinder:
     def _notes(
         self,
         mark: Mark,
-        seen: Seen,
+        seen: TableExtent,
         late: list[WindowEntry],
         wait: PairWait | None,
         blocked: str | None,

@@ -231,7 +231,7 @@ class LiveChangeTable:
         live = self._live(layout)
         kinds = table_reader.relation_of(database, live).types
         binary = [name for name, kind in kinds.items() if isinstance(kind, types.LargeBinary)]
-        served = copy.serves(database)
+        served = copy.can_copy(database)
         for frame in table_reader.read(database, live, split, self._hex_text_of):
             if not (served and binary):
                 yield frame

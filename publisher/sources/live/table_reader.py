@@ -18,9 +18,10 @@ from sqlalchemy import Connection, Select, column, quoted_name, select, types
 from sqlalchemy.exc import DBAPIError
 
 from publisher.database import Database, Relation, catalogue_of, copy, ordered_ranges
+from publisher.database.catalogue import sql_table_of
 from publisher.database.connection import fatal
-from publisher.database.ordered_ranges import Seen, Span
-from publisher.database.statements import selected, sql_table_of
+from publisher.database.ordered_ranges import Span, TableExtent
+from publisher.database.statements import select_all
 from publisher.errors import FatalError
 from publisher.sources.files.frame import Frame
 
@@ -78,8 +79,8 @@ def moment(database: Database, table: LiveTable, tasks: int) -> Iterator[tuple[T
 
     Raises ``FatalError`` if the table cannot be read like this, ``UnreachableError``.
     """
-    if not copy.serves(database):
-        database.reachable()
+    if not copy.can_copy(database):
+        database.check_reachable()
         yield (TableSplit(0),)
         return
     relation = relation_of(database, table)
@@ -89,7 +90,9 @@ def moment(database: Database, table: LiveTable, tasks: int) -> Iterator[tuple[T
         ends = None
         if order is not None and not whole and tasks > 1:
             try:
-                ends = copy.ends(connection, relation, order, _where(relation, table, database))
+                ends = copy.value_range(
+                    connection, relation, order, _where(relation, table, database)
+                )
             except DBAPIError as error:
                 raise fatal(database, error, f"Reading table {relation.table.name}") from error
         yield tuple(
@@ -129,8 +132,8 @@ def read(
     bounds = copy.Bounds(order, split.low, split.high, where, sort, split.span, table.most)
 
     def batches(connection: Connection) -> Iterator[pa.RecordBatch]:
-        if copy.serves(database):
-            return copy.batches(connection, relation, bounds, split.snapshot, batch_bytes)
+        if copy.can_copy(database):
+            return copy.copy_table(connection, relation, bounds, split.snapshot, batch_bytes)
         names = tuple(relation.types)
         portions = _portions(connection, relation, bounds)
         return _join_batches((_batch(rows, names, text_of) for rows in portions), batch_bytes)
@@ -149,17 +152,17 @@ def read(
 
 def measure_extent(
     database: Database, table: LiveTable, split: TableSplit, form: str, mark: str | None
-) -> Seen:
+) -> TableExtent:
     """Measures the table in the moment of a split, by the values of ``sorted_by`` of a given form.
 
     Reads the whole table or an index.  Raises ``FatalError``, ``UnreachableError``.
     """
     relation = relation_of(database, table)
-    asked = select(*ordered_ranges.seen(relation, sorting(database, table), form, mark))
+    asked = select(*ordered_ranges.extent_columns(relation, sorting(database, table), form, mark))
     ((greatest, rows, before, others),) = ask(
         database, table, split, asked.select_from(sql_table_of(relation))
     )
-    return Seen(None if greatest is None else str(greatest).rstrip(), rows, before, others)
+    return TableExtent(None if greatest is None else str(greatest).rstrip(), rows, before, others)
 
 
 def ask(
@@ -225,12 +228,12 @@ def _portions(
     connection: Connection, relation: Relation, bounds: copy.Bounds
 ) -> Iterator[Sequence[Sequence[Any]]]:
     """Yields the rows of one statement, a few at a time."""
-    statement = selected(relation)
+    statement = select_all(relation)
     if bounds.where is not None:
         name, value = bounds.where
         statement = statement.where(column(quoted_name(name, quote=True)) == value)
     if bounds.span is not None:
-        statement = statement.where(ordered_ranges.condition(bounds.span, relation))
+        statement = statement.where(ordered_ranges.span_condition(bounds.span, relation))
     if bounds.sort is not None:
         statement = statement.order_by(column(quoted_name(bounds.sort, quote=True)))
     if bounds.most is not None:

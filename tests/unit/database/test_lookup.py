@@ -92,14 +92,14 @@ def test_unusable_urls_are_settings_errors_that_do_not_show_them(url: str | None
 
 def test_url_of_an_unknown_database_is_a_settings_error() -> None:
     with pytest.raises(SettingsError, match="nosuch is no known kind of database"):
-        Database(DatabaseOptions(url="nosuch://h/d")).reachable()
+        Database(DatabaseOptions(url="nosuch://h/d")).check_reachable()
 
 
 def test_a_missing_file_is_named_at_once_and_not_made(path: Path) -> None:
     database = made(path)
     path.unlink()
     with pytest.raises(FatalError, match=r"SQLite file .* does not exist: check the path"):
-        database.reachable()
+        database.check_reachable()
     assert not path.exists()
 
 
@@ -116,7 +116,7 @@ def test_file_that_is_no_database_is_an_error_of_the_run(path: Path) -> None:
     with pytest.raises(FatalError, match="file is not a database"):
         catalogue_of(database).table(None, "t")
     with pytest.raises(FatalError, match="file is not a database"):
-        database.reachable()
+        database.check_reachable()
 
 
 def test_parts_fit_the_protocols(path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.database.statuses import Listed, Range, steps
+from publisher.database.statuses import IdRange, ListedIds, plan_steps
 
 
 def arrays(letters: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
@@ -33,11 +33,11 @@ def test_steps_change_what_they_should(runs: list, run: int | None, chance: rand
         wanted |= {i: chance.choice(letters) for i in range(at, at + length)}
         at += length
     rows = dict.fromkeys(range(at + 2), "N")
-    for step in steps(*arrays(wanted), run):
-        assert run or isinstance(step, Listed)
+    for step in plan_steps(*arrays(wanted), run):
+        assert run or isinstance(step, ListedIds)
         for i in rows:
             inside = (
-                step.low <= i <= step.high if isinstance(step, Range) else i in step.ids.tolist()
+                step.low <= i <= step.high if isinstance(step, IdRange) else i in step.ids.tolist()
             )
             if inside and rows[i] == "N":
                 rows[i] = step.letter
@@ -46,16 +46,16 @@ def test_steps_change_what_they_should(runs: list, run: int | None, chance: rand
 
 def test_long_run_is_one_range_and_its_exceptions() -> None:
     letters = dict.fromkeys(range(1000, 3000), "S") | {1500: "W", 1700: "E", 2999: "W"}
-    found = steps(*arrays(letters), 50)
-    assert [(step.letter, step.ids.tolist()) for step in found if isinstance(step, Listed)] == [
+    found = plan_steps(*arrays(letters), 50)
+    assert [(step.letter, step.ids.tolist()) for step in found if isinstance(step, ListedIds)] == [
         ("E", [1700]),
         ("W", [1500, 2999]),
     ]
-    assert found[-1] == Range("S", 1000, 2999)
+    assert found[-1] == IdRange("S", 1000, 2999)
 
 
 def test_nothing_gives_no_steps() -> None:
-    assert steps(*arrays({}), 1) == []
+    assert plan_steps(*arrays({}), 1) == []
 
 
 def test_rows_are_not_deleted_where_the_table_is_left_alone() -> None:
