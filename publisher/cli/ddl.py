@@ -69,7 +69,7 @@ def ddl(url: str, tables: tuple[str, ...], style: str, log_table: str, apply_: b
         echo(
             [
                 f"created or replaced in {database.name}:",
-                *(f"  {name}" for name in statements.makes),
+                *(f"  {name}" for name in statements.created),
             ]
         )
 

@@ -1,7 +1,8 @@
 """SQL of an event log and of the triggers that fill it from the user's own tables.
 
-One module for each database, with the same functions: ``log_statements``, ``table_statements``,
-``script``.  ``model`` says what they share, ``installing`` finds the tables and runs the statements.
+There is one module for each database with the same functions: ``log_statements``,
+``table_statements``, ``script``.  ``model`` has what they share, ``install`` finds the tables and runs
+the statements.
 """
 
 from publisher.triggers.install import Plan, Refs, install, plan

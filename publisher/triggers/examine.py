@@ -1,4 +1,4 @@
-"""Triggers of older installations that give their users the rights of the installer."""
+"""Finds triggers of older installations that give users the permissions of the installer."""
 
 from __future__ import annotations
 
@@ -31,25 +31,27 @@ _TRIGGERS = text("""
 
 
 def unsafe_functions(database: Database) -> list[str]:
-    """Describe the trigger functions of PostgreSQL that PUBLIC may execute, and the functions
-    and MariaDB's triggers that run with the rights of another role than the log's writer.
+    """Describes trigger functions and triggers with more permissions than they need.
 
-    MariaDB shows triggers only to users with the right TRIGGER on their tables.
+    PostgreSQL: functions that PUBLIC may execute, or that run as another role than the log's writer.
+    MariaDB: triggers that run as another role; only users with TRIGGER on their tables see them.
 
     Raises ``UnreachableError``.
     """
-    ask = _ASKED.get(database.engine.dialect.name)
-    return database.run(ask) if ask is not None else []
+    find = _FINDERS.get(database.engine.dialect.name)
+    return database.run(find) if find is not None else []
 
 
 def _open_functions(connection: Connection) -> list[str]:
-    found = []
+    descriptions = []
     for schema, name, owner, public in connection.execute(_OPEN):
         if public:
-            found.append(f"PUBLIC may execute {schema}.{name}(), which has the rights of {owner}")
+            descriptions.append(
+                f"PUBLIC may execute {schema}.{name}(), which has the rights of {owner}"
+            )
         elif owner != WRITER:
-            found.append(f"{schema}.{name}() has the rights of {owner}")
-    return found
+            descriptions.append(f"{schema}.{name}() has the rights of {owner}")
+    return descriptions
 
 
 def _powerful_triggers(connection: Connection) -> list[str]:
@@ -60,7 +62,7 @@ def _powerful_triggers(connection: Connection) -> list[str]:
     ]
 
 
-_ASKED = {
+_FINDERS = {
     "postgresql": _open_functions,
     "mariadb": _powerful_triggers,
     "mysql": _powerful_triggers,

@@ -1,4 +1,4 @@
-"""From table names to statements, and running these."""
+"""Turns table names into statements, and runs these."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from publisher.triggers.model import (
     Statement,
     Style,
     TableRef,
-    unreadable,
+    unloggable_column,
     written_name,
 )
 
@@ -44,27 +44,27 @@ class Refs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be made; ``notes`` are warnings about changes that no trigger sees."""
+    """Statements to create; ``notes`` are warnings about changes that no trigger sees."""
 
     statements: tuple[Statement, ...]
     script: str
     notes: tuple[str, ...]
 
     @property
-    def makes(self) -> list[str]:
-        """What is there afterwards, in words."""
+    def created(self) -> list[str]:
+        """Descriptions of the objects that the statements create."""
         return [what for what, sql in self.statements if sql.startswith("CREATE")]
 
 
 def plan(database: Database, refs: Refs, style: Style) -> Plan:
-    """The statements for the log and the triggers of the tables.  Writes nothing.
+    """Plans the statements for the log and the triggers of the tables; writes nothing.
 
     Raises ``UsageError`` for tables that cannot be logged, ``FatalError``, ``UnreachableError``.
     """
     dialect = _dialect(database)
     default = _default_schema(database)
     log = TableRef(refs.log.schema or default, refs.log.name)
-    tables = [_logged(database, ref, default) for ref in dict.fromkeys(refs.tables)]
+    tables = [_find_table(database, ref, default) for ref in dict.fromkeys(refs.tables)]
     _check_log(database, refs.log)
     notes: list[str] = []
     statements: list[Statement] = list(dialect.log_statements(log))
@@ -73,39 +73,39 @@ def plan(database: Database, refs: Refs, style: Style) -> Plan:
     for table in tables:
         if (table.schema, table.name) == log:
             raise UsageError(f"{table.name} is the event log itself: name another --log-table")
-        _check(table, style)
-        notes += database.run(partial(_unseen, table))
+        _check_table(table, style)
+        notes += database.run(partial(_warnings, table))
         statements += dialect.table_statements(table, log, style)
     return Plan(tuple(statements), dialect.script(statements), tuple(notes))
 
 
-def install(database: Database, made: Plan) -> None:
-    """Runs the statements: all or none, where the database can undo them.
+def install(database: Database, plan: Plan) -> None:
+    """Runs the statements: all or none, if the database can roll them back.
 
-    Raises ``FatalError`` and ``UnreachableError``, which say what MariaDB keeps.
+    Raises ``FatalError`` and ``UnreachableError``, which name the objects that MariaDB keeps.
     """
     done: list[str] = []
     try:
         with _writing(database) as connection:
-            for statement in made.statements:
+            for statement in plan.statements:
                 connection.exec_driver_sql(statement.text)
                 done.append(statement.what)
     except LostError as lost:
-        raise database.unreachable(f"{lost}; {_kept(database, done)}") from lost
+        raise database.unreachable(f"{lost}; {_remainder(database, done)}") from lost
     except DBAPIError as error:
-        failed = made.statements[len(done)].what if len(done) < len(made.statements) else "commit"
+        failed = plan.statements[len(done)].what if len(done) < len(plan.statements) else "commit"
         raise FatalError(
             f"{failed} failed on {database.name}: {database.redact(error)}; "
-            f"{_kept(database, done)}: mend the cause, then start the same command again"
+            f"{_remainder(database, done)}: fix the cause, then start the same command again"
         ) from error
 
 
-def _kept(database: Database, done: list[str]) -> str:
-    """What stays of statements that were not all run."""
+def _remainder(database: Database, done: list[str]) -> str:
+    """Describes the objects that stay after an interrupted installation."""
     if _dialect(database) is not mariadb:
         return "nothing was changed"
-    kept = ", ".join(what for what in done if what not in mariadb.PASSING_WORDS) or "nothing"
-    return f"MariaDB keeps what was made before: {kept}"
+    created = ", ".join(what for what in done if what not in mariadb.PASSING_WORDS) or "nothing"
+    return f"MariaDB keeps the objects that were created before: {created}"
 
 
 def _dialect(database: Database) -> ModuleType:
@@ -125,41 +125,41 @@ def _default_schema(database: Database) -> str | None:
     return database.options.schema or database.run(ask)
 
 
-def _logged(database: Database, ref: TableRef, default: str | None) -> LoggedTable:
+def _find_table(database: Database, ref: TableRef, default: str | None) -> LoggedTable:
     relation = catalogue_of(database).relation(ref.schema, ref.name)
     if relation is None:
         where = f" in schema {ref.schema}" if ref.schema else ""
         raise FatalError(
             f"{database.name} has no table {ref.name}{where}: correct the table's name, with a dot "
-            "in double quotes, or give the user the right to see it"
+            "in double quotes, or grant the user SELECT on it"
         )
     schema = relation.schema or default
     return LoggedTable(relation, schema, written_name(relation.table.schema, relation.table.name))
 
 
-def _check(table: LoggedTable, style: Style) -> None:
+def _check_table(table: LoggedTable, style: Style) -> None:
     if not table.key:
         raise UsageError(
-            f"{table.written} has no primary key, so that nothing names its rows in the log: add one "
-            "(ALTER TABLE ... ADD PRIMARY KEY), or name the table below where this is a view"
+            f"{table.written} has no primary key, which names its rows in the log: add one "
+            "(ALTER TABLE ... ADD PRIMARY KEY); of a view, name the table below it"
         )
-    column = unreadable(table)
+    column = unloggable_column(table)
     if column is not None and style is not Style.PER_ROW:
         raise UsageError(
-            f"column {column!r} of {table.written} has blanks at an end of its name, which the log "
-            "cannot hold: rename it, or use --style per-row"
+            f"column {column!r} of {table.written} begins or ends with blanks, which the log cannot "
+            "hold: rename it, or use --style per-row"
         )
 
 
 def _check_log(database: Database, ref: TableRef) -> None:
-    """A table of the log's name must be an event log."""
-    found: Relation | None = catalogue_of(database).relation(ref.schema, ref.name)
-    if found is None:
+    """Refuses a table of the log's name that is no event log."""
+    relation: Relation | None = catalogue_of(database).relation(ref.schema, ref.name)
+    if relation is None:
         return
-    missing = [name for name in LOG_COLUMNS if found.column(name) is None]
+    missing = [name for name in LOG_COLUMNS if relation.column(name) is None]
     if missing:
         raise UsageError(
-            f"{ref.name} is there and is no event log (it has no {', '.join(missing)}): "
+            f"{ref.name} exists and is no event log (it has no {', '.join(missing)}): "
             "name another --log-table"
         )
 
@@ -172,22 +172,19 @@ _DEFERRABLE = text("""
 """)
 
 
-def _unseen(table: LoggedTable, connection: Connection) -> list[str]:
-    """What the table's triggers would miss."""
-    return list(_notes(table, connection))
-
-
-def _notes(table: LoggedTable, connection: Connection) -> Iterator[str]:
-    kind = connection.dialect.name
-    if kind == "postgresql":
-        found = connection.execute(_DEFERRABLE, {"schema": table.schema, "name": table.name})
-        if found.first() is not None:
-            yield (
-                f"the primary key of {table.written} is deferrable: where rows exchange their keys, "
-                "the log may end with the delete of one that is there"
+def _warnings(table: LoggedTable, connection: Connection) -> list[str]:
+    """Describes the changes that the table's triggers would miss."""
+    dialect = connection.dialect.name
+    warnings = []
+    if dialect == "postgresql":
+        keys = connection.execute(_DEFERRABLE, {"schema": table.schema, "name": table.name})
+        if keys.first() is not None:
+            warnings.append(
+                f"the primary key of {table.written} is deferrable: if rows exchange their keys, the "
+                "log may end with the delete of a row that exists"
             )
-    if kind in ("mysql", "mariadb"):
-        yield f"TRUNCATE of {table.written} fires no trigger in MariaDB: use DELETE"
+    if dialect in ("mysql", "mariadb"):
+        warnings.append(f"TRUNCATE of {table.written} fires no trigger in MariaDB: use DELETE")
         for key in inspect(connection).get_foreign_keys(table.name, table.relation.schema):
             acts = [
                 f"ON {when} {key['options'][option]}"
@@ -195,20 +192,21 @@ def _notes(table: LoggedTable, connection: Connection) -> Iterator[str]:
                 if key["options"].get(option) in ("CASCADE", "SET NULL", "SET DEFAULT")
             ]
             if acts:
-                yield (
+                warnings.append(
                     f"foreign key {key['name']} of {table.written} ({', '.join(acts)}) changes rows "
                     "without firing triggers in MariaDB: such changes are not logged"
                 )
+    return warnings
 
 
 @contextmanager
 def _writing(database: Database) -> Iterator[Connection]:
-    """A connection that may write, in a transaction that is committed at the end."""
+    """A connection for writing, in a transaction that is committed at the end."""
     with Database(database.options, writing=True) as other, other.connect() as connection:
         connection.execution_options(no_parameters=True)  # % is no placeholder
         driver = connection.connection.driver_connection
         if isinstance(driver, sqlite3.Connection):
-            driver.isolation_level = None  # else it commits before each statement of ours
+            driver.isolation_level = None  # otherwise it commits before each statement
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         yield connection
         if isinstance(driver, sqlite3.Connection):

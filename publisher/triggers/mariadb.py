@@ -1,11 +1,10 @@
 """Event log and triggers in MariaDB: three triggers for a table.
 
-* They run with the rights of the log's role, which may insert into the log and read the logged tables.
-  Users who may replace the log by a view that calls a function of theirs get these rights only.
-* The way that text is read and the character set are those of the script's session, which MariaDB
-  keeps with the trigger.
-* TIMESTAMP columns are logged in UTC, whatever the zone of the session.
-* MariaDB fires no triggers for what foreign keys cascade to, nor for TRUNCATE.
+* They run as the log's role, which may only insert into the log and read the logged tables.  Users who can
+  replace the log by a view that calls their own function get no other permissions.
+* SQL mode and character set are those of the script's session, which MariaDB stores with the trigger.
+* TIMESTAMP columns are logged in UTC, in any zone of the session.
+* MariaDB fires no triggers for changes that foreign keys cascade, nor for TRUNCATE.
 * Each statement is committed by itself.
 """
 
@@ -17,7 +16,9 @@ from sqlalchemy.dialects import mysql
 
 from publisher.model.catalogue import Kind
 from publisher.triggers.model import (
+    BLANK_PATTERN,
     DELETE,
+    SPECIAL_PATTERN,
     LoggedTable,
     Statement,
     Style,
@@ -31,9 +32,9 @@ from publisher.triggers.model import (
 _NAME_BYTES = 64
 _ROLE_BYTES = 80
 _PLAIN = frozenset({Kind.INT, Kind.DECIMAL, Kind.STATE, Kind.DATE})
-_SPECIAL = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
+_SPECIAL = rf"{SPECIAL_PATTERN}|\A{BLANK_PATTERN}|{BLANK_PATTERN}\z|\A\z"
 _USER = "LEFT(USER(), CHAR_LENGTH(USER()) - CHAR_LENGTH(SUBSTRING_INDEX(USER(), '@', -1)) - 1)"
-# the moment in UTC: UTC_TIMESTAMP would be when the user's statement began to wait for the row
+# present time in UTC; UTC_TIMESTAMP is the time when the statement began to wait for the row
 _NOW = "SYSDATE(6) - INTERVAL TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()) SECOND"
 
 SESSION = (
@@ -43,22 +44,22 @@ SESSION = (
         "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES,NO_ENGINE_SUBSTITUTION'",
     ),
 )
-"""What the triggers keep of the session that makes them."""
+"""Settings of the session that MariaDB stores with the triggers."""
 
 _REFUSES = "refusal of a role with more rights"
 PASSING_WORDS = frozenset({*(statement.what for statement in SESSION), _REFUSES})
-"""Words for the statements that leave nothing in the database."""
+"""Descriptions of the statements that create nothing."""
 
 
-def quoted(name: str) -> str:
-    """An identifier."""
+def quote_name(name: str) -> str:
+    """An SQL identifier in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def log_statements(log: TableRef) -> list[Statement]:
-    """The log's table, with the index of its status, where it is not there."""
+    """Creates the log's table with the index of its status if it is missing."""
     create = f"""\
-CREATE TABLE IF NOT EXISTS {_place(log)} (
+CREATE TABLE IF NOT EXISTS {_qualified(log)} (
   record_id   BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
   table_key   TEXT NOT NULL,
   status      CHAR(1) NOT NULL DEFAULT 'N',
@@ -77,7 +78,7 @@ CREATE TABLE IF NOT EXISTS {_place(log)} (
 
 
 def writer_statements(log: TableRef) -> list[Statement]:
-    """The role that writes the log, refused where it may do more, and its right on the log."""
+    """Creates the role that writes the log, with its permission; refuses one with more."""
     role = writer_of(log)
     refusal = _REFUSAL.format(
         role=literal(role),
@@ -86,21 +87,21 @@ def writer_statements(log: TableRef) -> list[Statement]:
     )
     return [
         Statement(_REFUSES, refusal),
-        Statement(f"role {role}", f"CREATE ROLE IF NOT EXISTS {quoted(role)}"),
+        Statement(f"role {role}", f"CREATE ROLE IF NOT EXISTS {quote_name(role)}"),
         Statement(
             f"right of {role} to write {log.name}",
-            f"GRANT INSERT ON {_place(log)} TO {quoted(role)}",
+            f"GRANT INSERT ON {_qualified(log)} TO {quote_name(role)}",
         ),
     ]
 
 
 def writer_of(log: TableRef) -> str:
-    """Name the role that the triggers of a log run as."""
+    """The role that the triggers of a log run as."""
     return object_name(".".join(part for part in log if part is not None), "writer", _ROLE_BYTES)
 
 
 def is_writer(definer: str) -> bool:
-    """Tell whether ``DEFINER`` of a trigger names the role of a log, and no user."""
+    """Tells whether ``DEFINER`` of a trigger is the role of a log and no user."""
     return definer.startswith("xds_") and definer.endswith("_writer@")
 
 
@@ -127,9 +128,9 @@ END"""
 
 
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
-    """The rights to read a table and its triggers; run again they replace what was there."""
-    role, place = writer_of(log), _place(TableRef(table.schema, table.name))
-    events = _Events(table, log, style)
+    """Grants reading a table, and creates or replaces its triggers."""
+    role, place = writer_of(log), _qualified(TableRef(table.schema, table.name))
+    events = _MariadbEvents(table, log, style)
     wanted = {
         "insert": ("AFTER INSERT", [*_key("new", events.key("NEW")), *events.insert()]),
         "update": ("AFTER UPDATE", events.change()),
@@ -138,14 +139,14 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
     statements = [
         Statement(
             f"right of {role} to read {table.written}",
-            f"GRANT SELECT, TRIGGER ON {place} TO {quoted(role)}",
+            f"GRANT SELECT, TRIGGER ON {place} TO {quote_name(role)}",
         )
     ]
     for purpose, (event, lines) in wanted.items():
         name = object_name(table.name, purpose, _NAME_BYTES)
         create = (
-            f"CREATE OR REPLACE DEFINER = {quoted(role)}\n"
-            f"  TRIGGER {_place(TableRef(table.schema, name))} {event}\n"
+            f"CREATE OR REPLACE DEFINER = {quote_name(role)}\n"
+            f"  TRIGGER {_qualified(TableRef(table.schema, name))} {event}\n"
             f"  ON {place} FOR EACH ROW\n"
             f"BEGIN\n{block(lines, 2)}\nEND"
         )
@@ -154,7 +155,7 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
 
 
 def script(statements: Sequence[Statement]) -> str:
-    """The statements as the mariadb client reads them."""
+    """A script of the statements for the mariadb client."""
     mark, number = "$$", 0
     while any(mark in text for _, text in statements):
         number += 1
@@ -164,20 +165,22 @@ def script(statements: Sequence[Statement]) -> str:
     )
 
 
-class _Events:
-    """The statements of a table's triggers."""
+class _MariadbEvents:
+    """Bodies of a table's triggers."""
 
     def __init__(self, table: LoggedTable, log: TableRef, style: Style) -> None:
         self._table = table
         self._style = style
-        self._log = _place(log)
+        self._log = _qualified(log)
 
     def key(self, row: str) -> str:
         """The table_key of a row."""
-        return f"CONCAT({', '.join(key_pieces(self._table, row, self._text, _in_quotes, _PLAIN))})"
+        return (
+            f"CONCAT({', '.join(key_pieces(self._table, row, self._text, _quote_value, _PLAIN))})"
+        )
 
     def change(self) -> list[str]:
-        """Events of a changed row: of its columns, or of two objects where the key differs."""
+        """Logs the change of a row: its columns, or two objects if the key differs."""
         other = [*self.delete(), *self.insert()]
         return [
             *_key("old", self.key("OLD")),
@@ -189,7 +192,7 @@ class _Events:
         ]
 
     def insert(self) -> list[str]:
-        """Events of a new row."""
+        """Logs a new row."""
         columns, event_type = self._table.columns, self._table.insert_type(self._style)
         if event_type == 5:
             return self._event("new_key", 5)
@@ -201,29 +204,31 @@ class _Events:
         lines = []
         for name in columns:
             event = self._event("new_key", 1, name, ("NULL", self._text("NEW", name)))
-            lines += _when(f"NEW.{quoted(name)} IS NOT NULL", event)
-        return lines + _when(" AND ".join(f"NEW.{quoted(name)} IS NULL" for name in columns), lone)
+            lines += _when(f"NEW.{quote_name(name)} IS NOT NULL", event)
+        return lines + _when(
+            " AND ".join(f"NEW.{quote_name(name)} IS NULL" for name in columns), lone
+        )
 
     def delete(self) -> list[str]:
-        """The event of a row that is gone."""
+        """Logs a deleted row."""
         return self._event("old_key", DELETE)
 
     def _update(self) -> list[str]:
         columns, event_type = self._table.columns, self._style.update
         if self._style is Style.PER_ROW:
-            changed = "\n    OR ".join(map(self._changed, columns))
+            changed = "\n    OR ".join(map(self._is_changed, columns))
             return _when(changed, self._event("new_key", event_type)) if columns else []
         lines = []
         for name in columns:
             texts = (self._text("OLD", name), self._text("NEW", name))
             event = self._event("new_key", event_type, name, texts if event_type == 2 else None)
-            lines += _when(self._changed(name), event)
+            lines += _when(self._is_changed(name), event)
         return lines
 
-    def _changed(self, name: str) -> str:
-        old, new = f"OLD.{quoted(name)}", f"NEW.{quoted(name)}"
+    def _is_changed(self, name: str) -> str:
+        old, new = f"OLD.{quote_name(name)}", f"NEW.{quote_name(name)}"
         if not self._binary(name):
-            # bytes of the text: collations take different texts for the same
+            # compares bytes, since collations treat different texts as equal
             old, new = (f"CAST({self._text(row, name)} AS BINARY)" for row in ("OLD", "NEW"))
         return f"NOT ({old} <=> {new})"
 
@@ -247,7 +252,7 @@ class _Events:
         return self._table.relation.table.columns[column] is Kind.OCTET
 
     def _text(self, row: str, column: str) -> str:
-        value = f"{row}.{quoted(column)}"
+        value = f"{row}.{quote_name(column)}"
         type_ = self._table.relation.types[column]
         text = f"CAST({value} AS CHAR)"
         if self._binary(column):
@@ -277,8 +282,8 @@ def _else(lines: list[str]) -> list[str]:
     return ["ELSE", *(f"  {line}" for line in lines)] if lines else []
 
 
-def _in_quotes(value: str) -> str:
-    """The grammar's rule for values of a key (``keys.quote``) in SQL."""
+def _quote_value(value: str) -> str:
+    """SQL of ``keys.quote``."""
     escaped = rf"""REPLACE(REPLACE({value}, '\', '\\'), '"', '\"')"""
     return (
         f"CASE WHEN {value} REGEXP {literal(_SPECIAL)}"
@@ -286,5 +291,5 @@ def _in_quotes(value: str) -> str:
     )
 
 
-def _place(ref: TableRef) -> str:
-    return ".".join(quoted(part) for part in ref if part is not None)
+def _qualified(ref: TableRef) -> str:
+    return ".".join(quote_name(part) for part in ref if part is not None)

@@ -1,4 +1,4 @@
-"""What the triggers of all databases have in common: the events of a style, names, the log's columns.
+"""The parts that triggers of all databases share: events of a style, names, columns of the log.
 
 The reference (event types, categories) has three ways to log the change of a row::
 
@@ -7,11 +7,11 @@ The reference (event types, categories) has three ways to log the change of a ro
     per-row     per-row query-back           5       6       4
     query-back  per-field query-back         7       8       4
 
-* Updates are logged for columns whose text in the log changes, and only for those.
-* A new key is another object: the delete of the old one, then the insert of the new one.
-* An insert is never lost.  Type 1 leaves out columns that are NULL; a row without any other value
-  logs one of type 1 for its first column outside the key, NULL.  So does a table without columns
-  outside the key, in every style, for its first key column: there is nothing to query back.
+* Updates are logged only for columns whose text in the log changes.
+* A changed key is another object: the delete of the old one, then the insert of the new one.
+* No insert is lost.  Type 1 leaves out columns that are NULL.  A row with NULL in all columns outside the
+  key logs one event of type 1 with NULL for the first of them.  A table that has no columns outside the
+  key does so in every style for its first key column, since there is nothing to query back.
 * Type 7 is logged for each column outside the key, NULL or not.
 """
 
@@ -40,13 +40,18 @@ LOG_COLUMNS = (
     "old_value",
     "new_value",
 )
-"""In the order of the driver's version 3.5 and later (event log columns)."""
+"""Columns in the order of driver 3.5 and later (event log columns)."""
 
 DELETE = 4
 
+SPECIAL_CHARACTERS = ",;'+\"=\\<>"
+"""Characters of a key value that need double quotes (``keys.quote``)."""
+SPECIAL_PATTERN = "[" + SPECIAL_CHARACTERS.replace("\\", "\\\\") + "]"
+BLANK_PATTERN = r"[ \t\r\n]"
+
 
 class Style(StrEnum):
-    """Which event types the triggers log."""
+    """The kind of events that the triggers log."""
 
     PER_FIELD = "per-field"
     PER_ROW = "per-row"
@@ -64,7 +69,7 @@ class Style(StrEnum):
 
 
 class Statement(NamedTuple):
-    """One statement of SQL; ``what`` names in words what it makes."""
+    """One SQL statement; ``what`` describes the object that it creates."""
 
     what: str
     text: str
@@ -83,13 +88,13 @@ class LoggedTable:
 
     relation: Relation
     schema: str | None
-    """Where it is; ``None`` for SQLite."""
+    """Schema of the table; ``None`` for SQLite."""
     written: str
-    """The log's table_name."""
+    """The table's name in the log's column table_name."""
 
     @property
     def name(self) -> str:
-        """Name of the table as the database has it."""
+        """Name of the table in the database."""
         return self.relation.table.name
 
     @property
@@ -104,7 +109,7 @@ class LoggedTable:
 
     @property
     def marker(self) -> str:
-        """The column that an insert without values is logged for."""
+        """The column for which an insert without values is logged."""
         return (self.columns or self.key)[0]
 
     def insert_type(self, style: Style) -> int:
@@ -113,43 +118,47 @@ class LoggedTable:
 
 
 TextOf = Callable[[str, str], str]
-"""From the alias of a row (OLD, NEW) and a column to the SQL of its text in the log."""
+"""Makes the SQL of a column's text in the log from the alias of a row (OLD, NEW) and the column."""
 
 
 def key_pieces(
-    table: LoggedTable, row: str, text: TextOf, quoted: Callable[[str], str], plain: frozenset[Kind]
+    table: LoggedTable,
+    row: str,
+    text: TextOf,
+    quote_value: Callable[[str], str],
+    plain: frozenset[Kind],
 ) -> list[str]:
-    """The SQL of the pieces of a table_key that are to be joined: names as literals, values.
+    """SQL of the parts of a table_key, to be concatenated: names as literals, values.
 
-    ``quoted`` puts the SQL of a text into double quotes where the grammar asks for it; the texts of
-    columns of ``plain`` kinds never need that.
+    ``quote_value`` makes SQL that puts a text into double quotes if the grammar requires them; columns of
+    ``plain`` kinds never need them.
     """
     pieces = []
     for place, column in enumerate(table.key):
         pieces.append(literal(f"{'+' if place else ''}{quote(column)}="))
         value = text(row, column)
         kind = table.relation.table.columns[column]
-        pieces.append(value if kind in plain else quoted(value))
+        pieces.append(value if kind in plain else quote_value(value))
     return pieces
 
 
 def literal(text: str) -> str:
-    """``text`` as a literal where the backslash means nothing: all three databases are told so."""
+    """``text`` as a literal; the scripts switch backslash escapes off in all three databases."""
     return "'" + text.replace("'", "''") + "'"
 
 
-def quoted(name: str) -> str:
-    """An identifier, as SQL has it."""
+def quote_name(name: str) -> str:
+    """An SQL identifier in double quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def script(statements: Iterable[Statement]) -> str:
-    """The statements as a shell of the database reads them, in one transaction."""
+    """A script for the database's shell that runs the statements in one transaction."""
     return "\n".join(["BEGIN;\n", *(f"{text};\n" for _, text in statements), "COMMIT;\n"])
 
 
 def written_name(schema: str | None, name: str) -> str:
-    """A table's name as ``table_name`` has it: parts in double quotes where they must be."""
+    """A table's name for the column table_name: parts in double quotes if they need them."""
     return ".".join(
         part if re.fullmatch(r"\w+", part) else '"' + part.replace('"', '""') + '"'
         for part in (schema, name)
@@ -158,8 +167,10 @@ def written_name(schema: str | None, name: str) -> str:
 
 
 def object_name(table: str, purpose: str, most: int) -> str:
-    """The name of a trigger or function for a table: at most ``most`` bytes, told apart by a digest
-    where the table's name had to be cut."""
+    """The name of a trigger or function for a table, of at most ``most`` bytes.
+
+    If the table's name is cut, a digest keeps the names different.
+    """
     name = f"xds_{table}_{purpose}"
     if len(name.encode()) <= most:
         return name
@@ -168,11 +179,11 @@ def object_name(table: str, purpose: str, most: int) -> str:
     return start + end
 
 
-def unreadable(table: LoggedTable) -> str | None:
-    """A column whose name no ``column_name`` can hold: blanks at its ends are taken for padding."""
+def unloggable_column(table: LoggedTable) -> str | None:
+    """A column whose name column_name cannot hold, since blanks at its ends count as padding."""
     return next((name for name in table.columns if name != name.strip(BLANKS)), None)
 
 
 def block(lines: Iterable[str], width: int) -> str:
-    """Lines, each moved to the right as a whole: names may hold line breaks, which stay."""
+    """Indents lines; names may contain line breaks, after which nothing is indented."""
     return "\n".join(" " * width + line for line in lines)

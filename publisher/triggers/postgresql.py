@@ -1,15 +1,15 @@
 """Event log and triggers in PostgreSQL (11 or newer): one function and two triggers for a table.
 
-* Row triggers fire after the change, so that they see what other triggers made of the row, and hold
-  the row's lock: record ids of an object ascend in the order of its commits.  Their name goes before
-  the one of foreign keys (``RI_…``): what a key change cascades to is logged after it.
-* The function runs with the rights of ``WRITER``, a role that may insert into the log and select the
-  logged keys, and nothing else: users need no rights on the log.  Nobody else may attach the function
-  to a table, and a function of its name that belongs to another role is refused.
-* It makes no cast: an owner of a table may give a column a type whose casts run code of her own.  Texts
-  come from the types' output functions, which only superusers can write.
-* Settings that decide the text of values are its own.  TRUNCATE logs a delete of each row; a table with
-  row-level security for ``WRITER`` refuses it.
+* Row triggers fire after the change, so they see the row that other triggers have changed, and hold its
+  lock: record ids of an object increase in the order of its commits.  Their names sort before those of
+  foreign keys (``RI_…``), so cascaded changes are logged after the change of the key.
+* The function runs as ``WRITER``, a role that may only insert into the log and select the logged keys:
+  users need no permissions on the log.  Nobody else may attach the function to a table, and a function of
+  its name that belongs to another role is refused.
+* It contains no casts, since the owner of a table may use a type whose casts run other code.  Texts come
+  from the types' output functions, which only superusers can write.
+* The function sets all settings that influence the text of values.  TRUNCATE logs a delete of each row; a
+  table with row-level security for ``WRITER`` refuses it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from collections.abc import Iterator
 
 from publisher.model.catalogue import Kind
 from publisher.triggers.model import (
+    BLANK_PATTERN,
     DELETE,
+    SPECIAL_PATTERN,
     LoggedTable,
     Statement,
     Style,
@@ -27,7 +29,7 @@ from publisher.triggers.model import (
     key_pieces,
     literal,
     object_name,
-    quoted,
+    quote_name,
     script,
 )
 
@@ -35,7 +37,7 @@ __all__ = ["log_statements", "script", "table_statements", "writer_statements"]
 
 _NAME_BYTES = 63
 _PLAIN = frozenset({Kind.INT, Kind.DECIMAL, Kind.STATE, Kind.DATE})
-_SPECIAL = r"""[,;'+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$"""
+_SPECIAL = f"{SPECIAL_PATTERN}|^{BLANK_PATTERN}|{BLANK_PATTERN}$|^$"
 WRITER = "xds_log_writer"
 """The role that owns the functions."""
 _SETTINGS = """\
@@ -51,9 +53,9 @@ SET lc_monetary TO 'C'"""
 
 
 def log_statements(log: TableRef) -> list[Statement]:
-    """The log's table and the index of new rows, where they are not there."""
-    table = _place(log)
-    index = quoted(object_name(log.name, "new", _NAME_BYTES))
+    """Creates the log's table and the index of new rows if they are missing."""
+    table = _qualified(log)
+    index = quote_name(object_name(log.name, "new", _NAME_BYTES))
     return [
         Statement(
             f"event log {log.name}",
@@ -79,18 +81,18 @@ CREATE TABLE IF NOT EXISTS {table} (
 
 
 def writer_statements(log: TableRef) -> list[Statement]:
-    """The role that writes the log, refused where it may do more, and its rights on the log."""
+    """Creates the role that writes the log, with its permissions; refuses one with more."""
     assert log.schema is not None
     return [
         Statement(f"role {WRITER}", _in_block(_ROLE)),
         Statement(
             f"right of {WRITER} to write {log.name}",
-            f"GRANT USAGE ON SCHEMA {quoted(log.schema)} TO {WRITER};\n"
-            f"GRANT INSERT ON {_place(log)} TO {WRITER}",
+            f"GRANT USAGE ON SCHEMA {quote_name(log.schema)} TO {WRITER};\n"
+            f"GRANT INSERT ON {_qualified(log)} TO {WRITER}",
         ),
         Statement(
             f"right of {WRITER} to number rows of {log.name}",
-            _in_block(_SEQUENCES.format(log=literal(_place(log)), writer=WRITER)),
+            _in_block(_SEQUENCES.format(log=literal(_qualified(log)), writer=WRITER)),
         ),
     ]
 
@@ -146,13 +148,13 @@ def _in_block(body: str) -> str:
 
 
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
-    """The function of a table and its triggers; run again they replace what was there."""
-    place = _place(TableRef(table.schema, table.name))
-    function = _place(TableRef(table.schema, object_name(table.name, "log", _NAME_BYTES)))
+    """Creates or replaces the function and triggers of a table."""
+    place = _qualified(TableRef(table.schema, table.name))
+    function = _qualified(TableRef(table.schema, object_name(table.name, "log", _NAME_BYTES)))
     body = _Function(table, log, style).text()
     tag = _tag(body)
-    keys = ", ".join(map(quoted, table.key))
-    schema = quoted(str(table.schema))
+    keys = ", ".join(map(quote_name, table.key))
+    schema = quote_name(str(table.schema))
     name = object_name(table.name, "log", _NAME_BYTES)
     owner = _OWNER.format(schema=literal(str(table.schema)), name=literal(name), writer=WRITER)
     return [
@@ -183,14 +185,14 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
 
 
 def _triggers(table: LoggedTable, function: str) -> Iterator[Statement]:
-    place = _place(TableRef(table.schema, table.name))
+    place = _qualified(TableRef(table.schema, table.name))
     for trigger, event, each in (
         ("0_xds_log", "AFTER INSERT OR UPDATE OR DELETE", "ROW"),
         ("0_xds_truncate", "BEFORE TRUNCATE", "STATEMENT"),
     ):
-        drop = f"DROP TRIGGER IF EXISTS {quoted(trigger)} ON {place}"
+        drop = f"DROP TRIGGER IF EXISTS {quote_name(trigger)} ON {place}"
         create = (
-            f"CREATE TRIGGER {quoted(trigger)} {event} ON {place}\n"
+            f"CREATE TRIGGER {quote_name(trigger)} {event} ON {place}\n"
             f"  FOR EACH {each} EXECUTE FUNCTION {function}()"
         )
         yield Statement(f"no older trigger {trigger} on {table.written}", drop)
@@ -203,12 +205,12 @@ class _Function:
     def __init__(self, table: LoggedTable, log: TableRef, style: Style) -> None:
         self._table = table
         self._style = style
-        self._log = _place(log)
+        self._log = _qualified(log)
         self._written = literal(table.written)
 
     def text(self) -> str:
-        """The whole of it."""
-        place = _place(TableRef(self._table.schema, self._table.name))
+        """The complete body."""
+        place = _qualified(TableRef(self._table.schema, self._table.name))
         return f"""\
 DECLARE
   old_key text := {self._key("OLD")};
@@ -237,10 +239,10 @@ END
 """
 
     def _key(self, row: str) -> str:
-        return " || ".join(key_pieces(self._table, row, self._text, _in_quotes, _PLAIN))
+        return " || ".join(key_pieces(self._table, row, self._text, _quote_value, _PLAIN))
 
     def _text(self, row: str, column: str) -> str:
-        value = f"{row}.{quoted(column)}"
+        value = f"{row}.{quote_name(column)}"
         text = _output_text(self._table.relation.casts[column], f"concat({value})")
         if self._table.relation.casts[column] in _PADDED and column in self._table.key:
             text = f"rtrim(concat({value}), ' ')"  # as a cast would; elsewhere the reader decides
@@ -276,7 +278,7 @@ END
         return block(self._fields(style.update, rows, changed), 4)
 
     def _event(self, event_type: int, column: str | None = None) -> list[str]:
-        """One event of the new key."""
+        """Logs one event of the new key."""
         names, values = "", ""
         if column is not None:
             names, values = ", column_name", f", {literal(column)}"
@@ -286,7 +288,7 @@ END
         ]
 
     def _fields(self, event_type: int, rows: list[list[str]], where: str) -> list[str]:
-        """An event for each of the rows (column name, old text, new text) that ``where`` lets pass."""
+        """Logs an event for each row (column name, old text, new text) that ``where`` accepts."""
         names = ["place", "name", "old_text", "new_text"][: len(rows[0]) + 1]
         texts = ", old_value, new_value" if event_type <= 2 else ""
         values = ", c.old_text, c.new_text" if event_type <= 2 else ""
@@ -307,7 +309,7 @@ _PADDED = ("bpchar", "character")
 
 
 def _output_text(type_: str, output: str) -> str:
-    """The log's text of a value, from what the output function of its type gives."""
+    """The log's text of a value, from the result of its type's output function."""
     if type_ == "bytea":
         binary = f"decode(substr({output}, 3), 'hex')"
         base64 = f"replace(encode({binary}, 'base64'), chr(10), '')"
@@ -320,8 +322,8 @@ def _output_text(type_: str, output: str) -> str:
     return output
 
 
-def _in_quotes(value: str) -> str:
-    """The grammar's rule for values of a key (``keys.quote``) in SQL."""
+def _quote_value(value: str) -> str:
+    """SQL of ``keys.quote``."""
     return (
         f"(SELECT CASE WHEN v ~ {literal(_SPECIAL)}"
         r""" THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END"""
@@ -329,8 +331,8 @@ def _in_quotes(value: str) -> str:
     )
 
 
-def _place(ref: TableRef) -> str:
-    return ".".join(quoted(part) for part in ref if part is not None)
+def _qualified(ref: TableRef) -> str:
+    return ".".join(quote_name(part) for part in ref if part is not None)
 
 
 def _tag(body: str) -> str:

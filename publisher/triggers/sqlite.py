@@ -1,11 +1,10 @@
 """Event log and triggers in SQLite: four triggers for a table.
 
-* SQLite stores any kind of value in any column.  Values are logged as the look-up of query-backs
-  would read them; columns of binary kind always as Base64, which is spelled out, for SQLite has no
-  function for it.
+* SQLite stores any kind of value in any column.  Values are logged as the look-up of query-backs reads
+  them; columns of binary kind always as Base64, in plain SQL, since SQLite has no function for it.
 * Rows that ``INSERT OR REPLACE`` replaces are logged as deleted only with
   ``PRAGMA recursive_triggers = ON``: SQLite fires no delete trigger otherwise.
-* A row whose key holds NULL is refused: nothing would tell it apart.  SQLite has no users, so
+* A row with NULL in its key is refused, since it cannot be identified.  SQLite has no users, so
   perpetrator is NULL.
 """
 
@@ -16,6 +15,7 @@ from sqlalchemy import types
 from publisher.model.catalogue import Kind
 from publisher.triggers.model import (
     DELETE,
+    SPECIAL_CHARACTERS,
     LoggedTable,
     Statement,
     Style,
@@ -24,7 +24,7 @@ from publisher.triggers.model import (
     key_pieces,
     literal,
     object_name,
-    quoted,
+    quote_name,
     script,
 )
 
@@ -36,13 +36,13 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def log_statements(log: TableRef) -> list[Statement]:
-    """The log's table and the index of new rows, where they are not there."""
-    index = quoted(object_name(log.name, "status", _NAME_BYTES))
+    """Creates the log's table and the index of new rows if they are missing."""
+    index = quote_name(object_name(log.name, "status", _NAME_BYTES))
     return [
         Statement(
             f"event log {log.name}",
             f"""\
-CREATE TABLE IF NOT EXISTS {quoted(log.name)} (
+CREATE TABLE IF NOT EXISTS {quote_name(log.name)} (
   record_id   INTEGER PRIMARY KEY AUTOINCREMENT,
   table_key   TEXT NOT NULL,
   status      CHAR(1) NOT NULL DEFAULT 'N',
@@ -57,14 +57,14 @@ CREATE TABLE IF NOT EXISTS {quoted(log.name)} (
         ),
         Statement(
             f"index of the status of {log.name}",
-            f"CREATE INDEX IF NOT EXISTS {index}\n  ON {quoted(log.name)} (status, record_id)",
+            f"CREATE INDEX IF NOT EXISTS {index}\n  ON {quote_name(log.name)} (status, record_id)",
         ),
     ]
 
 
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
-    """The triggers of a table; run again they replace what was there."""
-    events = _Events(table, log, style)
+    """Creates or replaces the triggers of a table."""
+    events = _SqliteEvents(table, log, style)
     same = f"{events.key('OLD')} COLLATE BINARY IS {events.key('NEW')}"
     other = f"{events.key('OLD')} COLLATE BINARY IS NOT {events.key('NEW')}"
     wanted = {
@@ -76,33 +76,33 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
     statements = []
     for purpose, (event, when, lines) in wanted.items():
         name = object_name(table.name, purpose, _NAME_BYTES)
-        drop = f"DROP TRIGGER IF EXISTS {quoted(name)}"
+        drop = f"DROP TRIGGER IF EXISTS {quote_name(name)}"
         statements.append(Statement(f"no older trigger {name}", drop))
         if lines:
             condition = f"\n  WHEN {when}" if when else ""
             create = (
-                f"CREATE TRIGGER {quoted(name)} {event} ON {quoted(table.name)}\n"
+                f"CREATE TRIGGER {quote_name(name)} {event} ON {quote_name(table.name)}\n"
                 f"  FOR EACH ROW{condition}\nBEGIN\n{block(lines, 2)}\nEND"
             )
             statements.append(Statement(f"trigger {name}", create))
     return statements
 
 
-class _Events:
-    """The statements of a table's triggers."""
+class _SqliteEvents:
+    """Bodies of a table's triggers."""
 
     def __init__(self, table: LoggedTable, log: TableRef, style: Style) -> None:
         self._table = table
         self._style = style
-        self._log = quoted(log.name)
+        self._log = quote_name(log.name)
 
     def key(self, row: str) -> str:
         """The table_key of a row."""
-        pieces = key_pieces(self._table, row, self._text, _in_quotes, _PLAIN)
+        pieces = key_pieces(self._table, row, self._text, _quote_value, _PLAIN)
         return f"({' || '.join(pieces)})"
 
     def insert(self) -> list[str]:
-        """Events of a new row."""
+        """Logs a new row."""
         columns, event_type = self._table.columns, self._table.insert_type(self._style)
         if event_type == 5:
             return self._event("NEW", 5)
@@ -110,32 +110,34 @@ class _Events:
             return [line for name in columns for line in self._event("NEW", 7, name)]
         lines = []
         for name in columns:
-            value = f"NEW.{quoted(name)}"
+            value = f"NEW.{quote_name(name)}"
             texts = ("NULL", self._text("NEW", name))
             lines += self._event("NEW", 1, name, texts, f"{value} IS NOT NULL")
-        empty = " AND ".join(f"NEW.{quoted(name)} IS NULL" for name in columns)
+        empty = " AND ".join(f"NEW.{quote_name(name)} IS NULL" for name in columns)
         return lines + self._event("NEW", 1, self._table.marker, where=empty)
 
     def update(self) -> list[str]:
-        """Events of a row whose key stays."""
+        """Logs the change of a row with the same key."""
         columns, event_type = self._table.columns, self._style.update
         if self._style is Style.PER_ROW:
-            changed = "\n     OR ".join(self._changed(name) for name in columns)
+            changed = "\n     OR ".join(self._is_changed(name) for name in columns)
             return self._event("NEW", event_type, where=changed) if columns else []
         lines = []
         for name in columns:
             texts = (self._text("OLD", name), self._text("NEW", name))
             shown = texts if event_type == 2 else None
-            lines += self._event("NEW", event_type, name, shown, self._changed(name))
+            lines += self._event("NEW", event_type, name, shown, self._is_changed(name))
         return lines
 
     def delete(self) -> list[str]:
-        """The event of a row that is gone."""
+        """Logs a deleted row."""
         return self._event("OLD", DELETE)
 
-    def _changed(self, name: str) -> str:
+    def _is_changed(self, name: str) -> str:
         if self._binary(name):
-            return f"CAST(OLD.{quoted(name)} AS BLOB) IS NOT CAST(NEW.{quoted(name)} AS BLOB)"
+            return (
+                f"CAST(OLD.{quote_name(name)} AS BLOB) IS NOT CAST(NEW.{quote_name(name)} AS BLOB)"
+            )
         return f"{self._text('OLD', name)} COLLATE BINARY IS NOT {self._text('NEW', name)}"
 
     def _event(
@@ -161,7 +163,7 @@ class _Events:
         return self._table.relation.table.columns[column] is Kind.OCTET
 
     def _text(self, row: str, column: str) -> str:
-        value = f"{row}.{quoted(column)}"
+        value = f"{row}.{quote_name(column)}"
         kind, text = self._table.relation.table.columns[column], f"CAST({value} AS TEXT)"
         if kind is Kind.OCTET:
             return f"CASE WHEN {value} IS NOT NULL THEN {_base64(f'CAST({value} AS BLOB)')} END"
@@ -174,19 +176,19 @@ class _Events:
 
 
 def _number(value: str) -> str:
-    """A number in as many digits as tell it apart; other values as they are."""
+    """A number with enough digits to restore it exactly; other values unchanged."""
     text = f"CAST({value} AS TEXT)"
     exact = f"typeof({value}) <> 'real' OR CAST({text} AS REAL) = {value}"
     return f"CASE WHEN {exact} THEN {text} ELSE printf('%!.17g', {value}) END"
 
 
-def _in_quotes(value: str) -> str:
-    """The grammar's rule for values of a key (``keys.quote``) in SQL."""
+def _quote_value(value: str) -> str:
+    """SQL of ``keys.quote``."""
     conditions = (
         "v COLLATE BINARY = ''",
-        """v GLOB '*[,;''+"=\\<>]*'""",
+        f"v GLOB {literal(f'*[{SPECIAL_CHARACTERS}]*')}",
         "v COLLATE BINARY <> trim(v, char(32, 9, 13, 10))",
-        "instr(v, char(0))",  # GLOB looks no further
+        "instr(v, char(0))",  # GLOB stops there
     )
     return (
         f"(SELECT CASE WHEN {' OR '.join(conditions)}"

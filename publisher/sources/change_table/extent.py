@@ -102,7 +102,9 @@ class ExtentFinder:
         self._ask = ask
         self._options = options
 
-    def find_extent(self, mark: Mark, seen: TableExtent, clock: int, *, one_moment: bool) -> RunExtent:
+    def find_extent(
+        self, mark: Mark, seen: TableExtent, clock: int, *, one_moment: bool
+    ) -> RunExtent:
         """Finds the extent of a run.
 
         ``seen`` describes the table with its rows up to the floor of ``mark``.  Without ``one_moment``

@@ -123,8 +123,12 @@ def test_a_span_is_read_from_behind_its_mark(
 
 def test_what_a_table_has_is_seen(database: Database) -> None:
     split = TableSplit(0)
-    assert table_reader.measure_extent(database, LIVE, split, FORM, None) == TableExtent(seq(4), 5, 5, 6)
-    assert table_reader.measure_extent(database, LIVE, split, FORM, seq(2)) == TableExtent(seq(4), 5, 3, 6)
+    assert table_reader.measure_extent(database, LIVE, split, FORM, None) == TableExtent(
+        seq(4), 5, 5, 6
+    )
+    assert table_reader.measure_extent(database, LIVE, split, FORM, seq(2)) == TableExtent(
+        seq(4), 5, 3, 6
+    )
 
 
 def test_rows_wait_behind_the_mark(tmp_path: Path) -> None:
