@@ -16,7 +16,7 @@ from publisher.model.change import Status
 if TYPE_CHECKING:
     from publisher.journal.conservation import RunReport
     from publisher.reports.check import CheckFinding
-    from publisher.reports.explain import Story
+    from publisher.reports.explain import RecordStory
 
 
 def as_json(report: Any) -> str:
@@ -74,7 +74,7 @@ def _outcome(name: str, report: RunReport) -> str:
     return "to publish" if name == "published" and report.state == PLANNED else name
 
 
-def stories_text(stories: Sequence[Story]) -> Iterator[str]:
+def stories_text(stories: Sequence[RecordStory]) -> Iterator[str]:
     """Lines of text about changes, one block for each."""
     for number, story in enumerate(stories):
         if number:
@@ -83,7 +83,7 @@ def stories_text(stories: Sequence[Story]) -> Iterator[str]:
             yield printable(f"{name:<11} {value}")
 
 
-def _story_lines(story: Story) -> Iterator[tuple[str, str]]:
+def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
     yield "position", f"{story.position} of {story.source} ({story.place})"
     yield "record", story.raw or f"not shown: it cannot be read again from {story.place}"
     if story.object is not None:

@@ -92,7 +92,7 @@ class DecisionLog:
         """Records the changes of documents as published; ``first`` is the number of the first document."""
         rows = published.batch.column("rows")
         at = rows.flatten().to_numpy() - self._base
-        _check_undecided(self._window["outcome"], at, self._base)
+        _refuse_repeats(self._window["outcome"], at, self._base)
         numbers = np.arange(first, first + len(published))
         self._window["outcome"][at] = Outcome.PUBLISHED
         self._window["document"][at] = np.repeat(numbers, pc.list_value_length(rows).to_numpy())
@@ -175,7 +175,7 @@ class DecisionLog:
             self._ready.clear()
 
 
-def _check_undecided(outcomes: np.ndarray, at: np.ndarray, base: int) -> None:
+def _refuse_repeats(outcomes: np.ndarray, at: np.ndarray, base: int) -> None:
     """Raises ``InternalError`` for a change that is decided already, or twice in ``at``."""
     named = np.zeros(len(outcomes), np.bool_)
     if len(at) and at.min() >= 0:

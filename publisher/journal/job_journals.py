@@ -88,31 +88,31 @@ class Journals:
         return max(wanted, used)
 
     def discard_incomplete(self, check_lease: Callable[[], None] | None = None) -> list[str]:
-        """Removes the runs that are not planned wholly: nothing was sent from them.
+        """Removes the runs that are not planned completely: nothing of them was sent.
 
-        ``check_lease`` raises where a newer instance of the job has begun.  It is called after they
-        were found and before they are removed: so none of them is a run of a newer one.
+        ``check_lease`` raises if a newer instance of the job has begun.  It is called after the runs are
+        listed and before they are removed, so that no run of a newer instance is among them.
         """
-        unplanned = self.incomplete_runs()
+        runs = self.incomplete_runs()
         if check_lease is not None:
             check_lease()
-        for run in unplanned:
+        for run in runs:
             shutil.rmtree(self.root / run)
-        return unplanned
+        return runs
 
     def discard(self, run: str) -> None:
         """Removes a run."""
         shutil.rmtree(self.root / run)
 
     def incomplete_runs(self) -> list[str]:
-        """The runs that are not planned wholly, oldest first."""
+        """The runs that are not planned completely, oldest first."""
         if not self.root.exists():
             return []
         runs = [self._id(number) for number in self._numbers()]
         return [run for run in runs if not (self.root / run / MANIFEST).exists()]
 
     def unsent_runs(self) -> list[tuple[Journal, Manifest]]:
-        """The runs that are planned but not wholly sent, oldest first."""
+        """The committed runs that are not sent and acknowledged completely, oldest first."""
         unsent = [journal for journal in self._journals() if not journal.is_sent]
         return [
             (journal, manifest)
@@ -121,7 +121,7 @@ class Journals:
         ]
 
     def committed_runs(self) -> Iterator[tuple[Journal, Manifest]]:
-        """The runs that are planned wholly, oldest first."""
+        """The runs that are planned completely, oldest first."""
         for journal in self._journals():
             manifest = journal.manifest()
             if manifest is not None:

@@ -1,1 +1,1 @@
-"""What operators see of a following publisher: log lines, metrics, a trace."""
+"""Observation of a following publisher: log lines, metrics, a trace."""

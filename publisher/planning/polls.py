@@ -80,7 +80,7 @@ class Polls:
 
     def close_until(self, rank: int) -> Sequence[ObjectPoll]:
         """Closes and returns the polls that end before this rank."""
-        return self._close_ended(rank) if rank >= self._next_end and self._open else _NONE
+        return self._close_oldest(rank) if rank >= self._next_end and self._open else _NONE
 
     def open_objects(self) -> Collection[Object]:
         """The objects whose polls are open."""
@@ -110,7 +110,7 @@ class Polls:
         """The first rank whose change would open a new poll of the object."""
         return max((poll.number + 1) * self._size + 1, last_rank + self._slack + 1)
 
-    def _close_ended(self, rank: int) -> list[ObjectPoll]:
+    def _close_oldest(self, rank: int) -> list[ObjectPoll]:
         # Oldest first, up to the first poll that continues: documents leave in the order of positions, so
         # the documents of later polls would wait for it anyway.
         closed: list[ObjectPoll] = []

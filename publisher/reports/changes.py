@@ -1,4 +1,4 @@
-"""Normalised changes for people and scripts: what a source says before anything is made of it."""
+"""Normalised changes for people and scripts, before filters and planning."""
 
 from __future__ import annotations
 
@@ -19,33 +19,35 @@ from publisher.sources.registry import FORMATS
 
 
 def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
-    """The records of files as JSON lines, in the order of the files.  Starts no Spark.
+    """Yields the records of files as JSON lines, in the order of the files.  Starts no Spark.
 
     Raises:
         UsageError: There is nothing to read.
-        FatalError: A file cannot be what its format asks for.
+        FatalError: A file does not have its format.
     """
     source = settings.for_replay().sources[0]
     reader = source.reader
     with Resources(settings.rules) as resources:
         context = Context(source=0, lanes=settings.run.lanes, catalogue=resources.catalogue)
-        splits = informed(reader, resources.catalogue).splits(snapshots, _wanted(reader, snapshots))
+        splits = informed(reader, resources.catalogue).splits(
+            snapshots, _split_count(reader, snapshots)
+        )
         reader = surveyed_source(reader, splits, context)
         for number, split in enumerate(splits):
             for record in in_order(reader.read(split, number, context), source.format):
-                shown = {"file": split.path} | _shown(record, reader.position_text)
-                yield json.dumps(shown, ensure_ascii=False)
+                described = {"file": split.path} | _describe(record, reader.position_text)
+                yield json.dumps(described, ensure_ascii=False)
 
 
-def _wanted(reader: Source, snapshots: Sequence[Path]) -> int:
-    """Parts that are sorted one by one; commits order the changes of a file as a whole."""
+def _split_count(reader: Source, snapshots: Sequence[Path]) -> int:
+    """Number of splits to sort separately; 1 if commits order the changes of a whole file."""
     if FORMATS[reader.format].in_commits:
         return 1
     return 1 + sum(path.stat().st_size for path in reader.files(snapshots)) // _SORTED
 
 
 def in_order(batches: Iterator[pa.RecordBatch], format_: str) -> Iterator[dict[str, Any]]:
-    """Yields the records of a split in the order of its file; where commits order changes, in their order."""
+    """Yields the records of a split in the order of its file, or of its commits."""
     tables = map(_without_tally, batches)
     ordered = _by_commit(tables) if FORMATS[format_].in_commits else _by_row(tables)
     for table in ordered:
@@ -68,8 +70,8 @@ def _by_commit(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 def _by_row(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Sorts records by their place in the file.
 
-    Readers give rejects apart from changes, so records come out of order within some thousands: the
-    window holds more than that, and not a whole file.
+    Readers return rejects separately from changes, so that records are out of order by some thousands; the
+    window holds more records than that, but not a whole file.
     """
     waiting = RECORD_SCHEMA.empty_table()
     for table in tables:
@@ -82,25 +84,25 @@ def _by_row(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     yield waiting.sort_by(_BY_ROW)
 
 
-def _shown(record: dict[str, Any], position_text: Any) -> dict[str, Any]:
+def _describe(record: dict[str, Any], position_text: Any) -> dict[str, Any]:
     position = Position(*(record[name] for name in Position._fields))
-    shown: dict[str, Any] = {
+    described: dict[str, Any] = {
         "record": record["row"],
         "position": position_text(position),
         "lane": record["lane"],
     }
     if record["outcome"] is not None:
         outcome = Outcome(record["outcome"]).label
-        said = {name: record[name] for name in ("reason", "detail", "raw")}
-        shown |= {"outcome": outcome} | said
+        copied = {name: record[name] for name in ("reason", "detail", "raw")}
+        described |= {"outcome": outcome} | copied
         if record["columns"] is None:
-            return shown
-    said = {name: record[name] for name in _SAID}
-    return shown | said | {"columns": _columns(record)}
+            return described
+    copied = {name: record[name] for name in _COPIED}
+    return described | copied | {"columns": _columns(record)}
 
 
 def _columns(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Columns with the images that the change carries; an absent image has no entry."""
+    """The columns of a change with their images; an absent image has no entry."""
     columns = []
     for place, name in enumerate(record["columns"]):
         images = {
@@ -111,9 +113,9 @@ def _columns(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 _SORTED = 64 << 20
-"""Bytes of a file whose records are sorted at once."""
+"""Bytes of a split whose records are sorted together."""
 _BY_RANK = [("part", "ascending"), ("rank", "ascending"), ("ordinal", "ascending")]
 _BY_ROW = [("row", "ascending"), ("ordinal", "ascending")]
 _WINDOW_ROWS = 1 << 16
 _WINDOW_BYTES = 64 << 20
-_SAID = ("schema", "table", "key", "event_type", "event_time", "perpetrator", "transaction")
+_COPIED = ("schema", "table", "key", "event_type", "event_time", "perpetrator", "transaction")

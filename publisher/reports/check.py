@@ -1,4 +1,4 @@
-"""Whether a job can run: files, databases, places to write to.  Writes nothing."""
+"""Checks whether a job can run: files, databases, places to write to.  Writes nothing."""
 
 # ruff: noqa: PLC0415 - only a check of executors needs Spark, of Kafka its client
 
@@ -29,7 +29,7 @@ from publisher.xds.document import Envelope
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """One thing that was checked; ``detail`` says what was seen, or what is wrong and what to do."""
+    """The result of one check; ``detail`` describes the finding, or the problem and what to do."""
 
     what: str
     ok: bool
@@ -37,39 +37,39 @@ class CheckFinding:
 
 
 def check(settings: Settings) -> Iterator[CheckFinding]:
-    """Checks one thing after the other; a failure does not keep the rest from being checked."""
+    """Checks one part of the job after the other; continues after failures."""
     yield CheckFinding("settings", True, f"job {settings.name}, {len(settings.sources)} source(s)")
-    yield _tried("envelope", partial(_envelope, settings))
+    yield _run_check("envelope", partial(_envelope, settings))
     away: dict[DatabaseOptions, str] = {}
     if settings.database is not None:
-        finding = _tried("database", partial(_database, settings.database))
+        finding = _run_check("database", partial(_database, settings.database))
         yield finding
         if not finding.ok:
             away[settings.database] = finding.what
         elif settings.tables:
-            yield _tried("tables", partial(_tables, settings))
+            yield _run_check("tables", partial(_tables, settings))
     for source in settings.sources:
         what = f"source {source.name}"
         asked = source.table is not None or source.compares_database
         if asked and source.database in away:
             yield CheckFinding(what, False, f"not checked: see {away[source.database]}")
             continue
-        found = _tried(what, partial(_source, settings, source))
+        found = _run_check(what, partial(_source, settings, source))
         yield found
         if found.ok:
             for part in tables_to_sample(source):
-                yield _tried(_sample_name(part), partial(_sample, settings, part))
+                yield _run_check(_sample_name(part), partial(_sample, settings, part))
     if settings.sink.to == "kafka":
-        yield _tried("sink", partial(_kafka, settings))
+        yield _run_check("sink", partial(_kafka, settings))
     elif settings.sink.path is not None:
-        yield _tried("sink", partial(_files, settings, settings.sink.path))
-    yield _tried("journal", partial(_journal, settings))
+        yield _run_check("sink", partial(_files, settings, settings.sink.path))
+    yield _run_check("journal", partial(_journal, settings))
     master = conf_of(settings.spark)["spark.master"]
     if not is_local(master):
-        yield _tried(f"executors of {master}", partial(_executors, settings))
+        yield _run_check(f"executors of {master}", partial(_executors, settings))
 
 
-def _tried(what: str, work: Callable[[], str]) -> CheckFinding:
+def _run_check(what: str, work: Callable[[], str]) -> CheckFinding:
     try:
         return CheckFinding(what, True, work())
     except PublisherError as error:
@@ -91,7 +91,7 @@ def _source(settings: Settings, source: SourceSettings) -> str:
             _refuse_other_table(settings, source)
             return f"table {source.table} of {database.name} has the columns"
     if source.compared is not None:
-        return _compared(settings, source)
+        return _compared_tables(settings, source)
     # as publish does: a published file must be as it was
     new_files(settings, source, Journals(settings.journals, settings.name).published_files())
     with Resources(settings.rules) as resources:
@@ -101,7 +101,7 @@ def _source(settings: Settings, source: SourceSettings) -> str:
 
 
 def _refuse_other_table(settings: Settings, source: SourceSettings) -> None:
-    """Refuses a change table that is not the one of its mark, as publish does."""
+    """Refuses a change table that differs from its mark, as ``publish`` does."""
     state = Journals(settings.journals, settings.name).state_of(source.name)
     if not source.has_status and state is not None:
         with closing(source.backlog()) as backlog:
@@ -109,13 +109,13 @@ def _refuse_other_table(settings: Settings, source: SourceSettings) -> None:
 
 
 def _sample_name(source: SourceSettings) -> str:
-    """The name of a sample, of compared tables of a database with the table."""
+    """The name of a sample, with the table if tables of a database are compared."""
     tables = source.compared.tables if source.compared and source.compares_database else ()
     return ", ".join([f"sample of {source.name}", *(f"table {name}" for name in tables)])
 
 
 def _sample(settings: Settings, source: SourceSettings) -> str:
-    """Reads a sample of the files that are to be published, else of all, or of the table."""
+    """Reads a sample of the files to publish, of all files if none is new, or of the table."""
     if source.table is None and not source.compares_database:
         paths = source.reader.files(source.snapshots)
         if source.compared is None:
@@ -126,13 +126,13 @@ def _sample(settings: Settings, source: SourceSettings) -> str:
     if sample.records and sample.rejected == sample.records:
         raise FatalError(
             f"all of the first {sample.records:,} record(s) are rejected, the first at "
-            f"{sample.first_reject}: see that format and settings of the source fit its content"
+            f"{sample.first_reject}: check that format and settings of the source fit its content"
         )
     return sample_text(sample)
 
 
 def _triggers(options: DatabaseOptions) -> str:
-    """Examines whether triggers of ``ddl`` have no more rights than they need."""
+    """Checks that triggers of ``ddl`` have no more rights than they need."""
     with Database(options) as database:
         unsafe = unsafe_functions(database)
     if unsafe:
@@ -140,7 +140,7 @@ def _triggers(options: DatabaseOptions) -> str:
     return "no function or trigger that the user sees can be misused"
 
 
-def _compared(settings: Settings, source: SourceSettings) -> str:
+def _compared_tables(settings: Settings, source: SourceSettings) -> str:
     with Resources(settings.rules) as resources:
         known = Journals(settings.journals, settings.name).state_of(source.name)
         return describe_tables(source, resources.catalogue, known)
@@ -153,7 +153,7 @@ def _database(options: DatabaseOptions) -> str:
 
 
 def _tables(settings: Settings) -> str:
-    """The tables of the job file exist, with the columns that it names."""
+    """Checks that the tables of the job file exist with their columns."""
     missing = []
     with Resources(replace(settings.rules, tables=())) as resources:
         for table in settings.tables:
@@ -165,12 +165,12 @@ def _tables(settings: Settings) -> str:
             unknown = sorted(name for name in named if found.column(name) is None)
             missing += [f"table {table.name} has no column {name}" for name in unknown]
     if missing:
-        raise FatalError(f"{'; '.join(missing)}: mend [tables] of the job file")
+        raise FatalError(f"{'; '.join(missing)}: correct [tables] of the job file")
     return f"{len(settings.tables)} of the job file are there"
 
 
 def _writable(path: Path) -> str:
-    """The nearest directory that exists must let us write; nothing is made."""
+    """Checks that the nearest existing directory is writable; creates nothing."""
     place = path.absolute()
     while not place.exists():
         place = place.parent
@@ -184,7 +184,7 @@ def _writable(path: Path) -> str:
 
 
 def _kafka(settings: Settings) -> str:
-    """Settings as librdkafka sees them, brokers, topics."""
+    """Checks settings of librdkafka, brokers and topics."""
     from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
     from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 
@@ -210,7 +210,7 @@ def _lineage(settings: Settings) -> Lineage:
 
 
 def _executors(settings: Settings) -> str:
-    """Executors run the program's package and see the journal; the files that prove it are removed."""
+    """Checks that executors run the program's package and see the journal."""
     from publisher.engine.spark.package_shipping import probe, ship
     from publisher.engine.spark.session import spark_session
 

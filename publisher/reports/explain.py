@@ -1,4 +1,4 @@
-"""The whole story of a change, read from the journal and, where it is still there, from the input."""
+"""The complete story of a record, read from the journal and, if it still exists, from the input."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ from publisher.xds.association import association
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """What became of one record.  ``status`` is the letter of the event log that it stands for."""
+class RecordStory:
+    """The story of one record: its origin, its outcome, its document.
+
+    ``status`` is the letter of the event log that corresponds to the outcome."""
 
     source: str
     position: str
     place: str
     """File and number of the record in it, or the table."""
     raw: str | None
-    """The record as JSON text; ``None`` where the input cannot be read any more, or is a table:
-    databases are not asked."""
+    """The record as JSON text; ``None`` if the input is no longer readable, or is a table:
+    databases are not queried."""
     object: Object | None
     event: str | None
     columns: tuple[str, ...]
@@ -49,34 +51,34 @@ class Story:
     meaning: str
     status: str
     by: str | None
-    """Position of the change that superseded it, ended it, or stands there twice."""
+    """Position of the change that superseded, ended or repeats it."""
     lookups: tuple[JournalLookup, ...]
     document: PublishedDocument | None
     target: str
-    """Where the document lies."""
+    """Folder of the document."""
     sent_to: tuple[str, ...] = ()
-    """Sinks that the run went to besides."""
+    """Further sinks of the run."""
     late: str | None = None
-    """Where it was published behind records of greater ids: how that came about."""
+    """The reason of a late publication, after records with greater ids."""
 
 
 _NO_DOCUMENT = -1
 
 
-def explain(directory: Path, what: str) -> list[Story]:
-    """The stories of a position, an event id, a key or an association, in the order of positions.
+def explain(directory: Path, what: str) -> list[RecordStory]:
+    """Tells the stories of a position, an event id, a key or an association, in the order of positions.
 
-    ``directory`` is a journal, or a directory that ``replay`` wrote.  Starts no Spark.
+    ``directory`` is a journal, or a directory of ``replay``.  Starts no Spark.
 
     Raises:
-        UsageError: There is no journal, or nothing in it is called ``what``.
-        FatalError: The journal is damaged or of another version.
+        UsageError: There is no journal, or it has no record ``what``.
+        FatalError: The journal is damaged, or another version of the program wrote it.
     """
     journal = find_journal(directory)
     manifest = journal.manifest()
     if manifest is None:
         raise UsageError(f"{directory} has no complete run: start it again, then explain")
-    reader = _Reader(journal, manifest)
+    reader = _StoryReader(journal, manifest)
     stories = [reader.story(decided) for decided in reader.find(what)]
     if not stories:
         raise UsageError(
@@ -88,15 +90,15 @@ def explain(directory: Path, what: str) -> list[Story]:
 
 
 def _forms(sources: Sequence[SourceEntry]) -> str:
-    """How positions of these sources are written."""
+    """The notations of positions in these sources."""
     forms: dict[str, list[str]] = {}
     for entry in sources:
         forms.setdefault(FORMATS[entry.format].position_text, []).append(entry.name)
     return ", ".join(f"{form} ({' and '.join(names)})" for form, names in forms.items())
 
 
-class _Reader:
-    """Finds records over all lanes and tells their stories."""
+class _StoryReader:
+    """Finds records in all lanes and builds their stories."""
 
     def __init__(self, journal: Journal, manifest: Manifest) -> None:
         self._manifest = manifest
@@ -135,8 +137,9 @@ class _Reader:
                 yield from at(number, position)
 
     def _by_key(self, what: str) -> list[DecidedRecord]:
-        """By association, else by key text.  An association that names no schema means any, unless
-        there is an object without one."""
+        """Finds records by association or by key text.
+
+        An association without schema matches any schema, unless an object has none."""
         key, separator, name = what.rpartition(",table=")
         keys = _key_texts(key if separator else what)
         found = [record for lane in self._lanes_of(keys, name) for record in lane.by_key(keys)]
@@ -149,14 +152,14 @@ class _Reader:
         ]
 
     def _lanes_of(self, keys: frozenset[str], name: str) -> list[LaneReader]:
-        """The lanes to look into: few where schema and table are named without quotes."""
+        """The lanes to search: few if schema and table are named without quotes."""
         table, _, schema = name.partition(",schema=")
         if not schema or '"' in name:
             return self._lanes
         numbers = {lane_of(schema, table, key, len(self._lanes)) for key in keys}
         return [self._lanes[number] for number in sorted(numbers)]
 
-    def story(self, decided: DecidedRecord) -> Story:
+    def story(self, decided: DecidedRecord) -> RecordStory:
         lane = self._lanes[decided.lane]
         entry = self._manifest.sources[decided.source]
         source = self._sources[decided.source]
@@ -172,7 +175,7 @@ class _Reader:
             lookups = lane.lookups(decided.source, decided.object)
         place, raw = _place(entry, source, decided)
         refused = self._refused.get((decided.lane, decided.document))
-        return Story(
+        return RecordStory(
             source=entry.name,
             position=source.position_text(decided.position),
             place=place,
@@ -195,7 +198,7 @@ class _Reader:
         )
 
     def _late(self, decided: DecidedRecord) -> str | None:
-        """Late is what no earlier run had read: records that were held or retried are none."""
+        """Explains a record with a smaller id than earlier runs have read; ``None`` for other records."""
         entry = self._manifest.sources[decided.source]
         behind = self._manifest.behind.get(entry.name, 0)
         number = decided.position.high
@@ -216,7 +219,7 @@ class _Reader:
         return f"no earlier run had it, though one had read record {behind}: committed late{gone}"
 
     def _status(self, decided: DecidedRecord, by: DecidedRecord | None) -> str:
-        """As ``_status``; F where the sink refuses the document."""
+        """The letter of ``_status``, or F if the sink refuses the document."""
         last = by if by is not None and decided.outcome is Outcome.SUPERSEDED else decided
         is_refused = (last.lane, last.document) in self._refused
         return Status.FATAL if is_refused else _status(decided, by)
@@ -225,7 +228,7 @@ class _Reader:
 def _outcome_in(
     journal: Journal, manifest: Manifest, source: str, position: Position
 ) -> str | None:
-    """What became of a record of a live source in another run, ``None`` where it was not read."""
+    """The outcome of a record of a live source in another run; ``None`` if it was not read."""
     numbers = [number for number, one in enumerate(manifest.sources) if one.name == source]
     for lane in range(manifest.lanes):
         reader = LaneReader(journal.root, journal.documents(manifest), lane)
@@ -245,12 +248,12 @@ def _position(source: Source, text: str) -> Position | None:
 
 
 def _is_of(obj: Object | None, name: str) -> bool:
-    """Whether the object's association ends with this table, and schema where it has one."""
+    """Returns whether the object's association ends with this table, and its schema if it has one."""
     return obj is not None and association(obj).endswith(f",table={name}")
 
 
 def _key_texts(key: str) -> frozenset[str]:
-    """The key as written, and in canonical form: its values as text, and as numbers where they are."""
+    """The key as written, and its canonical forms with values as text and as numbers."""
     try:
         parts = parse(key)
         numbers = format_key(
@@ -262,13 +265,13 @@ def _key_texts(key: str) -> frozenset[str]:
 
 
 def _place(entry: SourceEntry, source: Source, decided: DecidedRecord) -> tuple[str, str | None]:
-    """Where a record was read, and the record itself where it can be read again."""
+    """The place of a record, and the record itself if it can be read again."""
     if entry.table is not None:
         return f"table {entry.table}", None
     split = Split(**entry.splits[decided.split - entry.first_split])  # type: ignore[arg-type]
     try:
         raw = source.raw(split, decided.record)
-    except (OSError, FatalError):  # the input was moved or changed since: its position must do
+    except (OSError, FatalError):  # the input was moved or changed: its position suffices
         raw = None
     return f"{split.path}, record {decided.record}", raw
 
@@ -286,15 +289,15 @@ def _time(microseconds: int | None) -> str | None:
 
 def _meaning(decided: DecidedRecord) -> str:
     if decided.reason is Reason.DUPLICATE and decided.detail:
-        return decided.detail  # says of what it is one
+        return decided.detail  # names the repeated record
     known = REASON_TEXTS.get(decided.reason) if decided.reason is not None else None
     if decided.reason is Reason.COMMIT and decided.detail:
-        return f"{known}; {decided.detail}"  # what is odd about it
+        return f"{known}; {decided.detail}"  # a peculiarity of the commit
     return known or decided.detail or ""
 
 
 def _status(decided: DecidedRecord, by: DecidedRecord | None) -> str:
-    """The letter that the row of an event log gets; superseded ones take their superseder's."""
+    """The letter of an event log's row; a superseded row takes the letter of its superseding change."""
     if decided.reason is Reason.STATUS:
         return decided.detail or ""  # it has one already
     if decided.reason is Reason.OUT_OF_RANGE:

@@ -1,4 +1,4 @@
-"""How a job stands: what waits, what was done, what the next start will do.  Writes nothing."""
+"""The status of a job: waiting rows, finished runs, work of the next start.  Writes nothing."""
 
 # ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
 
@@ -28,13 +28,13 @@ from publisher.sources.triggerless.carry_over import TriggerlessState
 
 T = TypeVar("T")
 
-SEND = "planned: the next start sends what the sink does not have of it, and acknowledges it"
-DISCARD = "not planned wholly: the next start throws it away, nothing was sent of it"
+SEND = "planned: the next start sends its missing documents and acknowledges it"
+DISCARD = "not planned completely: the next start discards it, nothing of it was sent"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """What could not be found out, and the exit code of the error."""
+class StatusProblem:
+    """A part of the status that could not be determined, and the exit code of the error."""
 
     where: str
     message: str
@@ -43,16 +43,16 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class LogStatus:
-    """An event log or a change table in a database; ``None`` and empty where it could not be asked."""
+    """An event log or a change table; ``None`` and empty if the database does not answer."""
 
     source: str
     table: str
     waiting: int | None = None
-    """Rows that the next poll would read."""
+    """Number of rows that the next poll would read."""
     oldest: float | None = None
-    """Age in seconds of the oldest of them."""
+    """Age in seconds of the oldest waiting row."""
     statuses: dict[str, int] = field(default_factory=dict)
-    """All rows of an event log by status."""
+    """Number of rows of an event log by status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +61,29 @@ class FilesStatus:
 
     source: str
     published: int
-    """Files that were published, also those that are no longer there."""
+    """Number of published files, including removed ones."""
     new: int | None
-    """Files that the next start would read."""
+    """Number of files that the next start would read."""
     refused: int = 0
-    """Files of which all records were rejected; they are read again when the settings have changed."""
+    """Number of files whose records were all rejected; they are read again after a change of settings."""
     compared: bool = False
-    """Whether these are no files but tables: those that have a state, those that are due."""
+    """True for a source of compared tables: the numbers count tables with a state and pending tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A run that is not done, unless an instance is at work on it right now."""
+    """An unfinished run, unless an instance is working on it now."""
 
     run: str
     planned: bool
     documents: int | None
     next: str
-    """What the next start will do with it."""
+    """Action of the next start."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last run that was planned.  Times as ISO 8601; ``done`` is when it was acknowledged."""
+    """The last planned run.  Times as ISO 8601; ``done`` is the time of its acknowledgement."""
 
     run: str
     begun: str
@@ -99,7 +99,7 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class LaneToken:
-    """A lane of the sink has so many documents of a run."""
+    """Number of documents of a run that the sink has of a lane."""
 
     lane: int
     run: str
@@ -108,7 +108,7 @@ class LaneToken:
 
 @dataclass(frozen=True, slots=True)
 class RejectsToken:
-    """The topic of rejected records has so many records of a run."""
+    """Number of records of a run in the topic of rejected records."""
 
     run: str
     records: int
@@ -116,50 +116,50 @@ class RejectsToken:
 
 @dataclass(frozen=True, slots=True)
 class SinkStatus:
-    """Where the sink stands.  ``whole`` is the last run that it has wholly, as its tokens say."""
+    """The progress of the sink.  ``whole`` is the last complete run according to the tokens."""
 
     target: str
     whole: str | None = None
     tokens: tuple[LaneToken, ...] = ()
     rejects: RejectsToken | None = None
     runs: int | None = None
-    """Runs in the directory of a sink of files."""
+    """Number of runs in the directory of a file sink."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """How a job stands."""
+    """The status of a job."""
 
     job: str
     journals: str
     epoch: int
-    """Of the newest instance; 0 where none ever began."""
+    """Epoch of the newest instance; 0 before the first."""
     logs: tuple[LogStatus, ...]
     files: tuple[FilesStatus, ...]
     last: LastRun | None
     unfinished: tuple[Unfinished, ...]
     sink: SinkStatus
-    problems: tuple[Problem, ...]
+    problems: tuple[StatusProblem, ...]
 
 
-class _Tries:
-    """Does what may fail, and notes what did."""
+class _Attempts:
+    """Runs work that may fail, and collects the problems."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[StatusProblem] = []
 
-    def tried(self, where: str, work: Callable[[], T], otherwise: T) -> T:
+    def run(self, where: str, work: Callable[[], T], otherwise: T) -> T:
         try:
             return work()
         except PublisherError as error:
-            self.problems.append(Problem(where, error.message, error.exit_code))
+            self.problems.append(StatusProblem(where, error.message, error.exit_code))
         except OSError as error:
-            self.problems.append(Problem(where, of_system(error).message, 1))
+            self.problems.append(StatusProblem(where, of_system(error).message, 1))
         return otherwise
 
 
 def status(settings: Settings) -> JobStatus:
-    """How the job stands now.  Databases and brokers that do not answer are among the problems.
+    """Determines the status of a job; databases and brokers that do not answer become problems.
 
     Raises:
         SettingsError: The job file lacks something that publishing needs.
@@ -169,12 +169,12 @@ def status(settings: Settings) -> JobStatus:
     journals = Journals(settings.journals, settings.name)
     lineage = Lineage.read(journals)
     planned = list(journals.committed_runs())
-    tries = _Tries()
+    attempts = _Attempts()
     logs = [
-        _log(source, journals, tries) for source in settings.sources if source.table is not None
+        _log(source, journals, attempts) for source in settings.sources if source.table is not None
     ]
     files = [
-        _files(settings, source, journals, tries)
+        _files(settings, source, journals, attempts)
         for source in settings.sources
         if source.table is None
     ]
@@ -185,56 +185,56 @@ def status(settings: Settings) -> JobStatus:
         logs=tuple(logs),
         files=tuple(files),
         last=_last(*planned[-1]) if planned else None,
-        unfinished=tuple(_unfinished(journals, planned)),
-        sink=_sink(settings, lineage, tries),
-        problems=tuple(tries.problems),
+        unfinished=tuple(_find_unfinished(journals, planned)),
+        sink=_sink(settings, lineage, attempts),
+        problems=tuple(attempts.problems),
     )
 
 
-def _log(source: SourceSettings, journals: Journals, tries: _Tries) -> LogStatus:
+def _log(source: SourceSettings, journals: Journals, attempts: _Attempts) -> LogStatus:
     assert source.table is not None
     assert source.database is not None  # for_publish has seen to it
     empty = LogStatus(source.name, source.table)
     impatient = replace(source, database=replace(source.database, retries=0))
 
-    def asked() -> LogStatus:
+    def query() -> LogStatus:
         with closing(impatient.backlog()) as backlog:
             waiting = backlog.count(journals.state_of(source.name))
             statuses = backlog.count_by_status()
             return replace(empty, waiting=waiting.rows, oldest=waiting.oldest, statuses=statuses)
 
-    return tries.tried(f"source {source.name}", asked, empty)
+    return attempts.run(f"source {source.name}", query, empty)
 
 
 def _files(
-    settings: Settings, source: SourceSettings, journals: Journals, tries: _Tries
+    settings: Settings, source: SourceSettings, journals: Journals, attempts: _Attempts
 ) -> FilesStatus:
     if source.compared is not None:
-        return _tables(settings, source, journals, tries)
+        return _tables(settings, source, journals, attempts)
     known = journals.published_files()
     entries = known.of(source.name)
     refused = sum(entry.refused is not None for entry in entries)
 
-    def asked() -> int | None:
+    def query() -> int | None:
         return len(new_files(settings, source, known))
 
-    new = tries.tried(f"source {source.name}", asked, None)
+    new = attempts.run(f"source {source.name}", query, None)
     return FilesStatus(source.name, len(entries) - refused, new, refused)
 
 
 def _tables(
-    settings: Settings, source: SourceSettings, journals: Journals, tries: _Tries
+    settings: Settings, source: SourceSettings, journals: Journals, attempts: _Attempts
 ) -> FilesStatus:
     folder = journals.state_of(source.name)
     empty = FilesStatus(source.name, 0, None, compared=True)
 
-    def asked() -> FilesStatus:
+    def query() -> FilesStatus:
         known = len(TriggerlessState.read(folder).tables) if folder is not None else 0
         clock = microseconds()
         next_ = with_pending_tables(source, folder, settings.table_queue, clock)
         return replace(empty, published=known, new=len(tables_of(next_)))
 
-    return tries.tried(f"source {source.name}", asked, empty)
+    return attempts.run(f"source {source.name}", query, empty)
 
 
 def _last(journal: Journal, manifest: Manifest) -> LastRun:
@@ -266,7 +266,7 @@ def _report(journal: Journal, manifest: Manifest) -> RunReport:
     return apply_refusals(report, list(refused.values()))
 
 
-def _unfinished(
+def _find_unfinished(
     journals: Journals, planned: list[tuple[Journal, Manifest]]
 ) -> Iterator[Unfinished]:
     for journal, manifest in planned:
@@ -277,18 +277,18 @@ def _unfinished(
         yield Unfinished(run, False, None, DISCARD)
 
 
-def _sink(settings: Settings, lineage: Lineage, tries: _Tries) -> SinkStatus:
+def _sink(settings: Settings, lineage: Lineage, attempts: _Attempts) -> SinkStatus:
     if settings.sink.to == "files":
         assert settings.sink.path is not None  # for_publish has seen to it
         runs = settings.sink.path / RUNS
-        tries.tried("sink", partial(refuse_foreign_runs, runs, lineage), None)
+        attempts.run("sink", partial(refuse_foreign_runs, runs, lineage), None)
         return SinkStatus(str(settings.sink.path), runs=_runs(runs))
     from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
     from publisher.dispatch.kafka.progress_view import read_progress
 
     empty = SinkStatus(settings.kafka.target)
 
-    def asked() -> SinkStatus:
+    def query() -> SinkStatus:
         found = read_progress(settings.kafka, settings.name)
         tokens = [LaneToken(lane, token.run, token.sent) for lane, token in found.lanes.items()]
         whole = None if found.whole is None else found.whole.run
@@ -296,10 +296,10 @@ def _sink(settings: Settings, lineage: Lineage, tries: _Tries) -> SinkStatus:
         rejects = None if last is None else RejectsToken(last.run, last.sent)
         return replace(empty, whole=whole, tokens=tuple(tokens), rejects=rejects)
 
-    found = tries.tried("sink", asked, empty)
+    found = attempts.run("sink", query, empty)
     if found is not empty:
         compare = partial(refuse_foreign_tokens, settings.kafka, settings.name, lineage)
-        tries.tried("sink", compare, None)
+        attempts.run("sink", compare, None)
     return found
 
 

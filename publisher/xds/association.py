@@ -25,7 +25,7 @@ def association(obj: Object, key_order: tuple[str, ...] = ()) -> str:
 def key_text(key: str, key_order: tuple[str, ...]) -> str:
     """The key part of an association: ``idu=1``."""
     if key_order and "+" in key:  # a key without "+" has one column
-        return _ordered(key, key_order)
+        return _order_columns(key, key_order)
     return key
 
 
@@ -36,7 +36,7 @@ def suffix(table: str, schema: str | None) -> str:
     return text if schema is None else f"{text},schema={quote(schema)}"
 
 
-def _ordered(key: str, key_order: tuple[str, ...]) -> str:
+def _order_columns(key: str, key_order: tuple[str, ...]) -> str:
     exact, folded = _places(key_order)
     last = len(key_order)
 

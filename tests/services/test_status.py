@@ -101,7 +101,7 @@ def test_runs_done_and_not_done(tmp_path: Path) -> None:
     assert everything(tmp_path) == before
     _, text, _ = asked(tmp_path)
     assert "unfinished people-000002: 5 documents, planned: the next start sends" in text
-    assert "unfinished people-000003: not planned wholly: the next start throws it away" in text
+    assert "unfinished people-000003: not planned completely: the next start discards it" in text
 
 
 def test_files_published_and_new(tmp_path: Path) -> None:

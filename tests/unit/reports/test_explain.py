@@ -8,7 +8,7 @@ import pytest
 
 from publisher.cli.output import stories_text
 from publisher.errors import UsageError
-from publisher.reports.explain import Story, explain
+from publisher.reports.explain import RecordStory, explain
 from publisher.runs import publisher_instance
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.registry import FORMATS
@@ -19,8 +19,8 @@ from tests.unit.runs.test_follow import FILES, settings, write_file
 KNOWN_AT = "2026-05-04 11:15:03+00:00"
 
 
-def story(event_time: str | None, perpetrator: str | None) -> Story:
-    return Story(
+def story(event_time: str | None, perpetrator: str | None) -> RecordStory:
+    return RecordStory(
         source="crm",
         position="1",
         place="crm.csv, record 2",

@@ -271,4 +271,4 @@ def test_check_fails_where_a_sample_is_rejected(tmp_path: Path) -> None:
     assert found.detail.startswith(
         "all of the first 3 record(s) are rejected, the first at 1.csv:1:"
     )
-    assert found.detail.endswith("see that format and settings of the source fit its content")
+    assert found.detail.endswith("check that format and settings of the source fit its content")
