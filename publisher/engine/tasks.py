@@ -1,4 +1,4 @@
-"""What the tasks of a run do, without the engine that runs them: read a split, plan a lane."""
+"""Tasks of a run, independent of the engine that runs them: read a split, plan a lane."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from publisher.engine.event_ranks import LaneRanks, ranks_by_id, with_ids
 from publisher.journal.lane_writer import LaneFiles, LaneResult
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
-from publisher.model.change_batches import changes_of, plain_values
+from publisher.model.change_batches import plain_values
 from publisher.model.keys import IdentifierCase
-from publisher.planning.columnar import ColumnarPlanner
 from publisher.planning.columnar.rows import Numbers
 from publisher.planning.filters import Filter, FilterOptions, Window
-from publisher.planning.planner import Planner, PlanResult
+from publisher.planning.lane_planner import LanePlanner
+from publisher.planning.planner import PlanResult
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import NO_DATABASE, CurrentRow, Lookup, RefusedLookup
 from publisher.planning.renderer import Renderer, SourceNaming
@@ -57,12 +57,12 @@ class SourceWork:
     identifier_case: IdentifierCase
     window: Window | None = None
     rejected: RejectedTransactions | None = None
-    """Transactions that are rejected as a whole; ``None`` as long as none is known."""
+    """Transactions that are rejected as a whole; ``None`` if none is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a run makes of its changes, the same for all sources."""
+    """Rules for changes and documents that all sources of a run share."""
 
     documents: DocumentOptions
     envelope: EnvelopeOptions
@@ -73,7 +73,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """All that the tasks of a run need to know.  Shipped to them; holds no connection."""
+    """Description of a run for its tasks.  Shipped to them; holds no connection."""
 
     sources: tuple[SourceWork, ...]
     rules: Rules
@@ -91,8 +91,7 @@ class Work:
 
 
 class Resources:
-    """What a process needs beside the work itself, made on first use; a context manager, at whose end
-    the connections are closed."""
+    """Catalogue and look-up of a task; a context manager that closes their connections at the end."""
 
     def __init__(self, rules: Rules) -> None:
         job = JobCatalogue(rules.tables)
@@ -112,7 +111,7 @@ class Resources:
 
 
 def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
-    """The records of split ``number``, as batches of ``RECORD_SCHEMA``."""
+    """Reads the records of split ``number`` as batches of ``RECORD_SCHEMA``."""
     source, split = work.splits()[number]
     collect_rarely()
     with Resources(work.rules) as resources:
@@ -124,7 +123,7 @@ def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
 
 
 def context_of(work: Work, source: int, catalogue: Catalogue) -> Context:
-    """Build the context in which the splits of a source are read."""
+    """Builds the context in which the splits of a source are read."""
     excludes = Filter(work.sources[source].filters).excludes
     return Context(source=source, lanes=work.lanes, catalogue=catalogue, excludes=excludes)
 
@@ -162,18 +161,15 @@ def plan_lane(
 
 
 class _LanePlan:
-    """Feeds the planner of each source, one after the other, and writes what they give."""
+    """Plans the sources of a lane one after the other, and writes the results."""
 
     def __init__(self, work: Work, resources: Resources, files: LaneFiles) -> None:
         self._work = work
         self._resources = resources
         self._files = files
         self._source = -1
-        self._planner: Planner | None = None
-        self._columnar: ColumnarPlanner | None = None
+        self._planner: LanePlanner | None = None
         self._ranks: LaneRanks | None = None
-        self._held: tuple[Numbers, pa.RecordBatch] | None = None
-        """Rows and changes of the last poll, which may go on."""
 
     def add(self, batch: pa.RecordBatch) -> None:
         sources = batch.column("source").to_numpy()
@@ -192,15 +188,11 @@ class _LanePlan:
         if source != self._source:
             self._finish()
             self._source = source
-            self._planner, self._columnar = planners_of(self._work, source, self._resources)
+            self._planner = _planner_of(self._work, source, self._resources)
             self._ranks = _ranks_of(self._work, source)
 
     def _finish(self) -> None:
         if self._planner is not None:
-            if self._held is not None:
-                rows, batch = self._held
-                self._held = None
-                self._plan_by_column(rows, batch, None)
             self._write(self._planner.finish())
             self._planner = None
             if self._ranks is not None:
@@ -217,37 +209,8 @@ class _LanePlan:
         if outcomes.null_count < batch.num_rows:
             rows, batch = self._take_presets(rows, batch)
         if batch.num_rows:
-            self._plan(rows, batch if self._ranks is None else self._ranks.rank(batch))
-
-    def _plan(self, rows: Numbers, batch: pa.RecordBatch) -> None:
-        """Plans changes; those of a poll that may go on in the next batch wait for it."""
-        if self._columnar is None:
-            self._plan_singly(rows, batch)
-            return
-        if self._held is not None:
-            rows = np.concatenate([self._held[0], rows])
-            batch = pa.concat_batches([self._held[1], batch])
-        ready = self._columnar.count_complete(batch)
-        if ready:
-            after = (batch["rank"][ready].as_py(), batch["high"][ready].as_py())
-            self._plan_by_column(rows[:ready], batch.slice(0, ready), after)
-        self._held = (rows[ready:], batch.slice(ready))
-
-    def _plan_by_column(
-        self, rows: Numbers, batch: pa.RecordBatch, after: tuple[int, int] | None
-    ) -> None:
-        assert self._planner is not None
-        assert self._columnar is not None
-        going_on = self._planner.advance(batch["rank"][0].as_py())
-        columnar = self._columnar.plan(batch, rows, after=after, going_on=going_on)
-        self._planner.take(columnar.documents, columnar.read.singles)
-        self._write(PlanResult(decisions=columnar.read.decisions, lookups=columnar.read.lookups))
-        left = batch.filter(pa.array(columnar.remaining))
-        self._plan_singly(rows[columnar.remaining], left)
-
-    def _plan_singly(self, rows: Numbers, batch: pa.RecordBatch) -> None:
-        assert self._planner is not None
-        self._write(self._planner.add(changes_of(batch, rows.tolist())))
+            batch = batch if self._ranks is None else self._ranks.rank(batch)
+            self._write(self._planner.add(rows, batch))
 
     def _take_tallies(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         is_tally = pc.fill_null(pc.equal(batch.column("outcome"), TALLY), False)
@@ -264,7 +227,7 @@ class _LanePlan:
         return batch.filter(pc.invert(is_note))
 
     def _take_presets(self, rows: Numbers, batch: pa.RecordBatch) -> tuple[Numbers, pa.RecordBatch]:
-        """Notes the records that gave no change; gives the others and their rows."""
+        """Writes the decisions on records without a change; returns the changes and their rows."""
         is_change = batch.column("outcome").is_null()
         chosen = is_change.to_numpy(zero_copy_only=False)
         presets = batch.filter(pc.invert(is_change))
@@ -276,29 +239,28 @@ class _LanePlan:
                 strict=True,
             )
         ]
-        self._write(PlanResult(decisions=decisions))
+        self._write([PlanResult(decisions=decisions)])
         return rows[chosen], batch.filter(is_change)
 
-    def _write(self, planned: PlanResult) -> None:
-        for obj, poll, answer in planned.lookups:
-            kind, text = _answer_text(answer)
-            self._files.add_lookup(self._source, obj, poll, kind, text)
-        self._files.add_plan(self._source, planned.documents, planned.decisions)
+    def _write(self, results: Iterable[PlanResult]) -> None:
+        for result in results:
+            for obj, poll, answer in result.lookups:
+                kind, text = _answer_text(answer)
+                self._files.add_lookup(self._source, obj, poll, kind, text)
+            self._files.add_plan(self._source, result.documents, result.decisions)
 
 
 def collect_rarely() -> None:
-    """Lets Python look for cycles less often.
+    """Makes Python collect cyclic garbage less often.
 
-    Changes, documents and records are tuples without cycles: looking for cycles among them took a
-    third of a worker's time (measured).  They are freed as ever when nothing refers to them.
+    Changes, documents and records are tuples without cycles: searching them for cycles took a
+    third of a worker's time (measured).  Reference counting still frees them.
     """
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION, 50, 1000)
 
 
-def planners_of(
-    work: Work, number: int, resources: Resources
-) -> tuple[Planner, ColumnarPlanner | None]:
-    """The planner of one source of the work, and what plans the plain part where that may be done."""
+def _planner_of(work: Work, number: int, resources: Resources) -> LanePlanner:
+    """Builds the planner of one source."""
     source = work.sources[number]
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
     filter_ = Filter(source.filters, held_after=held_after)
@@ -313,7 +275,7 @@ def planners_of(
         filter_,
         catalogue,
     )
-    planner = Planner(
+    return LanePlanner(
         renderer,
         filter_,
         polls=source.polls,
@@ -321,13 +283,10 @@ def planners_of(
         window=source.window,
         rejected=source.rejected,
     )
-    if source.polls is None or source.window is not None or not renderer.has_uniform_documents:
-        return planner, None
-    return planner, ColumnarPlanner(renderer, filter_, source.polls, resources.lookup)
 
 
 def _ranks_of(work: Work, number: int) -> LaneRanks | None:
-    """Ranks the changes of one source of the work, where that is not done before."""
+    """Returns the ranks of one source, unless the engine has ranked its changes."""
     if not ranks_by_id(work.sources[number].polls):
         return None
     splits = (split for split, (source, _) in enumerate(work.splits()) if source == number)

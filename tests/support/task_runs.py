@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,21 +12,18 @@ import pyarrow as pa
 from publisher.database import DatabaseOptions
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.tasks import (
-    Resources,
     Rules,
     SourceWork,
     Work,
     plan_lane,
-    planners_of,
     read_split,
 )
 from publisher.journal.lane_reader import LaneReader
 from publisher.journal.lane_writer import LaneResult
 from publisher.model.catalogue import Table
 from publisher.model.keys import IdentifierCase
-from publisher.planning.columnar import ColumnarPlanner
 from publisher.planning.filters import FilterOptions
-from publisher.planning.planner import Planner
+from publisher.planning.lane_planner import LanePlanner
 from publisher.planning.polls import PollOptions
 from publisher.sources.event_log.source import EventLog
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
@@ -70,6 +68,10 @@ def work_of(
     )
 
 
+only_singly = partial(LanePlanner, by_column=False)
+"""In place of ``tasks.LanePlanner``: plans nothing by the column."""
+
+
 def read_all(work: Work, chance: random.Random | None = None) -> pa.Table:
     """The pieces of all splits, in the order in which a shuffle may bring them."""
     numbers = list(range(len(work.splits())))
@@ -95,13 +97,6 @@ def plan_all(work: Work, pieces: pa.Table, folder: Path) -> list[LaneResult]:
             )
         )
     return results
-
-
-def only_singly(
-    work: Work, number: int, resources: Resources
-) -> tuple[Planner, ColumnarPlanner | None]:
-    """In place of ``tasks.planners_of``: nothing is planned by the column."""
-    return planners_of(work, number, resources)[0], None
 
 
 def readers(results: Iterable[LaneResult], folder: Path) -> list[LaneReader]:

@@ -106,7 +106,7 @@ def test_a_change_that_planning_forgets_fails_its_lane(
         if poll.first.position.high != 3:
             close(self, poll)
 
-    monkeypatch.setattr(tasks, "planners_of", only_singly)
+    monkeypatch.setattr(tasks, "LanePlanner", only_singly)
     monkeypatch.setattr(Planner, "_close", forgetful)
     with pytest.raises(InternalError, match="no decision"):
         plan_all(work, read_all(work), tmp_path)

@@ -136,7 +136,7 @@ def test_planning_by_the_column_gives_the_same_files(
         batches = records.combine_chunks().to_batches(max_chunksize=cut)
         in_bulk = staged(work, batches, folder / "bulk")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tasks, "planners_of", only_singly)
+            patch.setattr(tasks, "LanePlanner", only_singly)
             singly = staged(work, batches, folder / "singly")
     assert in_bulk == singly
 

@@ -1,0 +1,83 @@
+"""Plans the changes of one source in one lane: by the column where possible, otherwise one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.model.change_batches import changes_of
+from publisher.planning.columnar import ColumnarPlanner
+from publisher.planning.columnar.rows import Numbers
+from publisher.planning.filters import Filter, Window
+from publisher.planning.planner import Planner, PlanResult
+from publisher.planning.polls import PollOptions
+from publisher.planning.query_back import Lookup
+from publisher.planning.renderer import Renderer
+from publisher.planning.torn_transactions import RejectedTransactions
+
+
+class LanePlanner:
+    """Plans batches of changes in position order; holds the last poll, as the next batch may continue it.
+
+    Rows are numbers of changes in the lane.
+    """
+
+    def __init__(
+        self,
+        renderer: Renderer,
+        filter_: Filter,
+        *,
+        polls: PollOptions | None,
+        lookup: Lookup,
+        window: Window | None,
+        rejected: RejectedTransactions | None,
+        by_column: bool = True,
+    ) -> None:
+        """For ``polls`` see ``Planner``.  Without ``by_column`` all changes are planned one by one."""
+        self._planner = Planner(
+            renderer, filter_, polls=polls, lookup=lookup, window=window, rejected=rejected
+        )
+        self._columnar: ColumnarPlanner | None = None
+        if by_column and polls is not None and window is None and renderer.has_uniform_documents:
+            self._columnar = ColumnarPlanner(renderer, filter_, polls, lookup)
+        self._held: tuple[Numbers, pa.RecordBatch] | None = None
+        """Rows and changes of the last poll."""
+
+    def add(self, rows: Numbers, batch: pa.RecordBatch) -> Iterator[PlanResult]:
+        """Takes the next changes; yields the results that are ready."""
+        if self._columnar is None:
+            yield self._plan_singly(rows, batch)
+            return
+        if self._held is not None:
+            rows = np.concatenate([self._held[0], rows])
+            batch = pa.concat_batches([self._held[1], batch])
+        ready = self._columnar.count_complete(batch)
+        if ready:
+            after = (batch["rank"][ready].as_py(), batch["high"][ready].as_py())
+            yield from self._plan_by_column(rows[:ready], batch.slice(0, ready), after)
+        self._held = (rows[ready:], batch.slice(ready))
+
+    def finish(self) -> Iterator[PlanResult]:
+        """Yields the remaining results at the end of the lane."""
+        if self._held is not None:
+            rows, batch = self._held
+            self._held = None
+            yield from self._plan_by_column(rows, batch, None)
+        yield self._planner.finish()
+
+    def _plan_by_column(
+        self, rows: Numbers, batch: pa.RecordBatch, after: tuple[int, int] | None
+    ) -> Iterator[PlanResult]:
+        """Plans complete polls; ``after`` are rank and high of the next change, if there is one."""
+        assert self._columnar is not None
+        open_objects = self._planner.advance(batch["rank"][0].as_py())
+        columnar = self._columnar.plan(batch, rows, after=after, going_on=open_objects)
+        self._planner.take(columnar.documents, columnar.read.singles)
+        yield PlanResult(decisions=columnar.read.decisions, lookups=columnar.read.lookups)
+        remaining = batch.filter(pa.array(columnar.remaining))
+        yield self._plan_singly(rows[columnar.remaining], remaining)
+
+    def _plan_singly(self, rows: Numbers, batch: pa.RecordBatch) -> PlanResult:
+        return self._planner.add(changes_of(batch, rows.tolist()))
