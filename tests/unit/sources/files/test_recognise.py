@@ -82,7 +82,7 @@ def test_a_change_table_without_names_is_known_by_its_dfm(name: str, tmp_path: P
 
 def test_columns_of_no_known_format_are_refused_too(tmp_path: Path) -> None:
     said = refused(written(tmp_path / "a.csv", "id,name,phone\n1,Ann,2\n"))
-    assert "seems to name them: id, name, phone; say which format it is of (--format" in said
+    assert "seems to name them: id, name, phone; choose its format (--format" in said
 
 
 @pytest.mark.parametrize("text", [EVENT, f"{EVENT}\n1,2,3", f"1,2,3\n{EVENT}", "", "only", "a,a"])
