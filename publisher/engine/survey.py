@@ -38,7 +38,7 @@ def surveyed(work: Work, survey: Callable[[Work, Sequence[int]], Iterable[Facts]
     for number, facts_of_source in found.items():
         source = sources[number].source
         assert isinstance(source, Surveyed)
-        sources[number] = replace(sources[number], source=source.resolved(facts_of_source))
+        sources[number] = replace(sources[number], source=source.with_survey(facts_of_source))
     return replace(work, sources=tuple(sources))
 
 
@@ -59,4 +59,4 @@ def surveyed_source(source: Source, splits: Iterable[Split], context: Context) -
     """One source that knows what its survey found, in this process."""
     if not isinstance(source, Surveyed):
         return source
-    return source.resolved(source.survey(split, context) for split in splits)
+    return source.with_survey(source.survey(split, context) for split in splits)

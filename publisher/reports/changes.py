@@ -14,7 +14,7 @@ from publisher.config.settings import Settings
 from publisher.engine.survey import surveyed_source
 from publisher.engine.tasks import Resources
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
-from publisher.sources.contract import Context, Source, informed
+from publisher.sources.contract import Context, Source, with_catalogue
 from publisher.sources.registry import FORMATS
 
 
@@ -29,7 +29,7 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
     reader = source.reader
     with Resources(settings.rules) as resources:
         context = Context(source=0, lanes=settings.run.lanes, catalogue=resources.catalogue)
-        splits = informed(reader, resources.catalogue).splits(
+        splits = with_catalogue(reader, resources.catalogue).splits(
             snapshots, _split_count(reader, snapshots)
         )
         reader = surveyed_source(reader, splits, context)

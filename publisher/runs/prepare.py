@@ -14,12 +14,12 @@ from publisher.engine.tasks import AnySource, AnySplit, Resources, SourceWork, W
 from publisher.journal.manifest import Journal, Manifest
 from publisher.planning.filters import Window
 from publisher.sources.contract import (
-    KeepsState,
-    Kept,
-    LeavesState,
+    CarriesOver,
+    CarryOver,
     RemembersRejects,
     Source,
-    informed,
+    Surveyed,
+    with_catalogue,
 )
 from publisher.sources.files.file_splits import Split
 from publisher.sources.triggerless.plan_comparison import ComparisonContext, Migration
@@ -60,14 +60,14 @@ class RunRequest:
     is_repetition: Callable[[Manifest], bool] | None = None
     """Says whether a planned run has found nothing that earlier runs have not left; it is not kept."""
     by_rows: bool = False
-    """See ``Kept``."""
+    """See ``CarryOver``."""
 
-    def kept(self, source: str) -> Kept | None:
+    def kept(self, source: str) -> CarryOver | None:
         """What a source goes on with, and where it keeps what the next run is to go on with."""
         if self.state is None:
             return None
         before, after = self.state.get(source), self.journal.new_state(source)
-        return Kept(before, after, self.clock, source, self.by_rows)
+        return CarryOver(before, after, self.clock, source, self.by_rows)
 
     def was_held(self, source: str, split: AnySplit) -> bool:
         """Whether a split has records that the run before has kept."""
@@ -123,11 +123,11 @@ def _opened(
         else:
             live = source.live
             if isinstance(live, RemembersRejects):
-                live = live.with_reported(request.reported.get(source.name, frozenset()))
+                live = live.with_known_rejects(request.reported.get(source.name, frozenset()))
             with Resources(request.settings.rules) as resources:
-                asking = informed(live, resources.catalogue)
+                asking = with_catalogue(live, resources.catalogue)
                 splits = stack.enter_context(
-                    asking.opened(request.splits, request.kept(source.name))
+                    asking.open_splits(request.splits, request.kept(source.name))
                 )
             yield source, live, splits
 
@@ -162,15 +162,15 @@ def _splits_of(request: RunRequest, source: SourceSettings, reader: Source) -> t
         return ()
     kept = request.kept(source.name)
     with Resources(request.settings.rules) as resources:
-        asking = informed(reader, resources.catalogue)
-        if kept is None or not isinstance(asking, KeepsState):
+        asking = with_catalogue(reader, resources.catalogue)
+        if kept is None or not isinstance(asking, CarriesOver):
             return tuple(asking.splits(source.snapshots, request.splits))
-        return tuple(asking.continued(source.snapshots, request.splits, kept))
+        return tuple(asking.splits_after(source.snapshots, request.splits, kept))
 
 
 def _leave_states(request: RunRequest, work: Work) -> None:
     """What sources found in their surveys, for the next run."""
     for source in work.sources:
         kept = request.kept(source.name)
-        if kept is not None and source.splits and isinstance(source.source, LeavesState):
+        if kept is not None and source.splits and isinstance(source.source, Surveyed):
             source.source.leave([s for s in source.splits if isinstance(s, Split)], kept.after)

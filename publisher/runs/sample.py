@@ -20,7 +20,7 @@ from publisher.engine.survey import surveyed_source
 from publisher.engine.tasks import Resources
 from publisher.errors import PublisherError
 from publisher.model.change import RECORD_SCHEMA, TALLY, EventType, Outcome, Position
-from publisher.sources.contract import Context, informed
+from publisher.sources.contract import Context, with_catalogue
 from publisher.sources.triggerless.plan_comparison import ComparisonContext
 from publisher.sources.triggerless.source import Triggerless
 from publisher.sources.triggerless.tasks import compare_here
@@ -126,7 +126,7 @@ def has_no_records(settings: Settings, source: SourceSettings, path: Path) -> bo
 @contextmanager
 def _open_table(source: SourceSettings, context: Context) -> Iterator[Batches]:
     live = source.live
-    with informed(live, context.catalogue).opened(1) as splits:
+    with with_catalogue(live, context.catalogue).open_splits(1) as splits:
         batches = (
             batch
             for number, split in enumerate(splits)
@@ -159,7 +159,7 @@ def _open_comparison(source: SourceSettings, context: Context) -> Iterator[Batch
 def _open_files(source: SourceSettings, context: Context) -> Iterator[Batches]:
     reader = source.reader
     size = sum(path.stat().st_size for path in source.snapshots)
-    asking = informed(reader, context.catalogue)
+    asking = with_catalogue(reader, context.catalogue)
     if size <= _SURVEYED_WHOLE:
         splits = list(asking.splits(source.snapshots, 1))
     else:

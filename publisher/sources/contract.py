@@ -1,4 +1,4 @@
-"""What every source format offers, so that nothing else need know which one it is."""
+"""The contract of source formats: all that the rest of the program calls."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ from publisher.sources.live.table_reader import TableSplit
 Reader = TypeVar("Reader")
 
 Excludes = Callable[[str | None, str], bool]
-"""Asked with schema (``None`` where the source names none) and table."""
+"""Called with schema (``None`` if the source names none) and table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a reading task is told beside its split."""
+    """The inputs of a reading task beside its split."""
 
     source: int
     """Number of the source in the job."""
     lanes: int
     catalogue: Catalogue
     excludes: Excludes | None = None
-    """Tells whether a table is excluded by its name in the source; asked before the catalogue."""
+    """Tests whether a table is excluded by its name in the source, before the catalogue is asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What a source keeps from one run of a job to the next, as files of its own making."""
+class CarryOver:
+    """State that a source hands from one run of a job to the next, in files of its own."""
 
     before: Path | None
-    """Folder of what the last run left, to be read only; ``None`` where none left anything."""
+    """Folder with the state of the last run, read-only; ``None`` if there is none."""
     after: Path
-    """Folder to write what this run leaves into, while it plans; does not exist yet.  Where nobody
-    makes it, ``before`` stays; where it is empty, nothing is kept."""
+    """Folder for the state of this run, written while it plans; does not exist yet.  If it is not
+    created, ``before`` remains valid; if it is empty, there is no state."""
     clock: int = 0
     """The run's now, in microseconds since 1970-01-01 UTC."""
     source: str = ""
     """Name of the source, for messages."""
     by_rows: bool = False
-    """Whether rows may prove a table of another database to be the one that the last run has read."""
+    """Rows may prove that a table of another database is the one that the last run read."""
 
 
 class Source(Protocol):
     """A source of changes read from files.
 
-    Splits are plain values and the same over two calls; reading one twice gives the same records.
+    Splits are plain values and equal in two calls; reading one twice gives the same records.
     """
 
     @property
@@ -65,41 +65,43 @@ class Source(Protocol):
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
-        """The files that paths name: as given, those in directories in name order.
+        """Lists the files that paths name: as given, those in directories in name order.
 
-        Raises ``UsageError`` where there are none (unless there may be none yet), or one cannot be
-        of this format by its name."""
+        Raises ``UsageError`` if there are none (unless there may be none yet), or if one cannot be
+        of this format by its name.
+        """
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
-        """The parts that tasks read, about ``wanted`` of them or more, in the order of the input.
+        """Cuts the input into parts for tasks, about ``wanted`` of them or more, in its order.
 
-        Raises ``UsageError`` where there is nothing to read, ``FatalError`` where a file as a whole
-        cannot be what the format asks for.
+        Raises ``UsageError`` if there is nothing to read, ``FatalError`` if a file as a whole cannot
+        be of this format.
         """
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
-        """Batches of ``RECORD_SCHEMA``; the last row of the last is the tally of the split, whose
-        number is ``number``.  A record that was fetched from another split of the source, to be read
-        with one of this, keeps the number of the split that framed it: tallies and outcomes have to
-        agree over all splits of a source.  Raises ``FatalError`` where the file has changed or is
-        damaged."""
+        """Yields batches of ``RECORD_SCHEMA``; the last row is the tally of the split ``number``.
+
+        A record fetched from another split, to be read with a record of this one, keeps the number of
+        the split that framed it: tallies and outcomes must agree over all splits of a source.  Raises
+        ``FatalError`` if the file has changed or is damaged.
+        """
 
     def position_text(self, position: Position) -> str:
-        """A position as users write it."""
+        """Writes a position as users do."""
 
     def parse_position(self, text: str) -> Position:
-        """The position that a user wrote.  Raises ``UsageError``."""
+        """Parses a position that a user wrote.  Raises ``UsageError``."""
 
     def raw(self, split: Split, row: int) -> str | None:
-        """One record of a split as JSON text, read again; ``None`` where there is none."""
+        """Reads one record of a split again, as JSON text; ``None`` if there is none."""
 
 
 @runtime_checkable
 class ShortPositions(Protocol):
-    """What a source is besides where users know its records by ``low`` alone."""
+    """Optional: implemented by sources whose positions may omit the commit address."""
 
     def is_short(self, text: str) -> bool:
-        """Whether a position that a user wrote says nothing of ``high``."""
+        """Tests whether a position that a user wrote omits ``high``."""
 
 
 class LiveSource(Protocol):
@@ -109,17 +111,17 @@ class LiveSource(Protocol):
     def format(self) -> str:
         """As ``Source.format``."""
 
-    def opened(
-        self, wanted: int, kept: Kept | None = None
+    def open_splits(
+        self, wanted: int, carry_over: CarryOver | None = None
     ) -> AbstractContextManager[tuple[TableSplit, ...]]:
-        """At most ``wanted`` splits that all see the table as it is now, while the context is open;
-        of a source that keeps marks what is newer than those.
+        """Opens at most ``wanted`` splits that all see the table as it is now, while the context is open.
 
-        Raises ``FatalError`` where the table does not fit, ``UnreachableError``.
+        A source with marks opens only newer rows.  Raises ``FatalError`` if the table does not fit,
+        ``UnreachableError``.
         """
 
     def fits(self, database: Database) -> None:
-        """Raises ``FatalError`` where the table has not the columns that the format asks for."""
+        """Raises ``FatalError`` if the table lacks columns that the format needs."""
 
     def read(self, split: TableSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
@@ -166,50 +168,55 @@ class TableBacklog(Protocol):
 
 @runtime_checkable
 class AsksCatalogue(Protocol):
-    """Optional: implemented by sources that ask what is known of tables to make their splits."""
+    """Optional: implemented by sources that need the catalogue to make their splits."""
 
     def with_catalogue(self, catalogue: Catalogue) -> Self:
-        """The source that asks this catalogue."""
+        """Returns the source with this catalogue."""
 
 
-def informed(source: Reader, catalogue: Catalogue) -> Reader:
-    """The source with the catalogue, if it asks one."""
+def with_catalogue(source: Reader, catalogue: Catalogue) -> Reader:
+    """Returns the source with the catalogue, if it needs one."""
     return source.with_catalogue(catalogue) if isinstance(source, AsksCatalogue) else source
 
 
 @runtime_checkable
 class RemembersRejects(Protocol):
-    """Optional: implemented by live sources that read rejected rows again, as nothing can mark them."""
+    """Optional: implemented by live sources that read rejected rows again, since no status marks them."""
 
-    def with_reported(self, digests: frozenset[int]) -> LiveSource:
-        """The source that ignores the rejected rows with these digests of their raw records."""
+    def with_known_rejects(self, digests: frozenset[int]) -> LiveSource:
+        """Returns the source that ignores rejected rows with these digests of their raw records."""
 
 
 @runtime_checkable
 class DescribesTables(Protocol):
-    """What a source is besides where its own settings say which columns tables have."""
+    """Optional: implemented by sources whose own settings describe tables."""
 
     def tables(self) -> tuple[Table, ...]:
-        """The tables.  Job file and database know better, where they say anything."""
+        """Lists the tables.  Job file and database override them."""
 
 
 @runtime_checkable
 class Surveyed(Protocol):
-    """What a source is besides where its records depend on each other across its whole input.
+    """Optional: implemented by sources whose records depend on each other across the whole input.
 
-    It is read after a survey: what all of its splits say, ``resolved``, makes a source that can read."""
+    Each split is surveyed first; ``with_survey`` then makes the source that can read.
+    """
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the survey found that operators should know and no record is rejected for."""
+        """Results of the survey for operators that reject no record."""
 
     def survey(self, split: Split, ctx: Context) -> pa.RecordBatch:
-        """What a split says that matters to others: a few facts, never its records.
+        """Collects the facts of a split that matter to others: a few, never its records.
 
-        Raises ``FatalError`` where the file has changed or is damaged."""
+        Raises ``FatalError`` if the file has changed or is damaged.
+        """
 
-    def resolved(self, facts: Iterable[pa.RecordBatch]) -> Source:
-        """The source that knows what the facts of all splits, in their order, mean; goes to tasks."""
+    def with_survey(self, facts: Iterable[pa.RecordBatch]) -> Source:
+        """Returns the source that knows the facts of all splits, given in their order; it goes to tasks."""
+
+    def leave(self, splits: Sequence[Split], folder: Path) -> None:
+        """Writes the state for the next run into ``CarryOver.after``, while this run plans."""
 
 
 @runtime_checkable
@@ -225,14 +232,6 @@ class HasTransactions(Protocol):
 
 
 @runtime_checkable
-class LeavesState(Protocol):
-    """What a surveyed source is besides where what it found is to be known to the next run."""
-
-    def leave(self, splits: Sequence[Split], folder: Path) -> None:
-        """Writes it into the folder (``Kept.after``); called after the survey, while the run plans."""
-
-
-@runtime_checkable
 class ForgetsFiles(Protocol):
     """Optional: implemented by sources that ignore what an earlier run has read to its end."""
 
@@ -242,11 +241,11 @@ class ForgetsFiles(Protocol):
 
 
 @runtime_checkable
-class KeepsState(Protocol):
-    """What a source is besides where a run goes on with what the one before it has left."""
+class CarriesOver(Protocol):
+    """Optional: implemented by sources that continue with the state of the last run."""
 
-    def continued(
-        self, paths: Sequence[str | os.PathLike[str]], wanted: int, kept: Kept
+    def splits_after(
+        self, paths: Sequence[str | os.PathLike[str]], wanted: int, carry_over: CarryOver
     ) -> list[Split]:
-        """As ``Source.splits``; the splits may lie in ``kept.before``, what is to be kept is written to
-        ``kept.after``."""
+        """As ``Source.splits``; splits may be files of ``carry_over.before``, and new state goes to
+        ``carry_over.after``."""

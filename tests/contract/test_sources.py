@@ -16,7 +16,7 @@ from publisher.errors import PublisherError
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.contract import Context, KeepsState, Kept, Source
+from publisher.sources.contract import CarriesOver, CarryOver, Context, Source
 from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.sources.event_log.source import EventLog
 from publisher.sources.files.file_splits import Split
@@ -445,16 +445,18 @@ class TestSource:
                 conserved_or_refused(sample.source, path)
 
 
-KEEPERS = [sample for sample in SAMPLES if isinstance(sample.source, KeepsState)]
+KEEPERS = [sample for sample in SAMPLES if isinstance(sample.source, CarriesOver)]
 
 
 @pytest.mark.parametrize("sample", KEEPERS, ids=lambda sample: sample.name)
 def test_a_first_run_reads_what_a_replay_reads(sample: Sample, tmp_path: Path) -> None:
-    assert isinstance(sample.source, KeepsState)
+    assert isinstance(sample.source, CarriesOver)
     path = sample.make(tmp_path / sample.name)
     for wanted in (1, 3):
-        kept = Kept(None, tmp_path / f"kept{wanted}")
-        assert sample.source.continued([path], wanted, kept) == sample.source.splits([path], wanted)
+        kept = CarryOver(None, tmp_path / f"kept{wanted}")
+        assert sample.source.splits_after([path], wanted, kept) == sample.source.splits(
+            [path], wanted
+        )
 
 
 def conserved_or_refused(source: Source, path: Path) -> int | None:

@@ -59,7 +59,7 @@ def planned(
         database=database if lookups else None,
     )
     source = LiveEventLog(options, database, table, text_of)
-    with source.opened(2) as splits:
+    with source.open_splits(2) as splits:
         live = SourceWork(
             name="hr",
             source=source,

@@ -216,7 +216,7 @@ def read_log(database: Database, after: int = 0, table: str = LOG) -> list[Chang
     """The log's new rows as the program reads them: none may be rejected."""
     source = LiveEventLog(EventLogOptions(), database.options, table, text_of)
     changes: list[Change] = []
-    with source.opened(1) as splits:
+    with source.open_splits(1) as splits:
         for split in splits:
             for batch in source.read(split, 0, Context(0, 1, catalogue_of(database))):
                 outcomes = set(batch.column("outcome").to_pylist())

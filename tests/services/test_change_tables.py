@@ -14,7 +14,7 @@ from publisher.sources.change_table.backlog import ChangeTableBacklog
 from publisher.sources.change_table.carry_over import Mark, MarkOrigin, read_marks, write_marks
 from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.contract import Context, Kept
+from publisher.sources.contract import CarryOver, Context
 from publisher.sources.live.table_reader import LiveTable, relation_of
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
@@ -61,13 +61,13 @@ def read(
         with place.database() as database:
             identity = identity_of(database, relation_of(database, LiveTable("usr__ct")))
         write_marks(before, {"usr__ct": Mark(after, after, origin=MarkOrigin(identity))})
-        return found_in(place, options, Kept(before, Path(name) / "after"))
+        return found_in(place, options, CarryOver(before, Path(name) / "after"))
 
 
-def found_in(place: Place, options: ChangeTableOptions, kept: Kept | None) -> list[object]:
+def found_in(place: Place, options: ChangeTableOptions, kept: CarryOver | None) -> list[object]:
     live = LiveChangeTable(options, place.database().options, "usr__ct", text_of)
     records = []
-    with live.opened(3, kept) as splits:
+    with live.open_splits(3, kept) as splits:
         for number, split in enumerate(splits):
             for batch in live.read(split, number, Context(0, 5, OPEN)):
                 records += batch.to_pylist()
@@ -123,18 +123,18 @@ def test_only_what_is_newer_than_the_last_run_is_read(place: Place, tmp_path: Pa
     waits = ChangeTableBacklog(KEYED, place.database().options, "usr__ct")
     try:
         assert waits.count_after(Mark()).rows == 7
-        assert len(found_in(place, KEYED, Kept(None, tmp_path / "1"))) == 6
+        assert len(found_in(place, KEYED, CarryOver(None, tmp_path / "1"))) == 6
         (mark,) = read_marks(tmp_path / "1").values()
         assert (mark.change_seq, mark.rows_in_window, mark.others) == (seq(5), 7, 0)
         assert mark.calibrated is not None
         assert mark.calibrated.order == "msb"
         assert waits.count_after(mark).rows == 0
-        assert found_in(place, KEYED, Kept(tmp_path / "1", tmp_path / "2")) == []
+        assert found_in(place, KEYED, CarryOver(tmp_path / "1", tmp_path / "2")) == []
         # a mask of one byte says nothing of the order: that is known from the run before
         add(place, row(f"'{seq(6)}'", "U", "Kim"), row(f"'{seq(6)}'", "B", "Eve", ""))
         waiting = waits.count_after(mark)
         assert (waiting.rows, waiting.oldest is not None) == (2, True)
-        found = found_in(place, KEYED, Kept(tmp_path / "2", tmp_path / "3"))
+        found = found_in(place, KEYED, CarryOver(tmp_path / "2", tmp_path / "3"))
         assert found == [(2, "idu=1", ("fname", "Eve", "Kim"))]
         # a row without change_seq is rejected once, one with a letter in it moves no mark
         add(
@@ -143,10 +143,10 @@ def test_only_what_is_newer_than_the_last_run_is_read(place: Place, tmp_path: Pa
             row("'9x'", "I", "odd"),
             row(f"'{seq(7)}'", "D", "x", "10"),
         )
-        third = found_in(place, KEYED, Kept(tmp_path / "3", tmp_path / "4"))
+        third = found_in(place, KEYED, CarryOver(tmp_path / "3", tmp_path / "4"))
         assert third[-1] == (4, "idu=1")
         assert len(third) == 3
-        assert found_in(place, KEYED, Kept(tmp_path / "4", tmp_path / "5")) == []
+        assert found_in(place, KEYED, CarryOver(tmp_path / "4", tmp_path / "5")) == []
         (mark,) = read_marks(tmp_path / "5").values()
         assert (mark.change_seq, mark.rows_in_window, mark.others) == (seq(7), 10, 2)
     finally:
@@ -156,10 +156,10 @@ def test_only_what_is_newer_than_the_last_run_is_read(place: Place, tmp_path: Pa
 def test_rows_that_come_late_are_read_once(place: Place, tmp_path: Path) -> None:
     make(place, "msb")
     place.execute(f"DELETE FROM usr__ct WHERE header__change_seq = '{seq(3)}'")
-    found_in(place, KEYED, Kept(None, tmp_path / "1"))
+    found_in(place, KEYED, CarryOver(None, tmp_path / "1"))
     add(place, changed(f"'{seq(3)}'", "D", "2", "x", "10").replace("X'10'", "NULL"))
     late = [
-        found_in(place, KEYED, Kept(tmp_path / f"{number}", tmp_path / f"{number + 1}"))
+        found_in(place, KEYED, CarryOver(tmp_path / f"{number}", tmp_path / f"{number + 1}"))
         for number in (1, 2)
     ]
     assert late == [[(4, "idu=2")], []]

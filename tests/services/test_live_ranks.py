@@ -48,7 +48,7 @@ def published(place: Place, folder: Path, polls: PollOptions, splits: int) -> li
     database: DatabaseOptions = place.database().options
     source = LiveEventLog(EventLogOptions(), database, "event_log", text_of)
     rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), database)
-    with source.opened(splits) as opened:
+    with source.open_splits(splits) as opened:
         live = SourceWork("hr", source, opened, FilterOptions(), polls, IdentifierCase.DATABASE)
         work = Work((live,), rules, lanes=2, clock=0, ids=folder / "ids")
         documents = lines(plan_all(work, read_all(work), folder), folder)

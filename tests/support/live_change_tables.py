@@ -11,7 +11,7 @@ from publisher.sources.change_table.backlog import ChangeTableBacklog
 from publisher.sources.change_table.carry_over import Mark, read_marks
 from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.contract import Kept
+from publisher.sources.contract import CarryOver
 from publisher.xds.values import text_of
 from tests.support.change_table_files import CONTEXT, options, seq
 from tests.support.event_log_files import Row
@@ -56,8 +56,8 @@ class Table:
         before = self.state
         self._runs += 1
         source = LiveChangeTable(self._settings, self.options, "ct", text_of)
-        kept = Kept(before, self._folder / f"state-{self._runs}", self.clock * SECOND)
-        with source.opened(1, kept) as (split,):
+        kept = CarryOver(before, self._folder / f"state-{self._runs}", self.clock * SECOND)
+        with source.open_splits(1, kept) as (split,):
             self.notes = split.notes
             self.between()
             found = [row for batch in source.read(split, 0, CONTEXT) for row in batch.to_pylist()]

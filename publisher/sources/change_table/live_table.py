@@ -41,7 +41,7 @@ from publisher.sources.change_table.source import ChangeTableReader
 from publisher.sources.change_table.statements import statements_of
 from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.columns.record_batches import Place
-from publisher.sources.contract import Context, Kept
+from publisher.sources.contract import CarryOver, Context
 from publisher.sources.files.frame import Frame
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
@@ -76,7 +76,11 @@ class LiveChangeTable:
         return ("high", "low")
 
     @contextmanager
-    def opened(self, wanted: int, kept: Kept | None = None) -> Iterator[tuple[TableSplit, ...]]:  # noqa: ARG002 - read in order
+    def open_splits(
+        self,
+        wanted: int,  # noqa: ARG002 - read in order
+        carry_over: CarryOver | None = None,
+    ) -> Iterator[tuple[TableSplit, ...]]:
         """One split that sees the table as it is now, while the context is open.
 
         It has the rows that are newer than the mark of the last run, up to one that waits for its partner,
@@ -86,38 +90,40 @@ class LiveChangeTable:
             FatalError: The table does not fit, or is another one than that of the mark.
             UnreachableError: The database does not answer.
         """
-        marks = read_marks(kept.before) if kept is not None else {}
+        marks = read_marks(carry_over.before) if carry_over is not None else {}
         mark = marks.get(self.table, Mark())
         with Database(self.database) as database:
             layout = self.layout(database)
             live = self._live(layout)
-            current = self._current(database, layout, kept)
-            verdict = current.verify(mark, by_rows=kept is not None and kept.by_rows)
+            current = self._current(database, layout, carry_over)
+            verdict = current.verify(mark, by_rows=carry_over is not None and carry_over.by_rows)
             with table_reader.moment(database, live, 1) as (whole,):
                 if verdict is Verdict.UNKNOWN and mark.change_seq is not None:
                     at_mark = self._rows_at(database, layout, whole, mark.change_seq)
                     current.verify_rows(mark, at_mark, list(layout.headers.values()))
-                extent = self._extent(database, layout, whole, mark, kept)
+                extent = self._extent(database, layout, whole, mark, carry_over)
                 newer = extent.mark.others > mark.others
                 name = table_reader.sorting(database, live)
                 span = Span(name, FORM, extent.after, extent.upto, others=newer)
                 split = replace(whole, span=span, notes=extent.notes)
                 plan, masks = self._survey(database, layout, split, mark.calibrated)
-                if kept is not None:
+                if carry_over is not None:
                     origin = self._origin(database, layout, whole, current, (mark, extent.mark))
                     new = replace(extent.mark, calibrated=masks, origin=origin)
-                    write_marks(kept.after, marks | {self.table: new})
+                    write_marks(carry_over.after, marks | {self.table: new})
                 plan = replace(plan, chosen=extent.selection, in_order=True)
                 yield (replace(split, found=plan.text()),)
 
     def _current(
-        self, database: Database, layout: ChangeTableLayout, kept: Kept | None
+        self, database: Database, layout: ChangeTableLayout, carry_over: CarryOver | None
     ) -> CurrentTable:
         """The table as it is now; without identity if the run leaves no mark."""
-        if kept is None:
+        if carry_over is None:
             return CurrentTable("", self.table, database.name, None)
         relation = table_reader.relation_of(database, self._live(layout))
-        return CurrentTable(kept.source, self.table, database.name, identity_of(database, relation))
+        return CurrentTable(
+            carry_over.source, self.table, database.name, identity_of(database, relation)
+        )
 
     def _rows_at(
         self, database: Database, layout: ChangeTableLayout, split: TableSplit, change_seq: str
@@ -150,12 +156,12 @@ class LiveChangeTable:
         layout: ChangeTableLayout,
         whole: TableSplit,
         mark: Mark,
-        kept: Kept | None,
+        carry_over: CarryOver | None,
     ) -> RunExtent:
         """The rows to read; all of the table if the run leaves no mark."""
         live = self._live(layout)
         seen = table_reader.measure_extent(database, live, whole, FORM, mark.floor)
-        if kept is None:
+        if carry_over is None:
             return RunExtent(None, seen.greatest or "", None, Mark(others=seen.others), ())
         statements = statements_of(database, live, self.options)
         finder = ExtentFinder(
@@ -164,7 +170,9 @@ class LiveChangeTable:
             lambda statement: table_reader.ask(database, live, whole, statement),
             self.options,
         )
-        return finder.find_extent(mark, seen, kept.clock, one_moment=whole.snapshot is not None)
+        return finder.find_extent(
+            mark, seen, carry_over.clock, one_moment=whole.snapshot is not None
+        )
 
     def fits(self, database: Database) -> None:
         """As ``LiveSource.fits``."""

@@ -34,7 +34,7 @@ from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
 from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, as_json, broken, tally
-from publisher.sources.contract import Context, Kept
+from publisher.sources.contract import CarryOver, Context
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
@@ -75,17 +75,17 @@ class ChangeTable:
             return message_splits.make_splits(files, self.options, self.snapshot, wanted)
         return self._survey(*self._cut(files, wanted))
 
-    def continued(
-        self, paths: Sequence[str | os.PathLike[str]], wanted: int, kept: Kept
+    def splits_after(
+        self, paths: Sequence[str | os.PathLike[str]], wanted: int, carry_over: CarryOver
     ) -> list[Split]:
         """The splits with the rows that the last run has held; keeps rows that wait now."""
         if self.options.layout == "messages":
             return self.splits(paths, wanted)
-        held = HeldRows(self.options, kept.before, kept.clock)
+        held = HeldRows(self.options, carry_over.before, carry_over.clock)
         files = self.files(paths) if paths else []
         splits, layouts = self._cut([*held.files, *files], wanted)
         planned = self._survey(splits, layouts, held)
-        held.keep(splits, layouts, kept.after)
+        held.keep(splits, layouts, carry_over.after)
         return planned
 
     def _cut(

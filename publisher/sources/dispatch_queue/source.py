@@ -14,7 +14,7 @@ from publisher.errors import InternalError, UsageError
 from publisher.model.catalogue import Table
 from publisher.model.change import Position
 from publisher.sources.columns.record_batches import Place
-from publisher.sources.contract import Context, Kept
+from publisher.sources.contract import CarryOver, Context
 from publisher.sources.dispatch_queue.as_json import raw_of
 from publisher.sources.dispatch_queue.lost import keep_lost, lost_as_facts, open_rows
 from publisher.sources.dispatch_queue.object_names import AllNames, described
@@ -96,9 +96,9 @@ class DispatchQueue:
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     format: str = "dispatch-queue"
     fates: Fates | None = None
-    """What becomes of the transactions; ``None`` before ``resolved``."""
+    """What becomes of the transactions; ``None`` before ``with_survey``."""
     seen: tuple[SourceTable, ...] = ()
-    """The tables that operations are of; none before ``resolved``."""
+    """The tables that operations are of; none before ``with_survey``."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -168,11 +168,11 @@ class DispatchQueue:
             start = first * stride
             yield Split(path, form.text, start, stop, first + 1, stop - start, size)
 
-    def continued(
-        self, paths: Sequence[str | os.PathLike[str]], wanted: int, kept: Kept
+    def splits_after(
+        self, paths: Sequence[str | os.PathLike[str]], wanted: int, carry_over: CarryOver
     ) -> list[Split]:
         """As ``splits``, after what the last run has left."""
-        before = kept_rows.splits_of(kept.before) if kept.before is not None else []
+        before = kept_rows.splits_of(carry_over.before) if carry_over.before is not None else []
         return [*before, *self.splits(paths, wanted)]
 
     def leave(self, splits: Sequence[Split], folder: Path) -> None:
@@ -238,7 +238,7 @@ class DispatchQueue:
         lost = lost_as_facts(operations.rows.lost)
         return pa.concat_batches([facts, *lost, tables, doubted(operations, faults)])
 
-    def resolved(self, facts: Iterable[pa.RecordBatch]) -> DispatchQueue:
+    def with_survey(self, facts: Iterable[pa.RecordBatch]) -> DispatchQueue:
         """The source that knows what becomes of each transaction, from the facts of all parts.
 
         Raises ``FatalError`` where two databases give one table."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from publisher.database import Database, DatabaseOptions
 from publisher.model.change import Outcome, Position, Reason
-from publisher.sources.contract import Context, Kept
+from publisher.sources.contract import CarryOver, Context
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.source import position_of, read_frames
 from publisher.sources.files.digest import digest_of_text
@@ -36,15 +36,15 @@ class LiveEventLog:
     reported: frozenset[int] = frozenset()
     """Digests of rejected rows that earlier runs reported; without a record_id they stay N."""
 
-    def with_reported(self, digests: frozenset[int]) -> LiveEventLog:
+    def with_known_rejects(self, digests: frozenset[int]) -> LiveEventLog:
         """See ``RemembersRejects``."""
         return replace(self, reported=digests)
 
     @contextmanager
-    def opened(
+    def open_splits(
         self,
         wanted: int,
-        kept: Kept | None = None,  # noqa: ARG002 - the status of a row tells whether it was read
+        carry_over: CarryOver | None = None,  # noqa: ARG002 - rows have a status
     ) -> Iterator[tuple[TableSplit, ...]]:
         """Yields splits that all see the table as it is now, while the context is open.
 

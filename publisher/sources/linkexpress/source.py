@@ -16,7 +16,7 @@ from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Outcome, Position
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import Place
-from publisher.sources.contract import Context, Kept
+from publisher.sources.contract import CarryOver, Context
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.mapped_file import map_file
@@ -80,21 +80,22 @@ class Linkexpress:
         """The parts that tasks read.  Raises ``FatalError`` where a file as a whole does not fit."""
         return self._splits(self._pieces(paths), wanted)
 
-    def continued(
-        self, paths: Sequence[str | os.PathLike[str]], wanted: int, kept: Kept
+    def splits_after(
+        self, paths: Sequence[str | os.PathLike[str]], wanted: int, carry_over: CarryOver
     ) -> list[Split]:
         """The same after what the last run has held; what is held now is kept for the next."""
-        before = kept_pieces(kept.before)
+        before = kept_pieces(carry_over.before)
         if before and not self._in_transactions:
             raise FatalError(
-                f"{kept.before} has records of a group's differences that wait for their commit record, "
-                "and the source is none now: set unit and extract as they were, or give it a new name"
+                f"{carry_over.before} has records of a group's differences that wait for their "
+                "commit record, and the source is none now: set unit and extract as they were, or "
+                "give it a new name"
             )
         new = self._pieces(paths)
         made = self._splits([*completed(before, new), *new], wanted)
         held = [split for split in made if file_form(split.kind).state == "held"]
         if before or held:
-            keep(kept.after, held, self._held)
+            keep(carry_over.after, held, self._held)
         return made
 
     def _held(self, split: Split) -> HeldTail:

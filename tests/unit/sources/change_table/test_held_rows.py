@@ -11,7 +11,7 @@ import pytest
 from publisher.errors import FatalError
 from publisher.model.change import TALLY, Outcome
 from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.contract import Kept
+from publisher.sources.contract import CarryOver
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_table_files import CONTEXT, csv_of, options, record, seq, told, write
 from tests.support.event_log_files import Row
@@ -46,12 +46,12 @@ class Folder:
         """The records of a run that has one new file with these rows, or none."""
         before = self.state
         self._runs += 1
-        kept = Kept(before, self._path / f"state-{self._runs}", int(self.clock * SECOND))
+        kept = CarryOver(before, self._path / f"state-{self._runs}", int(self.clock * SECOND))
         paths = []
         if rows:
             paths = [write(self._path / f"usr__ct-{self._runs}{self._suffix}", rows)]
         records, framed = [], 0
-        for number, split in enumerate(self._source.continued(paths, 3, kept)):
+        for number, split in enumerate(self._source.splits_after(paths, 3, kept)):
             for batch in self._source.read(split, number, CONTEXT):
                 for row in batch.to_pylist():
                     if row["outcome"] == TALLY:
@@ -163,8 +163,8 @@ def test_held_rows_of_a_table_known_by_its_metadata_are_read_so_again(tmp_path: 
     source = ChangeTable(
         options(source_table=None, key=(), header_columns=7, mask_order="msb"), SnapshotOptions()
     )
-    source.continued([path], 1, Kept(None, tmp_path / "1"))
-    (split,) = source.continued([], 1, Kept(tmp_path / "1", tmp_path / "2", 61 * SECOND))
+    source.splits_after([path], 1, CarryOver(None, tmp_path / "1"))
+    (split,) = source.splits_after([], 1, CarryOver(tmp_path / "1", tmp_path / "2", 61 * SECOND))
     (found, _) = [row for b in source.read(split, 0, CONTEXT) for row in b.to_pylist()]
     assert (found["schema"], found["table"]) == ("hr", 'the "people"')
     assert (found["outcome"], found["reason"]) == (Outcome.REJECTED, "before-image-alone")

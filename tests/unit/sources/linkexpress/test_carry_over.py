@@ -20,7 +20,7 @@ from publisher.model.change import TALLY, Outcome
 from publisher.reports.explain import explain
 from publisher.runs import publisher_instance
 from publisher.runs.replay import rehearse, replay
-from publisher.sources.contract import Context, Kept
+from publisher.sources.contract import CarryOver, Context
 from publisher.sources.files.file_splits import Split
 from publisher.sources.linkexpress import Linkexpress
 from tests.support.linkexpress_files import GROUP, OPEN, Record, jack, mark, record, short
@@ -56,8 +56,8 @@ class Folder:
     def run(self, wanted: int = 1, **files: bytes) -> list[Record]:
         """The records of a run that reads these files."""
         self.runs += 1
-        kept = Kept(self.before, self.path / f"state{self.runs}")
-        splits = SOURCE.continued(self.write(**files), wanted, kept)
+        kept = CarryOver(self.before, self.path / f"state{self.runs}")
+        splits = SOURCE.splits_after(self.write(**files), wanted, kept)
         if kept.after.is_dir():
             self.before = kept.after
         return read(splits)
@@ -240,7 +240,7 @@ def test_a_source_that_is_no_group_any_more_says_what_to_do(folder: Folder) -> N
     with pytest.raises(
         FatalError, match="set unit and extract as they were, or give it a new name"
     ):
-        Linkexpress(OPEN).continued([path], 1, Kept(folder.before, folder.path / "after"))
+        Linkexpress(OPEN).splits_after([path], 1, CarryOver(folder.before, folder.path / "after"))
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "form"])
