@@ -137,7 +137,7 @@ class _JobReader:
         """Raises ``SettingsError``."""
         settings = self._read(name)
         if self._problems:
-            raise SettingsError(self._problems.found())
+            raise SettingsError(self._problems.in_order())
         return settings
 
     def settings_to_publish(self, name: str, *, follows: bool) -> Settings:
@@ -148,7 +148,7 @@ class _JobReader:
                 self._problems.add(self._in_file(problem.key), problem.text)
         if self._problems:
             self._look_ahead(settings)
-            raise SettingsError(self._problems.found())
+            raise SettingsError(self._problems.in_order())
         return settings
 
     def _in_file(self, key: SettingKey) -> SettingKey:

@@ -15,7 +15,7 @@ from publisher.xds.times import zone_problems
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """``[follow]``: how ``publish --follow`` goes on."""
+    """``[follow]``: times of the polls of ``publish --follow``."""
 
     polling_interval: Annotated[float, Ge(0), Le(604_800)] = 10.0
     """Seconds of inactivity between two polls; 0 polls again at once."""
@@ -42,14 +42,14 @@ class FollowOptions:
 
     @property
     def at_times(self) -> bool:
-        """Whether polls go by the time of day."""
+        """True if polls start at times of day instead of after an interval."""
         return bool(self.publication_times)
 
     def next_publication(self, after: datetime) -> datetime:
         """The first publication time later than ``after``, both with a zone.
 
-        Every time of day comes once a day: of a time that the clocks show twice the first one counts,
-        and one that they skip comes as long after midnight as on other days (02:30 is then 03:30).
+        Every time of day occurs once a day: of a time that the clocks show twice the first one counts,
+        and a skipped one occurs as long after midnight as on other days (02:30 is then 03:30).
         """
         zone = ZoneInfo(self.time_zone)
         times = [time.fromisoformat(text) for text in self.publication_times]

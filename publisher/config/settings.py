@@ -1,8 +1,8 @@
-"""All settings of a run as typed, frozen objects: the job file, over it the command line.
+"""All settings of a run as typed, frozen objects; the command line wins over the job file.
 
-The options themselves are declared by the parts of the program; here they are put together.  Paths
-in a job file are relative to the directory of the file, paths of the command line to the working
-directory; both are absolute afterwards, since executors work elsewhere.
+Each part of the program declares its own options; this module combines them.  Paths in a job file are
+relative to its directory, paths of the command line to the working directory; here all are absolute,
+since executors work elsewhere.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class SourceSettings:
     snapshots: tuple[Path, ...]
     table: str | None
     database: DatabaseOptions | None
-    """Where ``table`` is read: the source's own database, else that of the job."""
+    """Database of ``table``: the source's own, else that of the job."""
     options: FormatOptions
     reading: SnapshotOptions
     filters: FilterOptions
@@ -128,7 +128,7 @@ class SourceSettings:
     hinted: int | None = None
     """Time of the last sample that was asked for hints, in microseconds since 1970 UTC."""
     resumes: bool = False
-    """Whether records that an earlier run has held are to be read again, with or without new files."""
+    """True if records that an earlier run has held must be read again, even without new files."""
 
     @property
     def descriptor(self) -> Format:
@@ -142,23 +142,23 @@ class SourceSettings:
 
     @property
     def compares_database(self) -> bool:
-        """Whether tables of a database are compared."""
+        """True if the source compares tables of a database."""
         return self.compared is not None and not self.snapshots
 
     @property
     def reads(self) -> bool:
-        """Whether there is anything to read."""
+        """True if the source has anything to read."""
         named = self.compared is not None and bool(self.compared.tables)
         return bool(self.snapshots) or self.table is not None or named or self.resumes
 
     @property
     def reader(self) -> Source:
-        """What reads its files."""
+        """The reader of its files."""
         return self.descriptor.source(self.options, self.reading)
 
     @property
     def live(self) -> LiveSource:
-        """What reads its table."""
+        """The reader of its table."""
         live, database, table = self._live_parts()
         return live.source(self.options, database, table, text_of)
 
@@ -184,7 +184,7 @@ class SourceSettings:
 
     @property
     def has_status(self) -> bool:
-        """Whether it is a table whose rows carry a status."""
+        """True for a table whose rows have a status."""
         return self.table is not None and self.descriptor.has_status
 
     @property
@@ -197,60 +197,60 @@ class SourceSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that a run is told, complete and checked."""
+    """All settings of a run, complete and checked."""
 
     name: str
     directory: Path
-    """Where the job file is; without one the working directory."""
+    """Directory of the job file; without one, the working directory."""
     reject_budget: int | Literal["unlimited"] | None
     sources: tuple[SourceSettings, ...]
     database: DatabaseOptions | None
-    """Where rows are looked up; ``None``: query-backs are rejected."""
+    """Database for look-ups; without one, query-backs are rejected."""
     tables: tuple[Table, ...]
     values: ValueOptions
     envelope: EnvelopeOptions
     documents: DocumentOptions
     sink: SinkOptions
-    """Where ``publish`` writes to."""
+    """Sink of ``publish``."""
     kafka: KafkaOptions
-    """How documents go to Kafka, wherever they do."""
+    """Options of every Kafka sink."""
     journal: Path
     """Directory of the journals of all jobs."""
     retention: JournalOptions
-    """How long they are kept."""
+    """Retention of the journals."""
     acknowledge: AcknowledgeOptions
     follow: FollowOptions
     metrics: MetricsOptions
     table_queue: TableQueueOptions
-    """How samples of the table queue are read, wherever they are."""
+    """Options to read samples of the table queue."""
     activity: ActivityOptions
     run: RunOptions
     spark: SparkOptions
 
     @property
     def journals(self) -> Path:
-        """Where the runs of ``publish`` keep theirs."""
+        """Directory of the journals of this job."""
         return (self.journal / self.name).absolute()
 
     @property
     def rules(self) -> Rules:
-        """What tasks make of changes."""
+        """The settings that tasks need to plan changes."""
         return Rules(self.documents, self.envelope, self.values, self.tables, self.database)
 
     def allowed_rejects(self, default: int | None) -> int | None:
-        """Records that may be rejected, ``None`` for any number; ``default`` where not set."""
+        """Maximum number of rejected records, ``None`` without limit; ``default`` if not set."""
         if self.reject_budget is None:
             return default
         return None if self.reject_budget == "unlimited" else self.reject_budget
 
     def catalogue(self) -> JobCatalogue:
-        """What the job file says of tables."""
+        """The tables of the job file as catalogue."""
         return JobCatalogue(self.tables)
 
     def for_replay(self, format_: str | None = None) -> Settings:
-        """The same with one source, that of ``format_`` or the only one.
+        """These settings with one source: that of ``format_`` or the only one.
 
-        Raises ``UsageError`` where the choice is not clear.
+        Raises ``UsageError`` if the choice is ambiguous.
         """
         fitting = [source for source in self.sources if format_ in (None, source.format)]
         if len(fitting) == 1:
@@ -272,7 +272,7 @@ class Settings:
         return self
 
     def digest_of(self, source: SourceSettings) -> str:
-        """Digest of all settings that decide what becomes of the records of a source."""
+        """Digest of all settings that influence the documents and decisions of a source."""
         meaning = replace(self, sources=(source,)).meaning()
         return hashlib.sha256(meaning.encode()).hexdigest()
 
@@ -299,7 +299,7 @@ class Settings:
 
 
 def database_identity(options: DatabaseOptions | None) -> dict[str, str | None] | None:
-    """Which database it is, without user and password; and the schema that it looks into first."""
+    """The database without user and password, and its default schema."""
     if options is None:
         return None
     url = urls.complete(options.url, options.url_env)
@@ -307,22 +307,22 @@ def database_identity(options: DatabaseOptions | None) -> dict[str, str | None] 
 
 
 _SPEED_ONLY = frozenset({"block_size", "before", "buckets", "samples"})
-"""What changes no document; of ``before`` the content does, which is part of the input."""
+"""Settings that change no document; the content of ``before`` belongs to the input."""
 
 
 def _meaning_of(*parts: object) -> dict[str, object]:
     """The settings that differ from their defaults, so that a new setting renames no run."""
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for part in parts:
         for option in fields(part):  # type: ignore[arg-type]
             value = getattr(part, option.name)
             if option.name not in _SPEED_ONLY and value != _default_of(option):
-                found[option.name] = _without_defaults(value)
-    return found
+                values[option.name] = _without_defaults(value)
+    return values
 
 
 def _without_defaults(value: object) -> object:
-    """A value of a setting; of tables in it, too, only what differs from the defaults."""
+    """A value of a setting; tables in it also without the values that equal their defaults."""
     if is_dataclass(value):
         return _meaning_of(value)
     if isinstance(value, dict):

@@ -65,7 +65,7 @@ class Problems:
         """Makes ``concern`` include a setting that a misspelt key was probably meant to be."""
         self._concerned.append(key)
 
-    def found(self) -> list[SettingProblem]:
+    def in_order(self) -> list[SettingProblem]:
         """All problems in the order of the file; those without a line come last."""
         return sorted(self._problems, key=lambda problem: problem.line or 1 << 30)
 

@@ -285,7 +285,7 @@ def _problems_of_types(errors: list[ErrorDetails]) -> Iterator[SettingProblem]:
         if len(key) > 1 and _is_union_member(key[1]):
             key = key[:1]
         texts.setdefault(key, []).append(_words(error))
-        shown[key] = _value_shown(key, error["input"])
+        shown[key] = _value_hint(key, error["input"])
     for key, words in texts.items():
         yield SettingProblem(key, " or ".join(dict.fromkeys(words)) + shown.get(key, ""))
 
@@ -309,7 +309,7 @@ def _problems_of_check(
         for name, text in error.problems:
             yield SettingProblem((*key, name), text)
     else:
-        yield SettingProblem(key, f"{error}{_value_shown(key, given)}")
+        yield SettingProblem(key, f"{error}{_value_hint(key, given)}")
 
 
 def _is_union_member(part: str | int) -> bool:
@@ -317,7 +317,7 @@ def _is_union_member(part: str | int) -> bool:
     return isinstance(part, str) and _UNION_MEMBER.match(part) is not None
 
 
-def _value_shown(key: SettingKey, value: object) -> str:
+def _value_hint(key: SettingKey, value: object) -> str:
     if not isinstance(value, (str, int, float)) or any(_SECRET.search(str(part)) for part in key):
         return ""
     return f", not {json.dumps(value, ensure_ascii=False)}"

@@ -131,7 +131,7 @@ class Database:
             pause *= 2
 
     def separate(self) -> Database:
-        """The same database with its own connections."""
+        """A copy of this object with its own connections."""
         other = Database.__new__(Database)
         other.__dict__.update(self.__getstate__())
         return other

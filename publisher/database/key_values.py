@@ -139,7 +139,7 @@ def time_of_day(value: Any) -> Any:
     return value
 
 
-def _unchanged(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -157,9 +157,9 @@ _COLUMNS = {
     Kind.DECIMAL: KeyColumn(_decimal, _same_decimal),
     Kind.STATE: KeyColumn(_state, _same_state),
     Kind.OCTET: KeyColumn(base64_bytes, bytes),
-    Kind.DATE: KeyColumn(_date, _unchanged),
+    Kind.DATE: KeyColumn(_date, _identity),
     Kind.TIME: KeyColumn(_time, time_of_day),
-    Kind.TIMESTAMP: KeyColumn(_moment, _unchanged),
+    Kind.TIMESTAMP: KeyColumn(_moment, _identity),
 }
 _SQLITE = {
     Kind.INT: KeyColumn(_sqlite_integer, _same_integer),

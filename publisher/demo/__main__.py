@@ -76,7 +76,7 @@ def demo(console: Console, directory: Path) -> None:
         print_counts(console, story.counts(live=True))
         told = recordings(journal, target, settings.run.lanes, story.acts)
         print_recordings(console, story.acts, sources, told)
-        console.print(f"\n{report.documents:,} documents in {_shown(target)}", soft_wrap=True)
+        console.print(f"\n{report.documents:,} documents in {_relative(target)}", soft_wrap=True)
         print_comparison(console, compare(directory, story.company, engine))
     seconds = time.perf_counter() - start
     console.print(
@@ -86,7 +86,7 @@ def demo(console: Console, directory: Path) -> None:
 
 
 def print_beginning(console: Console, directory: Path, story: Story) -> None:
-    """What there is to be published."""
+    """Counts of the input."""
     console.print(
         f"{directory / DATABASE}: {len(story.company.employees):,} employees, "
         f"{len(story.events):,} rows in event_log, {len(story.events) - PROCESSED:,} of them new.\n"
@@ -138,7 +138,7 @@ def prepare(directory: Path, story: Story) -> list[Recorded]:
 
 
 def publish(settings: Settings, engine: Engine) -> RunReport:
-    """What ``xds-publisher publish -c demo.toml`` does."""
+    """Runs ``xds-publisher publish -c demo.toml``."""
     with PublisherInstance(settings, engine) as job:
         report = job.run_once(datetime.fromisoformat(NOW))
     if report is None:
@@ -150,13 +150,13 @@ def print_next(
     console: Console, directory: Path, target: Path, journal: Path, story: Story
 ) -> None:
     """Commands that work as they are printed."""
-    program = _shown(Path(sys.executable).with_name("xds-publisher"))
-    told = f"explain {_shown(journal)}"
+    program = _relative(Path(sys.executable).with_name("xds-publisher"))
+    told = f"explain {_relative(journal)}"
     commands = {
         "Why did this change give no document of its own?": f"{told} {story.superseded}",
         "What is wrong with that one?": f"{told} {story.rejected}",
         "All that happened to a user:": f"{told} idu=4,table=usr,schema=indirect",
-        "Are all documents valid?": f"validate {_shown(target)}/part-*.xds",
+        "Are all documents valid?": f"validate {_relative(target)}/part-*.xds",
         "The same from a snapshot of the log:": (
             f"replay {directory / SNAPSHOT} --to {directory / 'replayed'} "
             f"-c {directory / JOB} --format event-log --now {NOW}"
@@ -175,8 +175,8 @@ def print_next(
         console.print(f"  [dim]{title}[/]\n    {program} {command}", soft_wrap=True)
 
 
-def _shown(path: Path) -> Path:
-    """Relative to the working directory where it is below it."""
+def _relative(path: Path) -> Path:
+    """Relative to the working directory if the path is below it."""
     try:
         return path.absolute().relative_to(Path.cwd())
     except ValueError:

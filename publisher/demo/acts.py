@@ -1,4 +1,4 @@
-"""What happened to rows, whoever records it: the same story that the triggers of the event log tell."""
+"""Changes to rows, for any system that records them: the story of the event log's triggers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Act:
 
 
 def act_of(trigger: Trigger, events: Sequence[Event]) -> Act | None:
-    """What one episode did to its row; ``None`` where that is nothing."""
+    """The changes of one episode to its row; ``None`` without changes."""
     table, key = table_of(trigger.subject)
     made = (RowChange(table, key, before, after) for before, after in trigger.versions())
     changes = tuple(made)

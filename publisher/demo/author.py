@@ -42,7 +42,7 @@ class Author:
     def __init__(self, random: Random, company: Company, people: int) -> None:
         self.company = company
         self.acts: list[Act] = []
-        """What was done to rows, in the order of inventing; of events that fill up nothing."""
+        """Changes to rows in the order of invention; without those of filler events."""
         self._act: Act | None = None
         self._random = random
         self._next_number = people + 1
@@ -57,11 +57,11 @@ class Author:
             self._membership: 9,
             self._new_membership: 2,
             self._view: 6,
-            self._excluded: 2,
+            self._excluded_event: 2,
         }
 
     def write(self, rows: int, *, wrong: bool = False) -> Iterator[list[Event]]:
-        """Episodes of ``rows`` events in all; with ``wrong`` each way to be wrong is among them."""
+        """Yields episodes of ``rows`` events in total; ``wrong`` includes each kind of wrong event."""
         end = self._written + rows
         specials = self._specials()
         every = rows // (len(WRONG) + 3)
@@ -80,24 +80,24 @@ class Author:
             yield episode
 
     def exists(self, subject: Subject) -> bool:
-        """Whether the row is there now."""
+        """Tells whether the row exists now."""
         if subject.table == "membership":
             return (subject.group, subject.number) in self.company.memberships
         return subject.number in self.company.employees
 
     def _specials(self) -> Iterator[list[Event]]:
-        """One at a time, so that each is about somebody to whom nothing has happened lately."""
+        """One at a time, so that each concerns an employee without recent events."""
         for kind in range(len(WRONG)):
             yield [wrong_event(kind, self._somebody())]
         for same in (True, False):
             yield double_record(self._somebody(), identical=same)
 
     def _filler(self, rows: int) -> list[Event]:
-        """``rows`` events where a whole episode has no room any more; rows is small."""
+        """A few events to fill the log up to its length."""
         return [replace_fields(self._employee(self._somebody()))[0] for _ in range(rows)]
 
     def _change(self) -> list[Event]:
-        return self._played(self._chosen(CHANGES), self._employee(self._somebody()))
+        return self._play(self._choose(CHANGES), self._employee(self._somebody()))
 
     def _arrival(self) -> list[Event]:
         """Somebody new, or somebody who left long ago."""
@@ -105,14 +105,14 @@ class Author:
         if back is None:
             back, self._next_number = self._next_number, self._next_number + 1
         self.company.employees[back] = employee(self._random)
-        return self._played(self._chosen(ARRIVALS), self._employee(back, new=True))
+        return self._play(self._choose(ARRIVALS), self._employee(back, new=True))
 
     def _returns(self) -> bool:
-        return bool(self._gone) and self._rested(Subject("employee", self._gone[0]))
+        return bool(self._gone) and self._rests(Subject("employee", self._gone[0]))
 
     def _leaving(self) -> list[Event]:
         number = self._somebody(leaving=True)
-        episode = self._played(delete_row, self._employee(number))
+        episode = self._play(delete_row, self._employee(number))
         del self.company.employees[number]
         self._gone.append(number)
         return episode
@@ -122,57 +122,57 @@ class Author:
         members = self.company.memberships
         while True:
             group, number = self._random.choice(self._members)
-            if (group, number) in members and self._rested(Subject("membership", number, group)):
+            if (group, number) in members and self._rests(Subject("membership", number, group)):
                 break
         if self._random.random() < 1 / 6:
-            episode = self._played(delete_row, self._member(group, number))
+            episode = self._play(delete_row, self._member(group, number))
             del members[group, number]
             return episode
-        return self._played(self._chosen(PLAIN_CHANGES), self._member(group, number))
+        return self._play(self._choose(PLAIN_CHANGES), self._member(group, number))
 
     def _new_membership(self) -> list[Event]:
         members = self.company.memberships
         while True:
             group, number = self._random.choice(GROUPS), self._random.choice(self._members)[1]
             subject = Subject("membership", number, group)
-            if (group, number) not in members and self._rested(subject):
+            if (group, number) not in members and self._rests(subject):
                 break
         members[group, number] = membership(self._random)
         self._members.append((group, number))
-        return self._played(insert_fields, self._member(group, number, new=True))
+        return self._play(insert_fields, self._member(group, number, new=True))
 
     def _view(self) -> list[Event]:
         while True:
             number = self._random.randrange(1, self._next_number)
             subject = Subject("view_employee", number)
-            if number in self.company.employees and self._rested(subject):
+            if number in self.company.employees and self._rests(subject):
                 break
         row = self.company.employees[number]
         trigger = self._trigger(subject, view_key(number), row, VIEW_COLUMNS)
-        return self._played(self._chosen(PLAIN_CHANGES), trigger)
+        return self._play(self._choose(PLAIN_CHANGES), trigger)
 
-    def _excluded(self) -> list[Event]:
+    def _excluded_event(self) -> list[Event]:
         return [excluded_event(self._written)]
 
-    def _played(self, episode: Episode, trigger: Trigger) -> list[Event]:
+    def _play(self, episode: Episode, trigger: Trigger) -> list[Event]:
         events = episode(trigger)
         self._act = act_of(trigger, events)
         return events
 
-    def _chosen(self, episodes: dict[Episode, int]) -> Episode:
+    def _choose(self, episodes: dict[Episode, int]) -> Episode:
         return self._random.choices(list(episodes), list(episodes.values()))[0]
 
     def _somebody(self, *, leaving: bool = False) -> int:
-        """An employee to whom nothing has happened for a while."""
+        """An employee without recent events."""
         while True:
             number = self._random.randrange(1, self._next_number)
             if leaving and can_be_member(number):
                 continue
-            if number in self.company.employees and self._rested(Subject("employee", number)):
+            if number in self.company.employees and self._rests(Subject("employee", number)):
                 self._touched[Subject("employee", number)] = self._written
                 return number
 
-    def _rested(self, subject: Subject) -> bool:
+    def _rests(self, subject: Subject) -> bool:
         last = self._touched.get(subject)
         return last is None or self._written - last > APART
 

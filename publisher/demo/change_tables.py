@@ -49,13 +49,13 @@ def write_change_tables(folder: Path, options: ChangeTableOptions, acts: Iterabl
                 "transaction_id": f"{place:032X}",
                 "timestamp": f"{act.ended.isoformat(timespec='milliseconds')}Z",
             }
-            for letter, record in recorded(change):
+            for letter, record in records_of(change):
                 heads = stamp | {"change_oper": letter, "operation": OPERATIONS[letter]} | record
-                records[change.table].append((letter, _named(heads, change.table, options)))
+                records[change.table].append((letter, _with_names(heads, change.table, options)))
     for table, name in FILES.items():
         path = folder / name
         path.parent.mkdir(parents=True)
-        _write(path, table, list(_parted(records[table])))
+        _write(path, table, list(_defer_before_images(records[table])))
     return {(Outcome.PUBLISHED, None): sum(map(len, records.values()))}
 
 
@@ -65,7 +65,7 @@ def change_seq(act: Act, number: int) -> str:
     return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 10_000:02}{number:0{NUMBER_DIGITS}d}"
 
 
-def recorded(change: RowChange) -> Iterator[tuple[str, Record]]:
+def records_of(change: RowChange) -> Iterator[tuple[str, Record]]:
     """The records of one change: letter, mask and columns."""
     keys, names = KEYS[change.table], COLUMNS[change.table]
     if change.before is None:
@@ -91,14 +91,14 @@ def _images(change: RowChange, row: Row) -> Record:
     }
 
 
-def _named(record: Record, table: str, options: ChangeTableOptions) -> Record:
+def _with_names(record: Record, table: str, options: ChangeTableOptions) -> Record:
     """All columns in the order of the change table."""
     heads = {f"{options.prefix}{name}": record[name] for name in KEPT}
     return heads | {name: record[name] for name in (*KEYS[table], *COLUMNS[table])}
 
 
-def _parted(records: Sequence[tuple[str, Record]]) -> Iterator[Record]:
-    """Before images after the records that they came with."""
+def _defer_before_images(records: Sequence[tuple[str, Record]]) -> Iterator[Record]:
+    """Moves before images behind the records to which they belong."""
     behind: list[Record] = []
     for place, (letter, record) in enumerate(records):
         if letter == "B":
@@ -132,7 +132,7 @@ def _field(value: str | None) -> str:
 
 
 def _description(table: str, names: Sequence[str]) -> dict[str, object]:
-    """What a ``.dfm`` says of the file beside it."""
+    """The ``.dfm`` description of the file beside it."""
     places = {name: place for place, name in enumerate(KEYS[table], 1)}
     columns = [
         {"ordinal": number, "name": name, "primaryKeyPos": places.get(name, 0)}

@@ -1,4 +1,4 @@
-"""Where the documents of several recordings of the same acts are the same, and where they differ."""
+"""Compares the documents of several recordings of the same acts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from publisher.model.change import QUERY_BACK, Reason
 
 
 class Kind(NamedTuple):
-    """What happened to a row."""
+    """The kind of change to a row."""
 
     what: str
     types: str
@@ -39,12 +39,12 @@ KINDS = (
     *(CHANGED, REPLACED, READ, COLUMNS_READ, MIXED),
     *(DELETED, RENEWED, RENEWED_READ, LATE, VIEW, LOOPBACK),
 )
-"""What can happen, in the order of showing it."""
+"""All kinds, in the order of display."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one system's documents of some acts are like."""
+    """The form of one system's documents for some acts."""
 
     form: str
     alike: str
@@ -58,11 +58,11 @@ class Line:
     kind: Kind
     acts: int
     cells: tuple[Cell, ...]
-    """By system."""
+    """Cells by system."""
 
 
 def lines(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> list[Line]:
-    """The acts by kind, with what the documents of each system are like; the log's come first."""
+    """The acts by kind, with the form of each system's documents; those of the log come first."""
     last = {act.row: number for number, act in enumerate(acts)}
     groups: dict[Kind, list[int]] = defaultdict(list)
     for number, act in enumerate(acts):
@@ -84,17 +84,17 @@ def kind_of(act: Act) -> Kind:
     if change.after is None:
         return DELETED
     if change.before is None:
-        return _inserted(act.types)
-    return _updated(act.types)
+        return _insert_kind(act.types)
+    return _update_kind(act.types)
 
 
-def _inserted(types: frozenset[int]) -> Kind:
+def _insert_kind(types: frozenset[int]) -> Kind:
     if 5 in types:
         return INSERTED_READ
     return INSERTED_COLUMNS_READ if 7 in types else INSERTED
 
 
-def _updated(types: frozenset[int]) -> Kind:
+def _update_kind(types: frozenset[int]) -> Kind:
     if 6 in types:
         return READ
     if types == {2, 3, 8}:
@@ -119,7 +119,7 @@ def _line(
 
 
 def _form(documents: Sequence[Operations], acts: Sequence[Act]) -> str:
-    """What most of them are like."""
+    """The most frequent form of the documents."""
     forms = Counter(
         ", ".join(form_of(one, act.changes[0].table) for one in operations) or "nothing"
         for operations, act in zip(documents, acts, strict=True)

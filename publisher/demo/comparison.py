@@ -41,7 +41,7 @@ _INTERVAL = timedelta(seconds=10)
 
 @dataclass(frozen=True, slots=True)
 class Afterwards:
-    """What happens to the tables when nobody records it: kind of operation by table and key."""
+    """Unrecorded changes to the tables: kind of operation by table and key."""
 
     promoted: tuple[int, ...]
     left: tuple[str, int]
@@ -92,7 +92,7 @@ def compare(directory: Path, company: Company, engine: Engine) -> Compared:
 
 
 def print_comparison(console: Console, compared: Compared) -> None:
-    """What was known, what a sample said, what was found."""
+    """A known row, its sample and its present state."""
     known, done = compared.first.outcomes["ignored"], compared.second
     operations = compared.afterwards.operations
     console.print(

@@ -14,17 +14,17 @@ from publisher.errors import InternalError
 
 @dataclass(slots=True)
 class KnownRow:
-    """What documents have said of a row."""
+    """The state of a row according to documents."""
 
     there: bool = False
     values: dict[str, str | None] = field(default_factory=dict)
-    """Of the columns that were spoken of."""
+    """Values of the columns that documents mention."""
 
 
-def applied(operations: Iterable[Operation], columns: Sequence[str]) -> KnownRow:
-    """The row after the operations, as far as it is known.
+def apply_operations(operations: Iterable[Operation], columns: Sequence[str]) -> KnownRow:
+    """Applies the operations to a row of which nothing is known.
 
-    Raises ``InternalError`` where a value is to be removed that is not there.
+    Raises ``InternalError`` if an operation removes a value that the row does not have.
     """
     row = KnownRow()
     for operation in operations:
@@ -43,7 +43,7 @@ def applied(operations: Iterable[Operation], columns: Sequence[str]) -> KnownRow
 
 
 def agreed_rows(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> int:
-    """Rows of which all recordings say the same in the end, of all that they say.
+    """Counts the rows whose final values are equal in all recordings, as far as these mention them.
 
     Left out are rows that the log speaks of under another name, or not at all.  Raises
     ``InternalError`` where two of them disagree.
@@ -57,7 +57,8 @@ def agreed_rows(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -
             continue
         columns = COLUMNS[row[0]]
         known = [
-            applied((one for n in numbers for one in system[n]), columns) for system in recorded
+            apply_operations((one for n in numbers for one in system[n]), columns)
+            for system in recorded
         ]
         if len({one.there for one in known}) > 1 or any(_disagree(known, c) for c in columns):
             raise InternalError(f"the recordings disagree about {row}: {known}")

@@ -83,16 +83,16 @@ def write_database(path: Path, company: Company, events: Iterable[Event]) -> Non
         users = [(number, *values) for number, values in USERS.items()]
         _fill(connection, "usr", users)
         employees = (
-            (number, *(_stored(row[name]) for name in EMPLOYEE_COLUMNS))
+            (number, *(_sqlite_value(row[name]) for name in EMPLOYEE_COLUMNS))
             for number, row in company.employees.items()
         )
         _fill(connection, "employee", employees)
         members = (
-            (*key, *(_stored(row[name]) for name in MEMBERSHIP_COLUMNS))
+            (*key, *(_sqlite_value(row[name]) for name in MEMBERSHIP_COLUMNS))
             for key, row in company.memberships.items()
         )
         _fill(connection, "membership", members)
-        _fill(connection, "event_log", map(_logged, events))
+        _fill(connection, "event_log", map(_log_row, events))
         connection.commit()
     finally:
         connection.close()
@@ -103,7 +103,7 @@ def write_snapshot(path: Path, events: Iterable[Event]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(",".join(LOG_COLUMNS) + "\r\n")
         for event in events:
-            file.write(",".join(map(_csv_field, _logged(event))) + "\r\n")
+            file.write(",".join(map(_csv_field, _log_row(event))) + "\r\n")
 
 
 def _fill(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[object, ...]]) -> None:
@@ -112,12 +112,12 @@ def _fill(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[objec
     connection.executemany(f"INSERT INTO {table} VALUES ({marks})", listed)  # noqa: S608  our names
 
 
-def _logged(event: Event) -> tuple[object, ...]:
+def _log_row(event: Event) -> tuple[object, ...]:
     values = (getattr(event, name) for name in LOG_COLUMNS)
-    return tuple(_stored(value) for value in values)
+    return tuple(_sqlite_value(value) for value in values)
 
 
-def _stored(value: Value) -> object:
+def _sqlite_value(value: Value) -> object:
     """A value as SQLite stores it; times with microseconds, as SQLAlchemy writes them."""
     match value:
         case datetime():

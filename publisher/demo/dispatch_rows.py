@@ -55,14 +55,14 @@ BOOLEAN, 12 NVARCHAR."""
 FILE = 7
 """Number of the log file, the high half of SYSLOG_ADDR."""
 STEP = 100
-"""Between two addresses in it."""
+"""Distance between two addresses in the log file."""
 _EPOCH = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=layout.EPOCH_SECONDS)  # noqa: DTZ001  UTC
 _FIRST_YEAR = dt.datetime(1, 1, 1)  # noqa: DTZ001  columns without zone
 _TYPES = {"insert": layout.INSERT, "update": layout.UPDATE, "delete": layout.DELETE}
 
 
 def write_queue(path: Path, options: Options, story: Story) -> Counts:
-    """Writes the export; gives what publishing it must count."""
+    """Writes the export; returns the expected counts of publishing it."""
     queue = Queue(options)
     rows = list(queue.rows(story))
     path.write_bytes(b"".join(rows))
@@ -84,24 +84,23 @@ class Queue:
         self._written = 0
 
     def rows(self, story: Story) -> Iterator[bytes]:
-        """What was done in the order of the commits; half-way something is rolled back, at the end
-        something is open."""
+        """Yields the changes in the order of the commits; one half-way is rolled back, the last is open."""
         half = len(story.acts) // 2
         yield from self._transactions(story.acts[:half])
         now = story.acts[half].ended
         other = len(story.acts) + 1
-        yield self._changed(story.undone, other, now)
+        yield self._change_row(story.undone, other, now)
         yield self._mark(layout.ROLLBACK, other, now)
         yield from self._transactions(story.acts[half:], half)
-        yield self._changed(story.unfinished, other + 1, story.acts[-1].ended)
+        yield self._change_row(story.unfinished, other + 1, story.acts[-1].ended)
 
     def _transactions(self, acts: Iterable[Act], before: int = 0) -> Iterator[bytes]:
         for number, act in enumerate(acts, before + 1):
             for change in act.changes:
-                yield self._changed(change, number, act.ended)
+                yield self._change_row(change, number, act.ended)
             yield self._mark(layout.COMMIT, number, act.ended)
 
-    def _changed(self, change: RowChange, transaction: int, when: dt.datetime) -> bytes:
+    def _change_row(self, change: RowChange, transaction: int, when: dt.datetime) -> bytes:
         table = self._tables[change.table]
         images = [
             table.image(change.image(row))
@@ -110,7 +109,7 @@ class Queue:
         ]
         first, second = (*images, b"")[:2]
         kind = "delete" if change.after is None else "update" if second else "insert"
-        return self._built(
+        return self._build(
             transaction,
             when,
             TYP=_TYPES[kind],
@@ -124,9 +123,9 @@ class Queue:
         )
 
     def _mark(self, kind: int, transaction: int, when: dt.datetime) -> bytes:
-        return self._built(transaction, when, TYP=kind)
+        return self._build(transaction, when, TYP=kind)
 
-    def _built(self, transaction: int, when: dt.datetime, **columns: Any) -> bytes:
+    def _build(self, transaction: int, when: dt.datetime, **columns: Any) -> bytes:
         self._written += 1
         seconds = (when - _EPOCH).total_seconds()
         row: dict[str, Any] = dict.fromkeys(layout.INTEGERS, 0)

@@ -73,7 +73,7 @@ def one_of_each(t: Trigger) -> list[Event]:
 
 
 def field_query_back_wins(t: Trigger) -> list[Event]:
-    """The same column logged and read back, in either order."""
+    """Logs a column and reads it back, in either order."""
     name = t.some_columns(1)[0]
     logged, read = t.field(t.random.choice((2, 3)), name), t.field(8, name)
     _by_field(logged)
@@ -111,7 +111,7 @@ def replaced_row(t: Trigger) -> list[Event]:
     return [gone, *logged, deleted, *insert_fields(t)]
 
 
-def deleted_and_read_back(t: Trigger) -> list[Event]:
+def delete_and_read_back(t: Trigger) -> list[Event]:
     """Changed by column, deleted, inserted again and read back."""
     changed = t.fields(2, 2)
     deleted = t.whole(4)
@@ -159,7 +159,7 @@ CHANGES: dict[Episode, int] = {
     row_query_back_wins: 5,
     twice_the_same: 2,
     replaced_row: 2,
-    deleted_and_read_back: 2,
+    delete_and_read_back: 2,
     nothing_new: 1,
     loopback: 5,
     effective_later: 3,

@@ -45,7 +45,7 @@ def write_extract(
 
 def record(options: LinkexpressOptions, table: ExtractedTable, change: RowChange) -> bytes:
     """A data record: the new row, of a delete the old one."""
-    form, items, lies, area = _declared(options, table)
+    form, items, lies, area = _declare(options, table)
     row = change.before if change.after is None else change.after
     assert row is not None
     values = change.image(row)
@@ -69,10 +69,10 @@ def record(options: LinkexpressOptions, table: ExtractedTable, change: RowChange
 
 
 @cache
-def _declared(
+def _declare(
     options: LinkexpressOptions, table: ExtractedTable
 ) -> tuple[layout.RecordForm, tuple[Item, ...], ItemLayout, Any]:
-    """What is the same for all records of a table, with the declaration of its items."""
+    """The parts that all records of a table share, with the declaration of its items."""
     lies = layout.item_layout(options, table, ORDER)
     return layout.form_of(options), table.parsed(), lies, lies.items(table.parsed())
 
@@ -105,7 +105,7 @@ def _area(lies: ItemLayout, options: LinkexpressOptions, item: Item, value: Valu
         case date():
             return _date(value)
         case Decimal():
-            return packed(value, item)
+            return pack_decimal(value, item)
     return value
 
 
@@ -120,7 +120,7 @@ def _date(value: date) -> dict[str, int]:
     return {"year": value.year, "month": value.month, "day": value.day}
 
 
-def packed(value: Decimal, item: Item) -> bytes:
+def pack_decimal(value: Decimal, item: Item) -> bytes:
     """Digits in half bytes, the last one the sign."""
     size = item.length // 2 + 1
     digits = str(abs(int(value.scaleb(item.scale)))).zfill(2 * size - 1)

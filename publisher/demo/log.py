@@ -78,13 +78,13 @@ class Trigger:
             self.as_before()
 
     def as_before(self) -> None:
-        """What is in the row now has been there before."""
+        """Marks the present values of the row as older than the log."""
         self._known = dict(self.row)
 
     def versions(self) -> Versions:
-        """What happened to the row itself: between two deletes all changes are one statement."""
+        """Changes of the row itself: all changes between two deletes are one statement."""
         if not self._gone:
-            self._stated()
+            self._add_version()
         return self._versions
 
     def field(self, event_type: int, column: str) -> Event:
@@ -119,7 +119,7 @@ class Trigger:
             pass  # a trigger that fires has something to tell
         self.row[column] = new
 
-    def _stated(self) -> None:
+    def _add_version(self) -> None:
         if self._known != self.row:
             self._versions.append((self._known, dict(self.row)))
             self.as_before()
@@ -127,7 +127,7 @@ class Trigger:
     def _event(self, event_type: int, column: str | None) -> Event:
         self._gone = event_type == 4
         if self._gone:
-            self._stated()
+            self._add_version()
             self._versions.append((self._known, None))
             self._known = None
         return Event(

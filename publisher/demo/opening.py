@@ -40,7 +40,7 @@ def user_stories() -> list[Event]:
 
 
 def user_acts(events: Sequence[Event]) -> list[Act]:
-    """What happened to the rows of ``user_stories``; the log has not said all of it."""
+    """Changes to the rows of ``user_stories``; the log does not contain all of them."""
     jack, john = _row("Jack", "Frost", b"\xaa\xaa"), _row(*USERS[1])
     nora, ann, ivan = _row("Nora", "Rime", None), _row("Ann", "Hoar", None), _row(*USERS[4])
     told: list[tuple[int, int, int, Row | None, Row | None]] = [
@@ -148,7 +148,7 @@ def wrong_event(kind: int, number: int) -> Event:
 
 
 def double_record(number: int, *, identical: bool) -> list[Event]:
-    """The same record id twice for one object: ignored if identical, else rejected."""
+    """Two events of one object with the same record id: ignored if identical, else rejected."""
     first, second = _employee(number), _employee(number)
     second.repeats = first
     if identical:

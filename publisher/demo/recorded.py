@@ -1,5 +1,4 @@
-"""What other systems recorded of the story, beside the event log: files of their formats, and what
-publishing them must count."""
+"""Recordings of the story by other systems: files in their formats, with the expected counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run published of the same acts, source by source, taken apart so that it can be compared."""
+"""Parses the documents of a run for the same acts by source, so that they can be compared."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def recordings(
 
     Raises ``InternalError`` where a source has others than those of the acts.
     """
-    published = _published(journal, documents, lanes)
+    published = _documents_by_source(journal, documents, lanes)
     others = [_of_changes(published[source], acts) for source in sorted(published) if source]
     return [_of_events(published[0], acts), *others]
 
 
-def _published(journal: Path, documents: Path, lanes: int) -> dict[int, list[_Published]]:
+def _documents_by_source(journal: Path, documents: Path, lanes: int) -> dict[int, list[_Published]]:
     """All documents by source, those of an object in their order."""
     found: dict[int, list[_Published]] = defaultdict(list)
     columns = ["source", "association", "records", "offset", "length"]
@@ -99,7 +99,7 @@ def _of_changes(published: Sequence[_Published], acts: Sequence[Act]) -> list[Op
         found.append(taken)
     left = [name for name, texts in waiting.items() if texts]
     if left:
-        raise InternalError(f"documents that nothing stands for: {', '.join(left[:5])}")
+        raise InternalError(f"documents without an act: {', '.join(left[:5])}")
     return found
 
 

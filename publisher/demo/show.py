@@ -1,4 +1,4 @@
-"""What the demo prints: sample documents, counts beside those that were expected, what to type next."""
+"""Prints the results of the demo: sample documents, counts beside expected ones, next commands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sample_documents(folder: Path) -> dict[str, str]:
     for line in _documents(folder):
         for kind, name in SAMPLES.items():
             if f"<{kind} " in line and f"<association>{name}," in line:
-                found.setdefault(kind, _indented(line))
+                found.setdefault(kind, _indent(line))
         if len(found) == len(SAMPLES):
             break
     return found
@@ -41,7 +41,7 @@ def _documents(folder: Path) -> Iterator[str]:
             yield from file
 
 
-def _indented(document: str) -> str:
+def _indent(document: str) -> str:
     root = etree.fromstring(document.encode())
     etree.indent(root)
     return etree.tostring(root, encoding="unicode")
@@ -55,7 +55,7 @@ def print_documents(console: Console, documents: Mapping[str, str]) -> None:
 
 
 def differences(expected: Mapping[str, Counts], report: RunReport) -> list[str]:
-    """Where the counts of a run are not those expected of its sources, one line each."""
+    """Differences between the counts of a run and the expected ones, one line each."""
     everything: Counter[tuple[Outcome, Reason | None]] = Counter()
     wanted: dict[str, int] = {}
     for name, counts in expected.items():

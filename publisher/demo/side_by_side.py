@@ -1,4 +1,4 @@
-"""What the demo prints of several recordings: their counts, one change, and all kinds of changes."""
+"""Prints several recordings side by side: their counts, one change, all kinds of changes."""
 
 from __future__ import annotations
 

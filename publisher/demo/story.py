@@ -31,7 +31,7 @@ Counts = Mapping[tuple[Outcome, Reason | None], int]
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The tables as they stand in the end, and all rows of the event log in the order of writing."""
+    """The final tables, and all rows of the event log in the order of writing."""
 
     company: Company
     events: list[Event]
@@ -46,15 +46,15 @@ class Story:
 
     @property
     def unfinished(self) -> RowChange:
-        """What somebody is about to change when the others' records end, and has not committed."""
-        return self._retitled(1, "Acting Head")
+        """A change that is not committed when the other records end."""
+        return self._change_title(1, "Acting Head")
 
     @property
     def undone(self) -> RowChange:
-        """What somebody changed and took back."""
-        return self._retitled(2, "Head")
+        """A change that is rolled back."""
+        return self._change_title(2, "Head")
 
-    def _retitled(self, number: int, title: str) -> RowChange:
+    def _change_title(self, number: int, title: str) -> RowChange:
         row = self.company.employees[number]
         return RowChange("employee", (number,), row, {**row, "title": title})
 
@@ -77,7 +77,7 @@ def tell(events: int = EVENTS, people: int = PEOPLE) -> Story:
     users = user_stories()
     processed = list(author.write(PROCESSED))
     rest = list(author.write(events - PROCESSED - len(users), wrong=True))
-    log = [*_interleaved(random, processed), *users, *_interleaved(random, rest)]
+    log = [*_interleave(random, processed), *users, *_interleave(random, rest)]
     _stamp(random, log)
     for event in log[:PROCESSED]:
         event.status = random.choices("SWE", (96, 3, 1))[0]
@@ -99,7 +99,7 @@ def _late(event: Event) -> bool:
     return event.event_time is not None and event.event_time >= RECORDED_FROM
 
 
-def _interleaved(random: Random, episodes: Iterable[list[Event]]) -> Iterator[Event]:
+def _interleave(random: Random, episodes: Iterable[list[Event]]) -> Iterator[Event]:
     """The events of four episodes at a time in turn, as transactions that run side by side."""
     waiting = iter(episodes)
     running = [list(e) for _, e in zip(range(4), waiting, strict=False)]

@@ -59,7 +59,7 @@ def quote_name(name: str) -> str:
 def log_statements(log: TableRef) -> list[Statement]:
     """Creates the log's table with the index of its status if it is missing."""
     create = f"""\
-CREATE TABLE IF NOT EXISTS {_qualified(log)} (
+CREATE TABLE IF NOT EXISTS {_qualify(log)} (
   record_id   BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
   table_key   TEXT NOT NULL,
   status      CHAR(1) NOT NULL DEFAULT 'N',
@@ -90,7 +90,7 @@ def writer_statements(log: TableRef) -> list[Statement]:
         Statement(f"role {role}", f"CREATE ROLE IF NOT EXISTS {quote_name(role)}"),
         Statement(
             f"right of {role} to write {log.name}",
-            f"GRANT INSERT ON {_qualified(log)} TO {quote_name(role)}",
+            f"GRANT INSERT ON {_qualify(log)} TO {quote_name(role)}",
         ),
     ]
 
@@ -129,7 +129,7 @@ END"""
 
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
     """Grants reading a table, and creates or replaces its triggers."""
-    role, place = writer_of(log), _qualified(TableRef(table.schema, table.name))
+    role, place = writer_of(log), _qualify(TableRef(table.schema, table.name))
     events = _MariadbEvents(table, log, style)
     wanted = {
         "insert": ("AFTER INSERT", [*_key("new", events.key("NEW")), *events.insert()]),
@@ -146,7 +146,7 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
         name = object_name(table.name, purpose, _NAME_BYTES)
         create = (
             f"CREATE OR REPLACE DEFINER = {quote_name(role)}\n"
-            f"  TRIGGER {_qualified(TableRef(table.schema, name))} {event}\n"
+            f"  TRIGGER {_qualify(TableRef(table.schema, name))} {event}\n"
             f"  ON {place} FOR EACH ROW\n"
             f"BEGIN\n{block(lines, 2)}\nEND"
         )
@@ -171,7 +171,7 @@ class _MariadbEvents:
     def __init__(self, table: LoggedTable, log: TableRef, style: Style) -> None:
         self._table = table
         self._style = style
-        self._log = _qualified(log)
+        self._log = _qualify(log)
 
     def key(self, row: str) -> str:
         """The table_key of a row."""
@@ -216,16 +216,16 @@ class _MariadbEvents:
     def _update(self) -> list[str]:
         columns, event_type = self._table.columns, self._style.update
         if self._style is Style.PER_ROW:
-            changed = "\n    OR ".join(map(self._is_changed, columns))
+            changed = "\n    OR ".join(map(self._change_condition, columns))
             return _when(changed, self._event("new_key", event_type)) if columns else []
         lines = []
         for name in columns:
             texts = (self._text("OLD", name), self._text("NEW", name))
             event = self._event("new_key", event_type, name, texts if event_type == 2 else None)
-            lines += _when(self._is_changed(name), event)
+            lines += _when(self._change_condition(name), event)
         return lines
 
-    def _is_changed(self, name: str) -> str:
+    def _change_condition(self, name: str) -> str:
         old, new = f"OLD.{quote_name(name)}", f"NEW.{quote_name(name)}"
         if not self._binary(name):
             # compares bytes, since collations treat different texts as equal
@@ -291,5 +291,5 @@ def _quote_value(value: str) -> str:
     )
 
 
-def _qualified(ref: TableRef) -> str:
+def _qualify(ref: TableRef) -> str:
     return ".".join(quote_name(part) for part in ref if part is not None)

@@ -120,20 +120,20 @@ class _SqliteEvents:
         """Logs the change of a row with the same key."""
         columns, event_type = self._table.columns, self._style.update
         if self._style is Style.PER_ROW:
-            changed = "\n     OR ".join(self._is_changed(name) for name in columns)
+            changed = "\n     OR ".join(self._change_condition(name) for name in columns)
             return self._event("NEW", event_type, where=changed) if columns else []
         lines = []
         for name in columns:
             texts = (self._text("OLD", name), self._text("NEW", name))
             shown = texts if event_type == 2 else None
-            lines += self._event("NEW", event_type, name, shown, self._is_changed(name))
+            lines += self._event("NEW", event_type, name, shown, self._change_condition(name))
         return lines
 
     def delete(self) -> list[str]:
         """Logs a deleted row."""
         return self._event("OLD", DELETE)
 
-    def _is_changed(self, name: str) -> str:
+    def _change_condition(self, name: str) -> str:
         if self._binary(name):
             return (
                 f"CAST(OLD.{quote_name(name)} AS BLOB) IS NOT CAST(NEW.{quote_name(name)} AS BLOB)"

@@ -20,8 +20,8 @@ from publisher.demo.acts import COLUMNS, KEYS, Act, RowChange, act_of
 from publisher.demo.compare import KINDS, form_of, kind_of, lines
 from publisher.demo.consumer import agreed_rows
 from publisher.demo.dispatch_rows import decimal
-from publisher.demo.episodes import deleted_and_read_back, effective_later, nothing_new
-from publisher.demo.extracts import packed
+from publisher.demo.episodes import delete_and_read_back, effective_later, nothing_new
+from publisher.demo.extracts import pack_decimal
 from publisher.demo.log import Subject, Trigger
 from publisher.demo.opening import user_acts, user_stories
 from publisher.demo.people import employee, log_text
@@ -203,7 +203,7 @@ def test_decimals_of_a_queue(value: str, expected: str) -> None:
     ],
 )
 def test_decimals_of_an_extract(value: str, item: str, expected: str) -> None:
-    assert packed(Decimal(value), item_of(item)).hex() == expected
+    assert pack_decimal(Decimal(value), item_of(item)).hex() == expected
 
 
 def trigger(new: bool = False) -> Trigger:
@@ -214,7 +214,7 @@ def trigger(new: bool = False) -> Trigger:
 
 def test_a_row_that_is_replaced_is_changed_deleted_and_inserted() -> None:
     played = trigger()
-    act = act_of(played, deleted_and_read_back(played))
+    act = act_of(played, delete_and_read_back(played))
     assert act is not None
     first, gone, back = act.changes
     assert first.changed
