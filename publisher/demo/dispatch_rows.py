@@ -20,11 +20,12 @@ from publisher.sources.dispatch_queue.images.column_types import (
     FRACTION,
     NATIONAL,
     VARIABLE,
-    Column,
+    ImageColumn,
 )
 from publisher.sources.dispatch_queue.images.layout import image_layout
-from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows import layout
+from publisher.sources.dispatch_queue.rows.layout import OperationCode
 
 NUMBERS = {"usr": 1, "employee": 2, "membership": 3}
 """Numbers of the tables at the source."""
@@ -58,10 +59,14 @@ STEP = 100
 """Distance between two addresses in the log file."""
 _EPOCH = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=layout.EPOCH_SECONDS)  # noqa: DTZ001  UTC
 _FIRST_YEAR = dt.datetime(1, 1, 1)  # noqa: DTZ001  columns without zone
-_TYPES = {"insert": layout.INSERT, "update": layout.UPDATE, "delete": layout.DELETE}
+_TYPES = {
+    "insert": OperationCode.INSERT,
+    "update": OperationCode.UPDATE,
+    "delete": OperationCode.DELETE,
+}
 
 
-def write_queue(path: Path, options: Options, story: Story) -> Counts:
+def write_queue(path: Path, options: DispatchQueueOptions, story: Story) -> Counts:
     """Writes the export; returns the expected counts of publishing it."""
     queue = Queue(options)
     rows = list(queue.rows(story))
@@ -77,7 +82,7 @@ def write_queue(path: Path, options: Options, story: Story) -> Counts:
 class Queue:
     """Builds rows one after the other, each at the next log address."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: DispatchQueueOptions) -> None:
         self._options = options
         self._row = layout.row(options.byte_order, options.date_order)
         self._tables = {name: _Table(options, number) for name, number in NUMBERS.items()}
@@ -90,7 +95,7 @@ class Queue:
         now = story.acts[half].ended
         other = len(story.acts) + 1
         yield self._change_row(story.undone, other, now)
-        yield self._mark(layout.ROLLBACK, other, now)
+        yield self._mark(OperationCode.ROLLBACK, other, now)
         yield from self._transactions(story.acts[half:], half)
         yield self._change_row(story.unfinished, other + 1, story.acts[-1].ended)
 
@@ -98,7 +103,7 @@ class Queue:
         for number, act in enumerate(acts, before + 1):
             for change in act.changes:
                 yield self._change_row(change, number, act.ended)
-            yield self._mark(layout.COMMIT, number, act.ended)
+            yield self._mark(OperationCode.COMMIT, number, act.ended)
 
     def _change_row(self, change: RowChange, transaction: int, when: dt.datetime) -> bytes:
         table = self._tables[change.table]
@@ -147,7 +152,7 @@ class Queue:
 class _Table:
     """Builds the row images of one table."""
 
-    def __init__(self, options: Options, number: int) -> None:
+    def __init__(self, options: DispatchQueueOptions, number: int) -> None:
         (described,) = (table for table in options.tables if table.number == number)
         self._options = options
         self._layout = image_layout(options, described)
@@ -164,7 +169,7 @@ class _Table:
         built: bytes = self._declaration.build(values)
         return built
 
-    def _value(self, column: Column, value: Value) -> Any:
+    def _value(self, column: ImageColumn, value: Value) -> Any:
         if column.type == "INTEGER":
             return value
         data = self._bytes(column, value)
@@ -172,7 +177,7 @@ class _Table:
             return {"length": len(data) // (2 if column.type in NATIONAL else 1), "data": data}
         return data.ljust(column.capacity, b" " if column.type == "CHAR" else b"\0")
 
-    def _bytes(self, column: Column, value: Value) -> bytes:
+    def _bytes(self, column: ImageColumn, value: Value) -> bytes:
         match value:
             case bool():
                 hexes = self._options.boolean_true if value else self._options.boolean_false

@@ -13,7 +13,7 @@ from publisher.demo.extracts import write_extract
 from publisher.demo.story import Counts, Story
 from publisher.errors import InternalError
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.dispatch_queue.options import Options as QueueOptions
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.linkexpress.options import LinkexpressOptions
 
 RECORDED = "recorded"
@@ -61,7 +61,7 @@ def _change_tables(settings: Settings, story: Story) -> Recorded:
 def _queue(settings: Settings, story: Story) -> Recorded:
     name = "queue"
     options = _options(settings, name)
-    assert isinstance(options, QueueOptions)
+    assert isinstance(options, DispatchQueueOptions)
     path = settings.directory / RECORDED / "queue.dat"
     return Recorded(name, "dispatch queue", write_queue(path, options, story))
 

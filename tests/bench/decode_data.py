@@ -22,8 +22,7 @@ import pyarrow.parquet as pq
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Source
-from publisher.sources.dispatch_queue import DispatchQueue
-from publisher.sources.dispatch_queue import Options as QueueOptions
+from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
 from publisher.sources.dispatch_queue.images.layout import image_layout
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.dispatch_queue.rows.layout import DATA_AT, ROW_BYTES, row_type
@@ -54,7 +53,7 @@ QUEUE_TABLE = QueueTable(
     ),
     key=("idu",),
 )
-QUEUE = QueueOptions(
+QUEUE = DispatchQueueOptions(
     tables=(QUEUE_TABLE,),
     null_mode="byte_before",
     null_flag=1,

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from publisher.model.change import Outcome
-from publisher.sources.dispatch_queue import DispatchQueue
-from publisher.sources.dispatch_queue import Options as QueueOptions
+from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.dispatch_queue.rows import layout as row_layout
 from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
@@ -291,7 +290,7 @@ def _queue(
     file: str,
     make: Callable[[random.Random, int], Made],
     stride: int,
-    used: QueueOptions = QUEUE,
+    used: DispatchQueueOptions = QUEUE,
 ) -> Form:
     options = replace(used, parts="totals", row_stride=stride or "auto")  # type: ignore[arg-type]
     return Form(

@@ -10,7 +10,7 @@ import pytest
 
 from publisher.engine.survey import survey_splits, surveyed
 from publisher.model.change import Outcome
-from publisher.sources.dispatch_queue import DispatchQueue, Options
+from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
 from publisher.sources.dispatch_queue.options import QueueTable
 from tests.golden.stories import counted, operations_in, planned, typed_lines, work_of
 
@@ -23,7 +23,7 @@ USR = QueueTable(
     key=("idu",),
 )
 SOURCE = DispatchQueue(
-    Options(tables=(USR,), null_mode="byte_before", null_flag=1, image_charset="cp866")
+    DispatchQueueOptions(tables=(USR,), null_mode="byte_before", null_flag=1, image_charset="cp866")
 )
 
 

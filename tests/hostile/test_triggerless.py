@@ -1,4 +1,4 @@
-"""Exports that somebody will feed to a comparison some day, and what must come of them."""
+"""Hostile exports for comparisons, and their required results."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_comes_of_it(case: Case, tmp_path: Path) -> None:
+def test_hostile_exports(case: Case, tmp_path: Path) -> None:
     for side, content in (("before", BEFORE), ("now", case.content)):
         (tmp_path / side).mkdir()
         data = content.encode() if isinstance(content, str) else content

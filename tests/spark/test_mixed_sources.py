@@ -21,8 +21,7 @@ from publisher.dispatch.kafka.records import LaneDocuments
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.journal.lane_writer import LaneNames
 from publisher.reports.explain import explain
-from publisher.sources.dispatch_queue.options import Options as QueueOptions
-from publisher.sources.dispatch_queue.options import QueueTable
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable
 from publisher.sources.linkexpress import LinkexpressOptions
 from publisher.sources.linkexpress.options import ExtractedTable
 from tests.support import change_table_files as tables
@@ -106,7 +105,7 @@ EXTRACT = LinkexpressOptions(
 QUEUED = QueueTable(
     number=7, name="usr", schema="hr", key=("idu",), columns=("idu INTEGER", "no INTEGER")
 )
-QUEUE = QueueOptions(null_mode="none", tables=(QUEUED,))
+QUEUE = DispatchQueueOptions(null_mode="none", tables=(QUEUED,))
 FILES = 4
 """Of the log, so that several tasks read it and several order it by time."""
 

@@ -1,4 +1,4 @@
-"""Operations of DISPATCH_QUEUE, as TYP has them."""
+"""Codes of TYP in DISPATCH_QUEUE, written down independently of the program."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from publisher.engine.survey import surveyed_source
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY
 from publisher.sources.contract import Context, Source
-from publisher.sources.dispatch_queue import DispatchQueue, Options
+from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
 from publisher.sources.dispatch_queue.images.layout import image_layout
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.dispatch_queue.rows import layout as declared
@@ -30,7 +30,7 @@ USR = QueueTable(
 BIG = QueueTable(
     number=8, name="big", columns=("id BIGINT", "a CHAR(2000)", "b CHAR(3000)"), key=("id",)
 )
-OPTIONS = Options(
+OPTIONS = DispatchQueueOptions(
     tables=(USR, BIG),
     null_mode="byte_before",
     null_flag=1,
@@ -41,12 +41,12 @@ NOON = 0x3FF40BC0
 """2024-01-01 12:00:00 in seconds since 1990."""
 
 
-def options(**changed: Any) -> Options:
+def options(**changed: Any) -> DispatchQueueOptions:
     """``OPTIONS`` with some changed."""
     return replace(OPTIONS, **changed)
 
 
-def image(table: QueueTable, values: Sequence[Any], used: Options = OPTIONS) -> bytes:
+def image(table: QueueTable, values: Sequence[Any], used: DispatchQueueOptions = OPTIONS) -> bytes:
     """A row image; ``None`` is NULL, text and bytes are padded."""
     layout = image_layout(used, table)
     built: dict[str, Any] = {}
@@ -82,7 +82,7 @@ def jack(idu: int, fname: str | None = "Jack", lname: str | None = "Smith") -> b
 class Queue:
     """Writes rows one after the other; each takes the next log address."""
 
-    used: Options = OPTIONS
+    used: DispatchQueueOptions = OPTIONS
     address: int = (3 << 32) + 1000
     step: int = 100
 
@@ -127,7 +127,9 @@ class Queue:
         return found
 
 
-def binary(rows: Iterable[Row], used: Options = OPTIONS, stride: int = declared.ROW_BYTES) -> bytes:
+def binary(
+    rows: Iterable[Row], used: DispatchQueueOptions = OPTIONS, stride: int = declared.ROW_BYTES
+) -> bytes:
     """The rows as a binary file."""
     declaration = declared.row(used.byte_order, used.date_order)
     return b"".join(declaration.build(_padded(row)).ljust(stride, b"\0") for row in rows)
@@ -153,7 +155,11 @@ def delimited(rows: Iterable[Row], header: bool = True) -> str:
 
 
 def read(
-    used: Options, data: bytes | str | Path, folder: Path, wanted: int = 1, lanes: int = 4
+    used: DispatchQueueOptions,
+    data: bytes | str | Path,
+    folder: Path,
+    wanted: int = 1,
+    lanes: int = 4,
 ) -> tuple[list[Record], int]:
     """All records in the order of the file, and the sum of the tallies."""
     path = data if isinstance(data, Path) else folder / "queue.dat"

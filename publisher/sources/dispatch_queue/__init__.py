@@ -1,23 +1,21 @@
 """Exports of the LINTER replication table DISPATCH_QUEUE.
 
 ================ =================================================================================
-``options``      settings: what the vendor's page leaves open; ``types``: types of columns
-``attributes``   columns of the replicated tables from an export of DISPATCH_ATTRS
-``layout``       the row of the queue, declared; ``image``: the row image in it
-``file_form``    whole files: stride, parts, where to cut; ``rows``, ``text``: rows as columns
-``joining``      rows to ``operations``; ``copies``: which of them count
-``transactions`` what parts say of transactions; ``resolving``: what follows from it, ``fates``
-``kept``         what a run leaves for the next one; ``lost``: rows that reject their transaction unread
-``owners``       tables of several databases
-``images``       row images to text; ``values``: numbers, dates; ``decoding``: images by table
-``fitting``      which other settings rejected images would fit
-``meaning``      operations to records; ``changes``: to changes; ``names``: tables and keys
-``times``        OPER_DATE; ``showing``: operations as JSON
 ``source``       splits, survey, reading, positions
+``options``      settings for everything that the vendor's page leaves open
+``rows``         ``layout`` declares a row; ``file_probe``, ``delimited_text`` and ``rows`` read files
+``images``       ``layout`` declares a row image; ``decode`` and ``by_table`` turn images into texts;
+                 ``advise_settings`` finds settings that rejected images would fit
+``transactions`` ``joining`` groups rows to operations, ``facts`` and ``resolve`` decide the ``fates``
+                 of transactions; ``carry_over`` keeps open ones for the next run
+``operations``   the operations of a split; ``lost`` holds rows whose columns are unreadable
+``to_records``   operations to records, ``to_changes`` to changes; ``object_names``: tables and keys
+``dispatch_attrs`` columns of tables from an export of DISPATCH_ATTRS; ``owners``: their databases
+``oper_date``    times; ``as_json``: operations as JSON
 ================ =================================================================================
 """
 
-from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.source import DispatchQueue
 
-__all__ = ["DispatchQueue", "Options"]
+__all__ = ["DispatchQueue", "DispatchQueueOptions"]

@@ -1,4 +1,4 @@
-"""Operations as JSON text: the envelope as it is, the images in hex."""
+"""Operations as JSON text, with row images in hex."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from publisher.sources.dispatch_queue.operations import Operations
 from publisher.sources.dispatch_queue.rows.layout import FRACTIONS, INTEGERS
 from publisher.sources.dispatch_queue.transactions.facts import address_text
 
-_START = dt.datetime(1990, 1, 1)  # noqa: DTZ001 - local time, nobody says of which zone
+_START = dt.datetime(1990, 1, 1)  # noqa: DTZ001 - local time of an unknown zone
 
 
 def raw_of(operations: Operations, number: int) -> str:
-    """An operation as JSON text: columns of its first row, images in hex where they can be told apart,
-    else DATA of each row."""
+    """Formats an operation as JSON: columns of its first row, and its images, or DATA of each row if the
+    images cannot be separated."""
     rows = operations.rows
     members = operations.rows_of(number)
     row = members[0]
-    shown: dict[str, object] = {
+    content: dict[str, object] = {
         "rows": [int(rows.numbers[member]) for member in members],
         "OPER_DATE": _date(int(rows.seconds[row]), int(rows.fractions[row])),
         "DBNODE": rows.nodes[rows.node[row]],
     }
-    shown |= {name: int(rows.integers[name][row]) for name in INTEGERS}
-    shown["SYSLOG_ADDR"] = address_text(int(rows.address[row]))
-    shown |= dict(
+    content |= {name: int(rows.integers[name][row]) for name in INTEGERS}
+    content["SYSLOG_ADDR"] = address_text(int(rows.address[row]))
+    content |= dict(
         zip(
             ("DST_SERVER", "DST_OWNER", "DST_TABLE"),
             rows.destinations[rows.destination[row]],
             strict=True,
         )
     )
-    return as_json(shown | _images(operations, number))
+    return as_json(content | _images(operations, number))
 
 
 def _images(operations: Operations, number: int) -> dict[str, object]:
@@ -48,6 +48,6 @@ def _images(operations: Operations, number: int) -> dict[str, object]:
 
 
 def _date(seconds: int, fraction: int) -> str:
-    """OPER_DATE as it is written there: local time, nobody says of which zone."""
+    """OPER_DATE as local time; its zone is unknown."""
     moment = _START + dt.timedelta(seconds=seconds, microseconds=fraction * 1_000_000 // FRACTIONS)
     return moment.isoformat(sep=" ", timespec="microseconds")

@@ -1,7 +1,7 @@
 """The columns of replicated tables, from a delimited export of DISPATCH_ATTRS.
 
-The source's server fills that table, a row for each replicated column: number of the table, name, number
-of the column, code of its type, whether it is part of the primary key, bytes (reference, section 1.1) [D].
+The server of the source fills that table with a row per replicated column: number of the table, name and
+number of the column, code of its type, flag of the primary key, bytes (reference, section 1.1) [D].
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from publisher.sources.dispatch_queue.images.column_types import (
     NATIONAL,
     NUMBERS,
     VARIABLE,
-    Column,
+    ImageColumn,
 )
-from publisher.sources.dispatch_queue.options import Options, QueueTable, first_of_each
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable, first_of_each
 from publisher.sources.dispatch_queue.rows.rows import PADDING
 from publisher.sources.files.csv_records import fields, scan
 from publisher.sources.files.options import SnapshotOptions
@@ -29,7 +29,7 @@ from publisher.sources.files.options import SnapshotOptions
 COLUMNS = ("TABNUM_SRC", "NAME", "ATRNUM", "TYP", "PKEY", "LEN")
 
 
-class Attribute(NamedTuple):
+class AttributeRow(NamedTuple):
     """One row of DISPATCH_ATTRS."""
 
     table: int
@@ -40,7 +40,9 @@ class Attribute(NamedTuple):
     length: int
 
 
-def with_attributes(options: Options, directory: Path, reading: SnapshotOptions) -> Options:
+def with_attributes(
+    options: DispatchQueueOptions, directory: Path, reading: SnapshotOptions
+) -> DispatchQueueOptions:
     """The options with the tables of their ``attributes`` file, which is relative to ``directory``.
 
     The result names no file any more, so that a changed file changes the settings' meaning.
@@ -56,34 +58,40 @@ def with_attributes(options: Options, directory: Path, reading: SnapshotOptions)
         raise _refusal(f"{path}: {error.strerror}; name the export") from None
     except UnicodeError:
         raise _refusal(f"{path} is not {reading.encoding}; set encoding") from None
-    found: dict[int, list[Attribute]] = {}
+    attributes: dict[int, list[AttributeRow]] = {}
     for attribute in _attributes(text, str(path), reading):
-        found.setdefault(attribute.table, []).append(attribute)
-    return _with_tables(options, found, str(path))
+        attributes.setdefault(attribute.table, []).append(attribute)
+    return _with_tables(options, attributes, str(path))
 
 
-def _with_tables(options: Options, found: dict[int, list[Attribute]], path: str) -> Options:
-    """Raises ``OptionsError`` with all settings of row images that are missing."""
-    of_any = {table.number for table in options.tables if table.node is None}
-    unsaid = [QueueTable(number) for number in found if number not in of_any]
-    entries = [table for table in (*options.tables, *unsaid) if table.number in found]
-    open_ = {table.number: found[table.number] for table in entries if not table.columns}
-    asked = list(_length_problem(options, open_))
-    numbers = list(found)
+def _with_tables(
+    options: DispatchQueueOptions, attributes: dict[int, list[AttributeRow]], path: str
+) -> DispatchQueueOptions:
+    """Adds the tables.  Raises ``OptionsError`` with all missing settings of row images."""
+    of_any_node = {table.number for table in options.tables if table.node is None}
+    new = [QueueTable(number) for number in attributes if number not in of_any_node]
+    entries = [table for table in (*options.tables, *new) if table.number in attributes]
+    without_columns = {
+        table.number: attributes[table.number] for table in entries if not table.columns
+    }
+    missing = list(_length_problem(options, without_columns))
+    numbers = list(attributes)
     entries.sort(key=lambda table: numbers.index(table.number))
-    tables = [_described(table, found[table.number], options, path) for table in entries]
-    others = [table for table in options.tables if table.number not in found]
+    tables = [_describe(table, attributes[table.number], options, path) for table in entries]
+    others = [table for table in options.tables if table.number not in attributes]
     try:
         described = replace(options, attributes=None, tables=(*tables, *others))
     except OptionsError as error:
-        raise OptionsError(*first_of_each([*asked, *error.problems])) from None
-    refuse_options(asked)
+        raise OptionsError(*first_of_each([*missing, *error.problems])) from None
+    refuse_options(missing)
     return described
 
 
-def _length_problem(options: Options, found: dict[int, list[Attribute]]) -> Iterator[OptionProblem]:
+def _length_problem(
+    options: DispatchQueueOptions, tables: dict[int, list[AttributeRow]]
+) -> Iterator[OptionProblem]:
     """Asks for ``length_counted`` if a column's type depends on it."""
-    for attribute in (one for attributes in found.values() for one in attributes):
+    for attribute in (attribute for attributes in tables.values() for attribute in attributes):
         if options.length_counted is None and CODES.get(attribute.code) in VARIABLE:
             yield OptionProblem(
                 "length_counted",
@@ -98,7 +106,7 @@ def _refusal(text: str) -> OptionsError:
 
 
 def _lines(text: str, path: str, reading: SnapshotOptions) -> Iterator[tuple[int, list[str]]]:
-    """Lines with their number."""
+    """Yields lines with their numbers."""
     data = text.removeprefix("\ufeff").encode()
     piece = scan(data, replace(reading, line_breaks=False), final=True)
     for index, (start, stop) in enumerate(zip(piece.starts, piece.stops, strict=True)):
@@ -107,7 +115,7 @@ def _lines(text: str, path: str, reading: SnapshotOptions) -> Iterator[tuple[int
         yield index + 1, fields(data[start:stop], reading)
 
 
-def _attributes(text: str, path: str, reading: SnapshotOptions) -> Iterator[Attribute]:
+def _attributes(text: str, path: str, reading: SnapshotOptions) -> Iterator[AttributeRow]:
     lines = _lines(text, path, reading)
     _, names = next(lines, (1, []))
     header = [name.strip().upper() for name in names]
@@ -124,17 +132,17 @@ def _attributes(text: str, path: str, reading: SnapshotOptions) -> Iterator[Attr
         try:
             texts = (values[place].strip(string.whitespace + PADDING) for place in places)
             table, name, number, code, key, length = texts
-            yield Attribute(int(table), name, int(number), int(code), int(key) != 0, int(length))
+            yield AttributeRow(int(table), name, int(number), int(code), int(key) != 0, int(length))
         except (ValueError, IndexError):
             raise _refusal(
                 f"{path}, line {line}: integers and a name are expected, as 7,idu,1,2,1,4"
             ) from None
 
 
-def _described(
-    table: QueueTable, attributes: list[Attribute], options: Options, path: str
+def _describe(
+    table: QueueTable, attributes: list[AttributeRow], options: DispatchQueueOptions, path: str
 ) -> QueueTable:
-    """The table with what the job file does not say of it."""
+    """Completes a table that the job file does not fully describe."""
     if table.columns:
         return table
     ordered = sorted(attributes, key=lambda attribute: attribute.number)
@@ -146,22 +154,22 @@ def _described(
     return replace(table, columns=columns, key=key, numbers=table.numbers or numbers)
 
 
-def _column(attribute: Attribute, options: Options, path: str) -> Column:
-    """A column by the code and the length of its type."""
+def _column(attribute: AttributeRow, options: DispatchQueueOptions, path: str) -> ImageColumn:
+    """Derives a column from the code and the length of its type."""
     code, length = attribute.code, attribute.length
     kind = BY_LENGTH.get((code, length)) or CODES.get(code)
     where = f"column {attribute.name} of table {attribute.table}"
     if kind is None or (kind in NUMBERS and NUMBERS[kind] != length):
         raise _refusal(
-            f"{path}: {where} has TYP {code} and LEN {length}, which is no type that is"
-            " known; describe the table's columns in [[sources.tables]]"
+            f"{path}: {where} has TYP {code} and LEN {length}, which is not a known"
+            " type; describe the table's columns in [[sources.tables]]"
         )
     if kind in NUMBERS:
-        return Column(attribute.name, kind)
+        return ImageColumn(attribute.name, kind)
     if kind in VARIABLE:
         length -= options.length_bytes if options.length_counted else 0
     if kind in NATIONAL:
         length //= 2
     if length < 1:
         raise _refusal(f"{path}: {where} has LEN {attribute.length}; fix the export")
-    return Column(attribute.name, kind, length)
+    return ImageColumn(attribute.name, kind, length)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from publisher.sources.dispatch_queue.dispatch_attrs import with_attributes
-from publisher.sources.dispatch_queue.options import Options, restore_options
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions, restore_options
 from publisher.sources.dispatch_queue.source import DispatchQueue
 from publisher.sources.format import Format
 
@@ -11,7 +11,7 @@ DISPATCH_QUEUE = Format(
     name="dispatch-queue",
     title="Dispatch queue",
     position_text="DATABASE:FILE.ADDRESS",
-    options=Options,
+    options=DispatchQueueOptions,
     restore_options=restore_options,
     source=DispatchQueue,
     complete_options=with_attributes,

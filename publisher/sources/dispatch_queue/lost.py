@@ -1,7 +1,7 @@
-"""Rows that cannot be read and reject their transaction, as far as they name it.
+"""Lost rows: rows with an unreadable column that still name their transaction.
 
-Text whose DATA is no hex, say, is rejected by itself: nothing of it is an operation.  Its transaction lacks
-that operation, and is rejected at its COMMIT, in a later run too.
+Such a row, for example text whose DATA is not hex, is rejected on its own.  Its transaction lacks an
+operation and is rejected at its COMMIT, even in a later run.
 """
 
 from __future__ import annotations
@@ -12,9 +12,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from publisher.sources.dispatch_queue.operations import OPERATION
+from publisher.sources.dispatch_queue.operations import RowKind
 from publisher.sources.dispatch_queue.rows.rows import LostRow
-from publisher.sources.dispatch_queue.transactions.facts import Seen, facts_of, other_facts
+from publisher.sources.dispatch_queue.transactions.facts import (
+    TransactionRows,
+    facts_of,
+    other_facts,
+)
 from publisher.sources.dispatch_queue.transactions.fates import Fates
 
 LOST = "lost.arrow"
@@ -30,14 +34,13 @@ _SCHEMA = pa.schema(
 
 
 def lost_as_facts(rows: Sequence[LostRow]) -> Iterator[pa.RecordBatch]:
-    """Facts: operations that are at fault; one whose address is not known is in every transaction of its
-    number."""
+    """Yields facts of faulty operations; a row without an address affects every transaction of its number."""
     known = [(row, row.address) for row in rows if row.address is not None]
     nodes = tuple(sorted({row.node for row, _ in known}))
     zeros = np.zeros(len(known), np.int64)
     yield facts_of(
-        Seen(
-            kind=zeros + OPERATION,
+        TransactionRows(
+            kind=zeros + RowKind.OPERATION,
             node=np.array([nodes.index(row.node) for row, _ in known], np.int64),
             nodes=nodes,
             transaction=np.array([row.transaction for row, _ in known], np.int64),
@@ -54,11 +57,11 @@ def lost_as_facts(rows: Sequence[LostRow]) -> Iterator[pa.RecordBatch]:
         **{name: [0] * len(others) for name in ("first", "fault_first", "operations", "lists")},
         **{name: [_LAST] * len(others) for name in ("last", "fault_last")},
     }
-    yield other_facts(OPERATION, **columns)
+    yield other_facts(RowKind.OPERATION, **columns)
 
 
-def open_rows(rows: Sequence[LostRow], fates: Fates) -> Iterator[LostRow]:
-    """Those whose transaction has not ended; of one whose address is not known no transaction has."""
+def rows_of_open_transactions(rows: Sequence[LostRow], fates: Fates) -> Iterator[LostRow]:
+    """Yields lost rows whose transaction has not ended; without an address a row belongs to an open one."""
     for row in rows:
         node, number = np.zeros(1, np.int64), np.array([row.transaction], np.int64)
         at = np.array([row.address or 0], np.uint64)
@@ -66,15 +69,15 @@ def open_rows(rows: Sequence[LostRow], fates: Fates) -> Iterator[LostRow]:
             yield row
 
 
-def keep_lost(folder: Path, rows: Sequence[LostRow]) -> None:
-    """Writes lost rows for the next run, each once; nothing where there are none."""
-    found = sorted({row[:3]: row for row in rows}.values(), key=repr)
-    if found:
-        table = pa.Table.from_pylist([row._asdict() for row in found], _SCHEMA)
+def write_lost_rows(folder: Path, rows: Sequence[LostRow]) -> None:
+    """Writes lost rows for the next run, each once; writes no file if there are none."""
+    distinct = sorted({row[:3]: row for row in rows}.values(), key=repr)
+    if distinct:
+        table = pa.Table.from_pylist([row._asdict() for row in distinct], _SCHEMA)
         with pa.ipc.new_file(str(folder / LOST), _SCHEMA) as writer:
             writer.write_table(table)
 
 
-def lost_of(table: pa.Table) -> tuple[LostRow, ...]:
-    """The inverse of ``keep_lost``."""
+def lost_rows_of(table: pa.Table) -> tuple[LostRow, ...]:
+    """Restores the rows that ``write_lost_rows`` wrote."""
     return tuple(LostRow(**row) for row in table.to_pylist())

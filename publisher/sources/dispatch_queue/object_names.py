@@ -14,33 +14,33 @@ from publisher.model.keys import KeyForm
 from publisher.model.lanes import table_hash
 from publisher.sources.columns.key_lanes import key_lanes
 from publisher.sources.columns.key_texts import canonical_keys, join_key, quote_values
-from publisher.sources.dispatch_queue.images.column_types import WHOLE, Column
+from publisher.sources.dispatch_queue.images.column_types import WHOLE, ImageColumn
 from publisher.sources.dispatch_queue.images.decode import ImageReader
 from publisher.sources.dispatch_queue.images.layout import ImageLayout, image_layout
-from publisher.sources.dispatch_queue.options import Options, QueueTable
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable
 from publisher.sources.dispatch_queue.rows.rows import Destination
 
 
-class Keys(NamedTuple):
-    """Canonical keys of some rows, null where there is none, and what is wrong with those."""
+class RowKeys(NamedTuple):
+    """Canonical keys of rows, null for rows without a valid key, and the problems of those rows."""
 
     texts: pa.Array
     problems: dict[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class TableNames:
-    """How a table and its columns are called in changes, and how its keys are written."""
+class QueueTableNames:
+    """Names of a table and its columns in changes, and the form of its keys."""
 
     schema: str | None
     table: str
-    columns: tuple[Column, ...]
+    columns: tuple[ImageColumn, ...]
     spelled: tuple[str, ...]
     """Names in changes, by column."""
     numbers: Mapping[int, int]
     """Place of a column by its ATRNUM."""
     key: tuple[int, ...]
-    """Places of the key's columns, by the code points of their names."""
+    """Places of the key's columns, in the order of the code points of their names."""
     kinds: tuple[Kind | None, ...]
     form: KeyForm
     hash: int
@@ -48,7 +48,7 @@ class TableNames:
 
     @property
     def layout(self) -> ImageLayout:
-        """How the columns lie in row images."""
+        """Layout of the row images."""
         return self.reader.layout
 
     @property
@@ -61,23 +61,25 @@ class TableNames:
             if place not in self.key and not (omit and column.type == "BLOB")
         )
 
-    def keys(self, texts: list[pa.Array]) -> Keys:
-        """The keys of rows from the texts of all columns."""
+    def keys(self, texts: list[pa.Array]) -> RowKeys:
+        """Builds the keys of rows from the texts of all columns."""
         mine = [texts[place] for place in self.key]
         names = [self.spelled[place] for place in self.key]
-        there = np.all([t.is_valid().to_numpy(zero_copy_only=False) for t in mine], axis=0)
-        written = [self._plain(place, text) for place, text in zip(self.key, mine, strict=True)]
+        complete = np.all([t.is_valid().to_numpy(zero_copy_only=False) for t in mine], axis=0)
+        simple = [
+            self._simple_texts(place, text) for place, text in zip(self.key, mine, strict=True)
+        ]
         problems: dict[int, str] = {}
-        if any(part is None for part in written):
+        if any(part is None for part in simple):
             keys, problems = canonical_keys(self.form, names, mine)
         else:
-            keys = join_key(names, written)
-        for row in np.flatnonzero(~there).tolist():
-            problems[row] = "a column of the key is NULL; mend the key or null_mode of the table"
-        return Keys(keys, problems)
+            keys = join_key(names, simple)
+        for row in np.flatnonzero(~complete).tolist():
+            problems[row] = "a column of the key is NULL; fix the key or null_mode of the table"
+        return RowKeys(keys, problems)
 
-    def _plain(self, place: int, texts: pa.Array) -> pa.Array | None:
-        """The values as a key has them; ``None`` where that must be looked at one by one."""
+    def _simple_texts(self, place: int, texts: pa.Array) -> pa.Array | None:
+        """The canonical texts of a column; ``None`` if each value needs its own treatment."""
         column, kind = self.columns[place], self.kinds[place]
         if column.type in WHOLE or (column.type == "DECIMAL" and column.scale == 0):
             return texts
@@ -86,21 +88,21 @@ class TableNames:
         return quote_values(texts)
 
     def lanes(self, keys: pa.Array, lanes: int) -> pa.Array:
-        """Lane of each key."""
+        """The lane of each key."""
         return pa.array(key_lanes(self.hash, keys, lanes), pa.int32())
 
 
-class AllNames:
-    """The names of the tables of a queue, as far as their columns are known."""
+class QueueNames:
+    """Names of the tables of a queue, as far as their columns are known."""
 
-    def __init__(self, options: Options, catalogue: Catalogue) -> None:
+    def __init__(self, options: DispatchQueueOptions, catalogue: Catalogue) -> None:
         self._options = options
         self._catalogue = catalogue
         self._tables: dict[tuple[str, int], QueueTable | None] = {}
-        self._found: dict[tuple[str | None, int, Destination | None], TableNames] = {}
+        self._found: dict[tuple[str | None, int, Destination | None], QueueTableNames] = {}
 
     def depends_on_destination(self, node: str, number: int) -> bool:
-        """Whether the settings leave the name of a database's table to its destination."""
+        """Tells whether a table has the name of its destination because the settings give none."""
         table = self._table(node, number)
         return table is not None and table.name is None
 
@@ -111,8 +113,8 @@ class AllNames:
             self._tables[key] = table if table is not None and table.columns else None
         return self._tables[key]
 
-    def of(self, node: str, number: int, destination: Destination) -> TableNames | None:
-        """The names of a database's table; ``None`` where its columns are not known."""
+    def of(self, node: str, number: int, destination: Destination) -> QueueTableNames | None:
+        """Names of a database's table; ``None`` if its columns are unknown."""
         table = self._table(node, number)
         if table is None:
             return None
@@ -122,33 +124,35 @@ class AllNames:
         return self._found[key]
 
 
-def described(table: QueueTable, destination: Destination, options: Options) -> Table:
-    """What the settings say of a table; where they give it no name, it has that of its destination."""
+def describe_table(
+    table: QueueTable, destination: Destination, options: DispatchQueueOptions
+) -> Table:
+    """Describes a table by the settings; without a name there it has that of its destination."""
     schema = table.schema or options.schema
     if schema is None and table.name is None:
         schema = destination.owner or None
-    kinds = {column.name: options.kind_of(column) for column in table.parsed()}
+    kinds = {column.name: options.kind_of(column) for column in table.parse_columns()}
     return Table(schema, table.name or destination.table, table.key, kinds)
 
 
 def names_of(
-    table: QueueTable, destination: Destination, options: Options, catalogue: Catalogue
-) -> TableNames:
-    """The names of a table; the catalogue's spelling and kinds, else those of its columns."""
-    columns, case = table.parsed(), options.identifier_case
-    own = described(table, destination, options)
-    schema, written = own.schema, own.name
-    known = LayeredCatalogue(catalogue, JobCatalogue([own])).table(schema, written)
-    assert known is not None  # the settings know it
+    table: QueueTable, destination: Destination, options: DispatchQueueOptions, catalogue: Catalogue
+) -> QueueTableNames:
+    """Determines the names of a table: the catalogue's spelling and types, or else those of the settings."""
+    columns, case = table.parse_columns(), options.identifier_case
+    own = describe_table(table, destination, options)
+    schema = own.schema
+    known = LayeredCatalogue(catalogue, JobCatalogue([own])).table(schema, own.name)
+    assert known is not None  # the settings describe it
     schema = schema or known.schema
-    spelled_table = case.apply(written, known.name)
+    spelled_table = case.apply(own.name, known.name)
     if schema is not None:
         schema = case.apply(schema, known.schema)
     theirs = [known.column(column.name) for column in columns]
     spelled = tuple(case.apply(c.name, t) for c, t in zip(columns, theirs, strict=True))
     names = [column.name for column in columns]
     numbers = table.numbers or tuple(range(1, len(columns) + 1))
-    return TableNames(
+    return QueueTableNames(
         schema=schema,
         table=spelled_table,
         columns=columns,

@@ -1,7 +1,7 @@
-"""How an export of DISPATCH_QUEUE is to be read.
+"""Settings for reading an export of DISPATCH_QUEUE.
 
-What the vendor's page says is followed; what follows from it is a setting with that default; what is
-not known is a setting without default, asked for where it matters.
+The program follows the vendor's page.  Conclusions from the page are defaults of settings; settings for
+unknown properties have no default and are required where they matter.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from publisher.sources.dispatch_queue.images.column_types import (
     NATIONAL,
     TEXT,
     VARIABLE,
-    Column,
-    column_of,
+    ImageColumn,
+    parse_column,
 )
 from publisher.sources.dispatch_queue.rows.layout import ByteOrder
 from publisher.xds.times import zone_problems
@@ -80,7 +80,7 @@ class QueueTable:
 
     def __post_init__(self) -> None:
         """Raises ``OptionsError`` for wrong columns, key, numbers or offsets."""
-        names = [column.name for column in self.parsed()]
+        names = [column.name for column in self.parse_columns()]
         problems: list[OptionProblem] = []
         double = sorted({name for name in names if names.count(name) > 1})
         if double:
@@ -102,17 +102,17 @@ class QueueTable:
 
     @property
     def who(self) -> str:
-        """The table as messages name it."""
+        """Name of the table in messages."""
         return f"table {self.number}" + (f" of {self.node}" if self.node else "")
 
-    def parsed(self) -> tuple[Column, ...]:
-        """The columns."""
-        return parse_each("columns", self.columns, column_of)
+    def parse_columns(self) -> tuple[ImageColumn, ...]:
+        """Parses ``columns``.  Raises ``OptionsError``."""
+        return parse_each("columns", self.columns, parse_column)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """How an export of DISPATCH_QUEUE is to be read."""
+class DispatchQueueOptions:
+    """``[[sources]]`` with the format ``dispatch-queue``."""
 
     layout: Literal["auto", "binary", "text"] = "auto"
     """Form of the files: binary rows or delimited text. ``auto`` treats ``.csv``, ``.tsv`` and
@@ -222,9 +222,9 @@ class Options:
             )
 
     def _table_problems(self) -> Iterator[OptionProblem]:
-        """What the images of the tables need and nobody has said."""
+        """Yields problems of row images and their tables."""
         for table in self.tables:
-            columns = table.parsed()
+            columns = table.parse_columns()
             if not columns:
                 continue
             yield from _image_problems(self, table, columns)
@@ -232,13 +232,13 @@ class Options:
                 yield from _charset_problem("charsets", charset)
 
     def table(self, node: str, number: int) -> QueueTable | None:
-        """The entry of a database's table; ``None`` where there is none."""
+        """The entry of a database's table, or ``None``."""
         mine = [table for table in self.tables if table.number == number]
         own = [table for table in mine if table.node == node]
         return next(iter(own or [table for table in mine if table.node is None]), None)
 
-    def of_table(self, table: QueueTable) -> Options:
-        """The options with what a table's own settings override; of no tables."""
+    def of_table(self, table: QueueTable) -> DispatchQueueOptions:
+        """The options with the table's overrides, and without tables."""
         own = {name: getattr(table, name) for name in _IMAGE if getattr(table, name) is not None}
         return replace(self, tables=(), **own)
 
@@ -247,8 +247,8 @@ class Options:
         """Python's name of ``charset``."""
         return find_codec(self.charset or "ascii")
 
-    def kind_of(self, column: Column) -> Kind:
-        """What a column is in a document."""
+    def kind_of(self, column: ImageColumn) -> Kind:
+        """Type of a column in documents."""
         if column.type == "DATE" and self.date_coding == "raw":
             return Kind.STRING
         return column.kind
@@ -265,7 +265,7 @@ def _charset_problem(name: str, charset: str | None) -> Iterator[OptionProblem]:
 
 
 def _image_problems(
-    options: Options, table: QueueTable, columns: tuple[Column, ...]
+    options: DispatchQueueOptions, table: QueueTable, columns: tuple[ImageColumn, ...]
 ) -> Iterator[OptionProblem]:
     """Options that the row images of a table need, and options that contradict each other."""
     given = {name: getattr(table, name) or getattr(options, name) for name in _IMAGE}
@@ -322,7 +322,7 @@ def first_of_each(problems: Iterable[OptionProblem]) -> Iterable[OptionProblem]:
     return first.values()
 
 
-def restore_options(**plain: Any) -> Options:
+def restore_options(**plain: Any) -> DispatchQueueOptions:
     """The options from their plain values, as a journal keeps them."""
     listed = ("columns", "key", "numbers", "offsets")
     tables = tuple(
@@ -335,7 +335,14 @@ def restore_options(**plain: Any) -> Options:
         "attributes": None if plain["attributes"] is None else Path(plain["attributes"]),
         "identifier_case": IdentifierCase(plain["identifier_case"]),
     }
-    return Options(**plain | given)
+    return DispatchQueueOptions(**plain | given)
 
 
-__all__ = ["VARIABLE", "NullMode", "Options", "QueueTable", "first_of_each", "restore_options"]
+__all__ = [
+    "VARIABLE",
+    "DispatchQueueOptions",
+    "NullMode",
+    "QueueTable",
+    "first_of_each",
+    "restore_options",
+]

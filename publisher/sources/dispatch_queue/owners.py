@@ -1,7 +1,8 @@
-"""The tables that operations are of, and the databases that they come from.
+"""The source tables of operations, and their databases.
 
-TABNUM_SRC is a number of one database (DBNODE).  Rows of two databases that are published under one table
-name would be one object, in no order, as log addresses of two databases are not comparable: refused.
+TABNUM_SRC is a number within one database (DBNODE).  Two databases must not publish tables under the same
+name: their rows would become one object without an order, because log addresses of different databases are
+not comparable.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import pyarrow.compute as pc
 
 from publisher.errors import FatalError
 from publisher.sources.dispatch_queue.images.by_table import tables_of
-from publisher.sources.dispatch_queue.object_names import AllNames
-from publisher.sources.dispatch_queue.operations import ALONE, OPERATION, Operations
-from publisher.sources.dispatch_queue.transactions.facts import NAMED, SEEN, of_kind, other_facts
+from publisher.sources.dispatch_queue.object_names import QueueNames
+from publisher.sources.dispatch_queue.operations import Operations, OperationUse, RowKind
+from publisher.sources.dispatch_queue.transactions.facts import FactKind, of_kind, other_facts
 
 _SEPARATOR = "\x1f"
 
@@ -28,58 +29,58 @@ class SourceTable(NamedTuple):
     node: str
     number: int
     owner: str
-    """DST_OWNER and DST_TABLE, where the settings leave the name to them; else blank."""
+    """DST_OWNER if the destination names the table, else blank."""
     destination: str
+    """DST_TABLE if the destination names the table, else blank."""
     schema: str
-    """In documents; blank where there is none."""
+    """Schema in documents; blank if there is none."""
     table: str
 
     @property
     def text(self) -> str:
-        """All but the number, as a fact has it."""
+        """All fields except the number, as a fact stores them."""
         return _SEPARATOR.join((self.node, *self[2:]))
 
 
-def source_tables(operations: Operations, names: AllNames) -> set[SourceTable]:
-    """The tables of the operations that count, as far as their columns are known."""
-    counts = (operations.counted == ALONE) & (operations.kind == OPERATION) & ~operations.ignored
-    found = set()
-    for _, node, number, where in tables_of(operations, np.flatnonzero(counts), names):
+def source_tables(operations: Operations, names: QueueNames) -> set[SourceTable]:
+    """Finds the tables of counted operations, as far as their columns are known."""
+    counted = (operations.use == OperationUse.COUNTED) & (operations.kind == RowKind.OPERATION)
+    counted &= ~operations.ignored
+    tables = set()
+    for _, node, number, where in tables_of(operations, np.flatnonzero(counted), names):
         depends = names.depends_on_destination(node, number)
         known = names.of(node, number, where) if where.table or not depends else None
         if known is not None:
-            said = (where.owner, where.table) if depends else ("", "")
-            found.add(SourceTable(node, number, *said, known.schema or "", known.table))
-    return found
+            destination = (where.owner, where.table) if depends else ("", "")
+            tables.add(SourceTable(node, number, *destination, known.schema or "", known.table))
+    return tables
 
 
 def tables_as_facts(tables: Iterable[SourceTable]) -> pa.RecordBatch:
-    """Tables as facts of a part."""
-    found = sorted(tables)
-    texts = [table.text for table in found]
-    return other_facts(NAMED, node=texts, transaction=[table.number for table in found])
+    """Converts tables to facts."""
+    ordered = sorted(tables)
+    texts = [table.text for table in ordered]
+    return other_facts(FactKind.TABLE, node=texts, transaction=[table.number for table in ordered])
 
 
 def tables_of_facts(facts: pa.RecordBatch) -> set[SourceTable]:
-    """The inverse of ``tables_as_facts``."""
-    rows = of_kind(facts, NAMED).select(["transaction", "node"]).to_pylist()
-    found = set()
+    """Restores tables from facts."""
+    rows = of_kind(facts, FactKind.TABLE).select(["transaction", "node"]).to_pylist()
+    tables = set()
     for row in rows:
         node, owner, destination, schema, table = row["node"].split(_SEPARATOR)
-        found.add(SourceTable(node, row["transaction"], owner, destination, schema, table))
-    return found
+        tables.add(SourceTable(node, row["transaction"], owner, destination, schema, table))
+    return tables
 
 
 def remembered_nodes(facts: pa.RecordBatch) -> list[str]:
-    """The databases of which an earlier run has read transactions."""
-    nodes: list[str] = pc.unique(of_kind(facts, SEEN).column("node")).to_pylist()
+    """The databases whose transactions an earlier run has read."""
+    nodes: list[str] = pc.unique(of_kind(facts, FactKind.ENDED).column("node")).to_pylist()
     return nodes
 
 
-def refuse_shared(tables: Iterable[SourceTable], nodes: Collection[str]) -> None:
-    """Refuses tables that two databases give under one name; ``nodes`` are those of the settings.
-
-    Raises ``FatalError``, naming both."""
+def refuse_shared_names(tables: Iterable[SourceTable], nodes: Collection[str]) -> None:
+    """Raises ``FatalError`` if two of the databases ``nodes`` (empty: all) have a table of one name."""
     owners: dict[tuple[str, str], SourceTable] = {}
     for table in sorted(tables):
         if nodes and table.node not in nodes:

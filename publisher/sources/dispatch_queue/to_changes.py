@@ -1,5 +1,7 @@
-"""Decoded operations to changes: INSERT 1, UPDATE 2 of the columns that differ (a changed key 4, then 1),
-DELETE 4, operations on a BLOB 8.
+"""Converts decoded operations to changes.
+
+INSERT gives event type 1, UPDATE type 2 with the columns that differ (for a changed key types 4 and 1),
+DELETE type 4, and an operation on a BLOB type 8.
 """
 
 from __future__ import annotations
@@ -11,73 +13,73 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.sources.columns.byte_areas import Mask
-from publisher.sources.dispatch_queue.images.by_table import Decoded
+from publisher.sources.dispatch_queue.images.by_table import DecodedTable
 from publisher.sources.dispatch_queue.operations import BLOB_TYPES, Operations
-from publisher.sources.dispatch_queue.options import Options
-from publisher.sources.dispatch_queue.rows import layout
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
+from publisher.sources.dispatch_queue.rows.layout import OperationCode
 from publisher.sources.dispatch_queue.rows.rows import Codes
 
 
-class Changes:
-    """The changes of some operations of one table."""
+class DispatchQueueChangeBuilder:
+    """Builds the changes of some operations of one table."""
 
     def __init__(
         self,
         records: Callable[..., pa.RecordBatch],
         operations: Operations,
-        options: Options,
-        group: Decoded,
+        options: DispatchQueueOptions,
+        group: DecodedTable,
         chosen: Codes,
         lanes: pa.Array,
     ) -> None:
-        """``records`` makes a batch of operations and columns; ``chosen`` are places in the group,
-        ``lanes`` those of its keys."""
+        """``records`` builds a batch of operations and columns; ``chosen`` are places in the group, and
+        ``lanes`` are the lanes of its keys."""
         self._records, self._operations, self._options = records, operations, options
         self._group, self._chosen, self._lanes = group, chosen, lanes
         self._others = group.names.others
         self._types = group.types[chosen]
         self._second = group.second[chosen]
-        self._update = self._types == layout.UPDATE
+        self._update = self._types == OperationCode.UPDATE
         self._blob = np.isin(self._types, list(BLOB_TYPES))
         self._moved = self._update & self._differ(group.keys)
-        self._marked = self._columns_said()
-        self.idle: Mask = self._update & ~self._moved & ~self._marked.any(axis=1)
-        """Which give nothing."""
+        self._marked = self._changed_columns()
+        self.unchanged: Mask = self._update & ~self._moved & ~self._marked.any(axis=1)
+        """UPDATEs without a difference, which give no change."""
 
     def _differ(self, texts: pa.Array) -> Mask:
-        """Of UPDATEs where the two images differ; NULL differs from every value."""
-        found = np.zeros(len(self._chosen), bool)
+        """Compares the two images of UPDATEs; NULL differs from every value."""
+        differ = np.zeros(len(self._chosen), bool)
         places = np.flatnonzero(self._update)
         one = texts.take(pa.array(self._chosen[places]))
         other = texts.take(pa.array(self._second[places]))
         same = pc.fill_null(pc.equal(one, other), False)
         same = pc.or_(same, pc.and_(one.is_null(), other.is_null()))
-        found[places] = ~same.to_numpy(zero_copy_only=False)
-        return found
+        differ[places] = ~same.to_numpy(zero_copy_only=False)
+        return differ
 
-    def _columns_said(self) -> Mask:
-        """Which of the published columns each operation speaks of."""
+    def _changed_columns(self) -> Mask:
+        """Returns a mask of the published columns that each operation sets or changes."""
         marked = np.zeros((len(self._chosen), len(self._others)), bool)
         for place, column in enumerate(self._others):
             if self._update.any():
                 marked[:, place] = self._differ(self._group.texts[column])
-        marked[(self._types == layout.INSERT) | self._moved] = True
+        marked[(self._types == OperationCode.INSERT) | self._moved] = True
         return marked
 
     def held_batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes that a COMMIT would publish; an UPDATE that changes nothing with all its columns."""
-        self._marked[self.idle] = True
-        yield from self._some(np.arange(len(self._chosen)))
+        """Yields the changes that a COMMIT would publish; unchanged UPDATEs with all their columns."""
+        self._marked[self.unchanged] = True
+        yield from self._changes(np.arange(len(self._chosen)))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes, without those that give nothing."""
-        yield from self._some(np.flatnonzero(~self.idle))
+        """Yields the changes of all operations except unchanged ones."""
+        yield from self._changes(np.flatnonzero(~self.unchanged))
 
-    def _some(self, rows: Codes) -> Iterator[pa.RecordBatch]:
-        """The changes of some operations; of a changed key the delete of the old one is apart."""
-        blob, plain = rows[self._blob[rows]], rows[~self._blob[rows]]
-        if len(plain):
-            yield self._plain(plain)
+    def _changes(self, rows: Codes) -> Iterator[pa.RecordBatch]:
+        """Yields the changes of some operations; a changed key has a separate delete of the old one."""
+        blob, others = rows[self._blob[rows]], rows[~self._blob[rows]]
+        if len(others):
+            yield self._row_changes(others)
         moved = rows[self._moved[rows]]
         if len(moved):
             empty = pa.array([[]] * len(moved), pa.list_(pa.string()))
@@ -85,12 +87,12 @@ class Changes:
                 moved, self._chosen[moved], ordinal=0, records=0, event_type=4, columns=empty
             )
         if len(blob):
-            yield self._blobs(blob)
+            yield self._blob_changes(blob)
 
-    def _plain(self, rows: Codes) -> pa.RecordBatch:
+    def _row_changes(self, rows: Codes) -> pa.RecordBatch:
         moved, update = self._moved[rows], self._update[rows]
         change = {"changed": 2, "replaced": 3, "query-back": 6}[self._options.update]
-        kinds = np.where(self._types[rows] == layout.DELETE, 4, 1)
+        kinds = np.where(self._types[rows] == OperationCode.DELETE, 4, 1)
         kinds[update & ~moved] = change
         marked = self._marked[rows]
         if change == 6:
@@ -111,7 +113,7 @@ class Changes:
         )
 
     def _key_only(self, rows: Codes, image: Codes, kinds: Codes, moved: Mask) -> pa.RecordBatch:
-        """An insert says something of one column at least, as event logs do."""
+        """Changes of a table without other columns: an insert names at least one column, as in event logs."""
         name = self._group.names.spelled[self._group.names.key[0]]
         inserts = kinds == 1
         return self._batch(
@@ -123,7 +125,7 @@ class Changes:
             new=pa.array([[None] if i else None for i in inserts], pa.list_(pa.string())),
         )
 
-    def _blobs(self, rows: Codes) -> pa.RecordBatch:
+    def _blob_changes(self, rows: Codes) -> pa.RecordBatch:
         names = self._group.names
         numbers = self._group.numbers[self._chosen[rows]]
         columns = self._operations.column("BLOBATR")[numbers] & 0xFF
@@ -136,7 +138,7 @@ class Changes:
         )
 
     def _batch(self, rows: Codes, image: Codes, **own: object) -> pa.RecordBatch:
-        """Changes of some rows, with the key of the image named."""
+        """A batch of changes of some operations, each with the key of the given image."""
         group, count = self._group, len(rows)
         return self._records(
             group.numbers[self._chosen[rows]],
@@ -147,9 +149,9 @@ class Changes:
             **own,
         )
 
-    def _lists(self, image: Codes | None, marked: Mask, there: Mask) -> pa.Array:
-        """Names (without ``image``) or values of the marked columns of each row, where ``there``."""
-        marked = marked & there[:, None]
+    def _lists(self, image: Codes | None, marked: Mask, present: Mask) -> pa.Array:
+        """Lists names (without ``image``) or values of the marked columns of each row that is ``present``."""
+        marked = marked & present[:, None]
         offsets = np.zeros(len(marked) + 1, np.int32)
         np.cumsum(marked.sum(axis=1), out=offsets[1:])
         at, places = np.nonzero(marked)
@@ -161,5 +163,5 @@ class Changes:
         else:
             columns = [self._group.texts[column] for column in self._others]
             values = pa.concat_arrays(columns).take(pa.array(places * len(columns[0]) + image[at]))
-        absent = None if there.all() else pa.array(~there)
+        absent = None if present.all() else pa.array(~present)
         return pa.ListArray.from_arrays(pa.array(offsets), values, mask=absent)

@@ -1,4 +1,4 @@
-"""Operations to records: changes, and all else with its outcome, by the fate of its transaction."""
+"""Converts operations to records: changes, and the outcomes of all other operations."""
 
 from __future__ import annotations
 
@@ -12,149 +12,132 @@ import pyarrow as pa
 from publisher.model.change import Outcome, Reason
 from publisher.sources.columns.record_batches import Place, batch, nameless, record_lanes, tally
 from publisher.sources.dispatch_queue.as_json import raw_of
-from publisher.sources.dispatch_queue.images.by_table import BLOCK, Decoded, decoded
-from publisher.sources.dispatch_queue.object_names import AllNames
+from publisher.sources.dispatch_queue.images.by_table import BLOCK, DecodedTable, decode_tables
+from publisher.sources.dispatch_queue.object_names import QueueNames
 from publisher.sources.dispatch_queue.oper_date import event_times
 from publisher.sources.dispatch_queue.operations import (
-    ALONE,
-    CLOSING,
-    COMMIT,
-    COPY,
-    EXCLUDED,
-    OPERATION,
-    ROLLBACK,
-    Fault,
+    OperationFault,
     Operations,
+    OperationUse,
+    RowKind,
 )
-from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows.rows import Codes
-from publisher.sources.dispatch_queue.to_changes import Changes
+from publisher.sources.dispatch_queue.to_changes import DispatchQueueChangeBuilder
 from publisher.sources.dispatch_queue.transactions.facts import address_text, as_stored
-from publisher.sources.dispatch_queue.transactions.fates import (
-    DONE,
-    DROP,
-    HOLD,
-    OPEN,
-    PUBLISH,
-    Fates,
-)
+from publisher.sources.dispatch_queue.transactions.fates import Fate, Fates
 
 NO_ROW = -1
-"""``ordinal`` of a piece that is no row; ``high`` is its number."""
+"""``ordinal`` of a piece that is not a row; ``high`` is its number."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Preset:
-    """Where an operation ends that gives no change."""
+class _Ending:
+    """The outcome of an operation that gives no change."""
 
     outcome: Outcome
     reason: Reason
     detail: str | None
 
 
-_NOT_CHOSEN = _Preset(
+_NOT_CHOSEN = _Ending(
     Outcome.IGNORED,
     Reason.NOT_CHOSEN,
-    "another database or destination than those of the settings (nodes, destination)",
+    "the settings choose another database or destination (nodes, destination)",
 )
-_DONE = _Preset(
+_DONE = _Ending(
     Outcome.IGNORED, Reason.DUPLICATE, "an earlier run has read this transaction to its end"
 )
-_UNCHANGED = _Preset(
+_UNCHANGED = _Ending(
     Outcome.IGNORED,
     Reason.NOTHING_TO_PUBLISH,
-    "the images do not differ in a published column",
+    "the images differ in no published column",
 )
 _WOULD_IGNORE = f"; with a COMMIT it would be ignored: {_UNCHANGED.detail}"
-_BLOB = _Preset(
+_BLOB = _Ending(
     Outcome.IGNORED,
     Reason.NOTHING_TO_PUBLISH,
     "operations on BLOBs are not published (blobs)",
 )
-_COPIED = _Preset(
-    Outcome.IGNORED, Reason.DUPLICATE, "the same operation stands there for another destination"
+_COPIED = _Ending(
+    Outcome.IGNORED, Reason.DUPLICATE, "the same operation exists for another destination"
 )
 
 
 @dataclass(slots=True, eq=False)
-class Meaning:
-    """Turns the operations of one split into batches of ``RECORD_SCHEMA``."""
+class DispatchQueueRecordBuilder:
+    """Builds batches of ``RECORD_SCHEMA`` from the operations of one split."""
 
     place: Place
-    options: Options
+    options: DispatchQueueOptions
     operations: Operations
-    names: AllNames
+    names: QueueNames
     fates: Fates
     _span: Codes = field(init=False)
     _fate: Codes = field(init=False)
 
     def __post_init__(self) -> None:
-        made = self.operations
-        self._span = self.fates.span(
-            made.rows.nodes, made.node, made.column("TRANSACT_ID"), made.address
-        )
+        self._span = self.fates.spans_of(self.operations)
         known = self._span >= 0
-        self._fate = np.full(len(made), OPEN, np.int64)
+        self._fate = np.full(len(self.operations), Fate.OPEN, np.int64)
         self._fate[known] = self.fates.fate[self._span[known]]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """One or some for each block of operations, and the tally of the split."""
-        made = self.operations
-        for start in range(0, len(made), BLOCK):
-            yield from self._block(np.arange(start, min(start + BLOCK, len(made))))
-        if made.again:
-            yield self._again()
-        rows = made.rows
+        """Yields batches for each block of operations, then the tally of the split."""
+        operations = self.operations
+        for start in range(0, len(operations), BLOCK):
+            yield from self._block(np.arange(start, min(start + BLOCK, len(operations))))
+        if operations.repeated:
+            yield self._repetitions()
+        rows = operations.rows
         if rows.broken:
             yield self._broken()
         yield tally(self.place, len(rows) + len(rows.broken))
 
     def _block(self, numbers: Codes) -> Iterator[pa.RecordBatch]:
-        made = self.operations
-        ends: dict[int, _Preset] = {}
+        operations = self.operations
+        ends: dict[int, _Ending] = {}
         objects: dict[int, tuple[str | None, str, str, int]] = {}
         done: set[int] = set()
-        for group in decoded(made, numbers, self.names):
+        for group in decode_tables(operations, numbers, self.names):
             for place, fault in group.faults.items():
-                made.faults.setdefault(int(group.numbers[place]), fault)
+                operations.faults.setdefault(int(group.numbers[place]), fault)
             yield from self._changes(group, done, ends, objects)
-        left = [number for number in numbers.tolist() if number not in done]
-        if left:
-            yield self._presets(left, ends, objects)
+        remaining = [number for number in numbers.tolist() if number not in done]
+        if remaining:
+            yield self._unpublished(remaining, ends, objects)
 
     def _changes(
         self,
-        group: Decoded,
+        group: DecodedTable,
         done: set[int],
-        ends: dict[int, _Preset],
+        ends: dict[int, _Ending],
         objects: dict[int, tuple[str | None, str, str, int]],
     ) -> Iterator[pa.RecordBatch]:
         lanes = group.names.lanes(group.keys, self.place.lanes)
-        live = (self._fate[group.numbers] == PUBLISH) & ~np.isin(
+        live = (self._fate[group.numbers] == Fate.PUBLISH) & ~np.isin(
             np.arange(len(group.numbers)), list(group.faults)
         )
-        kept = group.keys[: len(group.numbers)].to_pylist() if not live.all() else []
-        for place in np.flatnonzero(~live).tolist():
-            if kept[place] is not None:
-                named = (group.names.schema, group.names.table, kept[place], lanes[place].as_py())
-                objects[int(group.numbers[place])] = named
         chosen = np.flatnonzero(live)
-        step = Changes(self.records, self.operations, self.options, group, chosen, lanes)
-        idle = chosen[step.idle]
-        for place in idle.tolist():
-            number = int(group.numbers[place])
-            ends[number] = _UNCHANGED
+        builder = DispatchQueueChangeBuilder(
+            self.records, self.operations, self.options, group, chosen, lanes
+        )
+        unchanged = chosen[builder.unchanged]
+        for place in [*np.flatnonzero(~live).tolist(), *unchanged.tolist()]:
             key = group.keys[place].as_py()
-            objects[number] = (group.names.schema, group.names.table, key, lanes[place].as_py())
-        done.update(group.numbers[chosen[~step.idle]].tolist())
-        yield from step.batches()
+            if key is not None:
+                name = (group.names.schema, group.names.table, key, lanes[place].as_py())
+                objects[int(group.numbers[place])] = name
+        ends |= dict.fromkeys(group.numbers[unchanged].tolist(), _UNCHANGED)
+        done.update(group.numbers[chosen[~builder.unchanged]].tolist())
+        yield from builder.batches()
         yield from self._held_changes(group, done, lanes)
 
     def _held_changes(
-        self, group: Decoded, done: set[int], lanes: pa.Array
+        self, group: DecodedTable, done: set[int], lanes: pa.Array
     ) -> Iterator[pa.RecordBatch]:
-        """Operations that are held, with the values that their COMMIT would publish."""
-        held = np.isin(self._fate[group.numbers], [OPEN, HOLD])
+        """Yields held operations with the values that their COMMIT would publish."""
+        held = np.isin(self._fate[group.numbers], [Fate.OPEN, Fate.HOLD])
         faulty = [
             place
             for place, number in enumerate(group.numbers.tolist())
@@ -164,17 +147,21 @@ class Meaning:
         chosen = np.flatnonzero(held)
         if not len(chosen):
             return
-        idle: set[int] = set()
-        records = partial(self._held_records, idle)
-        step = Changes(records, self.operations, self.options, group, chosen, lanes)
-        idle.update(group.numbers[chosen[step.idle]].tolist())
+        unchanged: set[int] = set()
+        records = partial(self._held_records, unchanged)
+        builder = DispatchQueueChangeBuilder(
+            records, self.operations, self.options, group, chosen, lanes
+        )
+        unchanged.update(group.numbers[chosen[builder.unchanged]].tolist())
         done.update(group.numbers[chosen].tolist())
-        yield from step.held_batches()
+        yield from builder.held_batches()
 
-    def _held_records(self, idle: set[int], numbers: Codes, **columns: object) -> pa.RecordBatch:
-        """A batch of held operations; ``idle`` ones change nothing."""
+    def _held_records(
+        self, unchanged: set[int], numbers: Codes, **columns: object
+    ) -> pa.RecordBatch:
+        """A batch of held operations."""
         details = [
-            self._held(number) + (_WOULD_IGNORE if number in idle else "")
+            self._held_detail(number) + (_WOULD_IGNORE if number in unchanged else "")
             for number in numbers.tolist()
         ]
         return self.records(
@@ -187,47 +174,50 @@ class Meaning:
 
     def records(self, numbers: Codes, **columns: object) -> pa.RecordBatch:
         """A batch of some operations."""
-        made = self.operations
+        operations = self.operations
         span = self._span[numbers]
-        address = made.address[numbers]
+        address = operations.address[numbers]
         high = address
         if len(self.fates.marks):
             high = np.where(span >= 0, self.fates.marks[span], address)
-        rank = made.rows.numbers[made.first[numbers]]
-        published = self._fate[numbers] == PUBLISH
+        rank = operations.rows.numbers[operations.first[numbers]]
+        published = self._fate[numbers] == Fate.PUBLISH
         if published.any():
             rank = rank.copy()
             rank[published] = self.fates.ranks(span[published], address[published])
-        nodes = pa.array(made.rows.nodes, pa.string())
+        nodes = pa.array(operations.rows.nodes, pa.string())
         common: dict[str, object] = {
             "source": self.place.source,
-            "part": nodes.take(pa.array(made.node[numbers])),
+            "part": nodes.take(pa.array(operations.node[numbers])),
             "rank": rank,
             "high": as_stored(high),
             "low": as_stored(address),
             "ordinal": 0,
             "split": self.place.split,
-            "row": made.rows.numbers[made.first[numbers]],
-            "records": made.parts[numbers],
-            "event_time": event_times(made.rows, made.first[numbers], self.options.time_zone),
-            "transaction": pa.array(made.column("TRANSACT_ID")[numbers]).cast(pa.string()),
+            "row": operations.rows.numbers[operations.first[numbers]],
+            "records": operations.parts[numbers],
+            "event_time": event_times(
+                operations.rows, operations.first[numbers], self.options.time_zone
+            ),
+            "transaction": pa.array(operations.column("TRANSACT_ID")[numbers]).cast(pa.string()),
         }
         return batch(len(numbers), **(common | columns))
 
-    def _presets(
+    def _unpublished(
         self,
-        left: list[int],
-        ends: dict[int, _Preset],
+        remaining: list[int],
+        ends: dict[int, _Ending],
         objects: dict[int, tuple[str | None, str, str, int]],
     ) -> pa.RecordBatch:
-        found = [ends.get(number) or self._end(number) for number in left]
-        numbers = np.array(left, np.int64)
+        """A batch of operations without changes."""
+        endings = [ends.get(number) or self._ending(number) for number in remaining]
+        numbers = np.array(remaining, np.int64)
         rows = self.operations.rows.numbers[self.operations.first[numbers]]
         lanes = record_lanes(self.place, rows).tolist()
-        known = [objects.get(number) for number in left]
+        known = [objects.get(number) for number in remaining]
         raws = [
-            raw_of(self.operations, number) if _is_shown(end, number in objects) else None
-            for number, end in zip(left, found, strict=True)
+            raw_of(self.operations, number) if _needs_raw(end, number in objects) else None
+            for number, end in zip(remaining, endings, strict=True)
         ]
         return self.records(
             numbers,
@@ -235,70 +225,76 @@ class Meaning:
             schema=pa.array([o and o[0] for o in known], pa.string()),
             table=pa.array([o and o[1] for o in known], pa.string()),
             key=pa.array([o and o[2] for o in known], pa.string()),
-            outcome=pa.array([end.outcome.value for end in found]),
-            reason=pa.array([str(end.reason) for end in found]),
-            detail=pa.array([end.detail for end in found], pa.string()),
+            outcome=pa.array([end.outcome.value for end in endings]),
+            reason=pa.array([str(end.reason) for end in endings]),
+            detail=pa.array([end.detail for end in endings], pa.string()),
             raw=pa.array(raws, pa.string()),
         )
 
-    def _end(self, number: int) -> _Preset:
-        """Why an operation gives no change."""
-        made, counted = self.operations, int(self.operations.counted[number])
+    def _ending(self, number: int) -> _Ending:
+        """The outcome of an operation without changes."""
+        operations, use = self.operations, int(self.operations.use[number])
         fate, span = int(self._fate[number]), int(self._span[number])
-        if counted == EXCLUDED or fate == DONE:
-            return _NOT_CHOSEN if counted == EXCLUDED else _DONE
-        if made.kind[number] != OPERATION:
-            return self._end_of_mark(number)
-        if fate == DROP:
+        if use == OperationUse.EXCLUDED or fate == Fate.DONE:
+            return _NOT_CHOSEN if use == OperationUse.EXCLUDED else _DONE
+        if operations.kind[number] != RowKind.OPERATION:
+            return self._ending_of_mark(number)
+        if fate == Fate.DROP:
             mark = address_text(int(self.fates.marks[span]))
-            return _Preset(Outcome.IGNORED, Reason.ROLLBACK, f"ROLLBACK at {mark}")
-        if fate in (OPEN, HOLD):
-            return _Preset(Outcome.HELD, Reason.OPEN_TRANSACTION, self._held(number))
-        if counted == COPY and number not in made.faults:
+            return _Ending(Outcome.IGNORED, Reason.ROLLBACK, f"ROLLBACK at {mark}")
+        if fate in (Fate.OPEN, Fate.HOLD):
+            return _Ending(Outcome.HELD, Reason.OPEN_TRANSACTION, self._held_detail(number))
+        if use == OperationUse.COPY and number not in operations.faults:
             return _COPIED
-        why = f"its transaction is rejected as one: {self.fates.why.get(span, '')}"
-        fault = made.faults.get(number, Fault(Reason.HELD_BACK, why))
-        is_blob = made.ignored[number] and fate == PUBLISH
-        return _BLOB if is_blob else _Preset(Outcome.REJECTED, fault.reason, fault.detail)
+        why = f"its whole transaction is rejected: {self.fates.why.get(span, '')}"
+        fault = operations.faults.get(number, OperationFault(Reason.HELD_BACK, why))
+        is_blob = operations.ignored[number] and fate == Fate.PUBLISH
+        return _BLOB if is_blob else _Ending(Outcome.REJECTED, fault.reason, fault.detail)
 
-    def _held(self, number: int) -> str:
+    def _held_detail(self, number: int) -> str:
         span = int(self._span[number])
         if span >= 0:
             return self.fates.why.get(span, "")
         fault = self.operations.faults.get(number)
         also = "" if fault is None else f"; with a COMMIT it would be rejected: {fault.detail}"
-        made = self.operations
-        node = made.rows.nodes[int(made.node[number])]
-        last = self.fates.last_mark(node, int(made.column("TRANSACT_ID")[number]))
+        operations = self.operations
+        node = operations.rows.nodes[int(operations.node[number])]
+        last = self.fates.last_mark(node, int(operations.column("TRANSACT_ID")[number]))
         below = "" if last is None else f"; the last one of its number is at {address_text(last)}"
         return f"no COMMIT or ROLLBACK follows in the input{below}{also}"
 
-    def _end_of_mark(self, number: int) -> _Preset:
+    def _ending_of_mark(self, number: int) -> _Ending:
+        """The outcome of a COMMIT or ROLLBACK."""
         kind, span = int(self.operations.kind[number]), int(self._span[number])
         why = self.fates.why.get(span)
-        if kind == CLOSING:
-            return _Preset(Outcome.HELD, Reason.OPEN_TRANSACTION, why)
+        if kind == RowKind.CLOSING:
+            return _Ending(Outcome.HELD, Reason.OPEN_TRANSACTION, why)
         if span >= 0 and self.fates.empty[span]:
-            what = "it closes no operation" + (f": {why}" if why else "")
-            return _Preset(Outcome.IGNORED, Reason.NOTHING_TO_COMMIT, what)
-        if kind == ROLLBACK:
-            what = "it ends a transaction, nothing of which is published"
-            return _Preset(Outcome.IGNORED, Reason.ROLLBACK, what)
-        assert kind == COMMIT
+            detail = "it closes no operation" + (f": {why}" if why else "")
+            return _Ending(Outcome.IGNORED, Reason.NOTHING_TO_COMMIT, detail)
+        if kind == RowKind.ROLLBACK:
+            detail = "it ends a transaction, nothing of which is published"
+            return _Ending(Outcome.IGNORED, Reason.ROLLBACK, detail)
+        assert kind == RowKind.COMMIT
         blob = int(self.operations.column("BLOBATR")[number]) & 0xFFFF
-        if blob:  # nothing says that it is 0
-            said = f"its BLOBATR is {blob}; without DATA it is taken for COMMIT all the same"
-            why = f"{why}; {said}" if why else said
-        return _Preset(Outcome.IGNORED, Reason.COMMIT, why)
+        if blob:  # no page says that it is 0
+            doubt = f"its BLOBATR is {blob}; without DATA it nevertheless counts as COMMIT"
+            why = f"{why}; {doubt}" if why else doubt
+        return _Ending(Outcome.IGNORED, Reason.COMMIT, why)
 
-    def _again(self) -> pa.RecordBatch:
-        """Rows that stand there again, with the same content."""
-        made, places = self.operations, np.array(sorted(self.operations.again), np.int64)
-        numbers, address = made.rows.numbers[places], as_stored(made.rows.address[places])
+    def _repetitions(self) -> pa.RecordBatch:
+        """A batch of exact repetitions of rows."""
+        operations, places = self.operations, np.array(sorted(self.operations.repeated), np.int64)
+        numbers, address = (
+            operations.rows.numbers[places],
+            as_stored(operations.rows.address[places]),
+        )
         return nameless(
             self.place,
             numbers,
-            part=pa.array(made.rows.nodes, pa.string()).take(pa.array(made.rows.node[places])),
+            part=pa.array(operations.rows.nodes, pa.string()).take(
+                pa.array(operations.rows.node[places])
+            ),
             high=address,
             low=address,
             outcome=Outcome.IGNORED.value,
@@ -318,17 +314,19 @@ class Meaning:
         )
 
 
-def _is_shown(end: _Preset, known: bool) -> bool:
-    """Whether the record is kept as it is: where it is rejected, or held and nothing else says it."""
+def _needs_raw(end: _Ending, known: bool) -> bool:
+    """Tells whether the journal keeps the raw record: if rejected, or held without a known object."""
     return end.outcome is Outcome.REJECTED or (end.outcome is Outcome.HELD and not known)
 
 
-def faults_of(operations: Operations, names: AllNames) -> dict[int, str]:
-    """What is wrong with operations, by place: with their rows, or with their images."""
+def faults_of(operations: Operations, names: QueueNames) -> dict[int, str]:
+    """Decodes all operations and returns the faults of counted ones by number."""
     for start in range(0, len(operations), BLOCK):
         numbers = np.arange(start, min(start + BLOCK, len(operations)))
-        for group in decoded(operations, numbers, names):
+        for group in decode_tables(operations, numbers, names):
             for place, fault in group.faults.items():
                 operations.faults.setdefault(int(group.numbers[place]), fault)
-    counted = operations.counted
-    return {n: fault.detail for n, fault in operations.faults.items() if counted[n] == ALONE}
+    use = operations.use
+    return {
+        n: fault.detail for n, fault in operations.faults.items() if use[n] == OperationUse.COUNTED
+    }

@@ -40,7 +40,7 @@ from publisher.model.catalogue import Kind, Table
 from publisher.resources import resource
 from publisher.runs.sample import RECORDS, sample_of
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.dispatch_queue.options import Options as QueueOptions
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.types import item_of
 from tests.support import change_table_files, dispatch_queue_files, linkexpress_files
@@ -167,7 +167,7 @@ def test_an_extract_reads_as_what_was_done(made: Made) -> None:
 
 def test_a_queue_reads_as_what_was_done(made: Made) -> None:
     options = made.options("queue")
-    assert isinstance(options, QueueOptions)
+    assert isinstance(options, DispatchQueueOptions)
     path = made.folder / "recorded" / "queue.dat"
     records, framed = dispatch_queue_files.read(options, path, made.folder)
     found = [read(row) for row in records if row["outcome"] is None]

@@ -1,8 +1,7 @@
-"""Which other settings would explain row images that the present ones reject.
+"""Advises on settings that rejected row images would fit.
 
-No page says how an image lies, so a wrong setting is found by trial: one other setting at a time, then
-two.  Only images that are rejected cost anything, a few of each length, and not more than ``SEARCHES``
-times.
+No page documents the layout of images, so wrong settings are found by trial: one other setting at a time,
+then two.  The search costs time only for rejected images: a few of each length, at most ``SEARCHES`` times.
 """
 
 from __future__ import annotations
@@ -12,128 +11,133 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
-from publisher.sources.dispatch_queue.images.column_types import NATIONAL, VARIABLE, Column
+from publisher.sources.dispatch_queue.images.column_types import NATIONAL, VARIABLE, ImageColumn
 from publisher.sources.dispatch_queue.images.layout import ImageLayout
-from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 
 SAMPLE = 8
-"""Images of one length that are tried."""
+"""Number of images of one length to try."""
 SEARCHES = 8
-"""Searches for the images of one table."""
+"""Maximum number of searches per table."""
 _NAMED = 4
-"""Explanations that are named."""
+"""Maximum number of explanations in a message."""
 _FLAGS = (1, 255)
-"""NULL flags that are tried where none is known."""
+"""NULL flags to try if none is known."""
 
 
-class Score(NamedTuple):
-    """How well images fit a layout; the higher the better."""
+class FitScore(NamedTuple):
+    """A measure of how well images fit a layout; higher is better."""
 
     decoded: int
     """Images without a fault."""
     control: int
-    """Minus the number of texts in them with control characters."""
+    """The number of texts with control characters, negated."""
 
 
-Scoring = Callable[[ImageLayout], Score]
+Scoring = Callable[[ImageLayout], FitScore]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingChange:
     """Another value of a setting."""
 
     text: str
-    changed: dict[str, Any]
-    """Attributes of the layout."""
+    attributes: dict[str, Any]
+    """Attributes of the layout with other values."""
     more: str = ""
-    """A second setting, told where only some of its values fit."""
+    """A second setting, mentioned only if not all of its values fit."""
 
 
-class Fits:
-    """What the images of one table would fit, by their length; remembered."""
+class SettingsAdvisor:
+    """Advice on the images of one table, remembered by their length."""
 
     def __init__(self) -> None:
-        self._left = SEARCHES
-        self._found: dict[int, str] = {}
+        self._searches_left = SEARCHES
+        self._advice: dict[int, str] = {}
 
     def advice(
-        self, length: int, count: int, layout: ImageLayout, options: Options, scoring: Scoring
+        self,
+        length: int,
+        count: int,
+        layout: ImageLayout,
+        options: DispatchQueueOptions,
+        scoring: Scoring,
     ) -> str | None:
-        """What to do about images of a length, ``count`` of which ``scoring`` tries.
+        """Advises on images of a length, of which ``scoring`` tries ``count``; ``None`` if no setting fits.
 
-        ``options`` are those of the table; ``None`` where nothing fits."""
-        if length not in self._found and not self._left:
-            others = next(iter(self._found.values()), None)
+        ``options`` are those of the table."""
+        if length not in self._advice and not self._searches_left:
+            others = next(iter(self._advice.values()), None)
             return others and f"others of the table are rejected, too, and {others}"
-        if length not in self._found:
-            self._left -= 1
-            found = _search(length, count, layout, options, scoring)
-            if found is None:  # others of this length may tell more
+        if length not in self._advice:
+            self._searches_left -= 1
+            advice = _search(length, count, layout, options, scoring)
+            if advice is None:  # other images of this length may fit
                 return None
-            self._found[length] = found
-        return self._found[length]
+            self._advice[length] = advice
+        return self._advice[length]
 
 
 def _search(
-    length: int, count: int, layout: ImageLayout, options: Options, scoring: Scoring
+    length: int, count: int, layout: ImageLayout, options: DispatchQueueOptions, scoring: Scoring
 ) -> str | None:
-    """The best explanations by one setting, else by two."""
+    """Finds the best explanations by one setting, or else by two."""
     steps = _changes(layout, options)
     singles = [(change,) for group in steps for change in group]
     pairs = [pair for one, other in combinations(steps, 2) for pair in product(one, other)]
-    scored: list[tuple[Score, tuple[Change, ...]]] = []
+    scored: list[tuple[FitScore, tuple[SettingChange, ...]]] = []
     for step in (singles, pairs):
         for changes in step:
-            other = _changed(layout, changes)
+            other = _apply(layout, changes)
             if other.record == "sequential" or other.length == length:
                 scored.append((scoring(other), changes))
-        best = max((score for score, _ in scored), default=Score(0, 0))
+        best = max((score for score, _ in scored), default=FitScore(0, 0))
         if best.decoded * 2 >= count:
             break
     if best.decoded:
         fits = [changes for score, changes in scored if score == best]
-        return f"images of {length} bytes would fit {_said(fits)}"
+        return f"images of {length} bytes would fit {_describe(fits)}"
     if layout.record == "fixed" and layout.length != length:
-        long = [changes for _, changes in scored if _changed(layout, changes).record == "fixed"]
+        long = [changes for _, changes in scored if _apply(layout, changes).record == "fixed"]
         if long:
-            return f"by their length such images would fit {_said(long)}, but some values would not"
+            return f"by their length such images would fit {_describe(long)}, but some values would not"
     return None
 
 
-def _changed(layout: ImageLayout, changes: tuple[Change, ...]) -> ImageLayout:
-    every: dict[str, Any] = {}
+def _apply(layout: ImageLayout, changes: tuple[SettingChange, ...]) -> ImageLayout:
+    attributes: dict[str, Any] = {}
     for change in changes:
-        every |= change.changed
-    return replace(layout, **every)
+        attributes |= change.attributes
+    return replace(layout, **attributes)
 
 
-def _said(fits: list[tuple[Change, ...]]) -> str:
-    """The explanations in words."""
-    found: dict[str, list[str]] = {}
+def _describe(fits: list[tuple[SettingChange, ...]]) -> str:
+    """Describes explanations in words."""
+    by_text: dict[str, list[str]] = {}
     for changes in fits:
         text = " with ".join(change.text for change in changes)
-        found.setdefault(text, []).append("".join(change.more for change in changes))
-    texts = [text + (more[0] if len(more) == 1 else "") for text, more in found.items()]
+        by_text.setdefault(text, []).append("".join(change.more for change in changes))
+    texts = [text + (more[0] if len(more) == 1 else "") for text, more in by_text.items()]
     rest = ["..."] if len(texts) > _NAMED else []
     return ", or ".join([*texts[:_NAMED], *rest])
 
 
-def _changes(layout: ImageLayout, options: Options) -> list[list[Change]]:
-    """The other values of each setting that is tried."""
+def _changes(layout: ImageLayout, options: DispatchQueueOptions) -> list[list[SettingChange]]:
+    """Other values to try, grouped by setting."""
     groups = [list(_null_modes(layout, options))]
     if any(column.type in VARIABLE for column in layout.columns):
         groups.append(list(_lengths(layout, options)))
         if not layout.offsets:
             other = "sequential" if layout.record == "fixed" else "fixed"
-            groups.append([Change(f'record = "{other}"', {"record": other})])
+            groups.append([SettingChange(f'record = "{other}"', {"record": other})])
     return groups
 
 
-def _null_modes(layout: ImageLayout, options: Options) -> Iterator[Change]:
+def _null_modes(layout: ImageLayout, options: DispatchQueueOptions) -> Iterator[SettingChange]:
     flags: tuple[int, ...] = (options.null_flag,) if options.null_flag else _FLAGS
     bits: tuple[str, ...] = (options.null_bits,) if options.null_bits else ("lsb", "msb")
     for mode in ("none", "byte_before", "byte_after", "bitmap_prefix", "bitmap_suffix"):
-        said: dict[str, Any] = {"null_mode": mode}
+        attributes: dict[str, Any] = {"null_mode": mode}
         text = f'null_mode = "{mode}"'
         if mode == "byte_before" and 0 in layout.offsets:
             continue
@@ -142,40 +146,40 @@ def _null_modes(layout: ImageLayout, options: Options) -> Iterator[Change]:
         elif mode.startswith("byte"):
             for flag in flags:
                 more = "" if options.null_flag else f", null_flag = {flag}"
-                yield Change(text, said | {"null_flag": flag}, more)
+                yield SettingChange(text, attributes | {"null_flag": flag}, more)
         elif mode.startswith("bitmap"):
             for bit in bits:
                 more = "" if options.null_bits else f', null_bits = "{bit}"'
-                yield Change(text, said | {"null_bits": bit}, more)
+                yield SettingChange(text, attributes | {"null_bits": bit}, more)
         else:
-            yield Change(text, said)
+            yield SettingChange(text, attributes)
 
 
-def _marks(layout: ImageLayout) -> Iterator[Change]:
-    """Other marks of NULL in the same places."""
+def _marks(layout: ImageLayout) -> Iterator[SettingChange]:
+    """Other values that mark NULL in the same places."""
     if layout.flag:
         for flag in _FLAGS:
             if flag != layout.null_flag:
-                yield Change(f"null_flag = {flag}", {"null_flag": flag})
+                yield SettingChange(f"null_flag = {flag}", {"null_flag": flag})
     if layout.bitmap:
         other = "msb" if layout.null_bits == "lsb" else "lsb"
-        yield Change(f'null_bits = "{other}"', {"null_bits": other})
+        yield SettingChange(f'null_bits = "{other}"', {"null_bits": other})
 
 
-def _lengths(layout: ImageLayout, options: Options) -> Iterator[Change]:
-    """Columns of variable length, had their lengths been meant otherwise."""
+def _lengths(layout: ImageLayout, options: DispatchQueueOptions) -> Iterator[SettingChange]:
+    """Columns of variable length with the other meaning of their lengths."""
     size, counted = layout.length_bytes, options.length_counted
     for more, wanted, word in ((-size, True, "shorter"), (size, False, "longer")):
-        columns = _lengthened(layout.columns, more)
+        columns = _change_lengths(layout.columns, more)
         if counted == wanted or any(c.length < 1 for c in columns if c.type in VARIABLE):
             continue
         text = f"VARCHAR, VARBYTE and NVARCHAR that are {size} bytes {word}"
         if counted is not None:
             text = f"length_counted = {str(wanted).lower()}"
-        yield Change(text, {"columns": columns})
+        yield SettingChange(text, {"columns": columns})
 
 
-def _lengthened(columns: tuple[Column, ...], more: int) -> tuple[Column, ...]:
+def _change_lengths(columns: tuple[ImageColumn, ...], more: int) -> tuple[ImageColumn, ...]:
     return tuple(
         replace(column, length=column.length + (int(more / 2) if column.type in NATIONAL else more))
         if column.type in VARIABLE

@@ -1,4 +1,4 @@
-"""The images of a block of operations, decoded table by table."""
+"""Decodes the images of a block of operations, table by table."""
 
 from __future__ import annotations
 
@@ -10,70 +10,74 @@ import pyarrow as pa
 
 from publisher.model.change import Reason
 from publisher.sources.columns.byte_areas import Bytes, Offsets
-from publisher.sources.dispatch_queue.images.decode import Images
-from publisher.sources.dispatch_queue.object_names import AllNames, Keys, TableNames
+from publisher.sources.dispatch_queue.images.decode import DecodedImages
+from publisher.sources.dispatch_queue.object_names import QueueNames, QueueTableNames, RowKeys
 from publisher.sources.dispatch_queue.operations import (
-    ALONE,
     BLOB_TYPES,
-    OPERATION,
-    Fault,
+    OperationFault,
     Operations,
+    OperationUse,
+    RowKind,
 )
-from publisher.sources.dispatch_queue.rows import layout
+from publisher.sources.dispatch_queue.rows.layout import OperationCode
 from publisher.sources.dispatch_queue.rows.rows import Codes, Destination
 
 BLOCK = 8192
-"""Operations that are decoded at once."""
+"""Number of operations to decode at once."""
 
 
 @dataclass(slots=True, eq=False)
-class Decoded:
+class DecodedTable:
     """Operations of one table, with their images as columns."""
 
-    names: TableNames
+    names: QueueTableNames
     numbers: Codes
-    """Which operations, by their place in ``Operations``."""
+    """Places of the operations in ``Operations``."""
     types: Codes
-    """TYP."""
+    """TYP of each operation."""
     texts: list[pa.Array]
-    """By column: the first images of all, then the second ones of those that have one."""
+    """By column: the first images of all operations, then the second images of some."""
     second: Codes
-    """Where the second image of each is; -1 where it has none."""
+    """Place of the second image of each operation, or -1."""
     keys: pa.Array
-    """By image as ``texts``."""
-    faults: dict[int, Fault]
+    """Keys of the images, in the order of ``texts``."""
+    faults: dict[int, OperationFault]
     """By place in ``numbers``."""
 
 
-def decoded(operations: Operations, numbers: Codes, names: AllNames) -> Iterator[Decoded]:
-    """The operations among ``numbers`` that have images and no fault, by table; those of tables that
-    are not known get their fault."""
+def decode_tables(
+    operations: Operations, numbers: Codes, names: QueueNames
+) -> Iterator[DecodedTable]:
+    """Decodes the faultless operations with images among ``numbers``, by table.
+
+    Operations on unknown tables get a fault."""
     chosen = _with_images(operations, numbers)
     for mine, node, number, where in tables_of(operations, chosen, names):
         if names.depends_on_destination(node, number) and not where.table:
-            operations.fault(
+            operations.add_fault(
                 mine.tolist(),
                 Reason.TABLE_NAME,
                 f"DST_TABLE is blank; give table {number} a name in [[sources.tables]]",
             )
             continue
-        found = names.of(node, number, where)
-        if found is None:
-            operations.fault(
+        of_table = names.of(node, number, where)
+        if of_table is None:
+            operations.add_fault(
                 mine.tolist(),
                 Reason.ROW_IMAGE,
-                f"the columns of table {number} are not known; name a DISPATCH_ATTRS export with"
+                f"the columns of table {number} are unknown; name a DISPATCH_ATTRS export with"
                 " attributes, or describe the table in [[sources.tables]]",
             )
         else:
-            yield _decoded(operations, mine, found)
+            yield _decode(operations, mine, of_table)
 
 
 def tables_of(
-    operations: Operations, chosen: Codes, names: AllNames
+    operations: Operations, chosen: Codes, names: QueueNames
 ) -> Iterator[tuple[Codes, str, int, Destination]]:
-    """Operations by table: which, database and number of the table, and the destination, which is
-    that of all of them where the table's name depends on it."""
+    """Groups operations by table: operations, database, number of the table, and a destination.
+
+    If the table's name depends on the destination, all operations of a group have the same one."""
     tables = operations.column("TABNUM_SRC")[chosen]
     nodes = operations.node[chosen]
     destination = operations.rows.destination[operations.first[chosen]]
@@ -89,7 +93,9 @@ def tables_of(
 
 
 def _with_images(operations: Operations, numbers: Codes) -> Codes:
-    good = (operations.kind[numbers] == OPERATION) & (operations.counted[numbers] == ALONE)
+    good = (operations.kind[numbers] == RowKind.OPERATION) & (
+        operations.use[numbers] == OperationUse.COUNTED
+    )
     good &= ~operations.ignored[numbers]
     if operations.faults:
         good &= ~np.isin(numbers, list(operations.faults))
@@ -97,36 +103,36 @@ def _with_images(operations: Operations, numbers: Codes) -> Codes:
     return chosen
 
 
-def _decoded(operations: Operations, numbers: Codes, names: TableNames) -> Decoded:
+def _decode(operations: Operations, numbers: Codes, names: QueueTableNames) -> DecodedTable:
     types = operations.column("TYP")[numbers]
-    double = np.flatnonzero(types == layout.UPDATE)
+    double = np.flatnonzero(types == OperationCode.UPDATE)
     count = len(numbers)
     second = np.full(count, -1, np.int64)
     second[double] = count + np.arange(len(double))
-    images = _read(operations, numbers, double, names)
+    images = _read_images(operations, numbers, double, names)
     keys = names.keys(images.texts)
-    made = Decoded(names, numbers, types, images.texts, second, keys.texts, {})
-    _take_faults(made, images, keys, double)
-    _check_blobs(made, operations)
-    return made
+    table = DecodedTable(names, numbers, types, images.texts, second, keys.texts, {})
+    _add_faults(table, images, keys, double)
+    _check_blobs(table, operations)
+    return table
 
 
-def _read(operations: Operations, numbers: Codes, double: Codes, names: TableNames) -> Images:
-    """First images of all, second ones of some: in place where they lie in one row, else joined."""
+def _read_images(
+    operations: Operations, numbers: Codes, double: Codes, names: QueueTableNames
+) -> DecodedImages:
+    """Reads first and second images: in place if all operations have one row, else from a copy."""
     lengths = np.concatenate([operations.len1[numbers], operations.len2[numbers[double]]])
-    joined = operations.parts[numbers] > 1
-    if not joined.any():
+    if not (operations.parts[numbers] > 1).any():
         starts = operations.rows.data_at[operations.first[numbers]]
         seconds = starts[double] + operations.len1[numbers[double]]
         at = np.concatenate([starts, seconds])
         return names.reader.read(operations.rows.data, at, lengths)
-    data, at = _joined(operations, numbers, double)
+    data, at = _join_images(operations, numbers, double)
     return names.reader.read(data, at, lengths)
 
 
-def _joined(operations: Operations, numbers: Codes, double: Codes) -> tuple[Bytes, Offsets]:
-    """All images one after the other."""
-    ones, twos = [], []
+def _join_images(operations: Operations, numbers: Codes, double: Codes) -> tuple[Bytes, Offsets]:
+    """Copies all images into one area and returns it with their offsets."""
     pairs = [operations.segments(number) for number in numbers.tolist()]
     ones = [operations.image(one) for one, _ in pairs]
     twos = [operations.image(pairs[place][1]) for place in double.tolist()]
@@ -135,22 +141,22 @@ def _joined(operations: Operations, numbers: Codes, double: Codes) -> tuple[Byte
     return data, np.cumsum(sizes) - sizes
 
 
-def _take_faults(made: Decoded, images: Images, keys: Keys, double: Codes) -> None:
-    count = len(made.numbers)
+def _add_faults(table: DecodedTable, images: DecodedImages, keys: RowKeys, double: Codes) -> None:
+    count = len(table.numbers)
     for reason, faults in ((Reason.ROW_IMAGE, images.faults), (Reason.TABLE_KEY, keys.problems)):
         for image, detail in faults.items():
             place, which = (image, "first") if image < count else (image - count, "second")
             place = place if which == "first" else int(double[place])
-            made.faults.setdefault(place, Fault(reason, f"{which} image: {detail}"))
+            table.faults.setdefault(place, OperationFault(reason, f"{which} image: {detail}"))
 
 
-def _check_blobs(made: Decoded, operations: Operations) -> None:
-    """BLOBATR names a column of the table in its low byte [D]."""
-    for place in np.flatnonzero(np.isin(made.types, list(BLOB_TYPES))).tolist():
-        number = int(operations.column("BLOBATR")[made.numbers[place]]) & 0xFF
-        if number not in made.names.numbers:
+def _check_blobs(table: DecodedTable, operations: Operations) -> None:
+    """Checks that the low byte of BLOBATR names a column of the table [D]."""
+    for place in np.flatnonzero(np.isin(table.types, list(BLOB_TYPES))).tolist():
+        number = int(operations.column("BLOBATR")[table.numbers[place]]) & 0xFF
+        if number not in table.names.numbers:
             detail = (
-                f"BLOBATR names column {number}, which {made.names.table} has not; mend its columns"
-                " or their numbers"
+                f"BLOBATR names column {number}, which {table.names.table} does not have; fix its"
+                " columns or their numbers"
             )
-            made.faults.setdefault(place, Fault(Reason.ROW_IMAGE, detail))
+            table.faults.setdefault(place, OperationFault(Reason.ROW_IMAGE, detail))

@@ -1,7 +1,7 @@
-"""The columns of replicated tables and how wide each is in a row image: ``pay DECIMAL(9,2)``.
+"""Types of columns of replicated tables, as ``pay DECIMAL(9,2)``, and their sizes in row images.
 
-Types, codes and sizes are those of the reference, section 2.2; its marks (D documented, I inferred,
-R recollected, U unknown) stand beside what is not wholly documented.
+Types, codes and sizes follow the reference, section 2.2; its marks (D documented, I inferred,
+R recollected, U unknown) accompany everything that is not fully documented.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS = {
     "NCHAR": Kind.STRING,
     "NVARCHAR": Kind.STRING,
 }
-"""The types, and what they are in a document; a DATE is text where its coding is not known."""
+"""The types and their types in documents; a DATE is text if its coding is unknown."""
 
 CODES = {
     1: "CHAR",
@@ -42,8 +42,8 @@ CODES = {
     11: "NCHAR",
     12: "NVARCHAR",
 }
-"""Types by the code in DISPATCH_ATTRS, which is taken to be that of the Perl interface [I]; 2 and 3 are
-whole numbers and floats of any length."""
+"""Types by their code in DISPATCH_ATTRS, presumably that of the Perl interface [I]; 2 and 3 are integers and
+floats of any length."""
 BY_LENGTH = {
     (2, 2): "SMALLINT",
     (2, 4): "INTEGER",
@@ -51,7 +51,7 @@ BY_LENGTH = {
     (3, 4): "REAL",
     (3, 8): "DOUBLE",
 }
-"""Codes 2 and 3, told apart by the length [D for 4 and 8 bytes, I for the rest]."""
+"""Types of codes 2 and 3 by length [D for 4 and 8 bytes, I for the rest]."""
 
 NUMBERS = {
     "SMALLINT": 2,
@@ -62,7 +62,7 @@ NUMBERS = {
     "DATE": 16,
     "DECIMAL": 16,
 }
-"""Bytes of types of one size [D, SMALLINT and DOUBLE I]."""
+"""Bytes of types with a fixed size [D, SMALLINT and DOUBLE I]."""
 WHOLE = frozenset({"SMALLINT", "INTEGER", "BIGINT"})
 VARIABLE = frozenset({"VARCHAR", "VARBYTE", "NVARCHAR"})
 """Types with a length before the value [R]."""
@@ -70,7 +70,7 @@ TEXT = frozenset({"CHAR", "VARCHAR"})
 NATIONAL = frozenset({"NCHAR", "NVARCHAR"})
 """Types of two bytes a character, UCS-2 [D]."""
 DIGITS, FRACTION = 30, 10
-"""Decimal digits of a DECIMAL, and those of them behind the point [D]."""
+"""Decimal digits of a DECIMAL, and digits behind the point [D]."""
 
 _SHORT = {"CHARACTER": "CHAR", "INT": "INTEGER", "NUMERIC": "DECIMAL"}
 _WITH_LENGTH = frozenset(KINDS) - frozenset(NUMBERS)
@@ -81,53 +81,50 @@ _COLUMN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ImageColumn:
     """One column of a table."""
 
     name: str
     type: str
     """One of ``KINDS``."""
     length: int = 0
-    """Characters of NCHAR and NVARCHAR, digits of a DECIMAL (0: not known), bytes of the others."""
+    """Characters of NCHAR and NVARCHAR, digits of a DECIMAL (0: unknown), bytes of other types."""
     scale: int | None = None
-    """Digits of a DECIMAL after the point, where known."""
+    """Digits of a DECIMAL after the point, if known."""
 
     @property
     def kind(self) -> Kind:
-        """What it is in a document."""
+        """Type in documents."""
         return KINDS[self.type]
 
     @property
     def capacity(self) -> int:
-        """Bytes of the value at the most."""
+        """Maximum number of bytes of the value."""
         if self.type in NUMBERS:
             return NUMBERS[self.type]
         return self.length * 2 if self.type in NATIONAL else self.length
 
     @property
     def text(self) -> str:
-        """As settings and messages name it."""
-        name = self.name if re.fullmatch(r'[^\s"]+', self.name) else f'"{_doubled(self.name)}"'
+        """The column as settings and messages write it."""
+        quoted = self.name.replace('"', '""')
+        name = self.name if re.fullmatch(r'[^\s"]+', self.name) else f'"{quoted}"'
         if not self.length:
             return f"{name} {self.type}"
         scale = "" if self.scale is None else f",{self.scale}"
         return f"{name} {self.type}({self.length}{scale})"
 
 
-def _doubled(name: str) -> str:
-    return name.replace('"', '""')
-
-
-def column_of(text: str) -> Column:
-    """The column that a setting writes as ``NAME TYPE``.  Raises ``ValueError``, saying what to write."""
+def parse_column(text: str) -> ImageColumn:
+    """Parses a column that a setting writes as ``NAME TYPE``.  Raises ``ValueError`` with advice."""
     match = _COLUMN.fullmatch(text)
     if match is None:
-        raise ValueError(f'{text!r} is no column, write "NAME TYPE" as "pay DECIMAL(9,2)"')
+        raise ValueError(f'{text!r} is not a column, write "NAME TYPE" as "pay DECIMAL(9,2)"')
     name = match[1].replace('""', '"') if match[1] else match[2]
     kind = match[3].upper()
     kind = _SHORT.get(kind, kind)
     if kind not in KINDS:
-        raise ValueError(f"{name}: {match[3]} is no type, use one of {', '.join(KINDS)}")
+        raise ValueError(f"{name}: {match[3]} is not a type, use one of {', '.join(KINDS)}")
     length = int(match[4] or 0)
     scale = None if match[5] is None else int(match[5])
     if kind == "DECIMAL":
@@ -135,9 +132,9 @@ def column_of(text: str) -> Column:
             raise ValueError(
                 f"{name}: write DECIMAL(p,s) with p up to {DIGITS}, s up to {FRACTION}"
             )
-        return Column(name, kind, length, (scale or 0) if length else None)
+        return ImageColumn(name, kind, length, (scale or 0) if length else None)
     if scale is not None or (length and kind not in _WITH_LENGTH):
-        raise ValueError(f"{name}: {kind} has no such length, leave it out")
+        raise ValueError(f"{name}: {kind} has no such length, remove it")
     if kind in _WITH_LENGTH and not length:
         raise ValueError(f"{name}: {kind} needs its length, write {kind}(n)")
-    return Column(name, kind, length, scale)
+    return ImageColumn(name, kind, length, scale)

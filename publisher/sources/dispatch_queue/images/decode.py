@@ -1,6 +1,6 @@
-"""Row images to text, by the column: the text form that event logs have, which documents are made of.
+"""Decodes row images to texts by column, in the text form of event logs, which documents use.
 
-Types, sizes and codings by the reference, section 2.2.
+Types, sizes and codings follow the reference, section 2.2.
 """
 
 from __future__ import annotations
@@ -18,45 +18,49 @@ import pyarrow.compute as pc
 
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, areas_at, numbers_at
 from publisher.sources.columns.byte_texts import decode_areas, decode_each, set_null
-from publisher.sources.dispatch_queue.images.advise_settings import SAMPLE, Fits, Score
+from publisher.sources.dispatch_queue.images.advise_settings import (
+    SAMPLE,
+    FitScore,
+    SettingsAdvisor,
+)
 from publisher.sources.dispatch_queue.images.column_types import (
     NATIONAL,
     TEXT,
     VARIABLE,
     WHOLE,
-    Column,
+    ImageColumn,
 )
 from publisher.sources.dispatch_queue.images.layout import ImageLayout, number_type
 from publisher.sources.dispatch_queue.images.numbers_and_dates import dates, decimals, floats
-from publisher.sources.dispatch_queue.options import Options, QueueTable
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable
 
 
-class Problem(NamedTuple):
-    """What is wrong with an image, and what to do."""
+class ImageProblem(NamedTuple):
+    """The problem of an image, and advice."""
 
     what: str
     advice: str
 
 
 @dataclass(slots=True)
-class Images:
-    """Decoded images of one table: a column of texts for each column, and what is wrong."""
+class DecodedImages:
+    """Decoded images of one table: texts by column, and problems."""
 
     texts: list[pa.Array]
-    """Null where the column is NULL, omitted or wrong."""
-    problems: dict[int, Problem] = field(default_factory=dict)
+    """Null if the column is NULL, omitted or invalid."""
+    problems: dict[int, ImageProblem] = field(default_factory=dict)
     """By image."""
 
     @property
     def faults(self) -> dict[int, str]:
-        """What is wrong with an image, ending with what to do."""
+        """Problems with their advice, by image."""
         return {row: f"{problem.what}; {problem.advice}" for row, problem in self.problems.items()}
 
-    def note(self, rows: Offsets, say: Callable[[int], Problem]) -> None:
-        """Notes the first problem of each row."""
+    def add_problems(self, rows: Offsets, problem_of: Callable[[int], ImageProblem]) -> None:
+        """Records a problem of images that have none yet."""
         for row in rows.tolist():
             if row not in self.problems:
-                self.problems[row] = say(row)
+                self.problems[row] = problem_of(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,112 +68,113 @@ class ImageReader:
     """Reads the images of one table."""
 
     layout: ImageLayout
-    options: Options
-    """With what the table's own settings override."""
+    options: DispatchQueueOptions
+    """The options with the table's overrides."""
     table: QueueTable
-    fits: Fits = field(default_factory=Fits, compare=False)
+    fits: SettingsAdvisor = field(default_factory=SettingsAdvisor, compare=False)
 
-    def read(self, data: Bytes, at: Offsets, lengths: Offsets) -> Images:
-        """The images that begin at ``at``, of these lengths; all lie inside ``data``.
-
-        Of those that are wrong it is said which other settings they would fit."""
-        found = self.plainly(data, at, lengths)
+    def read(self, data: Bytes, at: Offsets, lengths: Offsets) -> DecodedImages:
+        """Reads the images at these offsets, all inside ``data``; advises on settings for invalid ones."""
+        images = self.read_without_advice(data, at, lengths)
         by_length: dict[int, list[int]] = {}
-        for row in found.problems:
+        for row in images.problems:
             by_length.setdefault(int(lengths[row]), []).append(row)
         for length, rows in by_length.items():
             advice = self._advice(data, at, length, rows)
             if advice is not None:
                 for row in rows:
-                    found.problems[row] = Problem(found.problems[row].what, advice)
-        return found
+                    images.problems[row] = ImageProblem(images.problems[row].what, advice)
+        return images
 
     def _advice(self, data: Bytes, at: Offsets, length: int, rows: list[int]) -> str | None:
-        """Which other settings images of one length would fit."""
+        """Finds other settings that images of one length would fit."""
         chosen = rows[:: -(-len(rows) // SAMPLE)]
-        images = b"".join(data[at[row] : at[row] + length].tobytes() for row in chosen)
-        few = np.frombuffer(images, np.uint8)
+        joined = b"".join(data[at[row] : at[row] + length].tobytes() for row in chosen)
+        sample = np.frombuffer(joined, np.uint8)
         lengths = np.full(len(chosen), length, np.int64)
         starts = np.cumsum(lengths) - lengths
 
-        def score(layout: ImageLayout) -> Score:
-            found = replace(self, layout=layout).plainly(few, starts, lengths)
+        def score(layout: ImageLayout) -> FitScore:
+            reader = replace(self, layout=layout)
+            images = reader.read_without_advice(sample, starts, lengths)
             control = sum(
                 pc.sum(pc.match_substring_regex(texts, "[\\x00-\\x1F]")).as_py() or 0
-                for texts, column in zip(found.texts, layout.columns, strict=True)
+                for texts, column in zip(images.texts, layout.columns, strict=True)
                 if column.type in TEXT | NATIONAL
             )
-            return Score(len(chosen) - len(found.problems), -control)
+            return FitScore(len(chosen) - len(images.problems), -control)
 
         return self.fits.advice(length, len(chosen), self.layout, self.options, score)
 
-    def plainly(self, data: Bytes, at: Offsets, lengths: Offsets) -> Images:
-        """As ``read``, without a look at other settings."""
-        found = Images([])
-        fits = self._fitting(data, at, lengths, found)
-        places, ends = self._placed(data, at, lengths, fits, found)
+    def read_without_advice(self, data: Bytes, at: Offsets, lengths: Offsets) -> DecodedImages:
+        """Reads images as ``read`` does, without a search for other settings."""
+        images = DecodedImages([])
+        fits = self._check_lengths(data, at, lengths, images)
+        places, ends = self._locate_values(data, at, lengths, fits, images)
         good = np.flatnonzero(fits)
         for number, column in enumerate(self.layout.columns):
             where = places[number][good]
             texts, wrong, null = self._column(data, at[good], ends[good], where, number)
-            found.note(good[wrong], partial(self._wrong, data, places, number))
+            images.add_problems(good[wrong], partial(self._value_problem, data, places, number))
             texts = set_null(texts, null | wrong)
             if column.type == "BLOB" and self.options.blob_columns == "omit":
                 texts = pa.nulls(len(good), pa.string())
-            found.texts.append(texts if len(good) == len(at) else _spread(texts, good, len(at)))
-        return found
+            images.texts.append(texts if len(good) == len(at) else _spread(texts, good, len(at)))
+        return images
 
-    def _fitting(self, data: Bytes, at: Offsets, lengths: Offsets, found: Images) -> Mask:
+    def _check_lengths(
+        self, data: Bytes, at: Offsets, lengths: Offsets, images: DecodedImages
+    ) -> Mask:
         layout, who = self.layout, f"table {self.table.number}"
         advice = "compare the columns with the source"
         if layout.record == "sequential":
             fits: Mask = (lengths <= layout.length) & (lengths >= layout.bitmap)
-            need = f"take {layout.length} at most"
+            need = f"take at most {layout.length}"
         else:
             fits = np.equal(lengths, layout.length) & (layout.length >= layout.needed)
             need = f"need {layout.needed}"
-            advice += ", or set offsets where they are known"
+            advice += ", or set offsets if they are known"
             if layout.image_length is not None:
                 need += f", image_length is {layout.image_length}"
 
-        def say(row: int) -> Problem:
+        def length_problem(row: int) -> ImageProblem:
             has = f"the image has {lengths[row]} bytes"
-            return Problem(f"{has}, the columns of {who} {need}", advice)
+            return ImageProblem(f"{has}, the columns of {who} {need}", advice)
 
-        found.note(np.flatnonzero(~fits), say)
+        images.add_problems(np.flatnonzero(~fits), length_problem)
         if layout.filler:
-            self._check_filler(data, at, fits, found)
+            self._check_filler(data, at, fits, images)
         return fits
 
-    def _check_filler(self, data: Bytes, at: Offsets, fits: Mask, found: Images) -> None:
-        """What ``image_length`` has beyond the columns must be nothing but zeros or blanks."""
+    def _check_filler(self, data: Bytes, at: Offsets, fits: Mask, images: DecodedImages) -> None:
+        """Checks that the bytes behind the columns, up to ``image_length``, are all zeros or all blanks."""
         start, count = self.layout.values_end, self.layout.filler
         good = np.flatnonzero(fits)
         areas = areas_at(data, at[good] + start, count)
         wrong = good[~((areas == 0).all(axis=1) | (areas == _BLANK).all(axis=1))]
-        found.note(
+        images.add_problems(
             wrong,
-            lambda row: Problem(
-                f"image_length leaves {count} bytes behind the columns, and they are no filler"
+            lambda row: ImageProblem(
+                f"image_length leaves {count} bytes behind the columns, and they are not filler"
                 f" (all 00 or all 20): {_hex(data, int(at[row]) + start, count)}",
-                "leave image_length out, and compare the columns with the source",
+                "remove image_length, and compare the columns with the source",
             ),
         )
         fits[wrong] = False
 
-    def _placed(
-        self, data: Bytes, at: Offsets, lengths: Offsets, fits: Mask, found: Images
+    def _locate_values(
+        self, data: Bytes, at: Offsets, lengths: Offsets, fits: Mask, images: DecodedImages
     ) -> tuple[list[Offsets], Offsets]:
-        """Where each column's value begins, and where each image ends."""
+        """Returns the offsets of each column's values, and the ends of the images."""
         ends = at + lengths
         if self.layout.record == "fixed":
             return [at + place for place in self.layout.places], ends
-        return self._walked(data, at, ends, fits, found), ends
+        return self._walk_records(data, at, ends, fits, images), ends
 
-    def _walked(
-        self, data: Bytes, at: Offsets, ends: Offsets, fits: Mask, found: Images
+    def _walk_records(
+        self, data: Bytes, at: Offsets, ends: Offsets, fits: Mask, images: DecodedImages
     ) -> list[Offsets]:
-        """The places in sequential records, which must be used up."""
+        """Locates the values of sequential records, which must use all bytes."""
         layout = self.layout
         limits = ends - (layout.bitmap if layout.null_mode == "bitmap_suffix" else 0)
         here = at + (layout.bitmap if layout.null_mode == "bitmap_prefix" else 0)
@@ -180,37 +185,39 @@ class ImageReader:
             here = here + before
             places.append(here)
             size = layout.length_bytes if layout.varies(column) else layout.width(column)
-            self._cross(here + size > limits, fits, found, column)
+            self._check_end(here + size > limits, fits, images, column)
             if layout.varies(column):
                 live = np.flatnonzero(fits)
                 sizes = np.zeros(len(at), np.int64)
                 sizes[live] = self._sizes(data, here[live], column)
-                self._cross(here + size + sizes > limits, fits, found, column)
+                self._check_end(here + size + sizes > limits, fits, images, column)
                 here = here + sizes
             here = here + size + after
-        left = np.flatnonzero((here != limits) & fits)
-        found.note(
-            left,
-            lambda row: Problem(
+        unused = np.flatnonzero((here != limits) & fits)
+        images.add_problems(
+            unused,
+            lambda row: ImageProblem(
                 f"the columns use {here[row] - at[row]} of {limits[row] - at[row]} bytes of the image",
                 f"compare the columns of table {self.table.number} with the source",
             ),
         )
-        fits[left] = False
+        fits[unused] = False
         return places
 
-    def _cross(self, wrong: Mask, fits: Mask, found: Images, column: Column) -> None:
-        bad = np.flatnonzero(wrong & fits)
-        found.note(
+    def _check_end(
+        self, crosses: Mask, fits: Mask, images: DecodedImages, column: ImageColumn
+    ) -> None:
+        bad = np.flatnonzero(crosses & fits)
+        images.add_problems(
             bad,
-            lambda _: Problem(
+            lambda _: ImageProblem(
                 f"column {column.text} crosses the end of the image",
-                "look at the columns before it, at null_mode, length_bytes and image_byte_order",
+                "check the columns before it, null_mode, length_bytes and image_byte_order",
             ),
         )
         fits[bad] = False
 
-    def _sizes(self, data: Bytes, at: Offsets, column: Column) -> Offsets:
+    def _sizes(self, data: Bytes, at: Offsets, column: ImageColumn) -> Offsets:
         kind = number_type(self.layout.order, "u", self.layout.length_bytes)
         sizes = numbers_at(data, at, kind).astype(np.int64)
         return sizes * (2 if column.type in NATIONAL else 1)
@@ -218,7 +225,7 @@ class ImageReader:
     def _column(
         self, data: Bytes, at: Offsets, ends: Offsets, where: Offsets, number: int
     ) -> tuple[pa.Array, Mask, Mask]:
-        """Texts, which are wrong, which are NULL."""
+        """Returns texts of a column, and masks of invalid and of NULL values."""
         column = self.layout.columns[number]
         null, wrong = self._nulls(data, at, ends, where, number)
         live = ~null & ~wrong
@@ -233,7 +240,7 @@ class ImageReader:
     def _nulls(
         self, data: Bytes, at: Offsets, ends: Offsets, where: Offsets, number: int
     ) -> tuple[Mask, Mask]:
-        """Which are NULL, and where the mark is none."""
+        """Returns masks of NULL values and of invalid NULL flags."""
         layout, none = self.layout, np.zeros(len(at), bool)
         if layout.null_mode == "none":
             return none, none.copy()
@@ -244,8 +251,8 @@ class ImageReader:
         flags = self._flags(data, where, layout.columns[number])
         return flags == layout.null_flag, (flags != 0) & (flags != layout.null_flag)
 
-    def _flags(self, data: Bytes, where: Offsets, column: Column) -> Bytes:
-        """The bytes beside values that may mark NULL."""
+    def _flags(self, data: Bytes, where: Offsets, column: ImageColumn) -> Bytes:
+        """The flag bytes beside the values of a column."""
         layout = self.layout
         if layout.null_mode == "byte_before":
             at = where - 1
@@ -256,7 +263,7 @@ class ImageReader:
         flags: Bytes = data[at]
         return flags
 
-    def _texts(self, data: Bytes, where: Offsets, column: Column) -> tuple[pa.Array, Mask]:
+    def _texts(self, data: Bytes, where: Offsets, column: ImageColumn) -> tuple[pa.Array, Mask]:
         if column.type in WHOLE:
             kind = number_type(self.layout.order, "i", column.capacity)
             values = numbers_at(data, where, kind).astype(np.int64)
@@ -268,7 +275,7 @@ class ImageReader:
             return self._varying(data, where, column)
         return self._of_areas(areas_at(data, where, column.capacity), column)
 
-    def _of_areas(self, areas: Bytes, column: Column) -> tuple[pa.Array, Mask]:
+    def _of_areas(self, areas: Bytes, column: ImageColumn) -> tuple[pa.Array, Mask]:
         coding = self.options.decimal_coding
         match column.type:
             case "DECIMAL":
@@ -282,25 +289,25 @@ class ImageReader:
                 return self._characters(areas, column)
         return self._bytes(areas, column)
 
-    def _codec(self, column: Column) -> str:
+    def _codec(self, column: ImageColumn) -> str:
         if column.type in NATIONAL:
             return "utf-16-be" if self.options.nchar_order == "big" else "utf-16-le"
         named = (self.table.charsets or {}).get(column.name) or self.options.image_charset
         return named or "ascii"
 
-    def _characters(self, areas: Bytes, column: Column) -> tuple[pa.Array, Mask]:
+    def _characters(self, areas: Bytes, column: ImageColumn) -> tuple[pa.Array, Mask]:
         codec = self._codec(column)
         texts, wrong = decode_areas(areas, codec)
         if self.options.trim_padding:
             texts = pc.utf8_rtrim(texts, characters=" ")
         return texts, wrong
 
-    def _bytes(self, areas: Bytes, column: Column) -> tuple[pa.Array, Mask]:
+    def _bytes(self, areas: Bytes, column: ImageColumn) -> tuple[pa.Array, Mask]:
         trim = self.options.trim_bytes and column.type == "BYTE"
         values = (area.tobytes() for area in areas)
         return _base64(value.rstrip(b"\0") if trim else value for value in values), _none(areas)
 
-    def _varying(self, data: Bytes, where: Offsets, column: Column) -> tuple[pa.Array, Mask]:
+    def _varying(self, data: Bytes, where: Offsets, column: ImageColumn) -> tuple[pa.Array, Mask]:
         sizes = self._sizes(data, where, column)
         wrong = sizes > column.capacity
         sizes = np.where(wrong, 0, sizes)
@@ -322,34 +329,35 @@ class ImageReader:
         return texts, wrong | bad
 
     def _booleans(self, areas: Bytes) -> tuple[pa.Array, Mask]:
-        """True and false as the settings write them; what is behind is blanks or zeros."""
-        found = []
+        """Texts of booleans in the settings' coding, followed by blanks or zeros."""
+        masks = []
         for value in (self.options.boolean_true, self.options.boolean_false):
             wanted = np.frombuffer(bytes.fromhex(value or ""), np.uint8)[: areas.shape[1]]
             rest = areas[:, len(wanted) :]
-            found.append(
+            masks.append(
                 (areas[:, : len(wanted)] == wanted).all(axis=1)
                 & ((rest == 0) | (rest == 0x20)).all(axis=1)
             )
-        true, false = found
+        true, false = masks
         texts = pc.if_else(pa.array(true), pa.scalar("true"), pa.scalar("false"))
         return texts, ~(true ^ false)
 
-    def _wrong(self, data: Bytes, places: list[Offsets], number: int, row: int) -> Problem:
+    def _value_problem(
+        self, data: Bytes, places: list[Offsets], number: int, row: int
+    ) -> ImageProblem:
         column, layout = self.layout.columns[number], self.layout
         if layout.flag:
             flag = int(self._flags(data, places[number][row : row + 1], column)[0])
             if flag not in (0, layout.null_flag):
-                return Problem(
+                return ImageProblem(
                     f"column {column.text}: its NULL byte is {flag:02X}, neither 00 nor null_flag"
                     f" ({layout.null_flag:02X})",
-                    "look at null_mode and null_flag, and at the columns before it",
+                    "check null_mode, null_flag and the columns before it",
                 )
         area = _hex(data, int(places[number][row]), layout.width(column))
-        return Problem(
-            f"column {column.text}: {area} is no such value",
-            f"look at {_ADVICE.get(column.type, 'image_charset')}, at null_mode, and at the columns"
-            " before it",
+        return ImageProblem(
+            f"column {column.text}: {area} is not such a value",
+            f"check {_ADVICE.get(column.type, 'image_charset')}, null_mode and the columns before it",
         )
 
 
@@ -365,12 +373,12 @@ _ADVICE = {
     "VARCHAR": "image_charset and length_bytes",
     "VARBYTE": "length_bytes",
 }
-"""Settings that values depend on; the types that are left hold any bytes."""
+"""Settings that the decoding of a type depends on; other types may hold any bytes."""
 
 
 def _hex(data: Bytes, start: int, count: int) -> str:
-    shown = data[start : start + min(count, 32)].tobytes().hex(" ").upper()
-    return shown if count <= 32 else f"{shown} ..."
+    text = data[start : start + min(count, 32)].tobytes().hex(" ").upper()
+    return text if count <= 32 else f"{text} ..."
 
 
 def _base64(values: Iterator[bytes]) -> pa.Array:
@@ -382,7 +390,7 @@ def _none(like: npt.NDArray[Any]) -> Mask:
 
 
 def _spread(texts: pa.Array, places: Offsets, count: int) -> pa.Array:
-    """The texts of some rows among all; null in the others."""
+    """Spreads the texts of some rows over all rows; the other ones are null."""
     where = np.full(count, -1, np.int64)
     where[places] = np.arange(len(places))
     return texts.take(pa.array(where, mask=where < 0))

@@ -1,9 +1,9 @@
-"""The row image in DATA, declared.  No page says how it lies: this is what the settings say.
+"""Declaration of the row image in DATA.  No page documents its layout, so the settings determine it.
 
-A fixed record has every column at its place, each as wide as its declared maximum, without alignment:
-what the vendor documents of unpacked records and binary fetches (reference, sections 2.1 and 2.3) [I for
-the image].  In a sequential record a value of variable length takes only what it needs.  The declaration
-reads and builds single images; what reads in bulk takes widths and places from here, too.
+In a fixed record, every column has a fixed offset and its declared maximum width, without alignment, as the
+vendor documents for unpacked records and binary fetches (reference, sections 2.1 and 2.3) [I for the image].
+In a sequential record, a value of variable length takes only the bytes that it needs.  The declaration parses
+and builds single images; the bulk reader takes widths and offsets from it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from typing import Any, Literal
 import construct as c
 import numpy as np
 
-from publisher.sources.dispatch_queue.images.column_types import NATIONAL, VARIABLE, WHOLE, Column
-from publisher.sources.dispatch_queue.options import NullMode, Options, QueueTable
+from publisher.sources.dispatch_queue.images.column_types import (
+    NATIONAL,
+    VARIABLE,
+    WHOLE,
+    ImageColumn,
+)
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions, NullMode, QueueTable
 from publisher.sources.dispatch_queue.rows.layout import ByteOrder
 
 _INTEGERS = {
@@ -45,9 +50,9 @@ _LENGTHS = {
 
 @dataclass(frozen=True)
 class ImageLayout:
-    """How the columns of one table lie in its row images."""
+    """Layout of the row images of one table."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ImageColumn, ...]
     order: ByteOrder
     record: Literal["fixed", "sequential"]
     null_mode: NullMode
@@ -55,11 +60,11 @@ class ImageLayout:
     null_bits: Literal["lsb", "msb"]
     length_bytes: int
     offsets: tuple[int, ...] = ()
-    """Where each value begins, where that is given."""
+    """Offset of each value, if set."""
     image_length: int | None = None
 
-    def area(self, column: Column) -> Any:
-        """The declaration of a column's value."""
+    def area(self, column: ImageColumn) -> Any:
+        """Declares a column's value."""
         width = column.capacity
         if column.type in WHOLE:
             return _INTEGERS[self.order, width]
@@ -74,22 +79,22 @@ class ImageLayout:
             return value
         return c.FixedSized(self.length_bytes + width, value)
 
-    def width(self, column: Column) -> int:
+    def width(self, column: ImageColumn) -> int:
         """Bytes of a column's value in a fixed record."""
         return column.capacity + (self.length_bytes if column.type in VARIABLE else 0)
 
-    def varies(self, column: Column) -> bool:
-        """Whether its value is as long as it needs."""
+    def varies(self, column: ImageColumn) -> bool:
+        """Tells whether the values of a column differ in length."""
         return self.record == "sequential" and column.type in VARIABLE
 
     @property
     def bitmap(self) -> int:
-        """Bytes of the bitmap of NULLs."""
+        """Bytes of the NULL bitmap."""
         return -(-len(self.columns) // 8) if self.null_mode.startswith("bitmap") else 0
 
     @property
     def flag(self) -> int:
-        """Bytes of a NULL flag beside each value."""
+        """Bytes of the NULL flag beside each value."""
         return 1 if self.null_mode.startswith("byte") else 0
 
     @cached_property
@@ -98,45 +103,45 @@ class ImageLayout:
         if self.offsets:
             return self.offsets
         at = self.bitmap if self.null_mode == "bitmap_prefix" else 0
-        found = []
+        places = []
         for column in self.columns:
             at += self.flag if self.null_mode == "byte_before" else 0
-            found.append(at)
+            places.append(at)
             at += self.width(column) + (self.flag if self.null_mode == "byte_after" else 0)
-        return tuple(found)
+        return tuple(places)
 
     @cached_property
     def length(self) -> int:
-        """Bytes of a fixed record; of a sequential one at the most."""
+        """Bytes of a fixed record; maximum bytes of a sequential one."""
         return self.needed if self.image_length is None else self.image_length
 
     @cached_property
     def needed(self) -> int:
-        """Bytes that the columns of a fixed record need, with what marks NULL."""
+        """Bytes of the columns of a fixed record, including NULL marks."""
         return self.values_end + (self.bitmap if self.null_mode == "bitmap_suffix" else 0)
 
     @cached_property
     def values_end(self) -> int:
-        """Where the last value of a fixed record ends, and the flag behind it."""
+        """End of the last value of a fixed record and of its flag."""
         after = self.flag if self.null_mode == "byte_after" else 0
         ends = [p + self.width(column) for p, column in zip(self.places, self.columns, strict=True)]
         return max(ends) + after
 
     @property
     def filler(self) -> int:
-        """Bytes behind the columns that must be filler; with given places it is known what they are."""
+        """Bytes behind the columns that must be filler; none if ``offsets`` are set."""
         if self.record == "sequential" or self.offsets:
             return 0
         return max(0, self.length - self.needed)
 
     def bit(self, number: int) -> tuple[int, int]:
-        """Byte and mask of a column in the bitmap."""
+        """Byte and bit mask of a column in the bitmap."""
         byte, place = divmod(number, 8)
         return byte, 1 << (place if self.null_bits == "lsb" else 7 - place)
 
     @property
     def declaration(self) -> Any:
-        """The declaration of a record whose columns follow each other; flags and bitmap as they are."""
+        """Declares a record whose columns follow each other, with flags or bitmap."""
         parts: list[Any] = []
         if self.null_mode == "bitmap_prefix":
             parts.append("nulls" / c.Bytes(self.bitmap))
@@ -153,17 +158,17 @@ class ImageLayout:
 
 @cache
 def number_type(order: ByteOrder, kind: str, size: int) -> np.dtype[Any]:
-    """A number of an image as NumPy reads it; ``kind`` is i, u or f."""
+    """NumPy type of a number in an image; ``kind`` is i, u or f."""
     declared = {"i": _INTEGERS, "u": _LENGTHS, "f": _FLOATS}[kind][order, size]
     return np.dtype(f"{'<' if order == 'little' else '>'}{kind}{declared.sizeof()}")
 
 
-def image_layout(options: Options, table: QueueTable) -> ImageLayout:
-    """How the images of a table lie, by the settings; the table has its columns."""
+def image_layout(options: DispatchQueueOptions, table: QueueTable) -> ImageLayout:
+    """Determines the layout of a table's images from the settings; the table must have columns."""
     used = options.of_table(table)
-    assert used.null_mode is not None  # the options have seen to it
+    assert used.null_mode is not None  # the options require it
     return ImageLayout(
-        columns=table.parsed(),
+        columns=table.parse_columns(),
         order=used.image_byte_order,
         record=used.record,
         null_mode=used.null_mode,

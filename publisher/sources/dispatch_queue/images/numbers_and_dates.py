@@ -1,4 +1,4 @@
-"""Numbers and dates of row images to text, by the column (reference, section 2.2)."""
+"""Converts numbers and dates of row images to text, by column (reference, section 2.2)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from publisher.sources.columns.byte_texts import strings
 from publisher.sources.dispatch_queue.images.column_types import FRACTION
 
 _MINUS, _ZERO, _POINT = b"-0."
-_FIRST_YEAR = dt.datetime(1, 1, 1)  # noqa: DTZ001 - local time, nobody says of which zone
+_FIRST_YEAR = dt.datetime(1, 1, 1)  # noqa: DTZ001 - local time of an unknown zone
 _TICKS_END = 9999 * 366 * 86400
 
 
 def dates(areas: Bytes, coding: str, per_second: int | None) -> tuple[pa.Array, Mask]:
-    """DATE as text: its bytes in hex, or the moment that so many ticks a second make."""
+    """Texts of DATE: its bytes in hex, or the time of its ticks."""
     if per_second is None:
         none = np.zeros(len(areas), bool)
         return pa.array([area.tobytes().hex() for area in areas], pa.string()), none
     digits, negative, wrong = decimal_digits(areas, coding)
     wrong |= negative | digits[:, -FRACTION:].any(axis=1)
-    wrong |= digits[:, :2].any(axis=1)  # what 64 bits hold has 18 digits before the point
+    wrong |= digits[:, :2].any(axis=1)  # 64 bits hold 18 digits before the point
     powers = 10 ** np.arange(17, -1, -1, dtype=np.int64)
     ticks = digits[:, 2:20].astype(np.int64) @ powers
     texts: list[str | None] = []
@@ -37,10 +37,10 @@ def dates(areas: Bytes, coding: str, per_second: int | None) -> tuple[pa.Array, 
 
 
 def decimal_digits(areas: Bytes, coding: str) -> tuple[Bytes, Mask, Mask]:
-    """The 30 digits of each DECIMAL, which are negative, which are wrong.
+    """Returns the 30 digits of each DECIMAL, and masks of negative and of invalid ones.
 
-    Byte 0 is 0 of zero, 1 of negative, 2 of positive numbers, 3 to 5 of overflow and error (reference
-    2.2) [D]; two digits in each of the other bytes, 20 before the point and 10 behind it [I]."""
+    Byte 0 is 0 for zero, 1 for negative, 2 for positive numbers, 3 to 5 for overflow and error (reference
+    2.2) [D]; each other byte holds two digits, 20 before the point and 10 behind it [I]."""
     status, body = areas[:, 0], areas[:, 1:]
     digits = np.empty((len(areas), body.shape[1] * 2), np.uint8)
     high, low = (body >> 4, body & 15) if coding == "bcd" else (body // 10, body % 10)
@@ -53,7 +53,7 @@ def decimal_digits(areas: Bytes, coding: str) -> tuple[Bytes, Mask, Mask]:
 
 
 def decimals(areas: Bytes, coding: str, scale: int | None) -> tuple[pa.Array, Mask]:
-    """DECIMAL as text, with ``scale`` digits behind the point, else as many as there are."""
+    """Texts of DECIMAL, with ``scale`` digits behind the point or as many as needed."""
     digits, negative, wrong = decimal_digits(areas, coding)
     digits = np.where(wrong[:, None], 0, digits).astype(np.uint8)
     whole = digits.shape[1] - FRACTION
@@ -69,11 +69,11 @@ def decimals(areas: Bytes, coding: str, scale: int | None) -> tuple[pa.Array, Ma
     seen = np.maximum.accumulate(digits[:, : whole - 1] != 0, axis=1)
     keep[:, 1:whole] = seen
     behind = digits[:, whole:] != 0
-    kept = np.maximum.accumulate(behind[:, ::-1], axis=1)[:, ::-1]
+    needed = np.maximum.accumulate(behind[:, ::-1], axis=1)[:, ::-1]
     if scale is not None:
-        kept = np.broadcast_to(np.arange(FRACTION) < scale, behind.shape)
-    keep[:, whole + 2 :] = kept
-    keep[:, whole + 1] = kept.any(axis=1)
+        needed = np.broadcast_to(np.arange(FRACTION) < scale, behind.shape)
+    keep[:, whole + 2 :] = needed
+    keep[:, whole + 1] = needed.any(axis=1)
     return strings(chars, keep), wrong
 
 
@@ -91,9 +91,9 @@ def _moment(ticks: int, per_second: int) -> str | None:
 
 
 def floats(values: npt.NDArray[Any]) -> tuple[pa.Array, Mask]:
-    """IEEE numbers as their shortest text; what is no number SQL does not have."""
+    """Shortest texts of IEEE numbers; infinities and NaN are invalid in SQL."""
     finite = np.isfinite(values)
     texts = [repr(float(str(value))) for value in np.where(finite, values, 0).tolist()]
-    if values.dtype.itemsize == 4:  # the shortest text of the single, not of the double it becomes
+    if values.dtype.itemsize == 4:  # the shortest text of the single, not of its double
         texts = [repr(float(str(value))) for value in np.where(finite, values, 0).astype("f4")]
     return pa.array(texts, pa.string()), ~finite

@@ -1,1 +1,1 @@
-"""Rows of the DISPATCH_QUEUE table as they stand in extract files."""
+"""Rows of the DISPATCH_QUEUE table in export files."""

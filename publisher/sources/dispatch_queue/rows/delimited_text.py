@@ -1,7 +1,7 @@
 """Delimited text exports: a header with the 16 column names, integers in decimal, BYTE columns in hex.
 
-Text gives the same rows as binary files.  DATA goes by way of a temporary file, so that a part of any
-size is read in flat memory.
+Text gives the same rows as binary files.  DATA goes through a temporary file, so that memory use does not
+grow with the size of a split.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 from publisher.errors import FatalError
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import as_json
-from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows.file_probe import (
-    FileForm,
+    QueueFileForm,
     cuts,
     index_of,
-    joined_index,
+    join_indexes,
     parts_reading,
 )
 from publisher.sources.dispatch_queue.rows.layout import (
@@ -37,7 +37,13 @@ from publisher.sources.dispatch_queue.rows.layout import (
     TEXTS,
     ByteOrder,
 )
-from publisher.sources.dispatch_queue.rows.rows import PADDING, Codes, Destination, LostRow, Rows
+from publisher.sources.dispatch_queue.rows.rows import (
+    PADDING,
+    Codes,
+    Destination,
+    LostRow,
+    QueueRows,
+)
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Broken, Frame
@@ -53,21 +59,23 @@ _BITS = {
 }
 """Bits of the integer columns; the others have 32."""
 _MAY_BE_NULL = frozenset({"BLOBATR", "CHANNEL", "TABNUM_SRC", "ROWID_SRC", "LEN1", "LEN2"})
-"""Of a COMMIT nobody says what these hold; an operation without lengths is rejected all the same."""
+"""Columns whose content in a COMMIT is undocumented; an operation without lengths is rejected anyway."""
 _INTEGER = r"^\s*[+-]?[0-9]{1,20}\s*$"
-_LOOKED_AT = 2 * ROW_BYTES
-"""Bytes that tell whether a file is text."""
+_PROBED_BYTES = 2 * ROW_BYTES
+"""Leading bytes that show whether a file is text."""
 _HEX = r"^(?:\s*[0-9A-Fa-f]{2})*\s*$"
 
 
-def reading_of(options: SnapshotOptions) -> SnapshotOptions:
-    """How such files are read: no column has line breaks in its values."""
+def without_line_breaks(options: SnapshotOptions) -> SnapshotOptions:
+    """The settings for these files, whose values contain no line breaks."""
     return replace(options, line_breaks=False)
 
 
-def splits(path: Path, options: Options, reading: SnapshotOptions, target: int) -> list[Split]:
-    """The parts of a file, none of which cuts an operation."""
-    reading = reading_of(reading)
+def splits(
+    path: Path, options: DispatchQueueOptions, reading: SnapshotOptions, target: int
+) -> list[Split]:
+    """Divides a file into splits, none of which cuts an operation."""
+    reading = without_line_breaks(reading)
     _check_text(path, reading)
     file_splits.header(str(path), reading, _COLUMNS)
     size = path.stat().st_size
@@ -78,26 +86,26 @@ def splits(path: Path, options: Options, reading: SnapshotOptions, target: int) 
         rows = _rows([frame], options, whole=False)
         numbers.append(rows.numbers)
         indices.append(index_of(rows))
-    index = joined_index(iter(indices))
-    form = FileForm("text", 0, parts_reading(options, index))
+    index = join_indexes(iter(indices))
+    form = QueueFileForm("text", 0, parts_reading(options, index))
     lines = np.concatenate(numbers)[cuts(index)] if numbers else np.zeros(0, np.int64)
     return [replace(part, kind=form.text) for part in _cut(whole, lines, target)]
 
 
 def _check_text(path: Path, reading: SnapshotOptions) -> None:
-    """Refuses binary rows.  A row has zeros in its numbers, and a byte in it may be that of LF."""
-    start = file_splits.beginning(path, reading)[:_LOOKED_AT]
+    """Refuses binary rows: their numbers contain zeros, and may contain the byte of a line feed."""
+    start = file_splits.beginning(path, reading)[:_PROBED_BYTES]
     first = start.lstrip(b"\r\n").partition(b"\n")[0]
     short = first.count(reading.delimiter.encode()) < len(COLUMNS) - 1
     if b"\0" in first or (short and b"\0" in start):
         raise FatalError(
-            f"{path}: its first bytes cannot be delimited text of {len(COLUMNS)} columns, there are"
-            ' zeros among them; set layout = "binary", or encoding where it is UTF-16'
+            f"{path}: its first bytes contain zeros, so they are not delimited text of"
+            f' {len(COLUMNS)} columns; set layout = "binary", or encoding for UTF-16'
         )
 
 
 def _cut(split: Split, lines: Codes, target: int) -> Iterator[Split]:
-    """Cuts a split before lines that may begin a part."""
+    """Cuts a split before lines that may begin a split."""
     size = split.stop - split.start
     if size <= target or not len(lines) or split.path.endswith(".gz"):
         yield split
@@ -110,7 +118,7 @@ def _cut(split: Split, lines: Codes, target: int) -> Iterator[Split]:
 
 
 def _offsets(split: Split, lines: Codes, target: int) -> Iterator[tuple[int, int]]:
-    """Offset and number of the lines to cut before, about ``target`` bytes apart."""
+    """Yields offsets and numbers of lines to cut before, about ``target`` bytes apart."""
     start, line = split.start, split.first
     with Path(split.path).open("rb") as file:
         file.seek(split.start)
@@ -127,9 +135,9 @@ def _offsets(split: Split, lines: Codes, target: int) -> Iterator[tuple[int, int
             line += 1
 
 
-def rows(split: Split, options: Options, reading: SnapshotOptions) -> Rows:
-    """The rows of a part."""
-    reading = reading_of(reading)
+def rows(split: Split, options: DispatchQueueOptions, reading: SnapshotOptions) -> QueueRows:
+    """Reads the rows of a split."""
+    reading = without_line_breaks(reading)
     as_csv = replace(split, kind="csv")
     return _rows(file_splits.frames(as_csv, reading, _COLUMNS), options)
 
@@ -144,8 +152,10 @@ class _Chunk(NamedTuple):
     sizes: Codes
 
 
-def _rows(frames: Iterable[Frame], options: Options, *, whole: bool = True) -> Rows:
-    """The rows of frames; not ``whole``: without DATA."""
+def _rows(
+    frames: Iterable[Frame], options: DispatchQueueOptions, *, whole: bool = True
+) -> QueueRows:
+    """Reads the rows of frames, without DATA unless ``whole``."""
     chunks: list[_Chunk] = []
     broken: list[Broken] = []
     lost: list[LostRow] = []
@@ -155,15 +165,15 @@ def _rows(frames: Iterable[Frame], options: Options, *, whole: bool = True) -> R
             chunk, bad = _chunk(frame, spool, options, whole=whole)
             chunks.append(chunk)
             broken += bad
-            lost += _lost(frame, bad, options)
-        data = _spooled(spool)
-    sizes = _one([chunk.sizes for chunk in chunks])
-    dates = _one([chunk.dates for chunk in chunks])
+            lost += _lost_rows(frame, bad, options)
+        data = _map_spool(spool)
+    sizes = _concat([chunk.sizes for chunk in chunks])
+    dates = _concat([chunk.dates for chunk in chunks])
     node, nodes = _names([chunk.names[0] for chunk in chunks])
     destination, destinations = _destinations([chunk.names[1:] for chunk in chunks])
-    return Rows(
-        numbers=_one([chunk.numbers for chunk in chunks]),
-        integers={name: _one([chunk.integers[name] for chunk in chunks]) for name in INTEGERS},
+    return QueueRows(
+        numbers=_concat([chunk.numbers for chunk in chunks]),
+        integers={name: _concat([chunk.integers[name] for chunk in chunks]) for name in INTEGERS},
         seconds=dates >> 16,
         fractions=dates & 0xFFFF,
         node=node,
@@ -179,24 +189,24 @@ def _rows(frames: Iterable[Frame], options: Options, *, whole: bool = True) -> R
     )
 
 
-def _spooled(spool: BinaryIO) -> Bytes:
+def _map_spool(spool: BinaryIO) -> Bytes:
     spool.flush()
     size = spool.tell()
     if not size:
         return np.zeros(0, np.uint8)
-    # the mapping keeps the file when its name and the handle are gone
+    # the mapping keeps the file alive without its name and handle
     return np.frombuffer(mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
 
 
-def _one(parts: list[Codes]) -> Codes:
+def _concat(parts: list[Codes]) -> Codes:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def _chunk(
-    frame: Frame, spool: BinaryIO, options: Options, *, whole: bool
+    frame: Frame, spool: BinaryIO, options: DispatchQueueOptions, *, whole: bool
 ) -> tuple[_Chunk, list[Broken]]:
-    """The rows of a frame, and those whose columns cannot be read."""
-    texts = {name: _filled(frame.batch.column(name)) for name in COLUMNS}
+    """Reads the rows of a frame; returns unreadable ones as broken pieces."""
+    texts = {name: pc.fill_null(frame.batch.column(name), "") for name in COLUMNS}
     problems: dict[int, str] = {}
     integers = {name: _integers(name, texts[name], problems) for name in INTEGERS}
     dates = _dates(texts["OPER_DATE"], problems, options.date_order)
@@ -220,8 +230,10 @@ def _chunk(
     ), broken
 
 
-def _lost(frame: Frame, broken: list[Broken], options: Options) -> Iterator[LostRow]:
-    """The broken rows that name a transaction whose operations are published."""
+def _lost_rows(
+    frame: Frame, broken: list[Broken], options: DispatchQueueOptions
+) -> Iterator[LostRow]:
+    """Yields the broken rows that name a transaction of a chosen database and destination."""
     places = {int(row): place for place, row in enumerate(frame.rows.tolist())}
     for piece in broken:
         row = frame.batch.slice(places[piece.row], 1).to_pylist()[0]
@@ -235,54 +247,52 @@ def _lost(frame: Frame, broken: list[Broken], options: Options) -> Iterator[Lost
 
 
 def _number(text: str) -> int | None:
-    """SYSLOG_ADDR without sign, where it can be read."""
+    """Parses SYSLOG_ADDR as an unsigned number; ``None`` if it is unreadable."""
     if not re.fullmatch("[+-]?[0-9]{1,20}", text.strip()):
         return None
     number = int(text)
     return number % (1 << 64) if -(1 << 63) <= number < 1 << 64 else None
 
 
-def _filled(column: pa.Array) -> pa.Array:
-    return pc.fill_null(column, "")
-
-
-def _note(wrong: pa.Array, problems: dict[int, str], say: str) -> None:
-    for row in np.flatnonzero(wrong.to_numpy(zero_copy_only=False)).tolist():
-        problems.setdefault(row, say)
+def _add_problem(rows: pa.Array, problems: dict[int, str], problem: str) -> None:
+    for row in np.flatnonzero(rows.to_numpy(zero_copy_only=False)).tolist():
+        problems.setdefault(row, problem)
 
 
 def _integers(name: str, texts: pa.Array, problems: dict[int, str]) -> Codes:
-    """Integers of a column; BLOBATR and SYSLOG_ADDR may be written with or without sign."""
+    """Parses integers of a column; BLOBATR and SYSLOG_ADDR may be signed or unsigned."""
     bits = _BITS.get(name, 32)
     texts = pc.utf8_trim_whitespace(texts)
     if name in _MAY_BE_NULL:
         texts = pc.if_else(pc.equal(texts, ""), "0", texts)
     right = pc.match_substring_regex(texts, _INTEGER)
-    say = f"{name} is no integer of {bits} bits; export it in decimal, and look at the delimiter"
-    _note(pc.invert(right), problems, say)
+    problem = (
+        f"{name} is not an integer of {bits} bits; export it in decimal, and check the delimiter"
+    )
+    _add_problem(pc.invert(right), problems, problem)
     plain = pc.if_else(right, texts, "0")
     unsigned = name in ("BLOBATR", "SYSLOG_ADDR")
     most = (1 << bits) - 1 if unsigned else (1 << (bits - 1)) - 1
-    found = np.zeros(len(texts), np.int64)
+    integers = np.zeros(len(texts), np.int64)
     try:
         values = plain.cast(pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         values = np.array([int(text) for text in plain.to_pylist()], object)
     inside = np.array((values >= -(1 << (bits - 1))) & (values <= most), bool)
-    _note(pa.array(~inside), problems, say)
+    _add_problem(pa.array(~inside), problems, problem)
     for row in np.flatnonzero(inside & (values > (1 << 63) - 1)).tolist():
         values[row] -= 1 << 64
-    found[inside] = values[inside].astype(np.int64)
+    integers[inside] = values[inside].astype(np.int64)
     if name == "BLOBATR":
-        found &= 0xFFFF
-    return found
+        integers &= 0xFFFF
+    return integers
 
 
 def _dates(texts: pa.Array, problems: dict[int, str], order: ByteOrder) -> Codes:
-    """OPER_DATE, its six bytes in hex: seconds and fraction in one number."""
+    """Parses OPER_DATE, six bytes in hex, to seconds and fraction in one number."""
     clean = pc.replace_substring_regex(texts, r"\s", "")
     right = pc.match_substring_regex(clean, "^[0-9A-Fa-f]{12}$")
-    _note(pc.invert(right), problems, "OPER_DATE is not 6 bytes in hex; export it so")
+    _add_problem(pc.invert(right), problems, "OPER_DATE is not 6 bytes in hex; fix the export")
     values = b"".join(map(bytes.fromhex, pc.if_else(right, clean, "0" * 12).to_pylist()))
     kind = np.dtype([("seconds", "u4"), ("fraction", "u2")])
     pairs = np.frombuffer(values, kind.newbyteorder(">" if order == "big" else "<"))
@@ -291,19 +301,19 @@ def _dates(texts: pa.Array, problems: dict[int, str], order: ByteOrder) -> Codes
 
 
 def _hexes(texts: pa.Array, problems: dict[int, str]) -> list[bytes]:
-    """DATA of each row."""
+    """Parses DATA of each row."""
     right = pc.match_substring_regex(texts, _HEX)
-    _note(pc.invert(right), problems, "DATA is no hex; export it so")
-    found = []
+    _add_problem(pc.invert(right), problems, "DATA is not hex; fix the export")
+    values = []
     for row, text in enumerate(texts.to_pylist()):
         value = b"" if row in problems else bytes.fromhex(text)
         if len(value) > DATA_BYTES:
             problems[row] = (
-                f"DATA has {len(value)} bytes, the column holds {DATA_BYTES}; look at the export"
+                f"DATA has {len(value)} bytes, but the column holds {DATA_BYTES}; check the export"
             )
             value = b""
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
 def _names(parts: list[pa.Array]) -> tuple[Codes, tuple[str, ...]]:
@@ -316,5 +326,5 @@ def _destinations(parts: list[list[pa.Array]]) -> tuple[Codes, tuple[Destination
     codes, names = zip(*(_names([part[n] for part in parts]) for n in range(3)), strict=True)
     combined = (codes[0] * (len(names[1]) + 1) + codes[1]) * (len(names[2]) + 1) + codes[2]
     _, first, which = np.unique(combined, return_index=True, return_inverse=True)
-    found = [Destination(*(names[n][codes[n][place]] for n in range(3))) for place in first]
-    return which.astype(np.int64), tuple(found)
+    distinct = [Destination(*(names[n][codes[n][place]] for n in range(3))) for place in first]
+    return which.astype(np.int64), tuple(distinct)

@@ -1,10 +1,12 @@
-"""What must be known of a file before its first row goes out: stride, reading of the lengths, lists of TYP.
+"""Determines properties of a file before its first row is read: stride, and reading of the lengths.
 
-One pass over the envelopes finds it, and where the file may be cut: never within an operation.
+One pass over the envelopes finds them, and the rows before which the file may be cut: never within an
+operation.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +17,7 @@ import numpy as np
 from publisher.errors import FatalError
 from publisher.sources.columns.byte_areas import Bytes, Mask
 from publisher.sources.dispatch_queue.operations import PartsReading
-from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows import layout
 from publisher.sources.dispatch_queue.rows.layout import (
     DATA_BYTES,
@@ -23,12 +25,13 @@ from publisher.sources.dispatch_queue.rows.layout import (
     ROW_BYTES,
     STRIDES,
     ByteOrder,
+    OperationCode,
     row_type,
 )
-from publisher.sources.dispatch_queue.rows.rows import Codes, Rows, whole_rows
+from publisher.sources.dispatch_queue.rows.rows import Codes, QueueRows, whole_rows
 
 SAMPLE = 1000
-"""Rows that are looked at."""
+"""Number of rows to inspect."""
 _TAB = 9
 _DELIMITERS = (b",", b";", b"\t", b"|")
 _LEGAL = (1, 2, 3, 4, 5, 7, 8, 9, 10)
@@ -37,70 +40,70 @@ _FIRST_DATE = datetime(1995, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class FileForm:
-    """What is known of a file beside the settings."""
+class QueueFileForm:
+    """Properties of a file beyond the settings."""
 
     layout: Literal["binary", "text", "kept", "marks", "lost"]
-    """``kept``, ``marks`` and ``lost`` are files of an earlier run."""
+    """Kind of the file; ``kept``, ``marks`` and ``lost`` are files of an earlier run."""
     stride: int
-    """Bytes from row to row; 0 where they are not binary."""
+    """Bytes from row to row; 0 unless binary."""
     reading: PartsReading
-    """What LEN1 and LEN2 of an operation of several rows count."""
+    """The meaning of LEN1 and LEN2 in operations of several rows."""
 
     @property
     def text(self) -> str:
-        """As a split keeps it."""
+        """The form as text, for a split."""
         return f"{self.layout} {self.stride} {self.reading}"
 
 
-def file_form(text: str) -> FileForm:
-    """What a split keeps."""
+def parse_file_form(text: str) -> QueueFileForm:
+    """Parses the text of a split."""
     kind, stride, reading = text.split()
-    return FileForm(kind, int(stride), reading)  # type: ignore[arg-type]
+    return QueueFileForm(kind, int(stride), reading)  # type: ignore[arg-type]
 
 
-def found_stride(options: Options, data: Bytes, path: str) -> int:
-    """Bytes from row to row.  Raises ``FatalError`` where the file cannot be what the settings say."""
+def detect_stride(options: DispatchQueueOptions, data: Bytes, path: str) -> int:
+    """Detects the bytes from row to row.  Raises ``FatalError`` if the file contradicts the settings."""
     strides = STRIDES if options.row_stride == "auto" else (options.row_stride,)
     if _is_text(data):
-        raise FatalError(f'{path}: it is delimited text, not binary rows; set layout = "text"')
+        raise FatalError(f'{path}: delimited text, not binary rows; set layout = "text"')
     if len(data) < ROW_BYTES:
         return strides[0]
-    found = {stride: _share(options, data, stride, options.byte_order) for stride in strides}
-    # files of the other stride may be as long: the rows tell, the length only where they do not
-    best = max(strides, key=lambda stride: (found[stride], len(data) % stride == 0))
-    if found[best] >= 0.5:
+    shares = {stride: _share(options, data, stride, options.byte_order) for stride in strides}
+    # files of the other stride may have the same length, so the length decides only between equal shares
+    best = max(strides, key=lambda stride: (shares[stride], len(data) % stride == 0))
+    if shares[best] >= 0.5:
         _check_dates(options, data, best, path)
         return best
-    raise FatalError(
-        f"{path}: its rows cannot be those of DISPATCH_QUEUE; {_advice(options, data)}"
-    )
+    raise FatalError(f"{path}: its rows are not those of DISPATCH_QUEUE; {_advice(options, data)}")
 
 
 def _is_text(data: Bytes) -> bool:
-    """Whether the first line has as many fields as there are columns, and no byte that text has not."""
+    """Tells whether the first line has a field for each column and only bytes that text may have."""
     start = data[: 2 * ROW_BYTES].tobytes().lstrip(b"\r\n")
     first = start.partition(b"\n")[0]
     is_plain = not any(byte < _TAB for byte in start)
-    return is_plain and any(first.count(one) >= len(layout.COLUMNS) - 1 for one in _DELIMITERS)
+    return is_plain and any(
+        first.count(delimiter) >= len(layout.COLUMNS) - 1 for delimiter in _DELIMITERS
+    )
 
 
-def _advice(options: Options, data: Bytes) -> str:
-    """Which other setting would explain the file."""
+def _advice(options: DispatchQueueOptions, data: Bytes) -> str:
+    """Advises on a setting that the file would fit."""
     other: ByteOrder = "big" if options.byte_order == "little" else "little"
     for order in (options.byte_order, other):
         for stride in STRIDES:
             if _share(options, data, stride, order) >= 0.5:
-                return f'they would be with row_stride = {stride}, byte_order = "{order}"'
+                return f'they fit row_stride = {stride}, byte_order = "{order}"'
     return (
         "rows of 3596 or 3600 bytes are expected, all columns in the order of the table; for"
         ' delimited text set layout = "text"'
     )
 
 
-def _share(options: Options, data: Bytes, stride: int, order: ByteOrder) -> float:
-    """Share of the first rows that are possible ones."""
-    rows = _sampled(options, data, stride, order)
+def _share(options: DispatchQueueOptions, data: Bytes, stride: int, order: ByteOrder) -> float:
+    """Share of valid rows among the first rows."""
+    rows = _first_rows(options, data, stride, order)
     good = np.isin(rows["TYP"], _LEGAL) & (rows["EXTDATA"] >= 0) & (rows["EXTDATA"] < _PARTS)
     most = _PARTS * DATA_BYTES
     for name in ("LEN1", "LEN2"):
@@ -108,19 +111,19 @@ def _share(options: Options, data: Bytes, stride: int, order: ByteOrder) -> floa
     return float(good.mean())
 
 
-def _sampled(
-    options: Options, data: Bytes, stride: int, order: ByteOrder
+def _first_rows(
+    options: DispatchQueueOptions, data: Bytes, stride: int, order: ByteOrder
 ) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     count = min(SAMPLE, whole_rows(len(data), stride))
     kind = row_type(order, options.date_order)
     return np.ndarray((count,), kind, data, 0, (stride,))
 
 
-def _check_dates(options: Options, data: Bytes, stride: int, path: str) -> None:
-    """OPER_DATE lies between the first years of the product and today."""
+def _check_dates(options: DispatchQueueOptions, data: Bytes, stride: int, path: str) -> None:
+    """Checks that OPER_DATE lies between the first years of the product and today."""
     if not options.check_dates:
         return
-    seconds = _sampled(options, data, stride, options.byte_order)["SECONDS"].astype(np.int64)
+    seconds = _first_rows(options, data, stride, options.byte_order)["SECONDS"].astype(np.int64)
     seconds = seconds[seconds != 0] + EPOCH_SECONDS
     latest = datetime.now(UTC).timestamp() + 2 * 86400
     good = (seconds >= _FIRST_DATE.timestamp()) & (seconds <= latest)
@@ -128,19 +131,19 @@ def _check_dates(options: Options, data: Bytes, stride: int, path: str) -> None:
         return
     moment = datetime.fromtimestamp(float(seconds[~good][0]), UTC).isoformat(sep=" ")
     raise FatalError(
-        f"{path}: OPER_DATE of its first rows cannot be, as {moment[:19]}; look at date_order, or set"
-        " check_dates = false"
+        f"{path}: OPER_DATE of its first rows is impossible, as {moment[:19]}; check date_order, or"
+        " set check_dates = false"
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Index:
-    """What the one pass over the rows of a file keeps of each."""
+class RowIndex:
+    """Values of each row that the pass over a file keeps."""
 
     operation: Codes
-    """A hash of database and address: equal of all rows of an operation."""
+    """Hash of database and address, equal for all rows of an operation."""
     exact: Codes
-    """A hash of transaction and destination besides."""
+    """Hash of database, address, transaction and destination."""
     part: Codes
     length: Codes
     """LEN1 and LEN2 together."""
@@ -149,61 +152,62 @@ class Index:
         return len(self.operation)
 
 
-def index_of(rows: Rows) -> Index:
-    """What is kept of rows."""
+def index_of(rows: QueueRows) -> RowIndex:
+    """Builds the index of rows."""
     node = _hashes(list(rows.nodes))[rows.node]
-    operation = _mixed(node, rows.address)
-    exact = _mixed(operation, rows.integers["TRANSACT_ID"].view(np.uint64))
-    exact = _mixed(exact, _hashes([repr(names) for names in rows.destinations])[rows.destination])
+    operation = _mix(node, rows.address)
+    exact = _mix(operation, rows.integers["TRANSACT_ID"].view(np.uint64))
+    exact = _mix(exact, _hashes([repr(names) for names in rows.destinations])[rows.destination])
     length = rows.integers["LEN1"] + rows.integers["LEN2"]
-    return Index(operation.view(np.int64), exact.view(np.int64), rows.integers["EXTDATA"], length)
+    return RowIndex(
+        operation.view(np.int64), exact.view(np.int64), rows.integers["EXTDATA"], length
+    )
 
 
-def joined_index(parts: Iterator[Index]) -> Index:
-    """The index of a whole file."""
+def join_indexes(parts: Iterator[RowIndex]) -> RowIndex:
+    """Joins the indexes of a whole file."""
     every = list(parts)
     if not every:
         nothing = np.zeros(0, np.int64)
-        return Index(nothing, nothing, nothing, nothing)
+        return RowIndex(nothing, nothing, nothing, nothing)
     columns = ("operation", "exact", "part", "length")
-    return Index(*(np.concatenate([getattr(p, name) for p in every]) for name in columns))
+    return RowIndex(*(np.concatenate([getattr(p, name) for p in every]) for name in columns))
 
 
 def _hashes(names: list[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    import hashlib  # noqa: PLC0415
-
-    found = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names]
-    return np.frombuffer(b"".join(found), np.uint64)
+    digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names]
+    return np.frombuffer(b"".join(digests), np.uint64)
 
 
-def _mixed(
+def _mix(
     one: np.ndarray[tuple[int], np.dtype[np.uint64]],
     other: np.ndarray[tuple[int], np.dtype[np.uint64]],
 ) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """One number of two, with all bits of both in all of its own (the mixing of SplitMix64)."""
+    """Mixes two numbers to one, each bit of which depends on all bits of both (as SplitMix64)."""
     mixed = one * np.uint64(0x9E3779B97F4A7C15) + other
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def parts_reading(options: Options, index: Index) -> PartsReading:
-    """How LEN1 and LEN2 of operations of several rows count, told by their first rows (reference,
-    section 1.3): more bytes than a row holds are totals."""
+def parts_reading(options: DispatchQueueOptions, index: RowIndex) -> PartsReading:
+    """Determines the meaning of LEN1 and LEN2 from the first rows of operations of several rows.
+
+    More bytes than a row holds are totals (reference, section 1.3)."""
     if options.parts != "auto":
         return options.parts
     order = np.lexsort((index.part, index.exact))
     same = index.exact[order][1:] == index.exact[order][:-1]
     heads = order[:-1][same & (index.part[order][:-1] == 0) & (index.part[order][1:] > 0)]
     totals = int((index.length[heads] > DATA_BYTES).sum())
-    each = len(heads) - totals
-    if totals == each:
+    per_part = len(heads) - totals
+    if totals == per_part:
         return "unknown"
-    return "totals" if totals > each else "per-part"
+    return "totals" if totals > per_part else "per-part"
 
 
-def cuts(index: Index) -> Mask:
-    """Before which rows the file may be cut: no operation has rows on both sides."""
+def cuts(index: RowIndex) -> Mask:
+    """Mask of rows before which the file may be cut: no operation has rows on both sides."""
     count = len(index)
     order = np.argsort(index.operation, kind="stable")
     new = np.ones(count, bool)
@@ -218,17 +222,22 @@ def cuts(index: Index) -> Mask:
     return allowed
 
 
-def cut_rows(index: Index, step: int) -> list[int]:
-    """The first rows of parts of about ``step`` rows or a little more."""
+def cut_rows(index: RowIndex, step: int) -> list[int]:
+    """The first rows of splits of about ``step`` rows or slightly more."""
     places = np.flatnonzero(cuts(index))
-    found, start = [0], 0
+    firsts, start = [0], 0
     while True:
         after = int(np.searchsorted(places, start + max(1, step)))
         if after >= len(places):
-            return found
+            return firsts
         start = int(places[after])
-        found.append(start)
+        firsts.append(start)
 
 
-LIST_A_ONLY = (layout.CREATE_BLOB, layout.INSERT_BLOB, layout.CLEAR_BLOB, layout.ROLLBACK)
-"""TYP that only the list at the column has."""
+LIST_A_ONLY = (
+    OperationCode.CREATE_BLOB,
+    OperationCode.INSERT_BLOB,
+    OperationCode.CLEAR_BLOB,
+    OperationCode.ROLLBACK,
+)
+"""Codes of TYP that only list a has, the list at the column."""

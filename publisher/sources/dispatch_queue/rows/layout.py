@@ -1,9 +1,8 @@
-"""The row of DISPATCH_QUEUE, declared.
+"""Declaration of the row of DISPATCH_QUEUE.
 
-Columns, types and meanings are those of the vendor's page of the table [D: documented]; offsets follow
-from the widths, as rows are packed [I: inferred].  An array of C structs pads each row to 3,600 bytes
-[I].  The declaration reads and builds single rows; what reads in bulk takes offsets, widths and byte
-orders from the same declaration.
+Columns, types and meanings follow the vendor's page of the table [D: documented]; offsets follow from the
+widths of packed rows [I: inferred].  An array of C structs pads each row to 3,600 bytes [I].  The declaration
+parses and builds single rows; the bulk reader takes offsets, widths and byte orders from it.
 
 ======== =========== ===== ==================================================== =================
 offset   column      bytes meaning                                              byte order
@@ -29,6 +28,7 @@ offset   column      bytes meaning                                              
 
 from __future__ import annotations
 
+from enum import IntEnum
 from functools import cache
 from typing import Any, Literal
 
@@ -37,22 +37,32 @@ import numpy as np
 
 ByteOrder = Literal["big", "little"]
 
-DELETE, INSERT, UPDATE, COMMIT = 1, 2, 3, 4
-CREATE_BLOB, INSERT_BLOB, CLEAR_BLOB, ROLLBACK = 7, 8, 9, 10
-"""TYP by the list at the column [D]."""
-CLOSING = 5
-"""COMMIT or ROLLBACK of the list below the table, which does not tell them apart [D]."""
+
+class OperationCode(IntEnum):
+    """Codes of TYP from the list at the column [D]."""
+
+    DELETE = 1
+    INSERT = 2
+    UPDATE = 3
+    COMMIT = 4
+    CLOSING = 5
+    """COMMIT or ROLLBACK of the list below the table, which has one code for both [D]."""
+    CREATE_BLOB = 7
+    INSERT_BLOB = 8
+    CLEAR_BLOB = 9
+    ROLLBACK = 10
+
 
 DATA_BYTES = 3400
 """Bytes of DATA in one row [D]."""
 ROW_BYTES = 3596
 """Bytes of a packed row [I, the sum of the widths]."""
 STRIDES = (3596, 3600)
-"""Bytes from row to row: packed, or padded as an array of C structs is [I]."""
+"""Bytes from row to row: packed, or padded as in an array of C structs [I]."""
 EPOCH_SECONDS = 631_152_000
 """1990-01-01 in seconds since 1970 [I; the page says "since 1990"]."""
 FRACTIONS = 65536
-"""Parts of a second in the last two bytes of OPER_DATE [D]."""
+"""Fractions per second in the last two bytes of OPER_DATE [D]."""
 
 _INTEGERS = {
     ("int16", "little"): c.Int16sl,
@@ -70,7 +80,7 @@ _INTEGERS = {
 
 @cache
 def row(order: ByteOrder = "little", date_order: ByteOrder = "big") -> Any:
-    """The declaration of a packed row: integers in the order of the export, OPER_DATE in its own."""
+    """Declares a packed row: integers in the byte order of the export, OPER_DATE in its own."""
 
     def number(kind: str) -> Any:
         return _INTEGERS[kind, order]
@@ -102,14 +112,14 @@ def row(order: ByteOrder = "little", date_order: ByteOrder = "big") -> Any:
 COLUMNS: tuple[str, ...] = tuple(column.name for column in row().subcons)
 """Names of the columns in the order of the table."""
 TEXTS = ("DBNODE", "DST_SERVER", "DST_OWNER", "DST_TABLE")
-"""CHAR columns, blank padded [D]."""
+"""CHAR columns, padded with blanks [D]."""
 WIDTHS = {name: getattr(row(), name).sizeof() for name in (*TEXTS, "DATA", "OPER_DATE")}
-"""Bytes of the columns that are no integers."""
+"""Bytes of the columns other than integers."""
 INTEGERS = tuple(name for name in COLUMNS if name not in WIDTHS)
 
 
 def numpy_type(declared: Any) -> np.dtype[Any]:
-    """The same number, or the same bytes, as NumPy reads it."""
+    """NumPy type of a declared number or of declared bytes."""
     if isinstance(declared, c.Bytes):
         return np.dtype(f"V{declared.sizeof()}")
     order, letter = declared.fmtstr
@@ -121,7 +131,7 @@ def numpy_type(declared: Any) -> np.dtype[Any]:
 def row_type(
     order: ByteOrder = "little", date_order: ByteOrder = "big", stride: int = ROW_BYTES
 ) -> np.dtype[Any]:
-    """The row for reading in bulk; ``SECONDS`` and ``FRACTION`` are those of OPER_DATE."""
+    """NumPy type of a row for bulk reading; ``SECONDS`` and ``FRACTION`` are parts of OPER_DATE."""
     fields: dict[str, tuple[np.dtype[Any], int]] = {}
     at = 0
     for column in row(order, date_order).subcons:

@@ -1,4 +1,4 @@
-"""The rows of an export as columns: the same for binary rows and delimited text."""
+"""The rows of an export as columns, for binary rows and delimited text alike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from publisher.sources.columns.byte_areas import Bytes, Offsets
 from publisher.sources.columns.record_batches import as_json
-from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows.layout import (
     DATA_AT,
     DATA_BYTES,
@@ -40,25 +40,25 @@ class Destination(NamedTuple):
 
 
 class LostRow(NamedTuple):
-    """A row that is rejected, as a column of it cannot be read, and names its transaction."""
+    """A row with an unreadable column that still names its transaction; it is rejected."""
 
     node: str
     transaction: int
     address: int | None
-    """SYSLOG_ADDR without sign; ``None`` where it is the column that cannot be read."""
+    """SYSLOG_ADDR as an unsigned number; ``None`` if it is the unreadable column."""
     detail: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """The rows of a part of a file, in its order."""
+class QueueRows:
+    """The rows of a split, in the order of the file."""
 
     numbers: Offsets
-    """Number of each row in the file: from 1, of text the line."""
+    """Number of each row in the file, from 1; for text the line."""
     integers: dict[str, Codes]
-    """By column; SYSLOG_ADDR as its 64 bits are, BLOBATR without sign."""
+    """By column; SYSLOG_ADDR with its 64 bits as a signed number, BLOBATR unsigned."""
     seconds: Codes
-    """Of OPER_DATE."""
+    """Seconds of OPER_DATE; ``fractions``: its fractions."""
     fractions: Codes
     node: Codes
     """Place of DBNODE in ``nodes``."""
@@ -66,33 +66,33 @@ class Rows:
     destination: Codes
     destinations: tuple[Destination, ...]
     unreadable: frozenset[str]
-    """Names among these that are no text in the character code of the settings."""
+    """Names among these that are not text in the character code of the settings."""
     data: Bytes
-    """What DATA of all rows lies in."""
+    """The area that contains DATA of all rows."""
     data_at: Offsets
-    """Where DATA of each row begins."""
+    """Offset of each row's DATA."""
     data_bytes: Offsets
-    """Bytes of DATA that are there: of text it may be shortened."""
+    """Available bytes of DATA, which may be truncated in text."""
     broken: tuple[Broken, ...] = ()
-    """Pieces of the input that are no rows; ``raw`` is JSON text."""
+    """Pieces of the input that are not rows; ``raw`` is JSON text."""
     lost: tuple[LostRow, ...] = ()
-    """Those of them that name their transaction."""
+    """Broken pieces that name their transaction."""
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     @property
     def address(self) -> Addresses:
-        """SYSLOG_ADDR without sign."""
+        """SYSLOG_ADDR as an unsigned number."""
         return self.integers["SYSLOG_ADDR"].view(np.uint64)
 
 
 def binary_rows(
-    data: Bytes, start: int, stop: int, stride: int, options: Options, number: int
-) -> Rows:
-    """The rows of a binary file from byte ``start`` on; ``number`` is that of the first.
+    data: Bytes, start: int, stop: int, stride: int, options: DispatchQueueOptions, number: int
+) -> QueueRows:
+    """Reads the rows of a binary file from byte ``start`` on; ``number`` is that of the first row.
 
-    What is behind the last whole row is a broken piece."""
+    Bytes behind the last whole row are a broken piece."""
     count = whole_rows(stop - start, stride)
     kind = row_type(options.byte_order, options.date_order)
     rows = np.zeros(0, kind)
@@ -106,7 +106,7 @@ def binary_rows(
     broken: tuple[Broken, ...] = ()
     if used < stop:
         broken = (_tail(data, used, stop, number + count),)
-    return Rows(
+    return QueueRows(
         numbers=number + np.arange(count, dtype=np.int64),
         integers=_integers(rows),
         seconds=rows["SECONDS"].astype(np.int64),
@@ -124,14 +124,14 @@ def binary_rows(
 
 
 def whole_rows(size: int, stride: int) -> int:
-    """Rows in so many bytes; the last one need not have its padding."""
+    """Number of rows in ``size`` bytes; the last one may lack its padding."""
     return 0 if size < ROW_BYTES else (size - ROW_BYTES) // stride + 1
 
 
 def _integers(rows: npt.NDArray[np.void]) -> dict[str, Codes]:
-    found = {name: rows[name].astype(np.int64) for name in INTEGERS}
-    found["BLOBATR"] &= 0xFFFF
-    return found
+    integers = {name: rows[name].astype(np.int64) for name in INTEGERS}
+    integers["BLOBATR"] &= 0xFFFF
+    return integers
 
 
 class _Distinct(NamedTuple):
@@ -140,7 +140,7 @@ class _Distinct(NamedTuple):
 
 
 def _area(data: Bytes, start: int, stride: int, count: int, at: int, width: int) -> pa.Array:
-    """The same bytes of all rows."""
+    """One range of bytes of every row."""
     if not count:
         return pa.array([], pa.binary(width))
     view = np.ndarray((count, width), np.uint8, data, start + at, (stride, 1))
@@ -155,7 +155,7 @@ def _distinct(areas: pa.Array) -> _Distinct:
 
 
 def _text(value: bytes, codec: str, bad: set[str]) -> str:
-    """A CHAR without its padding: blanks (reference, section 4) [D], or the zeros of a C string."""
+    """Decodes a CHAR without its padding: blanks (reference, section 4) [D], or the zeros of a C string."""
     value = value.rstrip(PADDING.encode())
     try:
         text = value.decode(codec)
@@ -179,7 +179,7 @@ def _tail(data: Bytes, start: int, stop: int, number: int) -> Broken:
     raw = {"offset": start, "hex": data[start:stop].tobytes().hex()}
     return Broken(
         number,
-        f"{stop - start} bytes at offset {start} are no whole row of {ROW_BYTES}; the file was cut,"
-        " or row_stride is wrong: export again, or set it",
+        f"{stop - start} bytes at offset {start} are not a whole row of {ROW_BYTES}: the file is"
+        " truncated, or row_stride is wrong; export again, or set row_stride",
         as_json(raw),
     )

@@ -1,1 +1,1 @@
-"""Transactions of the DISPATCH_QUEUE: which operations commit, and what is carried over to the next run."""
+"""Transactions of the DISPATCH_QUEUE: their operations, their fates, and the carry-over to the next run."""

@@ -1,10 +1,10 @@
-"""What a run leaves for the next one: rows of open transactions, and which transactions are done with.
+"""The carry-over to the next run: rows of open transactions, and marks of ended transactions.
 
-An open transaction's rows are kept as they are, in an Arrow file of their columns and a file of their
-DATA, one pair for each reading of LEN1 and LEN2.  Of transactions that ended, database, number and
-address of the COMMIT or ROLLBACK are kept, of each database the latest so many: a second export that
-overlaps is told by them.  The tables that operations were of are kept, too: another database may not give
-one of them later.
+The rows of an open transaction are stored unchanged, in an Arrow file of their columns and a file of their
+DATA, one pair for each reading of LEN1 and LEN2.  A mark consists of database, number and address of the
+COMMIT or ROLLBACK of a transaction; the latest marks of each database detect overlapping exports.  The
+tables of operations are stored, too, because a later run must not publish another database's table under the
+same name.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import pyarrow.compute as pc
 
 from publisher.errors import FatalError
 from publisher.sources.columns.byte_areas import Bytes
-from publisher.sources.dispatch_queue.lost import LOST, lost_of
+from publisher.sources.dispatch_queue.lost import LOST, lost_rows_of
 from publisher.sources.dispatch_queue.operations import PartsReading
-from publisher.sources.dispatch_queue.rows.file_probe import FileForm, index_of
+from publisher.sources.dispatch_queue.rows.file_probe import QueueFileForm, index_of
 from publisher.sources.dispatch_queue.rows.layout import INTEGERS, TEXTS
-from publisher.sources.dispatch_queue.rows.rows import Codes, Destination, Rows
-from publisher.sources.dispatch_queue.transactions.facts import FACTS, FLOOR, NAMED, SEEN
-from publisher.sources.dispatch_queue.transactions.fates import DROP, PUBLISH, REJECT, Fates
+from publisher.sources.dispatch_queue.rows.rows import Codes, Destination, QueueRows
+from publisher.sources.dispatch_queue.transactions.facts import FACTS, FactKind
+from publisher.sources.dispatch_queue.transactions.fates import Fate, Fates
 from publisher.sources.files.file_splits import Split
 
 MARKS = "ended.arrow"
@@ -42,7 +42,7 @@ _ROW_SCHEMA = pa.schema(
 )
 _MARK_SCHEMA = pa.schema(
     [
-        # SEEN; FLOOR: below this address nothing is remembered any more; NAMED: a table, see owners
+        # a FactKind: ENDED, FLOOR or TABLE
         ("kind", pa.int8()),
         ("node", pa.string()),
         ("transaction", pa.int64()),
@@ -50,28 +50,31 @@ _MARK_SCHEMA = pa.schema(
     ],
     {"format": "2"},
 )
-"""Format 1 knew no tables."""
+"""Format 1 had no tables."""
 _READINGS: tuple[PartsReading, ...] = ("totals", "per-part", "unknown")
 
 
 def splits_of(before: Path) -> list[Split]:
-    """What the last run left, as parts of the input."""
-    made = []
-    forms = [(MARKS, FileForm("marks", 0, "unknown")), (LOST, FileForm("lost", 0, "unknown"))]
-    forms += [(_ROWS.format(reading), FileForm("kept", 0, reading)) for reading in _READINGS]
+    """Splits of the files that the last run left."""
+    splits = []
+    forms = [
+        (MARKS, QueueFileForm("marks", 0, "unknown")),
+        (LOST, QueueFileForm("lost", 0, "unknown")),
+    ]
+    forms += [(_ROWS.format(reading), QueueFileForm("kept", 0, reading)) for reading in _READINGS]
     for name, form in forms:
         path = before / name
         if path.is_file():
             if name == MARKS:
-                _marks(str(path))  # another version is refused before anything is read
+                _read_marks(str(path))  # refuses another version before anything is read
             size = path.stat().st_size
-            made.append(Split(str(path), form.text, 0, size, 1, size, size))
-    return made
+            splits.append(Split(str(path), form.text, 0, size, 1, size, size))
+    return splits
 
 
-def rows_of(split: Split) -> Rows:
-    """The rows that were kept.  Raises ``FatalError`` where they cannot be read."""
-    table = _table(split.path)
+def rows_of(split: Split) -> QueueRows:
+    """Reads the stored rows.  Raises ``FatalError`` if they are unreadable."""
+    table = _read_table(split.path)
     sizes = table.column("SIZE").to_numpy().astype(np.int64)
     data_path = Path(split.path).with_suffix(_DATA)
     try:
@@ -83,8 +86,8 @@ def rows_of(split: Split) -> Rows:
         raise FatalError(f"{data_path} cannot be read ({error}): restore it") from error
     node, nodes = _codes(table.column("DBNODE"))
     parts = [_codes(table.column(name)) for name in TEXTS[1:]]
-    destination, destinations = _combined(parts)
-    return Rows(
+    destination, destinations = _combine(parts)
+    return QueueRows(
         numbers=np.arange(1, table.num_rows + 1, dtype=np.int64),
         integers={name: table.column(name).to_numpy().astype(np.int64) for name in INTEGERS},
         seconds=table.column("SECONDS").to_numpy().astype(np.int64),
@@ -106,10 +109,10 @@ def _all_names(nodes: tuple[str, ...], destinations: tuple[Destination, ...]) ->
         yield from names
 
 
-def no_rows() -> Rows:
-    """The rows of a file that has none."""
+def no_rows() -> QueueRows:
+    """Rows of a file without rows."""
     nothing = np.zeros(0, np.int64)
-    return Rows(
+    return QueueRows(
         numbers=nothing,
         integers=dict.fromkeys(INTEGERS, nothing),
         seconds=nothing,
@@ -125,14 +128,14 @@ def no_rows() -> Rows:
     )
 
 
-def lost_rows(split: Split) -> Rows:
-    """No rows but those that an earlier run could not read."""
-    return replace(no_rows(), lost=lost_of(_table(split.path)))
+def lost_rows(split: Split) -> QueueRows:
+    """Reads the lost rows of an earlier run."""
+    return replace(no_rows(), lost=lost_rows_of(_read_table(split.path)))
 
 
 def facts_of_marks(split: Split) -> pa.RecordBatch:
-    """The transactions that are done with, as facts."""
-    table = _marks(split.path)
+    """Reads the marks of ended transactions as facts."""
+    table = _read_marks(split.path)
     columns = {name: table.column(name).combine_chunks() for name in _MARK_SCHEMA.names}
     count = table.num_rows
     columns |= {
@@ -144,25 +147,25 @@ def facts_of_marks(split: Split) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=FACTS)
 
 
-def _marks(path: str) -> pa.Table:
-    table = _table(path)
+def _read_marks(path: str) -> pa.Table:
+    table = _read_table(path)
     version = (table.schema.metadata or {}).get(b"format", b"1").decode()
     if version != "2":
         raise FatalError(
-            f"{path} has format {version}, this program reads format 2: go on with the program that wrote"
-            " it, or give the source a new name; then it is not known any more what was published"
+            f"{path} has format {version}, but this program reads format 2: use the program that wrote"
+            " it, or give the source a new name, which forgets published transactions"
         )
     return table.cast(_MARK_SCHEMA)
 
 
-def _table(path: str) -> pa.Table:
+def _read_table(path: str) -> pa.Table:
     try:
         with pa.memory_map(path) as source:
             return pa.ipc.open_file(source).read_all()
     except (OSError, pa.ArrowInvalid) as error:
         raise FatalError(
             f"{path} of an earlier run cannot be read ({error}): restore it, or give the source a new"
-            " name; then it is not known any more what was published"
+            " name, which forgets published transactions"
         ) from error
 
 
@@ -172,23 +175,24 @@ def _codes(column: pa.ChunkedArray) -> tuple[Codes, tuple[str, ...]]:
     return codes, tuple(encoded.dictionary.to_pylist())
 
 
-def _combined(parts: list[tuple[Codes, tuple[str, ...]]]) -> tuple[Codes, tuple[Destination, ...]]:
+def _combine(parts: list[tuple[Codes, tuple[str, ...]]]) -> tuple[Codes, tuple[Destination, ...]]:
     keys = np.stack([codes for codes, _ in parts], axis=1)
-    found, which = np.unique(keys, axis=0, return_inverse=True)
+    distinct, which = np.unique(keys, axis=0, return_inverse=True)
     names = [names for _, names in parts]
-    made = tuple(
-        Destination(*(names[n][code] for n, code in enumerate(codes))) for codes in found.tolist()
+    destinations = tuple(
+        Destination(*(names[n][code] for n, code in enumerate(codes)))
+        for codes in distinct.tolist()
     )
-    return which.reshape(-1).astype(np.int64), made
+    return which.reshape(-1).astype(np.int64), destinations
 
 
 @dataclass
-class Keeper:
+class OpenRowWriter:
     """Writes the rows of open transactions, each once."""
 
     folder: Path
     _stack: ExitStack = field(default_factory=ExitStack)
-    _writers: dict[PartsReading, _Writer] = field(default_factory=dict)
+    _writers: dict[PartsReading, _RowFiles] = field(default_factory=dict)
     _known: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __enter__(self) -> Self:
@@ -197,8 +201,8 @@ class Keeper:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def keep(self, rows: Rows, places: Codes, reading: PartsReading) -> None:
-        """Keeps some rows, but for those that are kept already."""
+    def write(self, rows: QueueRows, places: Codes, reading: PartsReading) -> None:
+        """Writes the rows at these places that were not written before."""
         index = index_of(rows)
         keys = index.exact[places] * 31 + index.part[places]
         new = ~np.isin(keys, self._known)
@@ -209,15 +213,15 @@ class Keeper:
             path = self.folder / _ROWS.format(reading)
             data = self._stack.enter_context(path.with_suffix(_DATA).open("wb"))
             table = self._stack.enter_context(pa.ipc.new_file(str(path), _ROW_SCHEMA))
-            self._writers[reading] = _Writer(table, data)
+            self._writers[reading] = _RowFiles(table, data)
         self._writers[reading].write(rows, places[new])
 
 
-class _Writer(NamedTuple):
+class _RowFiles(NamedTuple):
     table: pa.ipc.RecordBatchFileWriter
     data: BinaryIO
 
-    def write(self, rows: Rows, places: Codes) -> None:
+    def write(self, rows: QueueRows, places: Codes) -> None:
         node = pa.array(rows.nodes, pa.string()).take(pa.array(rows.node[places]))
         destinations = [rows.destinations[code] for code in rows.destination[places].tolist()]
         arrays = [pa.array(rows.integers[name][places]) for name in INTEGERS]
@@ -231,16 +235,15 @@ class _Writer(NamedTuple):
             self.data.write(rows.data[at : at + size].tobytes())
 
 
-def keep_marks(
+def write_marks(
     folder: Path, before: Split | None, fates: Fates, tables: pa.RecordBatch, most: int
 ) -> None:
-    """Writes which transactions are done with, those that were and those of this run, and the tables
-    that facts name."""
-    ended = np.flatnonzero(np.isin(fates.fate, [PUBLISH, REJECT, DROP]))
+    """Writes the marks of transactions that ended in this run or before, and the tables."""
+    ended = np.flatnonzero(np.isin(fates.fate, [Fate.PUBLISH, Fate.REJECT, Fate.DROP]))
     sizes = np.diff(fates.spans)
     transaction = np.repeat(fates.transactions, sizes)[ended]
     node = fates.node_of_span[ended]
-    kinds = np.full(len(ended), SEEN, np.int8)
+    kinds = np.full(len(ended), FactKind.ENDED, np.int8)
     nodes = pa.array(fates.nodes, pa.string()).take(pa.array(node))
     new = pa.Table.from_arrays(
         [pa.array(kinds), nodes, pa.array(transaction), pa.array(fates.marks[ended])],
@@ -248,43 +251,47 @@ def keep_marks(
     )
     named = pa.Table.from_batches([tables]).select(_MARK_SCHEMA.names)
     named = named.set_column(3, "first", pa.array([0] * len(named), pa.uint64()))
-    parts = [new, named.cast(_MARK_SCHEMA)] + ([] if before is None else [_marks(before.path)])
+    parts = [new, named.cast(_MARK_SCHEMA)] + ([] if before is None else [_read_marks(before.path)])
     whole = pa.concat_tables(parts).group_by(_MARK_SCHEMA.names).aggregate([])
     with pa.ipc.new_file(str(folder / MARKS), _MARK_SCHEMA) as writer:
         for table in _latest(whole, most):
             writer.write_table(table.cast(_MARK_SCHEMA))
 
 
-def forget_marks(folder: Path, fates: Fates, spans: Collection[int]) -> None:
-    """Removes the marks of some transactions, as if no run had read them."""
+def remove_marks(folder: Path, fates: Fates, spans: Collection[int]) -> None:
+    """Removes the marks of some transactions, so that a later run reads them again."""
     chosen = np.array(sorted(spans), np.int64)
     transactions = np.repeat(fates.transactions, np.diff(fates.spans))[chosen]
     nodes = [fates.nodes[code] for code in fates.node_of_span[chosen].tolist()]
-    columns = [[SEEN] * len(chosen), nodes, transactions, fates.marks[chosen]]
+    columns = [[FactKind.ENDED] * len(chosen), nodes, transactions, fates.marks[chosen]]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, _MARK_SCHEMA, strict=True)]
-    gone = pa.Table.from_arrays(arrays, schema=_MARK_SCHEMA)
+    removed = pa.Table.from_arrays(arrays, schema=_MARK_SCHEMA)
     path = folder / MARKS
-    left = pa.table(_marks(str(path))).join(gone, _MARK_SCHEMA.names, join_type="left anti")
-    path.unlink()  # it is mapped into memory: a new file takes its place
+    rest = pa.table(_read_marks(str(path))).join(removed, _MARK_SCHEMA.names, join_type="left anti")
+    path.unlink()  # the old file is mapped into memory, so a new file replaces it
     with pa.ipc.new_file(str(path), _MARK_SCHEMA) as writer:
-        writer.write_table(left.select(_MARK_SCHEMA.names).cast(_MARK_SCHEMA))
+        writer.write_table(rest.select(_MARK_SCHEMA.names).cast(_MARK_SCHEMA))
 
 
 def _latest(whole: pa.Table, most: int) -> Iterator[pa.Table]:
-    """Of each database the marks of the highest addresses, and the address below which none is left."""
-    is_table = pc.equal(whole.column("kind"), NAMED)
+    """Yields tables, and for each database the marks with the highest addresses and its floor."""
+    is_table = pc.equal(whole.column("kind"), FactKind.TABLE)
     yield whole.filter(is_table).select(_MARK_SCHEMA.names)
     whole = whole.filter(pc.invert(is_table))
     for name in pc.unique(whole.column("node")).to_pylist():
         mine = whole.filter(pc.equal(whole.column("node"), name)).select(_MARK_SCHEMA.names)
-        floors = mine.filter(pc.equal(mine.column("kind"), FLOOR)).column("first").to_pylist()
-        seen = mine.filter(pc.equal(mine.column("kind"), SEEN)).sort_by([("first", "descending")])
+        floors = (
+            mine.filter(pc.equal(mine.column("kind"), FactKind.FLOOR)).column("first").to_pylist()
+        )
+        seen = mine.filter(pc.equal(mine.column("kind"), FactKind.ENDED)).sort_by(
+            [("first", "descending")]
+        )
         if len(seen) > most:
             floors.append(seen.column("first")[most].as_py())
             seen = seen.slice(0, most)
         yield seen
         if floors:
-            values = [[FLOOR], [name], [0], [max(floors)]]
+            values = [[FactKind.FLOOR], [name], [0], [max(floors)]]
             yield pa.Table.from_arrays(
                 [pa.array(v, f.type) for v, f in zip(values, _MARK_SCHEMA, strict=True)],
                 schema=_MARK_SCHEMA,

@@ -1,6 +1,6 @@
-"""Which operations count: those of the chosen databases and destinations, each once.
+"""Determines the operations that count: those of the chosen databases and destinations, each once.
 
-A table with several destinations has a row for each of them, most likely (reference, section 1.5).
+A table with several destinations presumably has a row for each of them (reference, section 1.5).
 """
 
 from __future__ import annotations
@@ -8,86 +8,91 @@ from __future__ import annotations
 import numpy as np
 
 from publisher.model.change import Reason
-from publisher.sources.dispatch_queue.operations import (
-    ALONE,
-    COPY,
-    EXCLUDED,
-    OPERATION,
-    Operations,
-)
-from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.operations import Operations, OperationUse, RowKind
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 
 
-def leave_out(made: Operations, options: Options) -> None:
-    """Marks what the settings leave out."""
-    made.counted[:] = ALONE
+def exclude_operations(operations: Operations, options: DispatchQueueOptions) -> None:
+    """Marks operations that the settings exclude."""
+    operations.use[:] = OperationUse.COUNTED
     if options.nodes:
-        outside = np.array([name not in options.nodes for name in made.rows.nodes], bool)
+        outside = np.array([name not in options.nodes for name in operations.rows.nodes], bool)
         if len(outside):
-            made.counted[outside[made.node]] = EXCLUDED
-    if options.destination is not None and made.rows.destinations:
-        other = np.array([d.server != options.destination for d in made.rows.destinations], bool)
-        of_other = other[made.rows.destination[made.first]]
-        made.counted[of_other & (made.kind == OPERATION)] = EXCLUDED
-    for number in np.flatnonzero(made.counted == EXCLUDED).tolist():
-        made.faults.pop(number, None)
+            operations.use[outside[operations.node]] = OperationUse.EXCLUDED
+    if options.destination is not None and operations.rows.destinations:
+        other = np.array(
+            [d.server != options.destination for d in operations.rows.destinations], bool
+        )
+        of_other = other[operations.rows.destination[operations.first]]
+        operations.use[of_other & (operations.kind == RowKind.OPERATION)] = OperationUse.EXCLUDED
+    for number in np.flatnonzero(operations.use == OperationUse.EXCLUDED).tolist():
+        operations.faults.pop(number, None)
 
 
-def collapse(made: Operations, options: Options) -> None:
-    """Of operations that differ in their destination only the first counts; all are at fault where the
-    used bytes are not proved equal."""
-    chosen = np.flatnonzero((made.counted == ALONE) & (made.kind == OPERATION))
-    keys = (made.column("TRANSACT_ID"), made.address, made.node)
+def collapse_copies(operations: Operations, options: DispatchQueueOptions) -> None:
+    """Counts operations that differ only in their destination once; if their used bytes differ, all get
+    a fault."""
+    chosen = np.flatnonzero(
+        (operations.use == OperationUse.COUNTED) & (operations.kind == RowKind.OPERATION)
+    )
+    keys = (operations.column("TRANSACT_ID"), operations.address, operations.node)
     order = chosen[np.lexsort((chosen, *(key[chosen] for key in keys)))]
     if len(order) < 2:
         return
     same = np.all([key[order][1:] == key[order][:-1] for key in keys], axis=0)
     for place in np.flatnonzero(same).tolist():
         one, other = int(order[place]), int(order[place + 1])
-        made.counted[other] = COPY
-        if made.ignored[one] and made.ignored[other]:
+        operations.use[other] = OperationUse.COPY
+        if operations.ignored[one] and operations.ignored[other]:
             continue
-        if _named_otherwise(made, one, other) and _is_unnamed(made, one, options):
-            made.fault(
+        if _has_other_name(operations, one, other) and _needs_name(operations, one, options):
+            operations.add_fault(
                 (one, other),
                 Reason.DOUBLE_RECORD,
                 "its destinations name the table differently; give it a name in [[sources.tables]], or"
                 " choose one with destination",
             )
-        elif not _equal(made, one, other):
-            made.fault(
+        elif not _is_equal(operations, one, other):
+            operations.add_fault(
                 (one, other),
                 Reason.DOUBLE_RECORD,
                 "its rows for several destinations differ; choose one with destination",
             )
-    # a fault of one is a fault of all
+    # copies share their faults
     for place in [*np.flatnonzero(same).tolist(), *np.flatnonzero(same)[::-1].tolist()]:
         one, other = int(order[place]), int(order[place + 1])
         for a, b in ((one, other), (other, one)):
-            if a in made.faults:
-                made.faults.setdefault(b, made.faults[a])
+            if a in operations.faults:
+                operations.faults.setdefault(b, operations.faults[a])
 
 
-def _named_otherwise(made: Operations, one: int, other: int) -> bool:
-    """Whether owner or table of two destinations differ."""
-    names = made.rows.destinations
-    first, second = (int(made.rows.destination[made.first[number]]) for number in (one, other))
+def _has_other_name(operations: Operations, one: int, other: int) -> bool:
+    """Tells whether the destinations of two operations differ in owner or table."""
+    names = operations.rows.destinations
+    first, second = (
+        int(operations.rows.destination[operations.first[number]]) for number in (one, other)
+    )
     return names[first][1:] != names[second][1:]
 
 
-def _is_unnamed(made: Operations, number: int, options: Options) -> bool:
-    """Whether an entry of the settings leaves the name of an operation's table to the destination."""
-    node = made.rows.nodes[int(made.node[number])]
-    table = options.table(node, int(made.column("TABNUM_SRC")[number]))
+def _needs_name(operations: Operations, number: int, options: DispatchQueueOptions) -> bool:
+    """Tells whether the table of an operation has its name from the destination."""
+    node = operations.rows.nodes[int(operations.node[number])]
+    table = options.table(node, int(operations.column("TABNUM_SRC")[number]))
     return table is not None and table.name is None
 
 
-def _equal(made: Operations, one: int, other: int) -> bool:
-    if one in made.faults or other in made.faults:
-        return True  # the fault says more
+def _is_equal(operations: Operations, one: int, other: int) -> bool:
+    if one in operations.faults or other in operations.faults:
+        return True  # the other fault says more
     heads = ("TYP", "TABNUM_SRC", "ROWID_SRC", "BLOBATR")
-    values = [made.rows.integers[name][made.first] for name in heads] + [made.len1, made.len2]
+    values = [operations.rows.integers[name][operations.first] for name in heads] + [
+        operations.len1,
+        operations.len2,
+    ]
     if any(column[one] != column[other] for column in values):
         return False
-    images = [[made.image(part) for part in made.segments(number)] for number in (one, other)]
+    images = [
+        [operations.image(part) for part in operations.segments(number)] for number in (one, other)
+    ]
     return images[0] == images[1]

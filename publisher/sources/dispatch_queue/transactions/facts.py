@@ -1,14 +1,15 @@
-"""What becomes of transactions: which are published, in which order, which are not.
+"""Facts about the transactions in a split, from which the fates of all transactions are resolved.
 
-By the reference, section 1.6.  An operation belongs to the first COMMIT or ROLLBACK of its database and
-transaction number that does not lie below it: so a number that is used again is another transaction.
-Each part of the input gives *facts*, a few for each transaction in it; from the facts of all parts
-follow the *fates*, wherever the parts were cut and in whatever order the rows lie.
+An operation belongs to the first COMMIT or ROLLBACK of its database and transaction number at the same or a
+higher address, so a reused number is another transaction (reference, section 1.6).  Each split gives a few
+*facts* per transaction; the facts of all splits determine the *fates*, independent of the order of rows and
+of the places of cuts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum, IntFlag
 from typing import NamedTuple
 
 import numpy as np
@@ -16,23 +17,39 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.sources.dispatch_queue.operations import OPERATION
+from publisher.sources.dispatch_queue.operations import RowKind
 
 Codes = npt.NDArray[np.int64]
 Addresses = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
 CHUNK = 4096
-"""Operations that one fact speaks of, at most: what a rank may be wrong by."""
+"""Maximum number of operations in one fact, and so the error of a rank."""
 
-SEEN, FLOOR, NAMED, DOUBTED = 4, 5, 6, 7
-"""Kinds of facts beside those of operations and marks: a mark that an earlier run has read, and the
-address up to which it is not known any more what earlier runs have read; a table (its number in
-``transaction``, database and names in ``node``, see ``owners``); operations that may not be whole (see
-``doubts``)."""
 
-LIST_A, LIST_B, COMMIT_OF_A = 1, 2, 4
-"""Evidence for a list of TYP: codes 7 to 10, 4 with data, 4 without data."""
+class FactKind(IntEnum):
+    """Kinds of facts beside operations and marks, whose kind is their ``RowKind``."""
+
+    ENDED = 4
+    """A mark that an earlier run has read."""
+    FLOOR = 5
+    """The address up to which the transactions read by earlier runs are forgotten."""
+    TABLE = 6
+    """A table: its number in ``transaction``, database and names in ``node`` (see ``owners``)."""
+    DOUBT = 7
+    """Operations that may be incomplete (see ``warnings``)."""
+
+
+class ListEvidence(IntFlag):
+    """Evidence for one of the two lists of TYP."""
+
+    LIST_A = 1
+    """Codes 7 to 10."""
+    LIST_B = 2
+    """Code 4 with data."""
+    COMMIT_OF_A = 4
+    """Code 4 without data."""
+
 
 FACTS = pa.schema(
     [
@@ -48,12 +65,12 @@ FACTS = pa.schema(
         ("lists", pa.int8()),
     ]
 )
-"""One row for each mark (``first`` is its address), and for some operations of one transaction: lowest
-and highest address, how many, lowest and highest that are at fault, what is wrong with the lowest."""
+"""One row for each mark (``first`` is its address), and for some operations of one transaction: their lowest
+and highest address, their number, the lowest and highest faulty address, and the fault of the lowest."""
 
 
-class Seen(NamedTuple):
-    """The operations and marks of a part, as far as transactions go."""
+class TransactionRows(NamedTuple):
+    """The operations and marks of a split, reduced to columns that matter for transactions."""
 
     kind: Codes
     node: Codes
@@ -65,9 +82,9 @@ class Seen(NamedTuple):
     """By place."""
 
 
-def facts_of(seen: Seen) -> pa.RecordBatch:
-    """The facts of a part."""
-    is_mark = seen.kind != OPERATION
+def facts_of(seen: TransactionRows) -> pa.RecordBatch:
+    """Summarises a split as facts."""
+    is_mark = seen.kind != RowKind.OPERATION
     order = np.lexsort((is_mark, seen.address, seen.transaction, seen.node))
     heads = _chunk_heads(seen, order, is_mark)
     counts = np.diff(np.append(heads, len(order)))
@@ -99,10 +116,10 @@ def facts_of(seen: Seen) -> pa.RecordBatch:
 
 
 def other_facts(kind: int, **columns: Sequence[object]) -> pa.RecordBatch:
-    """Facts of a kind that says nothing of what ends transactions, with some of the columns."""
+    """Builds facts of another kind, with some of the columns."""
     (count,) = {len(values) for values in columns.values()}
-    given = {"kind": [kind] * count, **columns}
-    arrays = [pa.array(given.get(item.name, [None] * count), item.type) for item in FACTS]
+    present = {"kind": [kind] * count, **columns}
+    arrays = [pa.array(present.get(item.name, [None] * count), item.type) for item in FACTS]
     return pa.RecordBatch.from_arrays(arrays, schema=FACTS)
 
 
@@ -112,12 +129,12 @@ def of_kind(facts: pa.RecordBatch, kind: int) -> pa.RecordBatch:
 
 
 def of_transactions(facts: pa.RecordBatch) -> pa.RecordBatch:
-    """The facts that say what ends transactions and what is in them."""
-    return facts.filter(pc.less(facts.column("kind"), NAMED))
+    """The facts about operations and marks."""
+    return facts.filter(pc.less(facts.column("kind"), FactKind.TABLE))
 
 
-def _chunk_heads(seen: Seen, order: Codes, is_mark: Mask) -> Codes:
-    """Where chunks begin among the ordered: at another transaction, mark, log file, every ``CHUNK``."""
+def _chunk_heads(seen: TransactionRows, order: Codes, is_mark: Mask) -> Codes:
+    """Places where chunks begin: another transaction, mark or log file, or after ``CHUNK`` operations."""
     if not len(order):
         return order
     file = seen.address >> np.uint64(32)
@@ -137,21 +154,21 @@ _HIGHEST_BIT = 1 << 63
 
 
 def as_stored(addresses: Addresses) -> Codes:
-    """Addresses as the signed integers of positions, in their own order: they have no sign."""
+    """Converts unsigned addresses to the signed integers of positions, which keeps their order."""
     return (addresses ^ np.uint64(_HIGHEST_BIT)).view(np.int64)
 
 
 def from_stored(number: int) -> int:
-    """The inverse for one address."""
+    """Converts an integer of a position back to its address."""
     return number + _HIGHEST_BIT
 
 
 def to_stored(address: int) -> int:
-    """As ``as_stored`` for one address."""
+    """Converts one address as ``as_stored`` does."""
     return address - _HIGHEST_BIT
 
 
 def address_text(address: int) -> str:
-    """SYSLOG_ADDR as users know it: ``FILE.ADDRESS``."""
+    """Formats SYSLOG_ADDR for users: ``FILE.ADDRESS``."""
     address &= (1 << 64) - 1
     return f"{address >> 32}.{address & 0xFFFFFFFF}"

@@ -1,4 +1,4 @@
-"""From the facts of all parts of the input to the fates of its transactions."""
+"""Resolves the fates of transactions from the facts of all splits."""
 
 from __future__ import annotations
 
@@ -10,59 +10,47 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from publisher.sources.dispatch_queue.operations import CLOSING, OPERATION
+from publisher.sources.dispatch_queue.operations import RowKind
 from publisher.sources.dispatch_queue.transactions.facts import (
     CHUNK,
-    COMMIT_OF_A,
     FACTS,
-    FLOOR,
-    LIST_A,
-    LIST_B,
-    SEEN,
     Addresses,
     Codes,
+    FactKind,
+    ListEvidence,
     Mask,
     address_text,
 )
-from publisher.sources.dispatch_queue.transactions.fates import (
-    DONE,
-    DROP,
-    HOLD,
-    OPEN,
-    PUBLISH,
-    REJECT,
-    Fates,
-)
+from publisher.sources.dispatch_queue.transactions.fates import Fate, Fates
 
-_FATES = np.array([OPEN, PUBLISH, DROP, HOLD, DONE], np.int64)
-"""By kind of the mark."""
+_FATES = np.array([Fate.OPEN, Fate.PUBLISH, Fate.DROP, Fate.HOLD, Fate.DONE], np.int64)
+"""Fates by the kind of the mark."""
 
 _BOTH_LISTS = (
-    "the export has codes of both lists of TYP: 4 with data, and 4 without data or 7 to 10; look at a"
-    " BLOB that was deleted in the source"
+    "the export has codes of both lists of TYP: 4 with data, and 4 without data or 7 to 10; check"
+    " whether a BLOB was deleted in the source"
 )
 
 Pieces = dict[int, list[tuple[int, int, int]]]
-"""By span: first and last address, number of operations, ascending."""
+"""First and last address and number of operations of each piece, ascending, by span."""
 
 
-class _Sorted(NamedTuple):
-    """Facts with their nodes as codes in code-point order."""
+class _SortedFacts(NamedTuple):
+    """Facts with their nodes as places in code-point order."""
 
     nodes: tuple[str, ...]
     node: Codes
     part: Codes
-    """Number of the part that says it."""
+    """Number of the split that a fact is from."""
     table: pa.Table
 
     def column(self, name: str) -> npt.NDArray[np.generic]:
-        column = self.table.column(name)
-        found: npt.NDArray[np.generic] = column.to_numpy()
-        return found
+        values: npt.NDArray[np.generic] = self.table.column(name).to_numpy()
+        return values
 
 
-def fates_of(facts: Iterable[pa.RecordBatch]) -> Fates:
-    """The fates that follow from the facts of all parts, whatever their order."""
+def resolve_fates(facts: Iterable[pa.RecordBatch]) -> Fates:
+    """Resolves the fates from the facts of all splits, in any order."""
     parts = list(facts)
     table = pa.Table.from_batches(parts, FACTS).combine_chunks()
     sizes = np.array([part.num_rows for part in parts], np.int64)
@@ -75,28 +63,30 @@ def fates_of(facts: Iterable[pa.RecordBatch]) -> Fates:
     kinds = table.column("kind").to_numpy()
     floors = {
         int(node[place]): int(table.column("first")[place].as_py())
-        for place in np.flatnonzero(kinds == FLOOR).tolist()
+        for place in np.flatnonzero(kinds == FactKind.FLOOR).tolist()
     }
-    kept = np.flatnonzero(_needed(kinds, node, table.column("transaction").to_numpy()))
-    chosen = _Sorted(nodes, node[kept], part[kept], table.take(pa.array(kept)).combine_chunks())
-    return _Resolver(chosen, floors).fates()
+    where = np.flatnonzero(_relevant(kinds, node, table.column("transaction").to_numpy()))
+    chosen = _SortedFacts(
+        nodes, node[where], part[where], table.take(pa.array(where)).combine_chunks()
+    )
+    return _Resolver(chosen, floors).resolve()
 
 
-def _needed(kinds: npt.NDArray[np.int8], node: Codes, number: Codes) -> Mask:
-    """Facts of this input, and of earlier ones those on the same transactions."""
-    earlier = kinds == SEEN
+def _relevant(kinds: npt.NDArray[np.int8], node: Codes, number: Codes) -> Mask:
+    """Mask of the facts of this input, and of earlier facts about the same transactions."""
+    earlier = kinds == FactKind.ENDED
     if not earlier.any():
-        return np.not_equal(kinds, FLOOR)
+        return np.not_equal(kinds, FactKind.FLOOR)
     _, pair = np.unique(np.stack([node, number], axis=1), axis=0, return_inverse=True)
     pair = pair.reshape(-1)
-    mine = np.unique(pair[(kinds != SEEN) & (kinds != FLOOR)])
-    needed: Mask = (kinds != FLOOR) & (~earlier | np.isin(pair, mine))
-    return needed
+    mine = np.unique(pair[(kinds != FactKind.ENDED) & (kinds != FactKind.FLOOR)])
+    relevant: Mask = (kinds != FactKind.FLOOR) & (~earlier | np.isin(pair, mine))
+    return relevant
 
 
 class _Resolver:
-    def __init__(self, facts: _Sorted, floors: dict[int, int]) -> None:
-        """``floors``: by node the address up to which it is not known what earlier runs have read."""
+    def __init__(self, facts: _SortedFacts, floors: dict[int, int]) -> None:
+        """``floors``: by node the address up to which transactions read by earlier runs are forgotten."""
         self._facts, self._floors = facts, floors
         self._kind = facts.column("kind").astype(np.int64)
         self._transaction = facts.column("transaction").astype(np.int64)
@@ -105,7 +95,7 @@ class _Resolver:
         self._count = facts.column("operations").astype(np.int64)
         self._lists = facts.column("lists").astype(np.int64)
 
-    def fates(self) -> Fates:
+    def resolve(self) -> Fates:
         marks, kinds = self._marks()
         node, number = self._facts.node[marks], self._transaction[marks]
         new = np.ones(len(marks), bool)
@@ -113,7 +103,7 @@ class _Resolver:
         heads = np.flatnonzero(new)
         bounds = np.searchsorted(node[heads], np.arange(len(self._facts.nodes) + 1))
         zero = np.zeros(len(marks), np.int64)
-        made = Fates(
+        fates = Fates(
             nodes=self._facts.nodes,
             bounds=bounds.astype(np.int64),
             transactions=number[heads],
@@ -129,11 +119,11 @@ class _Resolver:
             piece_count=zero[:0],
             piece_before=zero[:0],
         )
-        return self._decided(made, node, number, kinds, self._lists[marks])
+        return self._decide(fates, node, number, kinds, self._lists[marks])
 
     def _marks(self) -> tuple[Codes, Codes]:
-        """Facts that are marks, one for each address, in order; and what each is."""
-        marks = np.flatnonzero(self._kind != OPERATION)
+        """Returns marks in order, one for each address, and their kinds."""
+        marks = np.flatnonzero(self._kind != RowKind.OPERATION)
         keys = (self._first, self._transaction, self._facts.node)
         marks = marks[np.lexsort((self._kind[marks], *(key[marks] for key in keys)))]
         new = np.ones(len(marks), bool)
@@ -143,65 +133,69 @@ class _Resolver:
         if len(heads):
             low = np.minimum.reduceat(kinds, heads)
             high = np.maximum.reduceat(kinds, heads)
-            kinds = np.where(low == high, low, CLOSING)  # both at one address: nobody can tell
-            kinds = np.where(high == SEEN, SEEN, kinds)
+            kinds = np.where(low == high, low, RowKind.CLOSING)  # both at one address: ambiguous
+            kinds = np.where(high == FactKind.ENDED, FactKind.ENDED, kinds)
         return marks[heads], kinds
 
-    def _decided(
-        self, made: Fates, node: Codes, number: Codes, kinds: Codes, lists: Codes
+    def _decide(
+        self, fates: Fates, node: Codes, number: Codes, kinds: Codes, lists: Codes
     ) -> Fates:
-        chunks = np.flatnonzero(self._kind == OPERATION)
+        chunks = np.flatnonzero(self._kind == RowKind.OPERATION)
         codes, numbers = self._facts.node[chunks], self._transaction[chunks]
-        low = made.span(made.nodes, codes, numbers, self._first[chunks])
-        high = made.span(made.nodes, codes, numbers, self._last[chunks])
-        empty, lists = self._touched(made, chunks, low, high, lists)
+        low = fates.span(fates.nodes, codes, numbers, self._first[chunks])
+        high = fates.span(fates.nodes, codes, numbers, self._last[chunks])
+        empty, lists = self._find_empty(fates, chunks, low, high, lists)
         fate = _FATES[kinds]
         why: dict[int, str] = {}
-        said = int(np.bitwise_or.reduce(self._lists)) if len(self._lists) else 0
-        for span in np.flatnonzero(fate == HOLD).tolist():
-            why[span] = "TYP 5 ends it, and that is COMMIT or ROLLBACK"
-        if said & LIST_B and said & (LIST_A | COMMIT_OF_A):
-            concerned = (lists & (LIST_A | LIST_B) != 0) & (fate != DONE)
+        evidence = int(np.bitwise_or.reduce(self._lists)) if len(self._lists) else 0
+        for span in np.flatnonzero(fate == Fate.HOLD).tolist():
+            why[span] = "TYP 5 ends it, which may be COMMIT or ROLLBACK"
+        if evidence & ListEvidence.LIST_B and evidence & (
+            ListEvidence.LIST_A | ListEvidence.COMMIT_OF_A
+        ):
+            concerned = (lists & (ListEvidence.LIST_A | ListEvidence.LIST_B) != 0) & (
+                fate != Fate.DONE
+            )
             for span in np.flatnonzero(concerned).tolist():
-                fate[span], why[span] = HOLD, _BOTH_LISTS
-        self._faults(made, chunks, fate, why)
-        self._forgotten(made, node, fate, why)
-        self._above(made, empty, why, (codes, numbers, high))
+                fate[span], why[span] = Fate.HOLD, _BOTH_LISTS
+        self._reject_faulty(fates, chunks, fate, why)
+        self._reject_forgotten(fates, node, fate, why)
+        self._explain_empty(fates, empty, why, (codes, numbers, high))
         count = np.zeros(len(fate), np.int64)
         np.add.at(count, low[low >= 0], self._count[chunks][low >= 0])
-        base = _bases(node, number, made.marks, np.where(fate == PUBLISH, count, 0))
-        made = _with_pieces(made, fate, why, empty, base, self._pieces(fate, count, chunks, low))
+        base = _bases(node, number, fates.marks, np.where(fate == Fate.PUBLISH, count, 0))
+        fates = _with_pieces(fates, fate, why, empty, base, self._pieces(fate, count, chunks, low))
         parts = np.unique(self._facts.part[chunks[high < 0]])
-        return replace(made, open_parts=tuple(parts.tolist()))
+        return replace(fates, open_parts=tuple(parts.tolist()))
 
-    def _touched(
-        self, made: Fates, chunks: Codes, low: Codes, high: Codes, lists: Codes
+    def _find_empty(
+        self, fates: Fates, chunks: Codes, low: Codes, high: Codes, lists: Codes
     ) -> tuple[Mask, Codes]:
-        """Which spans have no operations, and what speaks for a list of TYP in each."""
-        empty = np.ones(len(made.marks), bool)
+        """Returns a mask of spans without operations, and the evidence for a list of TYP by span."""
+        empty = np.ones(len(fates.marks), bool)
         lists = lists.copy()
         for span in (low, high):
-            there = span >= 0
-            empty[span[there]] = False
-            np.bitwise_or.at(lists, span[there], self._lists[chunks][there])
-        last = self._last_spans(made, chunks)
+            closed = span >= 0
+            empty[span[closed]] = False
+            np.bitwise_or.at(lists, span[closed], self._lists[chunks][closed])
+        last = self._last_spans(fates, chunks)
         crossing: list[int] = np.flatnonzero((low >= 0) & (low != high)).tolist()
         for place in crossing:
-            # other marks lie among the operations of one fact: which is whose is not known here
+            # marks lie between the operations of this fact, so it may concern all spans in its range
             stop = int(high[place]) if high[place] >= 0 else int(last[place])
             empty[int(low[place]) : stop + 1] = False
             lists[int(low[place]) : stop + 1] |= int(self._lists[chunks[place]])
         return empty, lists
 
-    def _last_spans(self, made: Fates, chunks: Codes) -> Codes:
-        """The last span of the transaction of each chunk; -1 where it has none."""
+    def _last_spans(self, fates: Fates, chunks: Codes) -> Codes:
+        """The last span of the transaction of each chunk, or -1."""
         node, number = self._facts.node[chunks], self._transaction[chunks]
-        places = made.places(made.nodes, node, number)
-        found = made.spans[places + 1] - 1
-        return np.where(places >= 0, found, -1)
+        places = fates.places(fates.nodes, node, number)
+        last = fates.spans[places + 1] - 1
+        return np.where(places >= 0, last, -1)
 
-    def _faults(self, made: Fates, chunks: Codes, fate: Codes, why: dict[int, str]) -> None:
-        """A COMMIT of a transaction with a rejected operation rejects all of it."""
+    def _reject_faulty(self, fates: Fates, chunks: Codes, fate: Codes, why: dict[int, str]) -> None:
+        """Rejects transactions with a rejected operation as a whole."""
         table = self._facts.table
         texts = table.column("fault").combine_chunks()
         bad = chunks[texts.is_valid().to_numpy(zero_copy_only=False)[chunks]]
@@ -212,74 +206,78 @@ class _Resolver:
             for name in ("fault_first", "fault_last")
         )
         codes, numbers = self._facts.node[bad], self._transaction[bad]
-        low = made.span(made.nodes, codes, numbers, first)
-        high = made.span(made.nodes, codes, numbers, last)
-        end = self._last_spans(made, bad)
+        low = fates.span(fates.nodes, codes, numbers, first)
+        high = fates.span(fates.nodes, codes, numbers, last)
+        end = self._last_spans(fates, bad)
         order = np.lexsort((first, numbers, codes))
         for place in order.tolist():
             if low[place] < 0:
                 continue
             stop = int(high[place]) if high[place] >= 0 else int(end[place])
             for span in range(int(low[place]), stop + 1):
-                if fate[span] == PUBLISH:
-                    fate[span] = REJECT
+                if fate[span] == Fate.PUBLISH:
+                    fate[span] = Fate.REJECT
                     text = texts[int(bad[place])].as_py()
                     why[span] = f"its operation at {address_text(int(first[place]))}: {text}"
 
-    def _forgotten(self, made: Fates, node: Codes, fate: Codes, why: dict[int, str]) -> None:
-        """What lies so far back that an earlier run may have published it is rejected."""
+    def _reject_forgotten(
+        self, fates: Fates, node: Codes, fate: Codes, why: dict[int, str]
+    ) -> None:
+        """Rejects transactions older than the remembered ones: an earlier run may have published them."""
         for code, floor in self._floors.items():
             old = (
-                (node == code) & (made.marks <= np.uint64(floor)) & (fate != DONE) & (fate != DROP)
+                (node == code)
+                & (fates.marks <= np.uint64(floor))
+                & (fate != Fate.DONE)
+                & (fate != Fate.DROP)
             )
             for span in np.flatnonzero(old).tolist():
-                fate[span] = REJECT
+                fate[span] = Fate.REJECT
                 why[span] = (
-                    f"it ends at {address_text(int(made.marks[span]))}, and up to"
-                    f" {address_text(floor)} it is not remembered what was published: raise remember,"
-                    " replay the file by itself, or give the source a new name where log files count"
-                    " anew"
+                    f"it ends at {address_text(int(fates.marks[span]))}, but published transactions up"
+                    f" to {address_text(floor)} are forgotten: raise remember, replay the file by"
+                    " itself, or give the source a new name if the numbers of log files start again"
                 )
 
-    def _above(
-        self, made: Fates, empty: Mask, why: dict[int, str], chunks: tuple[Codes, Codes, Codes]
+    def _explain_empty(
+        self, fates: Fates, empty: Mask, why: dict[int, str], chunks: tuple[Codes, Codes, Codes]
     ) -> None:
-        """Says of marks without operations whether operations of their transaction lie above them."""
+        """Explains marks without operations if operations of their transaction lie above them."""
         codes, numbers, high = chunks
-        open_ = {
+        is_open = {
             (int(code), int(number))
             for code, number in zip(codes[high < 0], numbers[high < 0], strict=True)
         }
         for span in np.flatnonzero(empty).tolist():
-            transaction = int(np.searchsorted(made.spans, span, side="right")) - 1
-            node = int(np.searchsorted(made.bounds, transaction, side="right")) - 1
-            if (node, int(made.transactions[transaction])) in open_:
+            transaction = int(np.searchsorted(fates.spans, span, side="right")) - 1
+            node = int(np.searchsorted(fates.bounds, transaction, side="right")) - 1
+            if (node, int(fates.transactions[transaction])) in is_open:
                 why[span] = "operations of its transaction lie above it"
 
     def _pieces(self, fate: Codes, count: Codes, chunks: Codes, low: Codes) -> Pieces:
-        """Of large published spans the ranges of their operations that do not overlap, ascending."""
+        """Divides the operations of large published spans into disjoint ranges, ascending."""
         chosen = np.flatnonzero(low >= 0)
         mine = low[chosen]
-        chosen = chosen[(count[mine] > CHUNK) & (fate[mine] == PUBLISH)]
+        chosen = chosen[(count[mine] > CHUNK) & (fate[mine] == Fate.PUBLISH)]
         chosen = chosen[np.lexsort((self._first[chunks[chosen]], low[chosen]))]
-        found: Pieces = {}
+        by_span: Pieces = {}
         for place in chosen.tolist():
             span, chunk = int(low[place]), int(chunks[place])
-            first, last, many = (
+            first, last, number = (
                 int(self._first[chunk]),
                 int(self._last[chunk]),
                 int(self._count[chunk]),
             )
-            pieces = found.setdefault(span, [])
+            pieces = by_span.setdefault(span, [])
             if pieces and pieces[-1][1] >= first:
                 start, stop, before = pieces.pop()
-                first, last, many = start, max(stop, last), before + many
-            pieces.append((first, last, many))
-        return found
+                first, last, number = start, max(stop, last), before + number
+            pieces.append((first, last, number))
+        return by_span
 
 
 def _bases(node: Codes, number: Codes, marks: Addresses, counts: Codes) -> Codes:
-    """Rank of the first operation of each span: spans in the order of their marks, within a node."""
+    """Rank of the first operation of each span, in the order of marks within a node."""
     order = np.lexsort((number, marks, node))
     ordered = counts[order]
     before = np.cumsum(ordered) - ordered
@@ -291,7 +289,7 @@ def _bases(node: Codes, number: Codes, marks: Addresses, counts: Codes) -> Codes
 
 
 def _with_pieces(
-    made: Fates,
+    fates: Fates,
     fate: Codes,
     why: dict[int, str],
     empty: Mask,
@@ -303,11 +301,11 @@ def _with_pieces(
     before: list[int] = []
     for span in sorted(pieces):
         done = 0
-        for _, _, many in pieces[span]:
+        for _, _, count in pieces[span]:
             before.append(done)
-            done += many
+            done += count
     return replace(
-        made,
+        fates,
         fate=fate.astype(np.int64),
         why=why,
         empty=empty,

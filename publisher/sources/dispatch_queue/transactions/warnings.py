@@ -1,7 +1,7 @@
-"""Operations that are published and may not be what they seem; people are told of them.
+"""Warnings about doubtful operations that are nevertheless published (reference, section 1.3).
 
-By the reference, section 1.3: two images of a row fill three parts at the most, so more are odd; and
-where each part says only its own lengths, an operation whose last part is full may have lost the next.
+Two images of a row fill at most three parts, so more parts are odd.  If each part has only its own lengths,
+an operation whose last part is full may lack the next part.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from publisher.sources.dispatch_queue.operations import ALONE, OPERATION, Operations
+from publisher.sources.dispatch_queue.operations import Operations, OperationUse, RowKind
 from publisher.sources.dispatch_queue.rows.layout import DATA_BYTES
 from publisher.sources.dispatch_queue.transactions.facts import (
-    DOUBTED,
     FACTS,
+    FactKind,
     address_text,
     of_kind,
     other_facts,
@@ -23,49 +23,52 @@ from publisher.sources.dispatch_queue.transactions.facts import (
 
 EXPECTED_PARTS = 3
 _MANY = (
-    f"have more than {EXPECTED_PARTS} parts, which is more than two images of a row should need:"
-    " look whether the images are whole"
+    f"have more than {EXPECTED_PARTS} parts, more than two images of a row should need: check"
+    " whether the images are complete"
 )
 _FULL = (
-    "end with a part that is full to its last byte, and nothing in the queue tells whether one more"
-    " belongs to it: compare them with the table"
+    "end with a part that is full to its last byte, and the queue does not show whether another"
+    " part follows: compare them with the table"
 )
-_SAID = (_MANY, _FULL)
-"""What is said of the operations, by the number of the doubt."""
+_DOUBTS = (_MANY, _FULL)
+"""Texts by the number of the doubt."""
 
 
-def doubted(operations: Operations, faults: Collection[int]) -> pa.RecordBatch:
-    """Facts: for each doubt and database how many operations, and the address of the first.
-    ``faults`` are the numbers of those that are rejected anyway."""
+def doubts_as_facts(operations: Operations, faults: Collection[int]) -> pa.RecordBatch:
+    """Counts doubtful operations by doubt and database, with the address of the first, as facts.
+
+    ``faults``: numbers of operations that are rejected anyway."""
     lengths = operations.rows.integers
     sizes = lengths["LEN1"] + lengths["LEN2"]
     last, parts = operations.first.copy(), np.ones(len(operations), np.int64)
     for number in np.flatnonzero(operations.group >= 0).tolist():
         members = operations.rows_of(number)
         last[number], parts[number] = members[-1], len(members)
-    usable = (operations.kind == OPERATION) & (operations.counted == ALONE)
+    usable = (operations.kind == RowKind.OPERATION) & (operations.use == OperationUse.COUNTED)
     usable[list(faults)] = False
     usable &= ~operations.ignored
     many = usable & (parts > EXPECTED_PARTS)
     full = usable & (sizes[last] == DATA_BYTES) & (operations.reading != "totals")
-    found: list[tuple[str, int, int, int]] = []
+    rows: list[tuple[str, int, int, int]] = []
     for doubt, which in enumerate((many, full)):
         for code in np.unique(operations.node[which]).tolist():
             mine = which & (operations.node == code)
             first = int(operations.address[mine].min())
-            found.append((operations.rows.nodes[code], doubt, first, int(mine.sum())))
+            rows.append((operations.rows.nodes[code], doubt, first, int(mine.sum())))
     names = ("node", "transaction", "first", "operations")
-    return other_facts(DOUBTED, **{name: [one[n] for one in found] for n, name in enumerate(names)})
+    return other_facts(
+        FactKind.DOUBT, **{name: [row[n] for row in rows] for n, name in enumerate(names)}
+    )
 
 
-def doubts(facts: Iterable[pa.RecordBatch]) -> Iterator[str]:
-    """What is to be said, from the facts of all parts."""
-    rows = pa.Table.from_batches([of_kind(part, DOUBTED) for part in facts], FACTS)
+def doubt_warnings(facts: Iterable[pa.RecordBatch]) -> Iterator[str]:
+    """Yields warnings from the facts of all splits."""
+    rows = pa.Table.from_batches([of_kind(part, FactKind.DOUBT) for part in facts], FACTS)
     grouped = rows.group_by(["transaction", "node"]).aggregate(
         [("operations", "sum"), ("first", "min")]
     )
-    for one in grouped.sort_by([("transaction", "ascending"), ("node", "ascending")]).to_pylist():
+    for row in grouped.sort_by([("transaction", "ascending"), ("node", "ascending")]).to_pylist():
         yield (
-            f"{one['operations_sum']:,} operation(s) of {one['node']}, the first at"
-            f" {address_text(one['first_min'])}, {_SAID[one['transaction']]}"
+            f"{row['operations_sum']:,} operation(s) of {row['node']}, the first at"
+            f" {address_text(row['first_min'])}, {_DOUBTS[row['transaction']]}"
         )

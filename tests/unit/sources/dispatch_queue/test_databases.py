@@ -12,7 +12,7 @@ from publisher.config.job_file import load
 from publisher.errors import FatalError
 from publisher.runs import publisher_instance
 from publisher.sources.dispatch_queue.dispatch_attrs import with_attributes
-from publisher.sources.dispatch_queue.options import Options, QueueTable
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.dispatch_queue_codes import COMMIT, INSERT
 from tests.support.dispatch_queue_files import (
@@ -40,7 +40,7 @@ def rows(*nodes: str) -> list[Row]:
     return made
 
 
-def keys(used: Options, data: list[Row], folder: Path, wanted: int = 1) -> list[str]:
+def keys(used: DispatchQueueOptions, data: list[Row], folder: Path, wanted: int = 1) -> list[str]:
     records, _ = read(used, binary(data), folder, wanted)
     return [
         f"{r['part']} {r['schema']}.{r['table']} {r['key']}"
@@ -106,7 +106,7 @@ def test_a_number_is_described_once_for_a_database() -> None:
 
 def test_an_export_of_dispatch_attrs_describes_the_tables_of_all_databases(tmp_path: Path) -> None:
     (tmp_path / "attrs.csv").write_text("TABNUM_SRC,NAME,ATRNUM,TYP,PKEY,LEN\n7,id,1,2,1,4\n")
-    used = Options(
+    used = DispatchQueueOptions(
         attributes=Path("attrs.csv"),
         tables=(QueueTable(7, node="BRANCH", name="branch_usr"),),
         null_mode="none",
@@ -146,5 +146,5 @@ def test_marks_of_another_version_are_refused(
         table = pa.ipc.open_file(source).read_all()
     with pa.ipc.new_file(str(path), table.schema.remove_metadata()) as writer:
         writer.write_table(table.replace_schema_metadata(None))
-    with pytest.raises(FatalError, match="has format 1, this program reads format 2: go on with"):
+    with pytest.raises(FatalError, match="has format 1, but this program reads format 2: use the"):
         job.publish("2.dat", *rows("MAIN"))

@@ -1,4 +1,4 @@
-"""What ``inspect`` shows of DISPATCH_QUEUE: changes in the order of commits, held ones with values."""
+"""Output of ``inspect`` for DISPATCH_QUEUE: changes in the order of commits, held ones with values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from publisher.model.catalogue import JobCatalogue
 from publisher.reports.changes import in_order
 from publisher.sources.contract import Context
 from publisher.sources.dispatch_queue import DispatchQueue
-from publisher.sources.dispatch_queue.rows.layout import INSERT_BLOB
+from publisher.sources.dispatch_queue.rows.layout import OperationCode
 from tests.support.dispatch_queue_codes import CLOSING, COMMIT, DELETE, INSERT, UPDATE
 from tests.support.dispatch_queue_files import OPTIONS, Queue, Record, binary, jack, read, short
 
@@ -49,7 +49,7 @@ def test_held_operations_have_their_values(tmp_path: Path) -> None:
         queue.row(UPDATE, jack(2, "Jack"), jack(2, "Jim")),
         queue.row(DELETE, jack(3)),
         queue.row(UPDATE, jack(4, "Bob"), jack(5, "Bob")),
-        queue.row(INSERT_BLOB, jack(6), BLOBATR=4),
+        queue.row(OperationCode.INSERT_BLOB, jack(6), BLOBATR=4),
     ]
     records, framed = read(OPTIONS, binary(rows), tmp_path)
     assert framed == sum(each["records"] for each in records) == 5
@@ -74,7 +74,7 @@ def test_a_held_update_without_a_difference_shows_its_row(tmp_path: Path) -> Non
     assert (framed, record["records"]) == (1, 1)
     assert (record["outcome"], record["reason"]) == (4, "open-transaction")
     assert record["detail"].endswith(
-        "; with a COMMIT it would be ignored: the images do not differ in a published column"
+        "; with a COMMIT it would be ignored: the images differ in no published column"
     )
     values = "fname=Jack>Jack lname=Smith>Smith note=n>n"
     assert short(record | {"outcome": None}) == f"2 idu=1 {values}"

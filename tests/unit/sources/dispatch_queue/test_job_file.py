@@ -11,7 +11,7 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.errors import SettingsError
-from publisher.sources.dispatch_queue import Options
+from publisher.sources.dispatch_queue import DispatchQueueOptions
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.registry import FORMATS
 from tests.support.dispatch_queue_files import OPTIONS, options
@@ -43,8 +43,8 @@ def job(tmp_path: Path, export: str | None, **said: Any) -> Path:
 
 def test_columns_are_shown_with_their_types() -> None:
     options = loaded("dispatch-queue").options
-    assert isinstance(options, Options)
-    assert [column.type for column in options.tables[0].parsed()] == [
+    assert isinstance(options, DispatchQueueOptions)
+    assert [column.type for column in options.tables[0].parse_columns()] == [
         "INTEGER",
         "CHAR",
         "VARCHAR",
@@ -56,7 +56,7 @@ def test_columns_come_from_an_export_of_dispatch_attrs(tmp_path: Path) -> None:
     tables = [{"number": 9, "name": "seen"}, {"number": 5, "columns": ["a INTEGER"], "key": ["a"]}]
     path = job(tmp_path, ATTRIBUTES, attributes="attrs.csv", tables=tables, **NEEDED)
     (source,) = load(path).sources
-    assert isinstance(source.options, Options)
+    assert isinstance(source.options, DispatchQueueOptions)
     assert source.options.attributes is None
     assert [table.number for table in source.options.tables] == [7, 9, 5]
     usr, seen, _ = source.options.tables
@@ -94,7 +94,7 @@ def test_columns_come_from_an_export_of_dispatch_attrs(tmp_path: Path) -> None:
         (ATTRIBUTES, {"time_zone": "Moscow"}, "time_zone: 'Moscow' is not known"),
         (ATTRIBUTES, {"row_stride": 4000}, "row_stride"),
         (ATTRIBUTES, {"tables": [{"number": 1, "columns": ["a INT"], "key": ["b"]}]}, "key: b is"),
-        (ATTRIBUTES, {"tables": [{"number": 1, "columns": ["a TEXT"]}]}, "TEXT is no type"),
+        (ATTRIBUTES, {"tables": [{"number": 1, "columns": ["a TEXT"]}]}, "TEXT is not a type"),
         (
             ATTRIBUTES,
             {"tables": [{"number": 1, "columns": ["a INT"], "numbers": [1, 2]}]},
@@ -119,7 +119,7 @@ def test_columns_come_from_an_export_of_dispatch_attrs(tmp_path: Path) -> None:
         (ATTRIBUTES, {"poll_size": 9}, "poll_size: unknown key"),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_wrong_settings_are_refused_with_advice(
     attributes: str | None, said: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
     path = job(tmp_path, attributes, **{"attributes": "attrs.csv"} | NEEDED | said)

@@ -140,4 +140,4 @@ def test_without_a_catalogue_the_envelope_and_the_images_are_shown(tmp_path: Pat
 
 def test_usr_is_described() -> None:
     assert len(jack(1)) == sum((1 + 4, 1 + 8, 1 + 14, 1 + 24, 1 + 4))
-    assert USR.parsed()[2].capacity == 12
+    assert USR.parse_columns()[2].capacity == 12

@@ -1,4 +1,4 @@
-"""What a comparison finds turns the table as it was into the table as it is."""
+"""The differences that a comparison finds turn the old table into the new one."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def rows_of(pairs: Sequence[tuple[str, Values]], apart: int = 64) -> TableRows:
     return TableRows(text_hashes(keys) >> np.uint64(64 - apart), keys, columns)
 
 
-def compared(
+def compare_image(
     known: KnownRows, image: Image, rules: ComparisonRules, apart: int = 64
 ) -> ComparisonResult:
     rows = rows_of(list(image.items()), apart)
     return compare(COLUMNS, rows, known, rules)
 
 
-def applied(before: Image, result: ComparisonResult) -> dict[str, Values]:
+def apply_differences(before: Image, result: ComparisonResult) -> dict[str, Values]:
     """The table after the changes, as a consumer sees it."""
     after = {key: list(row) for key, row in before.items()}
     for change in result.differences.to_pylist():
@@ -72,12 +72,12 @@ def test_the_changes_turn_one_table_into_the_other(
     before: Image, after: Image, keeps: Keeps, apart: int
 ) -> None:
     rules = ComparisonRules(keeps)
-    first = compared(no_known_rows(keeps, len(COLUMNS)), before, rules, apart)
-    assert applied({}, first) == before
-    second = compared(first.known, after, rules, apart)
-    assert applied(before, second) == after
+    first = compare_image(no_known_rows(keeps, len(COLUMNS)), before, rules, apart)
+    assert apply_differences({}, first) == before
+    second = compare_image(first.known, after, rules, apart)
+    assert apply_differences(before, second) == after
     assert second.counts.added + second.counts.changed + second.counts.unchanged == len(after)
-    again = compared(second.known, after, rules, apart)
+    again = compare_image(second.known, after, rules, apart)
     assert again.differences.num_rows == 0
     assert again.counts.unchanged == len(after)
 
@@ -85,8 +85,8 @@ def test_the_changes_turn_one_table_into_the_other(
 @given(images, images, st.sampled_from(KEEPS))
 def test_only_what_differs_is_found(before: Image, after: Image, keeps: Keeps) -> None:
     rules = ComparisonRules(keeps)
-    known = compared(no_known_rows(keeps, len(COLUMNS)), before, rules).known
-    for change in compared(known, after, rules).differences.to_pylist():
+    known = compare_image(no_known_rows(keeps, len(COLUMNS)), before, rules).known
+    for change in compare_image(known, after, rules).differences.to_pylist():
         key = change["key"]
         assert before.get(key) != after.get(key)
         if change["event_type"] in (2, 3) and keeps != "row":
@@ -108,10 +108,10 @@ def test_the_order_of_rows_changes_nothing(image: Image, random: object, keeps: 
 
 @pytest.mark.parametrize("keeps", KEEPS)
 def test_null_and_the_empty_text_are_two_values(keeps: Keeps) -> None:
-    known = compared(
+    known = compare_image(
         no_known_rows(keeps, 3), {"idu=1": ("", None, "x")}, ComparisonRules(keeps)
     ).known
-    result = compared(known, {"idu=1": (None, "", "x")}, ComparisonRules(keeps))
+    result = compare_image(known, {"idu=1": (None, "", "x")}, ComparisonRules(keeps))
     assert result.counts.changed == 1
     assert result.differences["new"][0].as_py()[:2] == [None, ""]
 
@@ -119,7 +119,7 @@ def test_null_and_the_empty_text_are_two_values(keeps: Keeps) -> None:
 @pytest.mark.parametrize(("first", "event", "columns"), [("add", 1, 2), ("replace", 3, 3)])
 def test_the_first_comparison_gives_what_is_asked(first: str, event: int, columns: int) -> None:
     rules = ComparisonRules(first=first)  # type: ignore[arg-type]
-    result = compared(no_known_rows("columns", 3), {"idu=1": ("a", None, "b")}, rules)
+    result = compare_image(no_known_rows("columns", 3), {"idu=1": ("a", None, "b")}, rules)
     (change,) = result.differences.to_pylist()
     assert change["event_type"] == event
     assert len(change["columns"]) == columns
@@ -127,38 +127,38 @@ def test_the_first_comparison_gives_what_is_asked(first: str, event: int, column
 
 def test_changes_from_now_on() -> None:
     image = {"idu=1": ("a", None, "b"), "idu=2": ("a", None, "b")}
-    result = compared(no_known_rows("columns", 3), image, ComparisonRules(first="nothing"))
+    result = compare_image(no_known_rows("columns", 3), image, ComparisonRules(first="nothing"))
     assert result.differences.num_rows == 0
     assert result.counts.baseline == 2
-    later = compared(result.known, {"idu=1": ("c", None, "b")}, ComparisonRules())
+    later = compare_image(result.known, {"idu=1": ("c", None, "b")}, ComparisonRules())
     assert [change["event_type"] for change in later.differences.to_pylist()] == [3, 4] or [
         change["event_type"] for change in later.differences.to_pylist()
     ] == [4, 3]
 
 
 def test_rows_that_are_not_seen_stay_where_that_proves_nothing() -> None:
-    known = compared(
+    known = compare_image(
         no_known_rows("columns", 3), {"idu=1": ("a",) * 3, "idu=2": ("b",) * 3}, ComparisonRules()
     ).known
-    result = compared(known, {"idu=2": ("b",) * 3}, ComparisonRules(deletes=False))
+    result = compare_image(known, {"idu=2": ("b",) * 3}, ComparisonRules(deletes=False))
     assert result.differences.num_rows == 0
     assert result.counts.left == 1
     assert sorted(result.known.keys.to_pylist()) == ["idu=1", "idu=2"]
-    assert compared(result.known, {}, ComparisonRules()).counts.vanished == 2
+    assert compare_image(result.known, {}, ComparisonRules()).counts.vanished == 2
 
 
 def test_migrating_gives_known_rows_again() -> None:
-    known = compared(
+    known = compare_image(
         no_known_rows("values", 3), {"idu=1": ("a",) * 3}, ComparisonRules("values")
     ).known
     rules = ComparisonRules("values", deletes=False, all_as_new=True)
-    result = compared(known, {"idu=1": ("a",) * 3}, rules)
+    result = compare_image(known, {"idu=1": ("a",) * 3}, rules)
     assert [change["event_type"] for change in result.differences.to_pylist()] == [1]
     assert result.counts.added == 1
 
 
 def test_the_same_row_twice_counts_once_and_rows_that_differ_not_at_all() -> None:
-    known = compared(
+    known = compare_image(
         no_known_rows("columns", 3), {"idu=1": ("a",) * 3, "idu=2": ("b",) * 3}, ComparisonRules()
     ).known
     same, other = ("a", "a", "c"), ("x", None, None)
@@ -174,15 +174,15 @@ def test_the_same_row_twice_counts_once_and_rows_that_differ_not_at_all() -> Non
     ]
     # what was known of the row that cannot be told stays, so that nothing says it is gone
     assert (
-        compared(
+        compare_image(
             result.known, {"idu=1": same, "idu=2": ("b",) * 3}, ComparisonRules()
         ).differences.num_rows
         == 0
     )
 
 
-def test_what_is_found_has_its_schema() -> None:
-    result = compared(no_known_rows("columns", 3), {"idu=1": ("a",) * 3}, ComparisonRules())
+def test_differences_have_their_schema() -> None:
+    result = compare_image(no_known_rows("columns", 3), {"idu=1": ("a",) * 3}, ComparisonRules())
     assert result.differences.schema.equals(DIFFERENCE_SCHEMA)
     result.differences.validate(full=True)
 

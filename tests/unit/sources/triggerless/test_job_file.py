@@ -1,4 +1,4 @@
-"""conf/triggerless.toml shows the defaults of tables that are compared; what is wrong is told."""
+"""The example conf/triggerless.toml shows the defaults; wrong settings are refused with advice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def problems_of(base: Path, text: str) -> list[str]:
     return []
 
 
-def test_what_it_says_are_the_defaults() -> None:
+def test_the_example_shows_the_defaults() -> None:
     assert loaded("triggerless").options == TriggerlessOptions()
 
 
@@ -59,6 +59,6 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
         ('snapshots = ["x"]\nstartup_option = "none"', "startup_option"),
     ],
 )
-def test_what_is_wrong_is_told(tmp_path: Path, text: str, words: str) -> None:
+def test_wrong_settings_are_refused_with_advice(tmp_path: Path, text: str, words: str) -> None:
     problems = problems_of(tmp_path, f'{text}\n[dispatch]\npath = "out"')
     assert any(words in problem for problem in problems), problems

@@ -1,4 +1,4 @@
-"""Compared tables: a state is compared with the tables of the database that left it, and of no other."""
+"""A state is compared only with tables of the database that it describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys in bulk as one by one; pieces and states come back as they were, whatever the number of parts."""
+"""Keys of whole columns match single keys; pieces and states are restored with any number of parts."""
 
 from __future__ import annotations
 

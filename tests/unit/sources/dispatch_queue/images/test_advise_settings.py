@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from publisher.sources.dispatch_queue.images import advise_settings
-from publisher.sources.dispatch_queue.images.decode import ImageReader, Images
+from publisher.sources.dispatch_queue.images.decode import DecodedImages, ImageReader
 from publisher.sources.dispatch_queue.images.layout import image_layout
-from publisher.sources.dispatch_queue.options import Options, QueueTable
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable
 from tests.support.dispatch_queue_codes import COMMIT, INSERT
 from tests.support.dispatch_queue_files import Queue, binary, image, read
 
-TRUE = Options(
+TRUE = DispatchQueueOptions(
     null_mode="byte_before",
     null_flag=1,
     image_charset="cp866",
@@ -46,7 +46,7 @@ def table(columns: tuple[str, ...] = COLUMNS, **own: Any) -> QueueTable:
     return QueueTable(number=1, name="t", columns=columns, key=("id",), **own)
 
 
-def images(used: Options, described: QueueTable | None = None) -> list[bytes]:
+def images(used: DispatchQueueOptions, described: QueueTable | None = None) -> list[bytes]:
     """Some, in one of which a column is NULL."""
     rows: list[list[Any]] = [
         [1, "Jack", "Smith", "Dr".encode("utf-16-le"), "A1", PAY],
@@ -56,7 +56,7 @@ def images(used: Options, described: QueueTable | None = None) -> list[bytes]:
     return [image(described or table(), row, used) for row in rows]
 
 
-def decode(used: Options, described: QueueTable, every: list[bytes]) -> Images:
+def decode(used: DispatchQueueOptions, described: QueueTable, every: list[bytes]) -> DecodedImages:
     used = used.of_table(described)
     lengths = np.array([len(one) for one in every], np.int64)
     data = np.frombuffer(b"".join(every), np.uint8)
@@ -112,10 +112,10 @@ def test_the_null_mode_is_named(truth: Any, said: Any, flag: int) -> None:
         assert "image_length" not in fault
 
 
-def test_a_byte_that_is_no_mark_of_null_is_shown() -> None:
+def test_an_invalid_null_byte_is_shown() -> None:
     used = replace(TRUE, null_mode="byte_after")
     found = decode(used, table(), [images(TRUE)[0]])
-    assert "its NULL byte is" in found.faults[0] or "is no such value" in found.faults[0]
+    assert "its NULL byte is" in found.faults[0] or "is not such a value" in found.faults[0]
     assert 'null_mode = "byte_before"' in found.faults[0]
     found = decode(replace(TRUE, null_flag=255), table(), images(TRUE))
     assert found.faults == {
@@ -128,7 +128,7 @@ def test_null_mode_is_named_where_nothing_fits() -> None:
     broken = bytearray(images(TRUE)[0])
     broken[-1] = 0xFF
     found = decode(TRUE, table(), [bytes(broken)])
-    assert "look at decimal_coding, at null_mode, and at the columns before it" in found.faults[0]
+    assert "check decimal_coding, null_mode and the columns before it" in found.faults[0]
 
 
 @pytest.mark.parametrize("truth", ["fixed", "sequential"])
@@ -162,8 +162,8 @@ def test_image_length_takes_filler_only() -> None:
         found = decode(TRUE, table(image_length=size + 5), [one + filler for one in every])
         assert not found.faults
     found = decode(TRUE, table(image_length=size + 5), [one + b"\0\0 \0\0" for one in every])
-    assert "leaves 5 bytes behind the columns, and they are no filler" in found.faults[0]
-    assert "00 00 20 00 00; leave image_length out" in found.faults[0]
+    assert "leaves 5 bytes behind the columns, and they are not filler" in found.faults[0]
+    assert "00 00 20 00 00; remove image_length" in found.faults[0]
     places = image_layout(TRUE, table()).places
     known = table(image_length=size + 1, offsets=places)
     assert not decode(TRUE, known, [one + b"x" for one in every]).faults

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.sources.dispatch_queue.images.decode import ImageReader, Images
+from publisher.sources.dispatch_queue.images.decode import DecodedImages, ImageReader
 from publisher.sources.dispatch_queue.images.layout import image_layout
-from publisher.sources.dispatch_queue.options import NullMode, Options, QueueTable
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions, NullMode, QueueTable
 from tests.support.dispatch_queue_files import image
 
-PLAIN = Options(
+PLAIN = DispatchQueueOptions(
     null_mode="none",
     image_charset="cp866",
     nchar_order="little",
@@ -26,14 +26,16 @@ PLAIN = Options(
 )
 
 
-def reader(columns: Sequence[str], options: Options = PLAIN, **own: Any) -> ImageReader:
+def reader(
+    columns: Sequence[str], options: DispatchQueueOptions = PLAIN, **own: Any
+) -> ImageReader:
     key = (columns[0].split()[0],)
     table = QueueTable(number=7, name="t", columns=tuple(columns), key=key, **own)
     used = options.of_table(table)
     return ImageReader(image_layout(used, table), used, table)
 
 
-def decode(made: ImageReader, *images: bytes) -> Images:
+def decode(made: ImageReader, *images: bytes) -> DecodedImages:
     lengths = np.array([len(one) for one in images], np.int64)
     data = np.frombuffer(b"".join(images), np.uint8)
     return made.read(data, np.cumsum(lengths) - lengths, lengths)
@@ -199,7 +201,9 @@ def test_what_the_declaration_builds_is_read(
 @given(
     st.lists(st.binary(max_size=60), min_size=1, max_size=4), st.sampled_from([PLAIN, SEQUENTIAL])
 )
-def test_any_bytes_are_decoded_or_at_fault(images: list[bytes], options: Options) -> None:
+def test_any_bytes_are_decoded_or_at_fault(
+    images: list[bytes], options: DispatchQueueOptions
+) -> None:
     made = reader(COLUMNS, options)
     found = decode(made, *images)
     assert all(len(text) == len(images) for text in found.texts)

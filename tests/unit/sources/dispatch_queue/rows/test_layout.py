@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.sources.dispatch_queue.options import Options
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows import layout
 from publisher.sources.dispatch_queue.rows.layout import ByteOrder
 from publisher.sources.dispatch_queue.rows.rows import binary_rows
@@ -57,7 +57,7 @@ def test_the_declaration_reads_the_typed_row() -> None:
 @pytest.mark.parametrize("stride", layout.STRIDES)
 def test_the_typed_row_is_read_in_bulk(stride: int) -> None:
     data = np.frombuffer(typed(stride) * 3, np.uint8)
-    rows = binary_rows(data, 0, len(data), stride, Options(), 1)
+    rows = binary_rows(data, 0, len(data), stride, DispatchQueueOptions(), 1)
     assert len(rows) == 3
     assert not rows.broken
     assert rows.nodes == ("MAIN",)
@@ -80,7 +80,7 @@ def test_bulk_reading_is_that_of_the_declaration(
     data: list[bytes], order: ByteOrder, date_order: ByteOrder, stride: int
 ) -> None:
     file = b"".join(head.ljust(stride, b"\0") for head in data)
-    options = Options(byte_order=order, date_order=date_order, charset="latin-1")
+    options = DispatchQueueOptions(byte_order=order, date_order=date_order, charset="latin-1")
     rows = binary_rows(np.frombuffer(file, np.uint8), 0, len(file), stride, options, 1)
     for number in range(len(data)):
         at = number * stride

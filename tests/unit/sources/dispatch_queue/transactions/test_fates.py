@@ -1,4 +1,4 @@
-"""What becomes of transactions, held to a plain account of the rules, whatever the cut and the order."""
+"""Fates of transactions, compared with a plain implementation, for any cuts and order of rows."""
 
 from __future__ import annotations
 
@@ -11,24 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.sources.dispatch_queue.operations import CLOSING, COMMIT, OPERATION, ROLLBACK
+from publisher.sources.dispatch_queue.operations import RowKind
 from publisher.sources.dispatch_queue.transactions import facts
 from publisher.sources.dispatch_queue.transactions.facts import (
-    COMMIT_OF_A,
-    LIST_A,
-    LIST_B,
-    Seen,
+    ListEvidence,
+    TransactionRows,
     facts_of,
 )
-from publisher.sources.dispatch_queue.transactions.fates import (
-    DROP,
-    HOLD,
-    OPEN,
-    PUBLISH,
-    REJECT,
-    Fates,
-)
-from publisher.sources.dispatch_queue.transactions.resolve import fates_of
+from publisher.sources.dispatch_queue.transactions.fates import Fate, Fates
+from publisher.sources.dispatch_queue.transactions.resolve import resolve_fates
 
 NODES = ("A", "B")
 
@@ -44,10 +35,10 @@ class Entry(NamedTuple):
     lists: int = 0
 
 
-def seen(entries: list[Entry]) -> Seen:
+def seen(entries: list[Entry]) -> TransactionRows:
     columns = list(zip(*entries, strict=True)) or [()] * 6
     kind, node, transaction, lists = (np.array(columns[n], np.int64) for n in (0, 1, 2, 5))
-    return Seen(
+    return TransactionRows(
         kind=kind,
         node=node,
         nodes=NODES,
@@ -59,7 +50,7 @@ def seen(entries: list[Entry]) -> Seen:
 
 
 def resolved(parts: list[list[Entry]]) -> Fates:
-    return fates_of([facts_of(seen(part)) for part in parts])
+    return resolve_fates([facts_of(seen(part)) for part in parts])
 
 
 def fate(fates: Fates, entry: Entry) -> int:
@@ -69,42 +60,48 @@ def fate(fates: Fates, entry: Entry) -> int:
         np.array([entry.transaction]),
         np.array([entry.address], np.uint64),
     )[0]
-    return OPEN if span < 0 else int(fates.fate[span])
+    return Fate.OPEN if span < 0 else int(fates.fate[span])
 
 
 def told(entries: list[Entry]) -> dict[Entry, int]:
     """The fate of each operation by the rules, one after the other."""
     lists = {entry.lists for entry in entries}
-    both = LIST_B in lists and bool(lists & {LIST_A, COMMIT_OF_A})
-    found = {}
+    both = ListEvidence.LIST_B in lists and bool(
+        lists & {ListEvidence.LIST_A, ListEvidence.COMMIT_OF_A}
+    )
+    found: dict[Entry, int] = {}
     for entry in entries:
-        if entry.kind != OPERATION:
+        if entry.kind != RowKind.OPERATION:
             continue
         mine = [e for e in entries if e[1:3] == entry[1:3]]
-        above = [e.address for e in mine if e.kind != OPERATION and e.address >= entry.address]
+        above = [
+            e.address for e in mine if e.kind != RowKind.OPERATION and e.address >= entry.address
+        ]
         if not above:
-            found[entry] = OPEN
+            found[entry] = Fate.OPEN
             continue
         end = min(above)
-        kinds = {e.kind for e in mine if e.kind != OPERATION and e.address == end}
-        below = [e.address for e in mine if e.kind != OPERATION and e.address < entry.address]
+        kinds = {e.kind for e in mine if e.kind != RowKind.OPERATION and e.address == end}
+        below = [
+            e.address for e in mine if e.kind != RowKind.OPERATION and e.address < entry.address
+        ]
         with_me = [e for e in mine if max(below, default=-1) < e.address <= end]
         if (
-            (both and any(e.lists in (LIST_A, LIST_B) for e in with_me))
+            (both and any(e.lists in (ListEvidence.LIST_A, ListEvidence.LIST_B) for e in with_me))
             or len(kinds) > 1
-            or CLOSING in kinds
+            or RowKind.CLOSING in kinds
         ):
-            found[entry] = HOLD
-        elif kinds == {ROLLBACK}:
-            found[entry] = DROP
+            found[entry] = Fate.HOLD
+        elif kinds == {RowKind.ROLLBACK}:
+            found[entry] = Fate.DROP
         else:
-            found[entry] = REJECT if any(e.fault for e in with_me) else PUBLISH
+            found[entry] = Fate.REJECT if any(e.fault for e in with_me) else Fate.PUBLISH
     return found
 
 
 def of_mark(entry: Entry) -> int:
     """Evidence that a mark gives: of some COMMITs that they are of the list at the column."""
-    return COMMIT_OF_A if entry.kind == COMMIT and entry.lists else 0
+    return ListEvidence.COMMIT_OF_A if entry.kind == RowKind.COMMIT and entry.lists else 0
 
 
 addresses = st.one_of(
@@ -112,13 +109,16 @@ addresses = st.one_of(
 )
 entries = st.builds(
     Entry,
-    kind=st.sampled_from([OPERATION] * 6 + [COMMIT, COMMIT, ROLLBACK, CLOSING]),
+    kind=st.sampled_from(
+        [RowKind.OPERATION] * 6
+        + [RowKind.COMMIT, RowKind.COMMIT, RowKind.ROLLBACK, RowKind.CLOSING]
+    ),
     node=st.integers(0, 1),
     transaction=st.sampled_from([-1, 5, 6]),
     address=addresses,
     fault=st.sampled_from([False] * 8 + [True]),
-    lists=st.sampled_from([0] * 12 + [LIST_A, LIST_B]),
-).map(lambda e: e if e.kind == OPERATION else e._replace(fault=False, lists=of_mark(e)))
+    lists=st.sampled_from([0] * 12 + [ListEvidence.LIST_A, ListEvidence.LIST_B]),
+).map(lambda e: e if e.kind == RowKind.OPERATION else e._replace(fault=False, lists=of_mark(e)))
 logs = st.lists(entries, unique_by=lambda e: e[:4])
 starts = st.lists(st.integers(0, 40), max_size=4)
 
@@ -142,7 +142,7 @@ def test_fates_are_those_of_the_rules(made: list[Entry], chance: random.Random) 
 def test_any_cut_of_a_file_in_order_gives_the_same(
     made: list[Entry], at: list[int], chance: random.Random
 ) -> None:
-    made.sort(key=lambda e: (e.address, e.kind != OPERATION))
+    made.sort(key=lambda e: (e.address, e.kind != RowKind.OPERATION))
     parts = cut(made, at)
     chance.shuffle(parts)
     fates = resolved(parts)
@@ -159,7 +159,9 @@ def test_nothing_is_published_that_the_rules_hold_back(
     fates = resolved(cut(made, at))
     for entry, expected in told(made).items():
         found = fate(fates, entry)
-        assert found == expected or (expected != OPEN and found in (REJECT, HOLD)), entry
+        assert found == expected or (expected != Fate.OPEN and found in (Fate.REJECT, Fate.HOLD)), (
+            entry
+        )
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 4096])
@@ -175,10 +177,10 @@ def test_ranks_follow_the_commits_then_the_addresses(
         places = chance.sample(range(1, 1000), size)
         files = [chance.choice([0, 0, 5 << 32]) for _ in places]
         made += [
-            Entry(OPERATION, number % 2, number, file + place)
+            Entry(RowKind.OPERATION, number % 2, number, file + place)
             for place, file in zip(places, files, strict=True)
         ]
-        made.append(Entry(COMMIT, number % 2, number, (6 << 32) + chance.randrange(9)))
+        made.append(Entry(RowKind.COMMIT, number % 2, number, (6 << 32) + chance.randrange(9)))
     chance.shuffle(made)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(facts, "CHUNK", chunk)
@@ -186,7 +188,7 @@ def test_ranks_follow_the_commits_then_the_addresses(
         middle = chance.randrange(len(made) + 1)
         fates = resolved([made[:middle], made[middle:]])
     for node in (0, 1):
-        mine = [e for e in made if e.kind == OPERATION and e.node == node]
+        mine = [e for e in made if e.kind == RowKind.OPERATION and e.node == node]
         if not mine:
             continue
         numbers = np.array([e.transaction for e in mine])
@@ -204,8 +206,8 @@ def test_ranks_follow_the_commits_then_the_addresses(
 
 def test_a_large_transaction_leaves_room_for_its_operations() -> None:
     count = 3 * facts.CHUNK
-    made = [Entry(OPERATION, 0, 1, 10 * place) for place in range(count)]
-    made.append(Entry(COMMIT, 0, 1, 10 * count))
+    made = [Entry(RowKind.OPERATION, 0, 1, 10 * place) for place in range(count)]
+    made.append(Entry(RowKind.COMMIT, 0, 1, 10 * count))
     third = count // 3
     fates = resolved([made[:third], made[third : 2 * third], made[2 * third :]])
     at = np.array([e.address for e in made[:-1]], np.uint64)
@@ -216,11 +218,19 @@ def test_a_large_transaction_leaves_room_for_its_operations() -> None:
 
 
 def test_marks_without_operations_are_known_by_name() -> None:
-    fates = resolved([[Entry(COMMIT, 0, 1, 5), Entry(OPERATION, 0, 1, 9), Entry(COMMIT, 0, 2, 7)]])
+    fates = resolved(
+        [
+            [
+                Entry(RowKind.COMMIT, 0, 1, 5),
+                Entry(RowKind.OPERATION, 0, 1, 9),
+                Entry(RowKind.COMMIT, 0, 2, 7),
+            ]
+        ]
+    )
     assert fates.empty.tolist() == [True, True]
     assert fates.why == {0: "operations of its transaction lie above it"}
 
 
 def test_no_facts_are_no_fates() -> None:
-    fates = fates_of([])
-    assert fate(fates, Entry(OPERATION, 0, 1, 1)) == OPEN
+    fates = resolve_fates([])
+    assert fate(fates, Entry(RowKind.OPERATION, 0, 1, 1)) == Fate.OPEN
