@@ -28,14 +28,14 @@ _RANK = RECORD_SCHEMA.get_field_index("rank")
 
 
 def ranks_by_id(polls: PollOptions | None) -> bool:
-    """Whether events are ranked by their record ids; with future events the engine ranks them."""
+    """Returns whether record ids rank the events; with future events the engine ranks them by time."""
     return polls is not None and not polls.future_events
 
 
 def with_ids(
     records: Iterable[pa.RecordBatch], place: Place, folder: Path
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a split, and after them the note to each lane of the file that has their ids."""
+    """Yields the records of a split, then a note to each lane that names the file with their ids."""
     ids = IdGatherer(folder, f"{place.split:05d}-{secrets.token_hex(8)}")
     for records_batch in records:
         ids.add(usable_ids(records_batch))
@@ -44,7 +44,7 @@ def with_ids(
 
 
 def usable_ids(records: pa.RecordBatch) -> Ids:
-    """The record ids of the wanted status: of changes, and of rejected and excluded records."""
+    """Record ids with the wanted status: of changes, and of rejected and excluded records."""
     if records.column("outcome").null_count < records.num_rows:
         other_status = pc.equal(records.column("reason"), str(Reason.STATUS))
         unwanted = pc.or_kleene(pc.equal(records.column("outcome"), TALLY), other_status)
@@ -55,7 +55,7 @@ def usable_ids(records: pa.RecordBatch) -> Ids:
 
 
 def _notes(place: Place, file: IdFile | None) -> pa.RecordBatch:
-    """One row for each lane.  Rank 0 sorts it before all changes of the source."""
+    """Builds one row for each lane.  Rank 0 sorts it before all changes of the source."""
     name, size, first, last = file or IdFile("", 0, 0, 0)
     return batch(
         place.lanes,
@@ -84,7 +84,7 @@ class _Range(NamedTuple):
     path: Path
 
     def ranks(self, ids: Ids) -> Ids:
-        """The ranks of ids that lie in the range.  Raises ``InternalError`` for an unknown id."""
+        """Ranks ids of the range.  Raises ``InternalError`` for an unknown id."""
         if self.last - self.first + 1 == self.size:  # without gaps
             places = ids - self.first
             wrong = ids[ids > self.last]
@@ -93,7 +93,7 @@ class _Range(NamedTuple):
             places = np.searchsorted(known, ids)
             wrong = ids[known[np.minimum(places, self.size - 1)] != ids]
         if len(wrong):
-            raise _not_gathered(wrong[0])
+            raise _unknown_id(wrong[0])
         return places + (self.before + 1)
 
 
@@ -108,7 +108,7 @@ class LaneRanks:
         self._ranges: list[_Range] = []
 
     def note(self, notes: pa.RecordBatch) -> None:
-        """Takes the notes of splits.  Raises ``InternalError`` for a second one of a split."""
+        """Takes the notes of splits.  Raises ``InternalError`` for a second note of a split."""
         columns = ("split", "raw", "row", "high", "low")
         for split, *file in zip(*(notes.column(name).to_pylist() for name in columns), strict=True):
             if split not in self._missing:
@@ -119,13 +119,13 @@ class LaneRanks:
                 self._files.append(known)
 
     def rank(self, changes: pa.RecordBatch) -> pa.RecordBatch:
-        """The changes with their ranks; they are in the order of their ids."""
+        """Sets the ranks of changes, which are in the order of their ids."""
         ids: Ids = changes.column("high").to_numpy()
         ranges = self._all_ranges()
-        firsts = np.array([one.first for one in ranges], np.int64)
+        firsts = np.array([ids_range.first for ids_range in ranges], np.int64)
         at = np.searchsorted(firsts, ids, "right") - 1
         if len(ids) and at.min() < 0:
-            raise _not_gathered(ids.min())
+            raise _unknown_id(ids.min())
         ranks = np.empty(len(ids), np.int64)
         for place in sort_distinct(at).tolist():
             here = at == place
@@ -133,7 +133,7 @@ class LaneRanks:
         return changes.set_column(_RANK, RECORD_SCHEMA.field(_RANK), pa.array(ranks))
 
     def check(self) -> None:
-        """Raises ``InternalError`` where the note of a split did not come."""
+        """Raises ``InternalError`` if the note of a split is missing."""
         if self._missing:
             splits = ", ".join(map(str, sorted(self._missing)))
             raise InternalError(f"the record ids of split {splits} were not counted")
@@ -151,13 +151,14 @@ class LaneRanks:
         if len(files) == 1:
             (file,) = files
             return _Range(file.first, file.last, file.size, before, self._folder / file.name)
-        path = self._merged([file.name for file in files])
+        path = self._merge([file.name for file in files])
         size = path.stat().st_size // np.dtype(np.int64).itemsize
         return _Range(files[0].first, max(file.last for file in files), size, before, path)
 
-    def _merged(self, names: list[str]) -> Path:
-        """All ids of some files in one.  The first lane that needs it makes it, or several at once, all
-        of the same content."""
+    def _merge(self, names: list[str]) -> Path:
+        """Merges the ids of some files into one file, unless another lane has done it.
+
+        Several lanes may do it at once, with the same content."""
         digest = hashlib.sha256("\n".join(names).encode()).hexdigest()
         path = self._folder / f"merged-{digest[:32]}"
         if not path.exists():
@@ -165,12 +166,12 @@ class LaneRanks:
         return path
 
 
-def _not_gathered(record_id: int) -> InternalError:
+def _unknown_id(record_id: int) -> InternalError:
     return InternalError(f"record_id {record_id} was not gathered when its split was read")
 
 
 def _overlapping(files: Iterable[IdFile]) -> Iterator[list[IdFile]]:
-    """The files in groups, by ascending ids; ranges of ids overlap only within a group."""
+    """Groups files by ascending ids; ranges of ids overlap only within a group."""
     group: list[IdFile] = []
     last = 0
     for file in sorted(files, key=lambda file: (file.first, file.last, file.name)):

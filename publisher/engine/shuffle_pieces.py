@@ -1,4 +1,4 @@
-"""Records packed for the shuffle: many in one binary value instead of a row with 25 columns each.
+"""Packs records for the shuffle: many in one binary value instead of a row with 25 columns each.
 
 A shuffle of rows turns each value into an engine's row and back; that costs more than all the rest of
 reading.  Packed, the engine moves and sorts *pieces*: Arrow record batches of one lane and one block
@@ -20,15 +20,15 @@ from publisher.model.change import RECORD_SCHEMA
 from publisher.model.packed_batches import compress, concat, decompress
 
 BLOCK_BITS = 16
-"""Ranks of a block: 65,536, some polls as they are by default, so that a lane has enough at once."""
+"""Bits of the ranks of a block: 65,536 ranks, several polls of the default size."""
 
 ROWS = 1 << 15
 BYTES = 4 << 20
-"""What is collected before it is cut into pieces; whichever comes first."""
+"""Rows and bytes that are collected before they are cut into pieces; whichever comes first."""
 _ROWS_TOGETHER = 1 << 13
-"""Records that come together from several blocks; a block may have more."""
+"""Records of several blocks that are yielded together; a block may have more."""
 PIECE_BYTES = 2 << 20
-"""Size of a piece that has more than one record."""
+"""Greatest size of a piece with more than one record."""
 
 PIECE_SCHEMA = pa.schema(
     [
@@ -45,7 +45,7 @@ PIECE_SCHEMA = pa.schema(
 """One row for each piece."""
 
 KEYS = PIECE_SCHEMA.names[1:-1]
-"""What a lane's pieces are to be sorted by."""
+"""Sort columns of the pieces of a lane."""
 
 
 _ORDER = ("rank", "high", "low", "ordinal", "split", "row")
@@ -61,7 +61,7 @@ class _Key(NamedTuple):
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of ``RECORD_SCHEMA`` as batches of ``PIECE_SCHEMA``."""
+    """Packs batches of ``RECORD_SCHEMA`` into batches of ``PIECE_SCHEMA``."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -76,9 +76,9 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The records of one lane in order, from its pieces, which are sorted by ``KEYS``.
+    """Yields the records of one lane in order, from its pieces, which are sorted by ``KEYS``.
 
-    Small blocks come together: where record ids have large gaps, a block has few records.
+    Small blocks are yielded together: if record ids have large gaps, a block has few records.
     """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
@@ -94,19 +94,21 @@ def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _blocks(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The records of each block in order."""
-    held: list[pa.RecordBatch] = []
+    """Yields the records of each block in order."""
+    pieces_of_block: list[pa.RecordBatch] = []
     last: _Key | None = None
     for batch in pieces:
         keys = zip(*(batch.column(name).to_pylist() for name in KEYS), strict=True)
         for key, data in zip(map(_Key._make, keys), batch.column("data"), strict=True):
-            if held and key != last:
-                yield _merged(held)
-                held = []
+            if pieces_of_block and key != last:
+                yield _join_block(pieces_of_block)
+                pieces_of_block = []
             last = key
-            held.append(pa.ipc.read_record_batch(decompress(data.as_buffer()), RECORD_SCHEMA))
-    if held:
-        yield _merged(held)
+            pieces_of_block.append(
+                pa.ipc.read_record_batch(decompress(data.as_buffer()), RECORD_SCHEMA)
+            )
+    if pieces_of_block:
+        yield _join_block(pieces_of_block)
 
 
 def _pieces(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -174,8 +176,8 @@ def _small_enough(piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     yield from _small_enough(piece.slice(middle))
 
 
-def _merged(pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """The records of a block in order."""
+def _join_block(pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Joins the pieces of a block, and sorts its records."""
     records = concat(pieces)
     keys = [_integers(records, name) for name in _ORDER]
     rank = keys[0]

@@ -1,7 +1,7 @@
 """The survey of sources whose records depend on each other across the whole of their input.
 
-Such a source is read twice: once for what each split says of the others (a few facts), then for its
-records.  What the engine does in tasks, commands without an engine do one split after the other.
+Such a source is read twice: first for a few facts of each split that matter to the others, then for its
+records.  The engine surveys splits in tasks; commands without an engine survey them one by one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from publisher.sources.contract import Context, Source, Surveyed
 from publisher.sources.files.file_splits import Split
 
 Facts = tuple[int, pa.RecordBatch]
-"""Number of a split, and what it says."""
+"""Number of a split, and its facts."""
 
 
 def surveyed(work: Work, survey: Callable[[Work, Sequence[int]], Iterable[Facts]]) -> Work:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.config.job_file import defaults
-from publisher.engine.spark.event_time_ranks import ranked
+from publisher.engine.spark.event_time_ranks import rank_by_time
 from publisher.errors import InternalError, PublisherError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.reports.explain import explain
@@ -307,8 +307,8 @@ def test_record_lost_on_the_way_fails_the_run(
     csv_run: Run, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "publisher.engine.spark.plan_job.ranked",
-        lambda records, sources, pieces: ranked(records, sources, pieces).where("high <> 40"),
+        "publisher.engine.spark.plan_job.rank_by_time",
+        lambda records, sources, pieces: rank_by_time(records, sources, pieces).where("high <> 40"),
     )
     options = log.settings(tmp_path / "job.toml", "future_events = true")
     with pytest.raises(InternalError, match="34 records were read, 33"):

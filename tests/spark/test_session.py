@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from publisher.engine.spark import jvm
 from publisher.engine.spark.options import DEFAULTS, SparkOptions, conf_of
-from publisher.engine.spark.session import _checked, spark_session
+from publisher.engine.spark.session import check_session, spark_session
 from publisher.errors import SettingsError
 
 PROGRAM = """
@@ -172,12 +172,12 @@ def test_the_archive_of_classes_that_set_up_made_is_found_only_whole(
 ) -> None:
     path = tmp_path / "spark.jsa"
     monkeypatch.setattr(jvm, "archive_path", lambda: path)
-    assert jvm.found_archive() is None
+    assert jvm.find_archive() is None
     path.write_bytes(b"12345")
     path.with_suffix(".size").write_text("5")
-    assert jvm.found_archive() == path
+    assert jvm.find_archive() == path
     path.write_bytes(b"123")
-    assert jvm.found_archive() is None
+    assert jvm.find_archive() is None
 
 
 def test_the_jvm_gets_the_flags_of_sparks_own_launcher() -> None:
@@ -228,7 +228,7 @@ def test_a_session_that_is_too_old_is_refused(
 ) -> None:
     monkeypatch.setattr("pyspark.__version__", "4.0.2")
     with pytest.raises(SettingsError, match=r"PySpark is 4\.0\.2: use 4\.1 or newer"):
-        _checked(spark)
+        check_session(spark)
 
 
 def test_a_batch_of_long_values_is_cut_by_bytes(spark: SparkSession) -> None:

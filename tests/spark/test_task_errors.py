@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from publisher.engine.spark.task_errors import EngineError, decode, decoded, encode, encoded
+from publisher.engine.spark.task_errors import (
+    EngineError,
+    decode,
+    decode_errors,
+    encode,
+    encode_errors,
+)
 from publisher.errors import (
     FatalError,
     InternalError,
@@ -49,7 +55,7 @@ def test_a_full_disk_names_the_file_and_what_to_do() -> None:
 
 
 def test_an_error_that_is_not_ours_stays_what_it_is() -> None:
-    with pytest.raises(ValueError, match="other"), decoded():
+    with pytest.raises(ValueError, match="other"), decode_errors():
         raise ValueError("other")
 
 
@@ -57,7 +63,7 @@ def failing(
     error: BaseException,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded():
+        with encode_errors():
             yield from batches
             raise error
 
@@ -65,7 +71,7 @@ def failing(
 
 
 def run(spark: SparkSession, error: BaseException) -> None:
-    with decoded():
+    with decode_errors():
         spark.range(0, 2, 1, 2).mapInArrow(failing(error), "id bigint").collect()
 
 
@@ -91,12 +97,12 @@ def test_a_killed_worker_says_what_to_do(spark: SparkSession) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         yield from batches
 
-    with pytest.raises(FatalError, match="Python worker was killed"), decoded():
+    with pytest.raises(FatalError, match="Python worker was killed"), decode_errors():
         spark.range(0, 1, 1, 1).mapInArrow(task, "id bigint").collect()
 
 
 def test_an_error_of_the_jvm_can_be_read_when_the_jvm_is_gone(spark: SparkSession) -> None:
     jvm = spark.sparkContext._jvm
     assert jvm is not None
-    with pytest.raises(EngineError, match="no number"), decoded():
+    with pytest.raises(EngineError, match="no number"), decode_errors():
         jvm.java.lang.Integer.parseInt("no number")

@@ -31,7 +31,7 @@ from publisher.engine.spark.activity_sweeps import (
     start_of,
     unique_calls,
 )
-from publisher.engine.spark.task_errors import decoded, encoded
+from publisher.engine.spark.task_errors import decode_errors, encode_errors
 from publisher.sources.table_queue.calls import SAMPLE_SCHEMA
 from publisher.sources.table_queue.reading import read_samples
 
@@ -44,23 +44,23 @@ def count_activity(spark: SparkSession, samples: Samples) -> Activity:
     """ActivityCounts what the samples hold.  Collects rows by node, table and interval, and no others.
 
     Raises:
-        PublisherError: What a task raised.
+        PublisherError: The error of a task.
     """
-    with decoded(), _partitions(spark, samples), ExitStack() as cached:
+    with decode_errors(), _partitions(spark, samples), ExitStack() as cached:
 
-        def kept(found: DataFrame) -> DataFrame:
-            cached.callback(found.persist().unpersist)
-            return found
+        def cache(frame: DataFrame) -> DataFrame:
+            cached.callback(frame.persist().unpersist)
+            return frame
 
-        read = kept(_read(spark, samples))
-        calls = kept(unique_calls(read))
-        sweeps = kept(checked_sweeps(calls, samples.reading, samples.counting.gap_seconds))
+        read = cache(_read(spark, samples))
+        calls = cache(unique_calls(read))
+        sweeps = cache(checked_sweeps(calls, samples.reading, samples.counting.gap_seconds))
         number, problems, warnings = _quality(read)
         nodes = _nodes(sweeps)
         if not nodes:
             return Activity(number, problems=problems, warnings=warnings)
         width = _width(nodes, samples.counting)
-        events = kept(events_of(calls, sweeps, width))
+        events = cache(events_of(calls, sweeps, width))
         tables = _tables(events)
         return Activity(
             calls=number,
@@ -77,7 +77,7 @@ def count_activity(spark: SparkSession, samples: Samples) -> Activity:
 
 @contextmanager
 def _partitions(spark: SparkSession, samples: Samples) -> Iterator[None]:
-    """Shuffles of this job in parts by the size of the input: each part costs, empty ones too."""
+    """Sets the number of shuffle partitions by the size of the input: empty partitions cost too."""
     name = "spark.sql.shuffle.partitions"
     before = str(spark.conf.get(name))
     wanted = max(spark.sparkContext.defaultParallelism, -(-samples.size // _BYTES_OF_A_TASK))
@@ -92,7 +92,7 @@ def _read(spark: SparkSession, samples: Samples) -> DataFrame:
     splits, options = samples.splits, samples.reading
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded():
+        with encode_errors():
             for batch in batches:
                 for number in batch.column("id").to_pylist():
                     yield from read_samples(splits[number], options)
@@ -105,7 +105,7 @@ def _read(spark: SparkSession, samples: Samples) -> DataFrame:
 
 
 def _quality(read: DataFrame) -> tuple[int, tuple[ProblemCount, ...], dict[str, int]]:
-    """Calls, what cannot be used, what is odd."""
+    """Counts calls, unusable calls by problem, and suspicious calls by warning."""
     first = F.min(F.struct("file", "row", "detail"))
     sums = F.count("*").alias("calls"), first.alias("first")
     rows = read.groupBy("problem", "warning").agg(*sums).orderBy("problem", "warning").collect()
@@ -151,8 +151,8 @@ def _width(nodes: Sequence[NodeCounts], options: ActivityOptions) -> int:
 
 def _tables(events: DataFrame) -> tuple[TableCounts, ...]:
     rows = events.groupBy(*TABLE).agg(*_sums()).collect()
-    found = [TableCounts(row.node, row.owner, row.table, _counts(row)) for row in rows]
-    return tuple(sorted(found, key=lambda t: (-t.counts.present, t.node, t.owner, t.name)))
+    tables = [TableCounts(row.node, row.owner, row.table, _counts(row)) for row in rows]
+    return tuple(sorted(tables, key=lambda t: (-t.counts.present, t.node, t.owner, t.name)))
 
 
 def _intervals(sweeps: DataFrame, events: DataFrame, width: int) -> tuple[IntervalCounts, ...]:
@@ -173,7 +173,7 @@ def _intervals(sweeps: DataFrame, events: DataFrame, width: int) -> tuple[Interv
 def _cells(
     spark: SparkSession, events: DataFrame, tables: Sequence[TableCounts]
 ) -> tuple[CellCounts, ...]:
-    """What happened to some tables, by interval."""
+    """Counts of some tables by interval."""
     if not tables:
         return ()
     keys = [(table.node, table.owner, table.name) for table in tables]
@@ -186,8 +186,8 @@ def _cells(
         .agg(*_sums())
         .collect()
     )
-    found = [CellCounts(row.node, row.owner, row.table, row.start, _counts(row)) for row in rows]
-    return tuple(sorted(found, key=lambda cell: (cell.start, cell.node, cell.owner, cell.name)))
+    cells = [CellCounts(row.node, row.owner, row.table, row.start, _counts(row)) for row in rows]
+    return tuple(sorted(cells, key=lambda cell: (cell.start, cell.node, cell.owner, cell.name)))
 
 
 def _gaps(sweeps: DataFrame) -> tuple[SweepGap, ...]:

@@ -1,4 +1,4 @@
-"""The sweeps of a table queue in Spark's columns: which count, and what happens between two of them."""
+"""Sweeps of a table queue in Spark's columns: their validity, and the events between two of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def checked_sweeps(
     ``stretch`` (raised by each gap), ``starts`` and ``ends`` of a stretch, ``previous``, ``next``
     (times), ``observed`` (microseconds since the sweep before, 0 at the start of a stretch).
     """
-    sweeps = _summed(calls).withColumn("state", _state(options)).withColumn("missing", _missing())
+    sweeps = (
+        _sum_calls(calls).withColumn("state", _state(options)).withColumn("missing", _missing())
+    )
     good = F.col("state") == "counts"
     timed = good & F.col("time").isNotNull()
     order = Window.partitionBy("node", "in_order").orderBy("time", "id", "sweep")
@@ -69,7 +71,7 @@ def checked_sweeps(
     )
 
 
-def _summed(calls: DataFrame) -> DataFrame:
+def _sum_calls(calls: DataFrame) -> DataFrame:
     element = (F.col("completion") == NORMAL) & (F.col("ordinal") > SYSTEM_ELEMENTS)
     ended = F.col("completion") == EORR
     failed = F.col("problem").isNotNull() | ~F.col("completion").isin(NORMAL, EORR)
@@ -90,10 +92,10 @@ def _summed(calls: DataFrame) -> DataFrame:
 
 
 def _state(options: TableQueueOptions) -> Column:
-    """Whether a sweep counts: a table that it does not show must not have been there.
+    """Decides whether a sweep counts: it has to be complete, so that a missing table was not in the queue.
 
-    Nor may EORR come where a system table always is: then the call failed, or another command answered.
-    A file of bare records says itself that it is whole; it is the one that has no time.
+    EORR in place of a system table means that the call failed, or that another command answered.
+    A file of bare records is always complete; such sweeps have no time.
     """
     every = F.col("last_ordinal") - F.col("first_ordinal") + 1 == F.col("calls")
     begun = F.col("first_ordinal") <= SYSTEM_ELEMENTS + 1
@@ -110,13 +112,13 @@ def _state(options: TableQueueOptions) -> Column:
 
 
 def _missing() -> Column:
-    """Numbers that are missing between a sweep and the one before, of those with numbers."""
+    """Count of missing numbers between a sweep and its predecessor, for sweeps with numbers."""
     before = F.lag("id").over(Window.partitionBy("node", F.col("id").isNull()).orderBy("id"))
     return F.coalesce(F.col("id") - before - 1, F.lit(0))
 
 
 def _with_limit(sweeps: DataFrame, gap_seconds: float | None) -> DataFrame:
-    """With the microseconds beyond which two sweeps have a gap between them."""
+    """Adds the microseconds beyond which two sweeps have a gap between them."""
     if gap_seconds is not None:
         return sweeps.withColumn("limit", F.lit(round(gap_seconds * 1_000_000)))
     # by sorting: Spark's own median holds every interval in memory
@@ -186,7 +188,7 @@ def _presence(elements: DataFrame, width: int) -> DataFrame:
 
 
 def _slots(elements: DataFrame, width: int) -> DataFrame:
-    """Events of what stood at an ordinal before and does not any more."""
+    """Events of tables that another table has replaced at their ordinal."""
     slot = Window.partitionBy("node", "ordinal").orderBy("number")
     kept = F.struct("owner", "table")
     old = (
@@ -203,7 +205,7 @@ def _slots(elements: DataFrame, width: int) -> DataFrame:
 
 
 def _event(time: str, width: int, **counts: Column) -> Column:
-    """A row of counts; what is not said is 0."""
+    """A row of counts; missing counts are 0."""
     sums = (
         F.coalesce(counts.get(name, F.lit(0)).cast("bigint"), F.lit(0)).cast("bigint").alias(name)
         for name in COUNTS

@@ -1,7 +1,7 @@
-"""Makes the archive of classes that lets Spark's JVM start in a fraction of the time.
+"""Makes the archive of classes with which Spark's JVM starts several times faster.
 
-``python -m publisher.engine.spark.class_data_archive`` runs once, at set-up: a session that does
-what a run does, whose JVM writes the classes it has loaded when it ends.
+``python -m publisher.engine.spark.class_data_archive`` runs once, at set-up: a session imitates a run,
+and its JVM writes the classes it has loaded when it ends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from publisher.engine.spark.jvm import archive_path, found_archive, launch
+from publisher.engine.spark.jvm import archive_path, find_archive, launch
 from publisher.engine.spark.options import SparkOptions, conf_of
 from publisher.engine.spark.session import spark_session
 from publisher.errors import PublisherError
@@ -21,13 +21,13 @@ _LANES = 2
 
 
 def make() -> Path:
-    """Makes the archive of this Java and this Spark where it is missing; gives its path.
+    """Makes the archive for this Java and this Spark unless it exists; returns its path.
 
     Raises:
         PublisherError: Spark does not start, or the JVM wrote nothing.
     """
     path = archive_path()
-    if found_archive() is not None:
+    if find_archive() is not None:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".unfinished")

@@ -11,23 +11,23 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from publisher.engine.spark.plan_job import Tasks
-from publisher.engine.spark.task_errors import decoded, encoded
+from publisher.engine.spark.task_errors import decode_errors, encode_errors
 from publisher.sources.triggerless.comparison import BucketResult, Comparison
 from publisher.sources.triggerless.shuffle_pieces import BUCKET_PIECE_SCHEMA
 from publisher.sources.triggerless.tasks import compare_bucket, make_folders, read_pieces
 
 
 def compare_in_buckets(spark: SparkSession, comparison: Comparison) -> list[BucketResult]:
-    """Compares all tables; what the tasks write lies in the target, nothing of it is current yet.
+    """Compares all tables; the tasks write into the target, which is not current yet.
 
     The results are those of the attempts that Spark counts as successful.
 
     Raises:
-        PublisherError: What a task raised.
+        PublisherError: The error of a task.
     """
     make_folders(comparison)
     splits = len(comparison.splits())
-    with decoded():
+    with decode_errors():
         pieces = spark.range(0, splits, 1, splits).mapInArrow(
             _reader(comparison), from_arrow_schema(BUCKET_PIECE_SCHEMA)
         )
@@ -39,7 +39,7 @@ def compare_in_buckets(spark: SparkSession, comparison: Comparison) -> list[Buck
 
 def _reader(comparison: Comparison) -> Tasks:
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded():
+        with encode_errors():
             for batch in batches:
                 for number in batch.column("id").to_pylist():
                     yield from read_pieces(comparison, number)
@@ -51,7 +51,7 @@ def _comparer(comparison: Comparison) -> Tasks:
     run = secrets.token_hex(4)  # a task of a killed run may outlive it for a moment
 
     def compare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded():
+        with encode_errors():
             batches = (batch for batch in batches if batch.num_rows)
             first = next(batches, None)
             if first is None:

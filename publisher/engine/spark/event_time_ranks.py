@@ -1,4 +1,4 @@
-"""Ranks by event time: the one mode of an event log that takes a pass over the whole of it."""
+"""Ranks by event time: the only mode of an event log that needs an extra pass over all events."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ _PIECE = "piece"
 """Number of a partition of the ordered events: in a union its task has another."""
 
 
-def ranked(records: DataFrame, sources: list[int], pieces: int) -> DataFrame:
-    """``records`` with the events of these sources ranked by event time, then record_id, from 1.
+def rank_by_time(records: DataFrame, sources: list[int], pieces: int) -> DataFrame:
+    """Ranks the events of some sources by event time, then record_id, from 1.
 
-    The same record again has the same rank, so polls count it once.  Events are sorted in ``pieces``
-    parts, each of which costs a task, however few events it has.  Reads the input once: what follows
-    works on what was read, kept on disk.
+    A repeated record has the same rank, so polls count it once.  Events are sorted in ``pieces``
+    parts, each of which costs a task, however few events it has.  Reads the input once:
+    the records are kept on disk.
     """
-    kept = records.persist(StorageLevel.DISK_ONLY)
-    result = kept.where(~F.col("source").isin(sources) | F.col("outcome").isNotNull())
+    cached = records.persist(StorageLevel.DISK_ONLY)
+    result = cached.where(~F.col("source").isin(sources) | F.col("outcome").isNotNull())
     for source in sources:
-        events = kept.where((F.col("source") == source) & F.col("outcome").isNull())
+        events = cached.where((F.col("source") == source) & F.col("outcome").isNull())
         sorted_ = events.repartitionByRange(pieces, *_PLACE).sortWithinPartitions(*_ORDER)
         ordered = sorted_.withColumn(_PIECE, F.spark_partition_id()).persist(StorageLevel.DISK_ONLY)
         # one small row of each part; grouping them would be a further shuffle
         rows = (
             ordered.select(_PIECE, *_PLACE)
-            .mapInArrow(_counted, "piece int, events bigint")
+            .mapInArrow(_count_ranks, "piece int, events bigint")
             .collect()
         )
         counts = {row[0]: row[1] for row in rows}
-        result = result.union(ordered.mapInArrow(_numbered(_offsets(counts)), events.schema))
+        result = result.union(ordered.mapInArrow(_number_ranks(_offsets(counts)), events.schema))
     return result
 
 
-def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The number of a part and how many ranks it has; nothing of an empty one."""
+def _count_ranks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Counts the ranks of a part; yields nothing for an empty part."""
     events = 0
     last: _At = None
     for batch in batches:
@@ -62,7 +62,7 @@ _At = tuple[int, int] | None
 
 
 def _begins(batch: pa.RecordBatch, last: _At) -> tuple[np.ndarray, _At]:
-    """Which events of a sorted batch are another record than the one before, and where it ends.
+    """Marks the events of a sorted batch that differ from their predecessor; returns the last event too.
 
     ``last`` is the event before the batch."""
     times, ids = (batch.column(name).to_numpy() for name in _PLACE)
@@ -73,13 +73,13 @@ def _begins(batch: pa.RecordBatch, last: _At) -> tuple[np.ndarray, _At]:
 
 
 def _offsets(counts: dict[int, int]) -> dict[int, int]:
-    """How many ranks lie in the partitions before each."""
+    """Counts the ranks in the partitions before each partition."""
     partitions = sorted(counts)
     before = accumulate((counts[partition] for partition in partitions), initial=0)
     return dict(zip(partitions, before, strict=False))
 
 
-def _numbered(
+def _number_ranks(
     offsets: dict[int, int],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

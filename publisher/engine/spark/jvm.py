@@ -1,9 +1,9 @@
 """Starts the JVM that Spark runs in, without the scripts and the second JVM of ``spark-submit``.
 
-Imports no pyspark, so that the JVM can start while Python is still busy with something else.
+Imports no pyspark, so that the JVM can start in the background.
 
 The archive of classes (class-data sharing) saves seconds of every start.  Its name is tied to the
-Java runtime, to Spark and to the JVM's flags; without it the JVM starts all the same.
+Java runtime, to Spark and to the JVM's flags; without it the JVM starts more slowly.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _STOP_SECONDS = 120
 """Writing an archive of classes takes a JVM a while; otherwise it ends within a second."""
 _MAIN = "org.apache.spark.deploy.SparkSubmit"
 
-# What Spark's own launcher passes (a test compares).  Left out is the incubator module of vectors:
-# only Spark's machine learning uses it, and the JVM would print a warning.
+# The flags of Spark's own launcher (a test compares), without the incubator module of vectors: only
+# Spark's machine learning uses it, and the JVM would print a warning.
 _OPENED = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
@@ -67,19 +67,19 @@ FLAGS = (
 _OWN_FLAGS = (
     # The first compiler alone: a short run ends long before the second pays, a long one is no slower.
     "-XX:TieredStopAtLevel=1",
-    # The JVM's own remarks go to stdout otherwise, where only data belongs.
+    # Otherwise messages of the JVM go to stdout, which is for data only.
     "-Xlog:disable",
     "-Xlog:all=error:stderr",
     f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
 )
 
-# Where one of these is set, someone has arranged for Spark's own scripts, which then start it.
+# If one of these is set, Spark's own scripts start the JVM.
 _FOREIGN = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_DIST_CLASSPATH")
 
 
 @dataclass(slots=True)
 class Jvm:
-    """A started JVM and, once it answers, where its gateway listens."""
+    """A started JVM and, once it answers, the address of its gateway."""
 
     process: subprocess.Popen[bytes]
     answer: Path
@@ -106,11 +106,11 @@ class Jvm:
         return self.gateway
 
     def stop(self) -> None:
-        """Ends the JVM, which removes its temporary files; does nothing where it has ended."""
+        """Ends the JVM, which removes its temporary files; does nothing if it has ended."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         if self.gateway is None:
-            # nobody spoke with it yet: it has nothing to put away, and while it starts it does not hear
+            # unused so far: it has nothing to clean up, and does not react while it starts
             self.process.kill()
         try:
             self.process.wait(_STOP_SECONDS)
@@ -121,16 +121,16 @@ class Jvm:
 
 
 def start_jvm(options: SparkOptions) -> Jvm | None:
-    """Starts the JVM of a session to come and returns at once: it takes a second on a core of its own.
+    """Starts the JVM of a later session in the background, which takes a second.
 
-    ``None`` where it is not ours to start: under ``spark-submit``, beside a session that is there, or
-    where another Spark was arranged for.
+    Returns ``None`` if another program starts it: under ``spark-submit``, next to an existing session,
+    or if the environment names another Spark.
     """
     sql = sys.modules.get("pyspark.sql")
-    there = sql is not None and sql.SparkSession._instantiatedSession is not None
-    if there or "PYSPARK_GATEWAY_PORT" in os.environ or any(map(os.environ.get, _FOREIGN)):
+    has_session = sql is not None and sql.SparkSession._instantiatedSession is not None
+    if has_session or "PYSPARK_GATEWAY_PORT" in os.environ or any(map(os.environ.get, _FOREIGN)):
         return None
-    return launch(conf_of(options), archive=found_archive())
+    return launch(conf_of(options), archive=find_archive())
 
 
 def launch(conf: Mapping[str, str], *, archive: Path | None, flags: tuple[str, ...] = ()) -> Jvm:
@@ -166,7 +166,7 @@ def launch(conf: Mapping[str, str], *, archive: Path | None, flags: tuple[str, .
 
 
 def _java_command(conf: Mapping[str, str], archive: Path | None, options: Path) -> list[str]:
-    """The command up to the main class; options of the job file go into the file ``options``."""
+    """Builds the command up to the main class; writes options of the job file into the file ``options``."""
     class_path = [str(spark_home() / "jars" / "*")]
     class_path += [
         os.environ[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if name in os.environ
@@ -185,7 +185,7 @@ def _java_command(conf: Mapping[str, str], archive: Path | None, options: Path) 
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Writes a file for the JVM alone: settings hold secrets, and arguments of a process are public."""
+    """Writes a file that only we can read: settings hold secrets, and process arguments are public."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
@@ -215,7 +215,7 @@ def _read_answer(process: subprocess.Popen[bytes], answer: Path) -> tuple[int, s
         if process.poll() is not None:
             raise FatalError(
                 f"the Java runtime {java()} ended with code {process.returncode} while Spark started:"
-                " see its messages above, mend [spark.conf] or the runtime, and start again"
+                " see its messages above, correct [spark.conf] or the runtime, and start again"
             )
         if time.monotonic() > end:
             process.kill()
@@ -242,7 +242,7 @@ def spark_home() -> Path:
 
 
 def java() -> Path:
-    """The Java runtime: of JAVA_HOME, else the one that set-up found, else the one on the PATH.
+    """Finds the Java runtime: of JAVA_HOME, else of the set-up, else on the PATH.
 
     Raises:
         FatalError: There is none.
@@ -263,7 +263,7 @@ def java() -> Path:
 
 
 def archive_path() -> Path:
-    """Where the archive of classes of this Java, this Spark and these flags belongs."""
+    """Path of the archive of classes for this Java, this Spark and these flags."""
     home = java().resolve().parent.parent
     library = home / "lib" / "server" / "libjvm.so"
     stat = library.stat() if library.exists() else java().stat()
@@ -272,8 +272,8 @@ def archive_path() -> Path:
     return Path(sys.prefix, "class-data", f"spark-{version('pyspark')}-{digest}.jsa")
 
 
-def found_archive() -> Path | None:
-    """The archive of classes where it is there and whole."""
+def find_archive() -> Path | None:
+    """Returns the archive of classes if it exists and is complete."""
     path = archive_path()
     try:
         whole = path.stat().st_size == int(path.with_suffix(".size").read_text())

@@ -1,4 +1,4 @@
-"""What a job file says of Spark.  Imports no pyspark: commands without Spark read job files too."""
+"""Options of Spark in a job file.  Imports no pyspark: commands without Spark read job files too."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ DEFAULTS: Mapping[str, str] = {
     # The job has one shuffle with a number of partitions that must not change.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # Values may be long: what a worker holds goes by bytes.
+    # Values may be long: limit a batch by bytes.
     "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
 }
-"""The program's own settings of Spark; the job file overrides each."""
+"""Default settings of Spark; the job file overrides each."""
 
 ON_THIS_MACHINE: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.daemon.module": "publisher.engine.spark.worker_daemon",
 }
-"""Settings where driver and executors are on one machine and share its Python packages."""
+"""Settings for driver and executors on one machine, which share its Python packages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,17 @@ _SECRET = re.compile(
 
 
 def secrets_of(options: SparkOptions) -> list[str]:
-    """The values of settings whose names speak of secrets."""
+    """Values of settings whose names look like secrets."""
     return [value for name, value in options.conf.items() if _SECRET.search(name)]
 
 
 def is_local(master: str) -> bool:
-    """Whether driver and executors are one process."""
+    """Returns whether driver and executors are one process."""
     return master == "local" or master.startswith("local[")
 
 
 def conf_of(options: SparkOptions) -> dict[str, str]:
-    """All settings of a session that the program starts itself, the job file's over its own."""
+    """Settings of a session that the program starts: the defaults, overridden by the job file."""
     master = options.master or options.conf.get("spark.master") or LOCAL
     near = dict(ON_THIS_MACHINE) if is_local(master) else {}
     return {"spark.master": master, **DEFAULTS, **near, **options.conf}

@@ -1,6 +1,6 @@
-"""Gets the package to executors on other machines, and proves that it arrived.
+"""Ships the package to executors on other machines, and proves that it arrived.
 
-Nothing is installed by hand on the nodes: the driver sends its own package as a zip.  The journal is
+Nodes need no installation: the driver sends its own package as a zip.  The journal is
 written by the executors, so its directory must be the same files on all of them.
 """
 
@@ -22,17 +22,17 @@ from pyspark.sql import SparkSession
 
 import publisher
 from publisher.engine.spark.options import is_local
-from publisher.engine.spark.task_errors import decoded, encoded
+from publisher.engine.spark.task_errors import decode_errors, encode_errors
 from publisher.errors import FatalError
 
 _PACKAGE = Path(publisher.__file__).parent
 _SUFFIXES = frozenset({".py", ".properties"})
 _SPREAD_SECONDS = 0.3
-"""A probing task stays this long, so that the others go to other executors."""
+"""Duration of a probing task, so that the others go to other executors."""
 
 
 def ship(spark: SparkSession) -> str | None:
-    """Sends the package to the executors; gives the digest of what was sent, ``None`` if they share ours."""
+    """Sends the package to the executors; returns its digest, or ``None`` if they share ours."""
     if is_local(str(spark.sparkContext.master)):
         return None
     content = package_zip()
@@ -44,7 +44,7 @@ def ship(spark: SparkSession) -> str | None:
 
 
 def package_zip() -> bytes:
-    """The package as a zip, the same bytes for the same files; the zip it runs from where it does."""
+    """Zips the package, the same bytes for the same files; if it runs from a zip, returns that one."""
     if not _PACKAGE.is_dir():
         return _PACKAGE.parent.read_bytes()
     with tempfile.TemporaryFile() as file:
@@ -60,8 +60,8 @@ def package_zip() -> bytes:
 def probe(spark: SparkSession, digest: str | None, *, journal: Path) -> int:
     """Proves on the executors that they run the shipped package and see the journal's directory.
 
-    ``digest`` is what :func:`ship` gave.  Gives the number of executors that answered; the files that
-    prove it are gone afterwards.
+    ``digest`` comes from :func:`ship`.  Returns the number of executors that answered; removes the files
+    of the proof.
 
     Raises:
         FatalError: An executor has another package, lacks a library, or sees another directory.
@@ -72,11 +72,13 @@ def probe(spark: SparkSession, digest: str | None, *, journal: Path) -> int:
         answers = spark.range(0, tasks, 1, tasks).mapInArrow(
             prober, "executor string, token string"
         )
-        with decoded():
+        with decode_errors():
             rows = answers.collect()
         unseen = sorted({row[0] for row in rows if not _answer(file, row[1]).exists()})
     if unseen:
-        raise FatalError(_not_shared(journal, f"does not show here what {', '.join(unseen)} wrote"))
+        raise FatalError(
+            _sharing_error(journal, f"does not show here what {', '.join(unseen)} wrote")
+        )
     return len({row[0] for row in rows})
 
 
@@ -85,7 +87,7 @@ def _prober(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         executor, token = f"{socket.gethostname()}/{os.getppid()}", uuid4().hex
-        with encoded():
+        with encode_errors():
             for _ in batches:
                 _check_package(digest, executor)
                 _check_directory(file, secret, executor)
@@ -106,10 +108,10 @@ def _check_package(digest: str | None, executor: str) -> None:
 
 def _check_directory(file: Path, secret: str, executor: str) -> None:
     if not file.exists() or file.read_text() != secret:
-        raise FatalError(_not_shared(file.parent, f"is not the driver's on executor {executor}"))
+        raise FatalError(_sharing_error(file.parent, f"is not the driver's on executor {executor}"))
 
 
-def _not_shared(journal: Path, what: str) -> str:
+def _sharing_error(journal: Path, what: str) -> str:
     return (
         f"the journal directory {journal} {what}: name one that driver and executors share, such as"
         " a network file system"

@@ -10,28 +10,28 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
-from publisher.engine.spark.task_errors import decoded, encoded
+from publisher.engine.spark.task_errors import decode_errors, encode_errors
 from publisher.engine.tasks import collect_rarely
 
 
 def send_lanes(spark: SparkSession, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
-    """Sends each lane in a task of its own; a task that Spark repeats goes on from the token.
+    """Sends each lane in a task of its own; a repeated task continues after the token.
 
     Raises:
-        PublisherError: What a task raised.
+        PublisherError: The error of a task.
     """
     sendings = tuple(lanes)
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         collect_rarely()
-        with encoded():
+        with encode_errors():
             for batch in batches:
-                sent = [sendings[number].send() for number in batch.column("id").to_pylist()]
+                results = [sendings[number].send() for number in batch.column("id").to_pylist()]
                 yield pa.RecordBatch.from_pydict(
-                    {"sent": [json.dumps(asdict(one)) for one in sent]}
+                    {"sent": [json.dumps(asdict(result)) for result in results]}
                 )
 
     count = len(sendings)
-    with decoded():
+    with decode_errors():
         rows = spark.range(0, count, 1, count).mapInArrow(send, "sent string").collect()
     return [LaneSendReport(**json.loads(row[0])) for row in rows]

@@ -1,4 +1,4 @@
-"""The Spark session of a run: the program's own, or the one that is there, where it can work in it."""
+"""The Spark session of a run: its own, or an existing session that suits the program."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ _GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 @contextmanager
 def spark_session(options: SparkOptions, jvm: Jvm | None = None) -> Iterator[SparkSession]:
-    """The session of a run; one that the program started itself ends with the block.
+    """Opens the session of a run; a session of its own ends with the block.
 
-    ``jvm`` is what :func:`publisher.engine.spark.jvm.start_jvm` gave for the same options.
+    ``jvm`` comes from :func:`publisher.engine.spark.jvm.start_jvm` for the same options.
 
     Raises:
         FatalError: Spark does not start.
-        SettingsError: The program cannot work in the session; says what to set.
+        SettingsError: The program cannot work in the session; the message names the settings.
     """
     if is_remote():
         text = "the program cannot work through Spark Connect: unset SPARK_REMOTE and start again"
         raise SettingsError([SettingProblem((), text)])
-    there = _session_there()
-    if there is not None:
-        yield _own_settings(there, options)
+    existing = _existing_session()
+    if existing is not None:
+        yield _use_existing(existing, options)
         return
     jvm = jvm or start_jvm(options)
     try:
-        with _refused_settings():
+        with _report_settings():
             spark = _in_jvm(options, jvm) if jvm else _in_spark_submit(options)
-        yield _checked(spark)
+        yield check_session(spark)
     finally:
         _close(jvm)
 
 
 @contextmanager
-def _refused_settings() -> Iterator[None]:
-    """Raises what Spark says of settings while its JVM can still be asked for it.
+def _report_settings() -> Iterator[None]:
+    """Reports settings that Spark refuses, while its JVM can still give the reason.
 
     Raises:
         FatalError: Spark does not start with these settings.
@@ -65,13 +65,13 @@ def _refused_settings() -> Iterator[None]:
         yield
     except Py4JError as error:
         lines = redact_all(str(error)).splitlines()
-        said = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
+        reason = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
         raise FatalError(
-            f"Spark does not start ({said}): correct [spark] of the job file, then start again"
+            f"Spark does not start ({reason}): correct [spark] of the job file, then start again"
         ) from None
 
 
-def _session_there() -> SparkSession | None:
+def _existing_session() -> SparkSession | None:
     return SparkSession._instantiatedSession
 
 
@@ -84,15 +84,15 @@ def _in_jvm(options: SparkOptions, jvm: Jvm) -> SparkSession:
     finally:
         for name in _GATEWAY:
             del os.environ[name]
-    with _interrupts_kept():
+    with _keep_interrupts():
         return SparkSession(SparkContext(gateway=gateway, conf=_conf(conf_of(options))))
 
 
 @contextmanager
-def _interrupts_kept() -> Iterator[None]:
-    """Undoes pyspark's handler of Ctrl-C, which speaks to the JVM in the midst of another talk.
+def _keep_interrupts() -> Iterator[None]:
+    """Undoes pyspark's handler of Ctrl-C, which calls the JVM in the middle of another call.
 
-    Nothing is lost: whoever is interrupted ends the session, and with it the JVM and its jobs.
+    Nothing is lost: an interrupted command ends the session, and with it the JVM and its jobs.
     """
     handler = signal.getsignal(signal.SIGINT)
     yield
@@ -101,13 +101,13 @@ def _interrupts_kept() -> Iterator[None]:
 
 
 def _in_spark_submit(options: SparkOptions) -> SparkSession:
-    """In the JVM that ``spark-submit`` has made; its settings stand, except what the job file says."""
+    """Opens a session in the JVM of ``spark-submit``; the job file overrides its settings."""
     _use_python(options)
     conf = SparkConf()
     wanted = conf_of(options)
-    said = {**options.conf, **({"spark.master": options.master} if options.master else {})}
+    own = {**options.conf, **({"spark.master": options.master} if options.master else {})}
     for name, value in wanted.items():
-        if name in said or not conf.contains(name):
+        if name in own or not conf.contains(name):
             conf.set(name, value)
     return SparkSession(SparkContext(conf=conf))
 
@@ -120,28 +120,29 @@ def _conf(settings: dict[str, str]) -> SparkConf:
 
 
 def _use_python(options: SparkOptions) -> None:
-    """Workers run the driver's Python, unless the operator names another."""
+    """Makes workers run the driver's Python, unless the operator names another."""
     named = options.conf.get("spark.pyspark.python")
     if named:
         os.environ["PYSPARK_PYTHON"] = named
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def _own_settings(there: SparkSession, options: SparkOptions) -> SparkSession:
-    """A session of our own in the context that is there: its owner's settings stay as they are."""
-    spark = _checked(there.newSession())
+def _use_existing(existing: SparkSession, options: SparkOptions) -> SparkSession:
+    """Opens a session of our own in an existing context; the settings of its owner stay."""
+    spark = check_session(existing.newSession())
     for name, value in {**DEFAULTS, **options.conf}.items():
         if spark.conf.isModifiable(name):
             spark.conf.set(name, value)
     return spark
 
 
-def _checked(spark: SparkSession) -> SparkSession:
+def check_session(spark: SparkSession) -> SparkSession:
+    """Returns the session.  Raises ``SettingsError`` if the program cannot work in it."""
     problems = []
     context = spark.sparkContext
-    for what, found in (("PySpark", pyspark.__version__), ("Spark", spark.version)):
-        if tuple(int(part) for part in found.split(".")[:2]) < _OLDEST:
-            problems.append(f"{what} is {found}: use {'.'.join(map(str, _OLDEST))} or newer")
+    for name, present in (("PySpark", pyspark.__version__), ("Spark", spark.version)):
+        if tuple(int(part) for part in present.split(".")[:2]) < _OLDEST:
+            problems.append(f"{name} is {present}: use {'.'.join(map(str, _OLDEST))} or newer")
     if context.getConf().get("spark.speculation", "false") == "true":
         problems.append(
             "spark.speculation is on, and two copies of a task would do its work twice:"
@@ -153,13 +154,13 @@ def _checked(spark: SparkSession) -> SparkSession:
 
 
 def _close(jvm: Jvm | None) -> None:
-    there = _session_there()
+    existing = _existing_session()
     try:
-        if there is not None:
-            _leave_accumulators(there.sparkContext)
-            # tasks that are still running (the program was interrupted) complain of the end
-            there.sparkContext.setLogLevel("OFF")
-            there.stop()
+        if existing is not None:
+            _leave_accumulators(existing.sparkContext)
+            # tasks that still run after an interrupt would log errors about the end
+            existing.sparkContext.setLogLevel("OFF")
+            existing.stop()
     finally:
         if jvm is not None:
             _forget_gateway()
@@ -167,7 +168,7 @@ def _close(jvm: Jvm | None) -> None:
 
 
 def _leave_accumulators(context: SparkContext) -> None:
-    """Stops pyspark's accumulator server aside: it takes half a second to notice, and nobody waits."""
+    """Stops pyspark's accumulator server in the background, which takes half a second."""
     server: Any = context._accumulatorServer
     context._accumulatorServer = None  # type: ignore[assignment]
     server.server_shutdown = True
@@ -176,7 +177,7 @@ def _leave_accumulators(context: SparkContext) -> None:
 
 
 def _forget_gateway() -> None:
-    """Lets pyspark start afresh: it keeps the gateway of the JVM that ends here."""
+    """Makes pyspark forget the gateway of the JVM that ends here."""
     gateway = SparkContext._gateway
     SparkContext._gateway = SparkContext._jvm = None
     if gateway is not None:

@@ -1,4 +1,4 @@
-"""The Spark job of a survey: each task says what its splits say of the others, in a few facts."""
+"""The Spark job of a survey: each task gathers a few facts of its splits that matter to the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from publisher.engine.spark.plan_job import Tasks
-from publisher.engine.spark.task_errors import decoded, encoded
+from publisher.engine.spark.task_errors import decode_errors, encode_errors
 from publisher.engine.survey import Facts, survey_splits
 from publisher.engine.tasks import Work
 
@@ -16,34 +16,34 @@ _RESULT = "number long, facts binary"
 
 
 def survey_in_tasks(spark: SparkSession, work: Work, numbers: Sequence[int]) -> list[Facts]:
-    """The facts of splits, one task each; rows never come here.
+    """Gathers the facts of splits, one task for each split; records stay in the tasks.
 
     Raises:
-        PublisherError: What a task raised.
+        PublisherError: The error of a task.
     """
-    with decoded():
+    with decode_errors():
         places = spark.range(0, len(numbers), 1, len(numbers))
-        found = places.mapInArrow(_surveyor(work, tuple(numbers)), _RESULT).collect()
-    return [(row[0], _read(row[1])) for row in sorted(found, key=lambda row: int(row[0]))]
+        rows = places.mapInArrow(_surveyor(work, tuple(numbers)), _RESULT).collect()
+    return [(row[0], _deserialize(row[1])) for row in sorted(rows, key=lambda row: int(row[0]))]
 
 
 def _surveyor(work: Work, numbers: tuple[int, ...]) -> Tasks:
     def survey(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encoded():
+        with encode_errors():
             places = (place for batch in batches for place in batch.column("id").to_pylist())
             for number, facts in survey_splits(work, (numbers[place] for place in places)):
-                yield pa.RecordBatch.from_pydict({"number": [number], "facts": [_written(facts)]})
+                yield pa.RecordBatch.from_pydict({"number": [number], "facts": [_serialize(facts)]})
 
     return survey
 
 
-def _written(facts: pa.RecordBatch) -> bytes:
+def _serialize(facts: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, facts.schema) as writer:
         writer.write_batch(facts)
     return bytes(sink.getvalue())
 
 
-def _read(data: bytes) -> pa.RecordBatch:
+def _deserialize(data: bytes) -> pa.RecordBatch:
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()

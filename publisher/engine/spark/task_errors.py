@@ -46,20 +46,20 @@ _MESSAGES = (
         ),
     ),
 )
-"""What only Spark notices, and what to do about it."""
+"""Problems that only Spark notices, and remedies."""
 
 
 class EngineError(Exception):
-    """An error of Spark that nobody has foreseen, as text."""
+    """An unforeseen error of Spark, as text."""
 
 
 class TaskError(Exception):
-    """An error of the program in the form that survives the way to the driver."""
+    """An error of the program, encoded for the way to the driver."""
 
 
 @contextmanager
-def encoded() -> Iterator[None]:
-    """Inside a task: lets the program's errors, and those of disk and memory, reach the driver."""
+def encode_errors() -> Iterator[None]:
+    """In a task: encodes errors of the program, of disk and memory for the driver."""
     try:
         yield
     except (PublisherError, OSError, MemoryError) as error:
@@ -67,8 +67,8 @@ def encoded() -> Iterator[None]:
 
 
 @contextmanager
-def decoded() -> Iterator[None]:
-    """On the driver, around an action: raises what the task meant instead of Spark's own error."""
+def decode_errors() -> Iterator[None]:
+    """On the driver, around an action: raises the error of the task instead of Spark's own error."""
     try:
         yield
     except Exception as error:
@@ -76,21 +76,21 @@ def decoded() -> Iterator[None]:
         if meant is not None:
             raise meant from error
         if isinstance(error, PySparkException) or "Py4J" in type(error).__name__:
-            # its text is asked of the JVM, which may be gone when somebody wants to read it
+            # its text comes from the JVM, which may be gone when it is read
             raise EngineError(str(error)) from None
         raise
 
 
 def encode(error: BaseException) -> TaskError:
-    """The error as one that Spark can carry; :func:`decode` gives it back."""
-    meant = error if isinstance(error, PublisherError) else _explained(error)
+    """Encodes an error so that Spark can carry it; :func:`decode` restores it."""
+    meant = error if isinstance(error, PublisherError) else _explain(error)
     problems = meant.lines if isinstance(meant, SettingsError) else None
     fields = {"type": type(meant).__name__, "message": meant.message, "problems": problems}
     return TaskError(_MARK + json.dumps(fields))
 
 
 def decode(error: BaseException) -> PublisherError | None:
-    """The program's error inside one that Spark raised; ``None`` where there is none.
+    """Finds the program's error inside an error of Spark; returns ``None`` if there is none.
 
     Full disks, exhausted memory and killed workers, which only Spark has noticed, are explained too.
     """
@@ -107,14 +107,14 @@ def decode(error: BaseException) -> PublisherError | None:
     return _noticed_by_spark(error, text)
 
 
-def _explained(error: BaseException) -> PublisherError:
+def _explain(error: BaseException) -> PublisherError:
     if isinstance(error, MemoryError):
         return FatalError(
             "a worker ran out of memory: use fewer cores or more memory, and start again"
         )
     if isinstance(error, OSError):
         return of_system(error)
-    return FatalError(f"{error}: mend this and start again")
+    return FatalError(f"{error}: correct this and start again")
 
 
 def _noticed_by_spark(error: BaseException, text: str) -> PublisherError | None:
@@ -126,7 +126,7 @@ def _noticed_by_spark(error: BaseException, text: str) -> PublisherError | None:
     if isinstance(error, OSError) and error.errno in NO_SPACE:
         return of_system(error)
     for pattern, message in _MESSAGES:
-        found = pattern.search(text)
-        if found:
-            return FatalError(f"{found.group()}: {message}, and start again")
+        match = pattern.search(text)
+        if match:
+            return FatalError(f"{match.group()}: {message}, and start again")
     return None

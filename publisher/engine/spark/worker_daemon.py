@@ -1,6 +1,6 @@
-"""Spark's daemon of Python workers, which has the workers' modules in memory before it forks them.
+"""Daemon of Spark's Python workers that imports their modules before it forks them.
 
-Each worker is a fork of the daemon: what the daemon has imported, no worker imports again.
+Each worker is a fork of the daemon, and need not import these modules again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MODULES = (
 
 
 def main() -> None:
-    """Imports, then serves until Spark closes standard input."""
+    """Imports the modules, then serves until Spark closes standard input."""
     for module in MODULES:
         importlib.import_module(module)
     from pyspark.daemon import manager  # noqa: PLC0415 - it changes signals and standard streams
