@@ -12,7 +12,7 @@ from publisher.demo.recordings import Attribute, Operation, Operations
 from publisher.model.change import QUERY_BACK, Reason
 
 
-class Kind(NamedTuple):
+class ActKind(NamedTuple):
     """The kind of change to a row."""
 
     what: str
@@ -20,20 +20,20 @@ class Kind(NamedTuple):
     """Event types that the log has of it."""
 
 
-INSERTED = Kind("insert", "1")
-INSERTED_READ = Kind("insert", "5 read back")
-INSERTED_COLUMNS_READ = Kind("insert", "7 some read back")
-CHANGED = Kind("update", "2 old and new")
-REPLACED = Kind("update", "3 new")
-READ = Kind("update", "6 read back")
-COLUMNS_READ = Kind("update", "8 some read back")
-MIXED = Kind("update", "2, 3, 8")
-DELETED = Kind("delete", "4")
-RENEWED = Kind("update, delete, insert", "6, 3, 4, 1")
-RENEWED_READ = Kind("update, delete, insert", "2, 4, 5")
-LATE = Kind("update, then another", "6, 8")
-VIEW = Kind("update through a view", "any")
-LOOPBACK = Kind("update by the driver's user", "any")
+INSERTED = ActKind("insert", "1")
+INSERTED_READ = ActKind("insert", "5 read back")
+INSERTED_COLUMNS_READ = ActKind("insert", "7 some read back")
+CHANGED = ActKind("update", "2 old and new")
+REPLACED = ActKind("update", "3 new")
+READ = ActKind("update", "6 read back")
+COLUMNS_READ = ActKind("update", "8 some read back")
+MIXED = ActKind("update", "2, 3, 8")
+DELETED = ActKind("delete", "4")
+RENEWED = ActKind("update, delete, insert", "6, 3, 4, 1")
+RENEWED_READ = ActKind("update, delete, insert", "2, 4, 5")
+LATE = ActKind("update, then another", "6, 8")
+VIEW = ActKind("update through a view", "any")
+LOOPBACK = ActKind("update by the driver's user", "any")
 KINDS = (
     *(INSERTED, INSERTED_READ, INSERTED_COLUMNS_READ),
     *(CHANGED, REPLACED, READ, COLUMNS_READ, MIXED),
@@ -55,7 +55,7 @@ class Cell:
 class Line:
     """Acts of one kind."""
 
-    kind: Kind
+    kind: ActKind
     acts: int
     cells: tuple[Cell, ...]
     """Cells by system."""
@@ -64,7 +64,7 @@ class Line:
 def lines(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> list[Line]:
     """The acts by kind, with the form of each system's documents; those of the log come first."""
     last = {act.row: number for number, act in enumerate(acts)}
-    groups: dict[Kind, list[int]] = defaultdict(list)
+    groups: dict[ActKind, list[int]] = defaultdict(list)
     for number, act in enumerate(acts):
         kind = kind_of(act)
         again = last[act.row] != number and kind not in {VIEW, LOOPBACK}
@@ -72,7 +72,7 @@ def lines(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> list
     return [_line(kind, groups[kind], acts, recorded) for kind in KINDS if groups[kind]]
 
 
-def kind_of(act: Act) -> Kind:
+def kind_of(act: Act) -> ActKind:
     """One of ``KINDS``."""
     if act.events[0].reason is Reason.LOOPBACK:
         return LOOPBACK
@@ -88,13 +88,13 @@ def kind_of(act: Act) -> Kind:
     return _update_kind(act.types)
 
 
-def _insert_kind(types: frozenset[int]) -> Kind:
+def _insert_kind(types: frozenset[int]) -> ActKind:
     if 5 in types:
         return INSERTED_READ
     return INSERTED_COLUMNS_READ if 7 in types else INSERTED
 
 
-def _update_kind(types: frozenset[int]) -> Kind:
+def _update_kind(types: frozenset[int]) -> ActKind:
     if 6 in types:
         return READ
     if types == {2, 3, 8}:
@@ -105,7 +105,10 @@ def _update_kind(types: frozenset[int]) -> Kind:
 
 
 def _line(
-    kind: Kind, numbers: Sequence[int], acts: Sequence[Act], systems: Sequence[Sequence[Operations]]
+    kind: ActKind,
+    numbers: Sequence[int],
+    acts: Sequence[Act],
+    systems: Sequence[Sequence[Operations]],
 ) -> Line:
     told = [[system[number] for number in numbers] for system in systems]
     firsts = [told.index(documents) for documents in told]

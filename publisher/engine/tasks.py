@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.database.lookup import DatabaseLookup
 from publisher.engine.event_ranks import LaneRanks, ranks_by_id, with_ids
-from publisher.journal.lane_writer import LaneFiles, LaneResult
+from publisher.journal.lane_writer import LaneFiles, LaneResult, LookupAnswer
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
 from publisher.model.change_batches import plain_values
@@ -293,9 +293,9 @@ def _ranks_of(work: Work, number: int) -> LaneRanks | None:
     return LaneRanks(work.ids, splits)
 
 
-def _answer_text(answer: CurrentRow | RefusedLookup | None) -> tuple[str, str | None]:
+def _answer_text(answer: CurrentRow | RefusedLookup | None) -> tuple[LookupAnswer, str | None]:
     if answer is None:
-        return "gone", None
+        return LookupAnswer.GONE, None
     if isinstance(answer, RefusedLookup):
-        return "refused", answer.detail
-    return "row", _JSON(dict(zip(*answer, strict=True)))
+        return LookupAnswer.REFUSED, answer.detail
+    return LookupAnswer.ROW, _JSON(dict(zip(*answer, strict=True)))

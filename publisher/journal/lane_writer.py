@@ -174,7 +174,7 @@ class LaneFiles:
         self._tallies.append((split, records))
 
     def add_lookup(
-        self, source: int, obj: Object, poll: int, answer: str, text: str | None
+        self, source: int, obj: Object, poll: int, answer: LookupAnswer, text: str | None
     ) -> None:
         """Records the answer to a look-up."""
         self._lookups.append((source, *obj, poll, answer, text))

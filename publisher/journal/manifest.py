@@ -124,7 +124,7 @@ def _decode_source(entry: dict[str, Any]) -> SourceEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledgement:
+class RunEnd:
     """The recorded end of a run."""
 
     idle: bool
@@ -184,15 +184,15 @@ class Journal:
         write_durably(self.root / SENT, json.dumps(entry) + "\n")
 
     @property
-    def acknowledgement(self) -> Acknowledgement | None:
+    def acknowledgement(self) -> RunEnd | None:
         """The record of ``mark_sent``; ``None`` before.
 
         Raises:
             FatalError: It is damaged, or another version of the program wrote it.
         """
 
-        def decode(content: dict[str, Any]) -> Acknowledgement:
-            return Acknowledgement(bool(content["idle"]), tuple(map(str, content["notes"])))
+        def decode(content: dict[str, Any]) -> RunEnd:
+            return RunEnd(bool(content["idle"]), tuple(map(str, content["notes"])))
 
         remedy = "remove it: the next start then acknowledges the run again"
         return read_versioned(self.root / SENT, SENT_FORMAT, decode, remedy)

@@ -10,7 +10,7 @@ import pytest
 from publisher.errors import FatalError, UsageError
 from publisher.journal.epoch import next_epoch
 from publisher.journal.job_journals import JOURNAL, RUN, Journals, find_journal, first_documents
-from publisher.journal.manifest import MANIFEST, Acknowledgement, Journal
+from publisher.journal.manifest import MANIFEST, Journal, RunEnd
 
 
 def journal(root: Path) -> Path:
@@ -87,7 +87,7 @@ def test_the_end_of_a_run_is_recorded(tmp_path: Path) -> None:
     assert journal.acknowledgement is None
     journal.mark_sent(["late: 2 records"], idle=True)
     assert journal.is_sent
-    assert journal.acknowledgement == Acknowledgement(idle=True, notes=("late: 2 records",))
+    assert journal.acknowledgement == RunEnd(idle=True, notes=("late: 2 records",))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from publisher.errors import FatalError, InternalError
 from publisher.journal import decisions
 from publisher.journal.decisions import ARRIVAL_COLUMNS
 from publisher.journal.lane_reader import LaneReader
-from publisher.journal.lane_writer import Count, LaneFiles, LaneNames, LaneResult
+from publisher.journal.lane_writer import Count, LaneFiles, LaneNames, LaneResult, LookupAnswer
 from publisher.model.change import Change, Decision, Document, Object, Outcome, Position, Reason
 from publisher.model.document_batches import Documents
 from publisher.sources.columns.record_batches import batch
@@ -191,9 +191,9 @@ def test_a_second_decision_is_refused_also_after_the_first_was_written(lane: Lan
 
 def filled(lane: Lane) -> LaneResult:
     lane.arrive([ONE, TWO, THREE, FOUR])
-    lane.files.add_lookup(0, USR, 0, "row", json.dumps({"idu": "1", "a": None}))
-    lane.files.add_lookup(0, USR, 4, "gone", None)
-    lane.files.add_lookup(0, USR_2, 4, "refused", "overflow: mend the key")
+    lane.files.add_lookup(0, USR, 0, LookupAnswer.ROW, json.dumps({"idu": "1", "a": None}))
+    lane.files.add_lookup(0, USR, 4, LookupAnswer.GONE, None)
+    lane.files.add_lookup(0, USR_2, 4, LookupAnswer.REFUSED, "overflow: mend the key")
     lane.planned(
         0,
         [document(TWO, text="<nds>é\U0001f600</nds>"), document(THREE, FOUR, text="<nds>2</nds>")],
@@ -249,7 +249,7 @@ def test_a_reader_gives_what_was_looked_up(lane: Lane) -> None:
     reader = lane.reader()
     first, second = reader.lookups(0, USR)
     assert (first.poll, first.answer, first.row) == (0, "row", {"idu": "1", "a": None})
-    assert (second.poll, second.answer, second.row) == (4, "gone", None)
+    assert (second.poll, second.answer, second.row) == (4, LookupAnswer.GONE, None)
     (refused,) = reader.lookups(0, USR_2)
     assert (refused.answer, refused.detail) == ("refused", "overflow: mend the key")
     assert reader.lookups(0, Object(None, "usr", "idu=1")) == []
