@@ -1,8 +1,8 @@
 """Removes secrets from messages of drivers and libraries.
 
-A message is redacted by place: the value after ``password=``, the user and password of a URL.  The
-letters of a secret are never replaced wherever they occur: a short password occurs in ordinary words,
-and replacing it there would destroy the message and show the letters.
+A message is redacted by place: the value after ``password=``, the user and password of a URL.  A short
+secret is not replaced everywhere: it may occur in ordinary words, and a replacement there would destroy
+the message and reveal its letters.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _SAID_AFTER = re.compile(
     rf"""(value\s+){_VALUE}(\s+for\s+(?:configuration\s+)?property\s+["']?{_NAME})""",
     re.IGNORECASE,
 )
-"""librdkafka names the property behind the value."""
+"""librdkafka writes the value before the property's name."""
 _IDENTIFIED = re.compile(rf"(\bidentified\s+(?:by|with\s+\S+\s+by)\s+){_VALUE}", re.IGNORECASE)
 _IN_URL = re.compile(r"""((?<![\w+.\-])[\w+.\-]+://)[^\s/"'<>]*@""")
 _FIELD = re.compile(r"""[^\s"'(),;]+""")
 _WORDLIKE = re.compile(r"[A-Za-z]{1,11}")
 _MARK = "\0"
-"""Stands for a known secret until the field around it is replaced."""
+"""Replaces a known secret until the field around it is replaced."""
 _LEAST = 8
 """Characters of a secret that no ordinary message contains by accident."""
 
@@ -38,20 +38,20 @@ _remembered: set[str] = set()
 
 
 def remember(secrets: Iterable[str]) -> None:
-    """Keeps secrets of the settings, for ``redact_all``."""
+    """Remembers secrets of the settings for ``redact_all``."""
     _remembered.update(secrets)
 
 
 def redact_all(text: str) -> str:
-    """Redacts texts of any origin, such as tracebacks, by all secrets that the settings have."""
+    """Redacts a text of any origin, such as a traceback, with all remembered secrets."""
     return redact(text, _remembered)
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """Replaces the fields of a text that hold secrets, each as a whole, in linear time.
+    """Replaces complete fields of a text that contain secrets, in linear time.
 
-    ``secrets`` are known values.  One that cannot be a part of an ordinary word is looked for
-    elsewhere, too, and the whole field around it is replaced.
+    ``secrets`` are known values.  A known value that cannot be part of an ordinary word is replaced
+    everywhere, with the field around it.
     """
     text = _IN_URL.sub(rf"\1{HIDDEN}@", text)
     text = _ASSIGNED.sub(rf"\1{HIDDEN}", text)

@@ -74,8 +74,8 @@ def demo(console: Console, directory: Path) -> None:
         target, journal = Path(report.target), Path(report.journal)
         print_documents(console, sample_documents(target))
         print_counts(console, story.counts(live=True))
-        told = recordings(journal, target, settings.run.lanes, story.acts)
-        print_recordings(console, story.acts, sources, told)
+        operations = recordings(journal, target, settings.run.lanes, story.acts)
+        print_recordings(console, story.acts, sources, operations)
         console.print(f"\n{report.documents:,} documents in {_relative(target)}", soft_wrap=True)
         print_comparison(console, compare(directory, story.company, engine))
     seconds = time.perf_counter() - start
@@ -109,11 +109,11 @@ def print_recordings(
     print_change(console, "User 1, Jack Frost, becomes John Doe", sources, jack)
     rest = [number for number in range(len(acts)) if number not in users]
     others = [acts[number] for number in rest]
-    told = [[system[number] for number in rest] for system in recorded]
-    print_lines(console, sources, lines(others, told))
+    operations = [[system[number] for number in rest] for system in recorded]
+    print_lines(console, sources, lines(others, operations))
     console.print(
         "Applied one after the other they agree on every value that more than one of them has said, "
-        f"in {agreed_rows(others, told):,} rows.",
+        f"in {agreed_rows(others, operations):,} rows.",
         soft_wrap=True,
     )
 
@@ -151,17 +151,17 @@ def print_next(
 ) -> None:
     """Commands that work as they are printed."""
     program = _relative(Path(sys.executable).with_name("xds-publisher"))
-    told = f"explain {_relative(journal)}"
+    explain = f"explain {_relative(journal)}"
     commands = {
-        "Why did this change give no document of its own?": f"{told} {story.superseded}",
-        "What is wrong with that one?": f"{told} {story.rejected}",
-        "All that happened to a user:": f"{told} idu=4,table=usr,schema=indirect",
+        "Why did this change give no document of its own?": f"{explain} {story.superseded}",
+        "What is wrong with that one?": f"{explain} {story.rejected}",
+        "All that happened to a user:": f"{explain} idu=4,table=usr,schema=indirect",
         "Are all documents valid?": f"validate {_relative(target)}/part-*.xds",
         "The same from a snapshot of the log:": (
             f"replay {directory / SNAPSHOT} --to {directory / 'replayed'} "
             f"-c {directory / JOB} --format event-log --now {NOW}"
         ),
-        "One user, as each system has told it:": f"{told} idu=1,table=usr,schema=indirect",
+        "One user, as each system recorded it:": f"{explain} idu=1,table=usr,schema=indirect",
         "What is in an extraction file?": (
             f"inspect {directory / RECORDED / 'people.dat'} --format linkexpress "
             f"-c {directory / JOB} | grep -m 3 event_type"

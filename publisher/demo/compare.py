@@ -110,13 +110,13 @@ def _line(
     acts: Sequence[Act],
     systems: Sequence[Sequence[Operations]],
 ) -> Line:
-    told = [[system[number] for number in numbers] for system in systems]
-    firsts = [told.index(documents) for documents in told]
+    documents_of = [[system[number] for number in numbers] for system in systems]
+    firsts = [documents_of.index(documents) for documents in documents_of]
     shared = [first for first in sorted(set(firsts)) if firsts.count(first) > 1]
     letters = {first: "ABC"[place] for place, first in enumerate(shared)}
     cells = (
         Cell(_form(documents, [acts[n] for n in numbers]), letters.get(first, ""))
-        for documents, first in zip(told, firsts, strict=True)
+        for documents, first in zip(documents_of, firsts, strict=True)
     )
     return Line(kind, len(numbers), tuple(cells))
 

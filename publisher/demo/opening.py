@@ -43,7 +43,7 @@ def user_acts(events: Sequence[Event]) -> list[Act]:
     """Changes to the rows of ``user_stories``; the log does not contain all of them."""
     jack, john = _row("Jack", "Frost", b"\xaa\xaa"), _row(*USERS[1])
     nora, ann, ivan = _row("Nora", "Rime", None), _row("Ann", "Hoar", None), _row(*USERS[4])
-    told: list[tuple[int, int, int, Row | None, Row | None]] = [
+    episodes: list[tuple[int, int, int, Row | None, Row | None]] = [
         (0, 3, 1, None, jack),
         (3, 6, 1, jack, john),
         (6, 8, 2, None, nora),
@@ -53,7 +53,7 @@ def user_acts(events: Sequence[Event]) -> list[Act]:
     ]
     return [
         Act((RowChange("usr", (number,), before, after),), events[first:end])
-        for first, end, number, before, after in told
+        for first, end, number, before, after in episodes
     ]
 
 

@@ -71,7 +71,7 @@ class Story:
 
 
 def tell(events: int = EVENTS, people: int = PEOPLE) -> Story:
-    """The story; the same for the same arguments, whenever and wherever it is told."""
+    """The story; equal arguments always give the same one."""
     random = Random(SEED)  # noqa: S311  not for secrets
     author = Author(random, company(random, people), people)
     users = user_stories()

@@ -1,4 +1,4 @@
-"""Which letter each record of a journal gives to its row."""
+"""Letters that the records of a journal give to their rows."""
 
 from __future__ import annotations
 
@@ -67,24 +67,24 @@ def test_what_was_not_looked_at_is_left_alone(reason: Reason, tmp_path: Path) ->
     assert letters(tmp_path, [record(1, IGNORED, reason), record(2, PUBLISHED)]) == {2: "S"}
 
 
-def superseded(record_id: int, by: int) -> Record:
+def superseded_record(record_id: int, by: int) -> Record:
     return record(record_id, SUPERSEDED, Reason.ROW_QUERY_BACK, by=by)
 
 
 def test_superseded_take_the_letter_of_what_superseded_them(tmp_path: Path) -> None:
     lane = [
-        superseded(1, 5),  # in a later row group
-        superseded(2, 3),
-        superseded(3, 6),
+        superseded_record(1, 5),  # in a later row group
+        superseded_record(2, 3),
+        superseded_record(3, 6),
         record(4, IGNORED, Reason.ROW_GONE),
         record(5, PUBLISHED, document=7),
         record(6, PUBLISHED, document=8),
         record(7, REJECTED, Reason.NO_DATABASE),
-        superseded(8, 4),
-        superseded(9, -1),
-        superseded(10, 7),  # by one that is superseded itself
+        superseded_record(8, 4),
+        superseded_record(9, -1),
+        superseded_record(10, 7),  # by one that is superseded itself
     ]
-    other = [superseded(21, 1), record(22, REJECTED, Reason.VALUE)]
+    other = [superseded_record(21, 1), record(22, REJECTED, Reason.VALUE)]
     found = letters(tmp_path, lane, other, refused={(0, 7): TOO_LARGE, (1, 8): TOO_LARGE})
     assert found == {
         1: "S", 2: "W", 3: "E", 4: "W", 5: "F", 6: "S", 7: "E", 8: "F", 9: "S", 10: "F",
@@ -99,7 +99,11 @@ def test_refused_document_is_fatal_to_all_its_records(tmp_path: Path) -> None:
 
 
 def test_other_sources_have_no_say(tmp_path: Path) -> None:
-    lane = [record(1, PUBLISHED), record(1, REJECTED, Reason.VALUE, source=1), superseded(2, 0)]
+    lane = [
+        record(1, PUBLISHED),
+        record(1, REJECTED, Reason.VALUE, source=1),
+        superseded_record(2, 0),
+    ]
     lane += [record(2, PUBLISHED, source=1), record(3, IGNORED, Reason.LOOPBACK, source=1)]
     assert letters(tmp_path, lane) == {1: "S", 2: "S"}
     assert letters(tmp_path, lane, source=1) == {1: "E", 2: "S", 3: "W"}
@@ -126,7 +130,7 @@ def test_rows_of_one_id_get_one_letter(
     assert letters(tmp_path, [entry for lane in lanes for entry in lane]).get(7) == letter
 
 
-def test_id_of_which_one_row_was_published_and_one_is_held_is_told(tmp_path: Path) -> None:
+def test_id_of_which_one_row_was_published_and_one_is_held_is_an_error(tmp_path: Path) -> None:
     write_decisions(tmp_path, [[record(7, PUBLISHED)], [record(7, HELD), record(8, HELD)]])
     (only,) = contradiction_reasons(lanes_of(Journal(tmp_path), manifest_of(2), 0, {}))
     assert (only.record_id, only.status, only.reason) == (7, "E", "double-record")
@@ -147,9 +151,9 @@ def test_records_without_an_id_are_known_by_what_was_written(tmp_path: Path) -> 
 
 def test_reasons_are_those_of_the_cause(tmp_path: Path) -> None:
     lane = [
-        superseded(1, 1),
+        superseded_record(1, 1),
         record(2, REJECTED, Reason.NO_DATABASE, detail="give --database", schema="s", table="usr"),
-        superseded(3, 4),
+        superseded_record(3, 4),
         record(4, IGNORED, Reason.LOOPBACK),
         record(5, PUBLISHED, document=9),
         record(6, PUBLISHED),
@@ -201,6 +205,6 @@ def test_windows_change_nothing(
     assert all(whole[i] == "S" for i, of in outcomes.items() if of == {PUBLISHED})
 
 
-def test_missing_file_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FatalError, match=r"lane-00000\.decisions.parquet of the journal cannot be"):
         lanes_of(Journal(tmp_path), manifest_of(1), 0, {})

@@ -26,12 +26,12 @@ FORMAT_NAMES = f"{', '.join(_FIRST)} or {_LAST}"
 def job(tmp_path: Path) -> Job:
     """Loads a job file of this text."""
 
-    def loaded(text: str, **said: Any) -> Settings:
+    def load_text(text: str, **said: Any) -> Settings:
         path = tmp_path / "hr.toml"
         path.write_text(text, "utf-8")
         return load(path, Overrides(**said))
 
-    return loaded
+    return load_text
 
 
 def problems(job: Job, text: str, **said: object) -> list[str]:

@@ -50,7 +50,7 @@ def test_it_loads_with_every_setting_in_force(
 def test_every_setting_is_shown(name: str) -> None:
     settings = {key for table in tables()[name] for key in table}
     known = {field.name for kind in SECTIONS[name] for field in fields(kind)}
-    if name == "spark":  # Spark's own settings stand there by their names
+    if name == "spark":  # Spark's own settings appear under their own names
         known.remove("conf")
         settings = {key for key in settings if not key.startswith("spark.")}
     assert settings == known
@@ -72,7 +72,7 @@ def test_the_values_shown_are_the_defaults(name: str) -> None:
 
 
 def marked_as_example(section: str, key: str) -> bool:
-    """Whether the line says ``no default``, or is in force."""
+    """Tells whether the line is in force or has the comment ``no default``."""
     inside = False
     for line in SHOWN.read_text("utf-8").splitlines():
         if header := re.match(r"(?:# )?\[+(\w+)", line):

@@ -1,4 +1,4 @@
-"""Where rejected settings stand, as people count and call it."""
+"""Locations of rejected settings, as people count and name them."""
 
 from __future__ import annotations
 

@@ -349,7 +349,7 @@ def test_documents_go_to_the_acts_that_they_are_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("documents", "problem"),
-    [([ADDED], "no document of a change"), ([ADDED, GONE, GONE], "nothing stands for: idu=1")],
+    [([ADDED], "no document of a change"), ([ADDED, GONE, GONE], "without an act: idu=1")],
 )
 def test_a_source_that_tells_more_or_less_is_found(
     tmp_path: Path, documents: list[str], problem: str

@@ -26,12 +26,12 @@ SPECIAL = st.text(st.sampled_from(""",;'+"=\\<> \t\r\n\0ab[]*?é""")) | st.text(
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
-    """A database with logged tables; what a test does is taken back by the next one."""
+    """A database with log_of tables; what a test does is taken back by the next one."""
     path = tmp_path_factory.mktemp("triggers") / "test.db"
     with_tables(
         path, "usr (a TEXT, b TEXT, v, PRIMARY KEY (a, b))", "img (k INTEGER PRIMARY KEY, p BLOB)"
     )
-    made(path, Style.PER_FIELD, "usr", "img")
+    install_triggers(path, Style.PER_FIELD, "usr", "img")
     connection = sqlite3.connect(path)
     yield connection
     connection.close()
@@ -44,13 +44,13 @@ def with_tables(path: Path, *tables: str) -> None:
     connection.close()
 
 
-def made(path: Path, style: Style, *tables: str) -> None:
+def install_triggers(path: Path, style: Style, *tables: str) -> None:
     with Database(DatabaseOptions(url=f"sqlite:///{path}")) as database:
         refs = Refs(tuple(TableRef(None, table) for table in tables), TableRef(None, "event_log"))
         install(database, plan(database, refs, style))
 
 
-def logged(log: sqlite3.Connection, sql: str, *values: object) -> list[tuple[str, str | None]]:
+def log_of(log: sqlite3.Connection, sql: str, *values: object) -> list[tuple[str, str | None]]:
     """Key and new value of what a statement logs; nothing of it stays."""
     try:
         log.execute(sql, values)
@@ -69,7 +69,7 @@ def logged(log: sqlite3.Connection, sql: str, *values: object) -> list[tuple[str
 def test_a_key_of_any_text_is_written_by_the_grammar(
     log: sqlite3.Connection, a: str, b: str
 ) -> None:
-    ((key, value),) = logged(log, "INSERT INTO usr VALUES (?, ?, 'v')", a, b)
+    ((key, value),) = log_of(log, "INSERT INTO usr VALUES (?, ?, 'v')", a, b)
     if "\0" not in a + b:  # in quotes for SQLite's sake; there it changes nothing
         assert key == format_key([("a", a), ("b", b)])
     assert [part[:2] for part in parse(key)] == [("a", a), ("b", b)]
@@ -80,23 +80,23 @@ def test_a_key_of_any_text_is_written_by_the_grammar(
 @example(b"")
 def test_binary_values_are_base64(log: sqlite3.Connection, value: bytes) -> None:
     expected = base64.b64encode(value).decode()
-    assert logged(log, "INSERT INTO img VALUES (1, ?)", value) == [("k=1", expected)]
+    assert log_of(log, "INSERT INTO img VALUES (1, ?)", value) == [("k=1", expected)]
     # of a column without a type, too
     key = format_key([("a", "x"), ("b", "y")])
-    assert logged(log, "INSERT INTO usr VALUES ('x', 'y', ?)", value) == [(key, expected)]
+    assert log_of(log, "INSERT INTO usr VALUES ('x', 'y', ?)", value) == [(key, expected)]
 
 
 @given(st.floats(-1e300, 1e300, allow_subnormal=False).filter(lambda x: abs(x) > 1e-290 or x == 0))
 @example(0.1 + 0.2)
 def test_fractions_lose_no_digit(log: sqlite3.Connection, number: float) -> None:
-    ((_, value),) = logged(log, "INSERT INTO usr VALUES ('x', 'y', ?)", number)
+    ((_, value),) = log_of(log, "INSERT INTO usr VALUES ('x', 'y', ?)", number)
     assert value is not None
     assert float(value) == pytest.approx(number, rel=1e-15)
 
 
 def test_a_row_whose_key_holds_null_is_refused(log: sqlite3.Connection) -> None:
     with pytest.raises(sqlite3.IntegrityError, match=r"event_log\.table_key"):
-        logged(log, "INSERT INTO usr (a) VALUES ('x')")
+        log_of(log, "INSERT INTO usr (a) VALUES ('x')")
 
 
 def test_replaced_rows_are_deleted_with_recursive_triggers(log: sqlite3.Connection) -> None:
