@@ -19,8 +19,8 @@ Facts = tuple[int, pa.RecordBatch]
 """Number of a split, and its facts."""
 
 
-def surveyed(work: Work, survey: Callable[[Work, Sequence[int]], Iterable[Facts]]) -> Work:
-    """The work with sources that know what their surveys found; ``survey`` gives the facts of splits."""
+def survey_sources(work: Work, survey: Callable[[Work, Sequence[int]], Iterable[Facts]]) -> Work:
+    """Surveys the sources that need it, with ``survey``, and gives them the facts of their splits."""
     splits = work.splits()
     wanted = [
         number
@@ -55,7 +55,7 @@ def survey_splits(work: Work, numbers: Iterable[int]) -> Iterator[Facts]:
             yield number, reader.survey(split, context)
 
 
-def surveyed_source(source: Source, splits: Iterable[Split], context: Context) -> Source:
+def survey_source(source: Source, splits: Iterable[Split], context: Context) -> Source:
     """One source that knows what its survey found, in this process."""
     if not isinstance(source, Surveyed):
         return source

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.config.settings import Settings
-from publisher.engine.survey import surveyed_source
+from publisher.engine.survey import survey_source
 from publisher.engine.tasks import Resources
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
 from publisher.sources.contract import Context, Source, with_catalogue
@@ -32,7 +32,7 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
         splits = with_catalogue(reader, resources.catalogue).splits(
             snapshots, _split_count(reader, snapshots)
         )
-        reader = surveyed_source(reader, splits, context)
+        reader = survey_source(reader, splits, context)
         for number, split in enumerate(splits):
             for record in in_order(reader.read(split, number, context), source.format):
                 described = {"file": split.path} | _describe(record, reader.position_text)

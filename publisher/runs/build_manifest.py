@@ -89,7 +89,7 @@ def _source_entries(
         repeated = [
             tallies[first + number]
             for number, split in enumerate(source.splits)
-            if request.was_held(source.name, split)
+            if request.carries(source.name, split)
         ]
         yield SourceEntry(
             name=source.name,

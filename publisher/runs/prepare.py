@@ -9,7 +9,7 @@ from pathlib import Path
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.engine.contract import Engine
-from publisher.engine.survey import surveyed
+from publisher.engine.survey import survey_sources
 from publisher.engine.tasks import AnySource, AnySplit, Resources, SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest
 from publisher.planning.filters import Window
@@ -32,9 +32,11 @@ SPLITS = 8
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A run that is to be done.  ``clock`` is its now, in microseconds since 1970-01-01 UTC;
-    ``directory`` is where its documents go.  ``check_lease`` is called before what others see, and
-    raises where another instance of the job has taken over; ``splits`` is how many parts are read, about."""
+    """A requested run.
+
+    ``clock`` is its now, in microseconds since 1970-01-01 UTC; ``directory`` is for its documents.
+    ``check_lease`` is called before each visible step, and raises if another instance of the job has
+    taken over; ``splits`` is the approximate number of parts to read."""
 
     run: str
     settings: Settings
@@ -47,30 +49,30 @@ class RunRequest:
     """See ``Manifest``."""
     splits: int = SPLITS
     state: Mapping[str, Path] | None = None
-    """Folders of what the run before has left, by the names of the sources that have such; ``None``
-    where sources keep nothing from run to run, as of a replay."""
+    """Folders that the previous run left for the sources that carry over, by name; ``None`` if no source
+    carries over, as in a replay."""
     number: int = 1
-    """Of the run among those of the job."""
+    """Number of the run in its job."""
     job_identity: str | None = None
-    """That of the job's journal directory; ``None`` for a replay."""
+    """Identity of the job's journal directory; ``None`` for a replay."""
     migration: Migration | None = None
-    """Rows that are published as new, where sources compare tables; else their differences are."""
+    """Rows of compared tables to publish as new; ``None`` publishes their differences."""
     reported: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """See ``RemembersRejects``, by the names of sources."""
     is_repetition: Callable[[Manifest], bool] | None = None
-    """Says whether a planned run has found nothing that earlier runs have not left; it is not kept."""
+    """Returns whether a planned run found only rows that earlier runs left; such a run is not kept."""
     by_rows: bool = False
     """See ``CarryOver``."""
 
-    def kept(self, source: str) -> CarryOver | None:
-        """What a source goes on with, and where it keeps what the next run is to go on with."""
+    def carry_over(self, source: str) -> CarryOver | None:
+        """Folders of a source: of the previous run to read, and for the next run to write."""
         if self.state is None:
             return None
         before, after = self.state.get(source), self.journal.new_state(source)
         return CarryOver(before, after, self.clock, source, self.by_rows)
 
-    def was_held(self, source: str, split: AnySplit) -> bool:
-        """Whether a split has records that the run before has kept."""
+    def carries(self, source: str, split: AnySplit) -> bool:
+        """Returns whether a split has records that the previous run carried over."""
         before = (self.state or {}).get(source)
         if before is None or not isinstance(split, Split):
             return False
@@ -78,12 +80,11 @@ class RunRequest:
 
 
 def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
-    """What the tasks of a run do; ``stack`` keeps open what they read from until they have ended.
+    """Prepares the work of the tasks; ``stack`` keeps their inputs open until they have ended.
 
-    What sources have to find out before, a survey or a comparison, the engine does now; what they
-    leave for the next run is written as far as it follows from that.
+    The engine surveys and compares now; sources write what the next run needs of the surveys.
     """
-    work = surveyed(_work(request, engine, stack), engine.survey)
+    work = survey_sources(_work(request, engine, stack), engine.survey)
     _leave_states(request, work)
     return work
 
@@ -101,7 +102,7 @@ def _work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
                 identifier_case=source.options.identifier_case,
                 window=request.window,
             )
-            for source, reader, splits in _opened(request, engine, stack)
+            for source, reader, splits in _open_sources(request, engine, stack)
         ),
         rules=settings.rules,
         lanes=settings.run.lanes,
@@ -110,14 +111,14 @@ def _work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
     )
 
 
-def _opened(
+def _open_sources(
     request: RunRequest, engine: Engine, stack: ExitStack
 ) -> Iterator[tuple[SourceSettings, AnySource, tuple[AnySplit, ...]]]:
     for source in request.settings.sources:
         if source.table is None:
             reader = source.reader
             if isinstance(reader, Triggerless):
-                yield source, reader, _compared(request, source, reader, engine)
+                yield source, reader, _compare_tables(request, source, reader, engine)
             else:
                 yield source, reader, _splits_of(request, source, reader)
         else:
@@ -127,19 +128,19 @@ def _opened(
             with Resources(request.settings.rules) as resources:
                 asking = with_catalogue(live, resources.catalogue)
                 splits = stack.enter_context(
-                    asking.open_splits(request.splits, request.kept(source.name))
+                    asking.open_splits(request.splits, request.carry_over(source.name))
                 )
             yield source, live, splits
 
 
-def _compared(
+def _compare_tables(
     request: RunRequest, source: SourceSettings, reader: Triggerless, engine: Engine
 ) -> tuple[Split, ...]:
-    """What a comparison finds, which the engine does now."""
+    """Compares tables in the engine; returns the splits of their differences."""
     if not source.reads:
         return ()
     with Resources(request.settings.rules) as resources:
-        given = ComparisonContext(
+        comparison = ComparisonContext(
             catalogue=resources.catalogue,
             target=request.journal.new_state(source.name),
             wanted=request.splits,
@@ -153,24 +154,26 @@ def _compared(
             by_rows=request.by_rows,
         )
         return reader.compare_tables(
-            source.snapshots, given, engine.compare, database=source.database, text_of=text_of
+            source.snapshots, comparison, engine.compare, database=source.database, text_of=text_of
         )
 
 
 def _splits_of(request: RunRequest, source: SourceSettings, reader: Source) -> tuple[Split, ...]:
     if not source.snapshots and not source.resumes:
         return ()
-    kept = request.kept(source.name)
+    carry_over = request.carry_over(source.name)
     with Resources(request.settings.rules) as resources:
         asking = with_catalogue(reader, resources.catalogue)
-        if kept is None or not isinstance(asking, CarriesOver):
+        if carry_over is None or not isinstance(asking, CarriesOver):
             return tuple(asking.splits(source.snapshots, request.splits))
-        return tuple(asking.splits_after(source.snapshots, request.splits, kept))
+        return tuple(asking.splits_after(source.snapshots, request.splits, carry_over))
 
 
 def _leave_states(request: RunRequest, work: Work) -> None:
-    """What sources found in their surveys, for the next run."""
+    """Writes the findings of surveys that the next run needs."""
     for source in work.sources:
-        kept = request.kept(source.name)
-        if kept is not None and source.splits and isinstance(source.source, Surveyed):
-            source.source.leave([s for s in source.splits if isinstance(s, Split)], kept.after)
+        carry_over = request.carry_over(source.name)
+        if carry_over is not None and source.splits and isinstance(source.source, Surveyed):
+            source.source.leave(
+                [s for s in source.splits if isinstance(s, Split)], carry_over.after
+            )

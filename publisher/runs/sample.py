@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.config.settings import Settings, SourceSettings
-from publisher.engine.survey import surveyed_source
+from publisher.engine.survey import survey_source
 from publisher.engine.tasks import Resources
 from publisher.errors import PublisherError
 from publisher.model.change import RECORD_SCHEMA, TALLY, EventType, Outcome, Position
@@ -164,7 +164,7 @@ def _open_files(source: SourceSettings, context: Context) -> Iterator[Batches]:
         splits = list(asking.splits(source.snapshots, 1))
     else:
         splits = list(asking.splits(source.snapshots, _SPLITS))[:1]
-    reader = surveyed_source(reader, splits, context)
+    reader = survey_source(reader, splits, context)
     batches = (
         batch
         for number, split in enumerate(splits)

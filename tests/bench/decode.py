@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.spark.session import spark_session
-from publisher.engine.survey import surveyed_source
+from publisher.engine.survey import survey_source
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY, Outcome
 from publisher.sources.contract import Context
@@ -102,7 +102,7 @@ def decode(pipe: Connection, name: str, path: Path) -> None:
     context = Context(0, 8, JobCatalogue(()))
     start, cpu = time.perf_counter(), time.process_time()
     splits = source.splits([path], SPLITS)
-    resolved = surveyed_source(source, splits, context)
+    resolved = survey_source(source, splits, context)
     planning = time.process_time() - cpu
     records = changes = rejected = 0
     for number, split in enumerate(splits):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from publisher.engine.survey import surveyed_source
+from publisher.engine.survey import survey_source
 from publisher.errors import PublisherError
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
 from publisher.sources.change_table.options import ChangeTableOptions
@@ -363,7 +363,7 @@ class TestSource:
     def test_reading_twice_gives_the_same_bytes(self, sample: Sample, tmp_path: Path) -> None:
         path = sample.make(tmp_path / sample.name)
         splits = sample.source.splits([path], 2)
-        source = surveyed_source(sample.source, splits, CONTEXT)
+        source = survey_source(sample.source, splits, CONTEXT)
         for number, split in enumerate(splits):
             first, second = (list(source.read(split, number, CONTEXT)) for _ in range(2))
             assert pa.Table.from_batches(first).equals(pa.Table.from_batches(second))
@@ -408,7 +408,7 @@ class TestSource:
     def test_each_record_can_be_read_again(self, sample: Sample, tmp_path: Path) -> None:
         path = sample.make(tmp_path / sample.name)
         splits = sample.source.splits([path], 2)
-        source = surveyed_source(sample.source, splits, CONTEXT)
+        source = survey_source(sample.source, splits, CONTEXT)
         for number, split in enumerate(splits):
             for batch in source.read(split, number, CONTEXT):
                 for record in batch.to_pylist():
@@ -478,7 +478,7 @@ def read(source: Source, path: Path, wanted: int) -> tuple[list[Row], int]:
     records: list[Row] = []
     framed = 0
     splits = source.splits([path], wanted)
-    source = surveyed_source(source, splits, CONTEXT)
+    source = survey_source(source, splits, CONTEXT)
     for number, split in enumerate(splits):
         rows = [row for batch in source.read(split, number, CONTEXT) for row in batch.to_pylist()]
         tallies = [row for row in rows if row["outcome"] == TALLY]

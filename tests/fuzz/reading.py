@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from publisher.engine.survey import surveyed_source
+from publisher.engine.survey import survey_source
 from publisher.errors import PublisherError
 from publisher.model.catalogue import Catalogue, JobCatalogue
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Reason
@@ -66,7 +66,7 @@ def reader_of(source: Source, catalogue: Catalogue | None = None) -> Reader:
         context = Context(0, LANES, catalogue or JobCatalogue(()))
         with measured():
             splits = source.splits([path], wanted)
-            resolved = surveyed_source(source, splits, context)
+            resolved = survey_source(source, splits, context)
             batches = [list(resolved.read(s, n, context)) for n, s in enumerate(splits)]
         rows: list[Content] = []
         framed = 0

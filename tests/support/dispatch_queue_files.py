@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from publisher.engine.survey import surveyed_source
+from publisher.engine.survey import survey_source
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY
 from publisher.sources.contract import Context, Source
@@ -177,7 +177,7 @@ def read_files(
     """All records of files, and the sum of the tallies."""
     context = Context(7, lanes, JobCatalogue(()))
     splits: list[Split] = source.splits(paths, wanted)
-    source = surveyed_source(source, splits, context)
+    source = survey_source(source, splits, context)
     records: list[Record] = []
     framed = 0
     for number, split in enumerate(splits):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from publisher.engine.survey import surveyed_source
+from publisher.engine.survey import survey_source
 from publisher.model.catalogue import JobCatalogue
 from publisher.reports.changes import in_order
 from publisher.sources.contract import Context
@@ -20,7 +20,7 @@ def inspected(data: bytes, folder: Path) -> list[Record]:
     source = DispatchQueue(OPTIONS)
     context = Context(0, 4, JobCatalogue(()))
     (split,) = source.splits([path], 1)
-    reader = surveyed_source(source, [split], context)
+    reader = survey_source(source, [split], context)
     return list(in_order(reader.read(split, 0, context), source.format))
 
 

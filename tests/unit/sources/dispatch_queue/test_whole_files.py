@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from publisher.engine.survey import surveyed_source
+from publisher.engine.survey import survey_source
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
 from publisher.sources.contract import Context
@@ -167,7 +167,7 @@ def test_a_transaction_larger_than_memory_goes_through_it(
     tracemalloc.start()
     before = pa.total_allocated_bytes()
     most = changes = 0
-    known = surveyed_source(source, splits, context)
+    known = survey_source(source, splits, context)
     for number, split in enumerate(splits):
         for batch in known.read(split, number, context):
             changes += batch.num_rows

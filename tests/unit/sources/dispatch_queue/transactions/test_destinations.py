@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from publisher.engine.survey import surveyed_source
+from publisher.engine.survey import survey_source
 from publisher.model.catalogue import JobCatalogue
 from publisher.sources.contract import Context
 from publisher.sources.dispatch_queue import DispatchQueue
@@ -112,7 +112,7 @@ def test_tables_that_destinations_name_are_described_after_the_survey(tmp_path: 
     source = DispatchQueue(options(tables=(UNNAMED,)))
     assert source.tables() == ()
     splits = source.splits([tmp_path / "queue.dat"], 3)
-    known = surveyed_source(source, splits, Context(0, 1, JobCatalogue(())))
+    known = survey_source(source, splits, Context(0, 1, JobCatalogue(())))
     assert isinstance(known, DispatchQueue)
     assert [(t.schema, t.name, t.key) for t in known.tables()] == [
         ("IDM", "EMP", ("idu",)),
