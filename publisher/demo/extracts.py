@@ -74,7 +74,7 @@ def _declare(
 ) -> tuple[layout.RecordForm, tuple[Item, ...], ItemLayout, Any]:
     """The parts that all records of a table share, with the declaration of its items."""
     lies = layout.item_layout(options, table, ORDER)
-    return layout.form_of(options), table.parsed(), lies, lies.items(table.parsed())
+    return layout.form_of(options), table.parse_items(), lies, lies.items(table.parse_items())
 
 
 def commit(options: LinkexpressOptions) -> bytes:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from publisher.sources.linkexpress import LinkexpressOptions
-from publisher.sources.linkexpress.file_probe import ExtractFileForm, framer
+from publisher.sources.linkexpress.file_probe import ExtractFileForm, build_framer
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
 from tests.support.linkexpress_files import (
     GROUP,
@@ -147,7 +147,7 @@ def wrongly(options: LinkexpressOptions, number: int, **change: object) -> Linke
     return replace(options, tables=tuple(tables))
 
 
-EXCHANGE = "CNT and LEN fit table %s: if all records say so, set the xid of each for the other"
+EXCHANGE = "CNT and LEN fit table %s: if all records do, set the xid of each for the other"
 
 
 @pytest.mark.parametrize("form", ["normal", "little", "bare"])
@@ -219,7 +219,7 @@ def test_an_item_that_is_too_wide_is_told_with_its_bytes(tmp_path: Path) -> None
     (found, _) = read(wide, data, tmp_path)[0]
     assert found["detail"] == (
         "table usr (xid 1): CNT is 6 as in the settings, but LEN is 43, by the settings it is 45;"
-        ' if its records differ in length, set logtype = "LITTLE"; if all records say so, one of fname'
+        ' if its records differ in length, set logtype = "LITTLE"; if all records differ so, one of fname'
         " CHARACTER(10), pay DECIMAL(5,2), note CHARACTER VARYING(6) is too long by 2 bytes: set it as"
         " extracted"
     )
@@ -284,7 +284,7 @@ def test_time_grows_with_the_bytes(
     for size in (1 << 17, 1 << 20):
         options, data = make(size)
         bytes_ = np.frombuffer(data, np.uint8)
-        finder = framer(options, bytes_, ExtractFileForm("big"), len(data))
+        finder = build_framer(options, bytes_, ExtractFileForm("big"), len(data))
         start = time.process_time()
         framed = sum(int(block.lengths.sum()) for block in finder.blocks(0))
         seconds.append(time.process_time() - start)

@@ -61,7 +61,7 @@ def record(
     table = options.tables[number]
     layout = declared.item_layout(options, table, order)
     items = {}
-    for place, (item, value) in enumerate(zip(table.parsed(), values, strict=True)):
+    for place, (item, value) in enumerate(zip(table.parse_items(), values, strict=True)):
         if value is NULL:
             area = (
                 0
@@ -79,7 +79,7 @@ def record(
         "flag": 0,
         "operation": code,
     }
-    declaration = declared.record(form, layout, table.parsed())
+    declaration = declared.record(form, layout, table.parse_items())
     built: bytes = declaration.build({"header": head, "items": items})
     head["length"] = len(built)
     return bytes(declaration.build({"header": head, "items": items}))

@@ -1,7 +1,7 @@
-"""What must be known of a file before its first record goes out: byte order, length of its records.
+"""Recognition of the form of a file before its first record is read: byte order, length of records.
 
-A wrong setting gives wrong rows in silence where nothing is looked at as a whole: so a file of records
-of one length must be a multiple of it, and the headers of its first records must be possible ones.
+A wrong setting would give wrong rows in silence unless the file is checked as a whole: so a file of
+records of one length must be a multiple of it, and the headers of its first records must be legal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from publisher.errors import FatalError
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, numbers_at
 from publisher.sources.linkexpress.framing import RecordFramer
-from publisher.sources.linkexpress.headers import MARK, HeaderReader
+from publisher.sources.linkexpress.headers import MARK, NO_ROWS, HeaderReader
 from publisher.sources.linkexpress.item_offsets import TableLayout
 from publisher.sources.linkexpress.layout import form_of, item_layout, numpy_type
 from publisher.sources.linkexpress.options import (
@@ -29,13 +29,13 @@ from publisher.sources.linkexpress.options import (
 from publisher.sources.linkexpress.reject_messages import header_fault
 
 SAMPLE = 1000
-"""Records that are looked at."""
+"""Number of records that are examined."""
 _SAMPLE_BYTES, _SAMPLES = 1 << 20, 8
 _BLOCKS = 50
 _ENOUGH = 20
-"""Records that are no accident."""
+"""Number of records that cannot be an accident."""
 NO_ROWS_FILE = b"\xff\xff"
-"""A full extract of zero rows where records have no LEN: all of the file (reference, section 2) [D]."""
+"""The whole file of a full extract of zero rows if records have no LEN (reference, section 2) [D]."""
 
 _COMPRESSED = {
     b"\x1f\x8b\x08": "gunzip",
@@ -44,7 +44,7 @@ _COMPRESSED = {
     b"\xfd7zXZ\0": "unxz",
     b"\x28\xb5\x2f\xfd": "unzstd",
 }
-"""What unpacks a file, by its first bytes."""
+"""Tools that unpack a file, by its first bytes."""
 _R = TypeVar("_R")
 State = Literal["whole", "held", "tail", "no-rows"]
 _ORDERS: tuple[ByteOrder, ...] = ("big", "little")
@@ -53,36 +53,38 @@ _WITHOUT_ORDER = frozenset({"NUMERIC", "DECIMAL", "CHARACTER", "NATIONAL CHARACT
 
 @dataclass(frozen=True, slots=True)
 class ExtractFileForm:
-    """What is known of a file, or of a part of it, beside the settings."""
+    """The form of a file, or of a part of it, as far as settings leave it open."""
 
     order: ByteOrder
     logtype: LogType | None = None
-    """How items of variable length lie where it is found by looking; else as the tables say."""
+    """The LOGTYPE if it was recognised; else tables have their own."""
     state: State = "whole"
     """``held``: behind the last commit record; ``tail``: behind the last one of its file, and a later
     file has one; ``no-rows``: a full extract of zero rows."""
 
     @property
     def text(self) -> str:
-        """As a split keeps it."""
+        """The text for a split."""
         return f"{self.order} {self.logtype or 'declared'} {self.state}"
 
+    @classmethod
+    def of(cls, text: str) -> ExtractFileForm:
+        """The inverse of ``text``."""
+        order, logtype, state = text.split()
+        return cls(order, None if logtype == "declared" else logtype, state)  # type: ignore[arg-type]
 
-def file_form(text: str) -> ExtractFileForm:
-    """What a split keeps."""
-    order, logtype, state = text.split()
-    return ExtractFileForm(order, None if logtype == "declared" else logtype, state)  # type: ignore[arg-type]
 
-
-def framer(
+def build_framer(
     options: LinkexpressOptions, data: Bytes, known: ExtractFileForm, stop: int
 ) -> RecordFramer:
-    """What finds the records of a file."""
+    """Builds the framer of a file of known form."""
     form = form_of(options)
     layouts = []
     for table in options.tables:
         used = replace(table, logtype=known.logtype) if known.logtype else table
-        layouts.append(TableLayout(used.parsed(), item_layout(options, used, known.order), form))
+        layouts.append(
+            TableLayout(used.parse_items(), item_layout(options, used, known.order), form)
+        )
     xids = {0: 0}
     if "xid" in form.words and options.extract == "diff":
         xids = {table.xid or 0: number for number, table in enumerate(options.tables)}
@@ -90,36 +92,36 @@ def framer(
     return RecordFramer(HeaderReader(data, form, tuple(layouts), xids, known.order, strict), stop)
 
 
-def recognised(options: LinkexpressOptions, data: Bytes, path: str) -> ExtractFileForm:
-    """The form of a file.  Raises ``FatalError`` where it cannot be what the settings say."""
+def recognise_file(options: LinkexpressOptions, data: Bytes, path: str) -> ExtractFileForm:
+    """Recognises the form of a file.  Raises ``FatalError`` if it contradicts the settings."""
     form = form_of(options)
     if not len(data):
         return ExtractFileForm("big")
     if not form.has_length:
         if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:
             return ExtractFileForm("big", state="no-rows")
-        return _of_one_length(options, data, path)
+        return _recognise_fixed(options, data, path)
     order = _order_of_lengths(options, data, path)
     known = ExtractFileForm(order, _logtype(options, data, order))
-    first = framer(options, data, known, len(data)).heads(np.zeros(1, np.int64))
-    return replace(known, state="no-rows") if int(first.table[0]) == -3 else known
+    first = build_framer(options, data, known, len(data)).heads(np.zeros(1, np.int64))
+    return replace(known, state="no-rows") if int(first.table[0]) == NO_ROWS else known
 
 
 def _order_of_lengths(options: LinkexpressOptions, data: Bytes, path: str) -> ByteOrder:
-    """The order in which headers and lengths make sense."""
+    """The byte order in which headers and lengths are legal."""
     orders = _orders(options)
-    found = _counted(
-        data, orders, lambda part, order: _fitting(options, part, ExtractFileForm(order))
+    found = _count_in_samples(
+        data, orders, lambda part, order: _count_good(options, part, ExtractFileForm(order))
     )
     best = max(orders, key=lambda order: found[order])
     if not found[best]:
         raise FatalError(
             f"{path}: no record fits the settings ({_settings(options)});"
-            f" {_advice(options, data, _first(options, data))}"
+            f" {_advice(options, data, _explain_first(options, data))}"
         )
     if len(orders) == 1 or min(found.values()) * 10 <= found[best]:
         return best
-    begins = [order for order in orders if _begins(options, data, order)]
+    begins = [order for order in orders if _begins_with_record(options, data, order)]
     if len(begins) == 1:
         return begins[0]
     raise FatalError(
@@ -128,10 +130,10 @@ def _order_of_lengths(options: LinkexpressOptions, data: Bytes, path: str) -> By
     )
 
 
-def _first(options: LinkexpressOptions, data: Bytes) -> str:
-    """What is wrong with the first record, read in the order in which its length is the likelier."""
+def _explain_first(options: LinkexpressOptions, data: Bytes) -> str:
+    """Explains the problem of the first record, in the order in which its length is more likely."""
     finders = [
-        framer(options, data, ExtractFileForm(order), len(data)) for order in _orders(options)
+        build_framer(options, data, ExtractFileForm(order), len(data)) for order in _orders(options)
     ]
     heads = [(finder, finder.heads(np.zeros(1, np.int64))) for finder in finders]
     finder, head = min(heads, key=lambda each: int(each[1].length[0]) % (1 << 32))
@@ -148,21 +150,20 @@ def _first(options: LinkexpressOptions, data: Bytes) -> str:
     return f"of the first one: {detail}"
 
 
-def _begins(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> bool:
+def _begins_with_record(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> bool:
     """Whether the file begins with a whole record."""
-    finder = framer(options, data, ExtractFileForm(order), len(data))
-    return finder.exact(finder.one(0)) == 1
+    finder = build_framer(options, data, ExtractFileForm(order), len(data))
+    return finder.count_exact(finder.one(0)) == 1
 
 
 def _orders(options: LinkexpressOptions) -> tuple[ByteOrder, ...]:
     return _ORDERS if options.byte_order == "auto" else (options.byte_order,)
 
 
-def _counted(
+def _count_in_samples(
     data: Bytes, readings: Sequence[_R], count: Callable[[Bytes, _R], int]
 ) -> dict[_R, int]:
-    """Records that each reading finds at the begin of a file; where that are too few to tell, for it
-    may be damaged, in further parts of it as well."""
+    """Counts records by each reading at the beginning of a file, and in further samples if they are few."""
     found = dict.fromkeys(readings, 0)
     for start in np.linspace(0, max(0, len(data) - _SAMPLE_BYTES), _SAMPLES, dtype=np.int64):
         part = data[start : start + _SAMPLE_BYTES]
@@ -172,10 +173,10 @@ def _counted(
     return found
 
 
-def _fitting(options: LinkexpressOptions, sample: Bytes, known: ExtractFileForm) -> int:
-    """Good records among the first of a sample."""
+def _count_good(options: LinkexpressOptions, sample: Bytes, known: ExtractFileForm) -> int:
+    """Counts good records among the first of a sample."""
     found = 0
-    for block in framer(options, sample, known, len(sample)).blocks(0):
+    for block in build_framer(options, sample, known, len(sample)).blocks(0):
         found += int(block.good.sum())
         if found >= SAMPLE:
             break
@@ -183,31 +184,31 @@ def _fitting(options: LinkexpressOptions, sample: Bytes, known: ExtractFileForm)
 
 
 def _logtype(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> LogType | None:
-    """Of a JNL file whether its items follow LITTLE; no page says that they do."""
+    """Recognises the LOGTYPE of a JNL file with variable items, which no page documents."""
     if options.difftype != "JNL" or options.extract != "diff" or not options.tables[0].varies:
         return None
     kinds: tuple[LogType, ...] = ("LITTLE", "NORMAL")
-    used = _counted(
-        data, kinds, lambda part, kind: _whole(options, part, ExtractFileForm(order, kind))
+    used = _count_in_samples(
+        data, kinds, lambda part, kind: _count_whole(options, part, ExtractFileForm(order, kind))
     )
     return max(kinds, key=lambda kind: used[kind])
 
 
-def _whole(options: LinkexpressOptions, data: Bytes, known: ExtractFileForm) -> int:
-    """Records at the begin of a file that are used up by their items, whose lengths are possible."""
+def _count_whole(options: LinkexpressOptions, data: Bytes, known: ExtractFileForm) -> int:
+    """Counts records at the beginning of a file that their items fill, with possible lengths."""
     sample = data[:_SAMPLE_BYTES]
-    finder = framer(options, sample, known, len(sample))
+    finder = build_framer(options, sample, known, len(sample))
     table, found = finder.tables[0], 0
     for block in islice(finder.blocks(0), _BLOCKS):
-        found += finder.exact(block)
-        if table.fixed is not None:  # else they were looked at
+        found += finder.count_exact(block)
+        if table.fixed is not None:  # else the header reader has checked the lengths
             records = block.offsets[block.good & (block.lengths == table.fixed)]
-            found -= int((_oversized(table, sample, records) > 0).sum())
+            found -= int((_count_oversized(table, sample, records) > 0).sum())
     return found
 
 
-def _of_one_length(options: LinkexpressOptions, data: Bytes, path: str) -> ExtractFileForm:
-    length = framer(options, data, ExtractFileForm("big"), len(data)).tables[0].greatest
+def _recognise_fixed(options: LinkexpressOptions, data: Bytes, path: str) -> ExtractFileForm:
+    length = build_framer(options, data, ExtractFileForm("big"), len(data)).tables[0].greatest
     rest = len(data) % length
     if rest:
         whole = data[: len(data) - rest]
@@ -227,22 +228,22 @@ def _of_one_length(options: LinkexpressOptions, data: Bytes, path: str) -> Extra
     if legal * 2 < min(SAMPLE, len(data) // length):
         raise FatalError(
             f"{path}: only {legal} of the first {min(SAMPLE, len(data) // length)} records of"
-            f" {length} bytes have an operation code that may stand there; {_advice(options, data)}"
+            f" {length} bytes have a legal operation code; {_advice(options, data)}"
         )
     return ExtractFileForm(order)
 
 
-def _sampled(
+def _sample(
     options: LinkexpressOptions, data: Bytes, order: ByteOrder
 ) -> tuple[RecordFramer, Offsets]:
-    finder = framer(options, data, ExtractFileForm(order), len(data))
+    finder = build_framer(options, data, ExtractFileForm(order), len(data))
     length = finder.tables[0].greatest
     return finder, np.arange(min(SAMPLE, len(data) // length), dtype=np.int64) * length
 
 
 def _has_legal_code(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> Mask:
-    """By record of the first ones: the operation code is one that may stand there."""
-    finder, at = _sampled(options, data, order)
+    """Marks the first records with a legal operation code."""
+    finder, at = _sample(options, data, order)
     return finder.heads(at).good
 
 
@@ -251,7 +252,7 @@ def _order_of_one_length(options: LinkexpressOptions, data: Bytes, path: str) ->
         return options.byte_order
     legal = {order: _has_legal_code(options, data, order) for order in _ORDERS}
     if not any(mask.any() for mask in legal.values()):
-        return "big"  # wrong in either order, and refused for it
+        return "big"  # wrong in either order; the caller refuses it
     misfits = {order: _count_misfits(options, data, order) for order in _ORDERS}
     codes = {order: int(legal[order].sum()) for order in _ORDERS}
     fits = {order: int((legal[order] & (misfits[order] == 0)).sum()) for order in _ORDERS}
@@ -262,7 +263,7 @@ def _order_of_one_length(options: LinkexpressOptions, data: Bytes, path: str) ->
     wrong = {order: int(misfits[order].sum()) for order in _ORDERS}
     if codes["big"] == codes["little"] and wrong["big"] != wrong["little"]:
         return min(_ORDERS, key=wrong.__getitem__)
-    if _WITHOUT_ORDER.issuperset(item.type for item in options.tables[0].parsed()):
+    if _WITHOUT_ORDER.issuperset(item.type for item in options.tables[0].parse_items()):
         return "big"  # nothing in the file depends on it
     raise FatalError(
         f"{path}: its byte order cannot be told; set byte_order to the order of the machine that"
@@ -271,11 +272,11 @@ def _order_of_one_length(options: LinkexpressOptions, data: Bytes, path: str) ->
 
 
 def _count_misfits(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> Offsets:
-    """By record of the first ones: lengths and years that cannot be, read in this order."""
-    finder, records = _sampled(options, data, order)
+    """Counts impossible lengths and years of each of the first records, read in this order."""
+    finder, records = _sample(options, data, order)
     table = finder.tables[0]
     cells = table.cells(data, records, records + table.greatest)
-    misfits = _oversized(table, data, records)
+    misfits = _count_oversized(table, data, records)
     for number, item in enumerate(table.items):
         if item.type in ("DATE", "TIMESTAMP"):
             years = numbers_at(data, cells.starts[number], numpy_type(table.layout.word("uint16")))
@@ -284,8 +285,8 @@ def _count_misfits(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -
     return misfits
 
 
-def _oversized(table: TableLayout, data: Bytes, records: Offsets) -> Offsets:
-    """By record of a table with records of one length: items that are longer than they may be."""
+def _count_oversized(table: TableLayout, data: Bytes, records: Offsets) -> Offsets:
+    """Counts too long items of each record, for records of one length."""
     cells = table.cells(data, records, records + table.greatest)
     found = np.zeros(len(records), np.int64)
     for number, item in enumerate(table.items):
@@ -295,51 +296,50 @@ def _oversized(table: TableLayout, data: Bytes, records: Offsets) -> Offsets:
     return found
 
 
-def _explained(
+def _fits_most(
     options: LinkexpressOptions, sample: Bytes, order: ByteOrder, *, by_headers: bool
 ) -> bool:
-    """Whether most of the first records fit; ``by_headers``: their items need not, as the headers of a
-    group's differences tell what they are."""
-    finder = framer(options, sample, ExtractFileForm(order), len(sample))
+    """Whether most of the first records fit; with ``by_headers`` their items need not."""
+    finder = build_framer(options, sample, ExtractFileForm(order), len(sample))
     found = fitting = 0
     for block in islice(finder.blocks(0), _BLOCKS):
         is_mark = block.heads.table == MARK
         found += len(is_mark)
         if by_headers:
             fitting += int((block.heads.odd | block.good).sum())
-        else:  # a commit record is whole, but no record of a table or of a full extract
-            fitting += finder.exact(block) - int((is_mark & block.good).sum())
+        else:  # a commit record is whole, but belongs to no table and no full extract
+            fitting += finder.count_exact(block) - int((is_mark & block.good).sum())
     return fitting * 2 > found
 
 
 def _settings(options: LinkexpressOptions) -> str:
-    said = [f"unit = {options.unit}", f"extract = {options.extract}"]
+    settings = [f"unit = {options.unit}", f"extract = {options.extract}"]
     if options.difftype:
-        said.append(f"difftype = {options.difftype}")
+        settings.append(f"difftype = {options.difftype}")
     nulls = str(options.nulls).lower()
-    return ", ".join([*said, f"nulls = {nulls}", f"byte_order = {options.byte_order}"])
+    return ", ".join([*settings, f"nulls = {nulls}", f"byte_order = {options.byte_order}"])
 
 
 def _advice(options: LinkexpressOptions, data: Bytes, otherwise: str = "") -> str:
-    """Which other setting would explain the file; ``otherwise`` what is to be said if none does."""
+    """Names another setting that would explain the file; ``otherwise`` is the text if none does."""
     for magic, tool in _COMPRESSED.items():
         if data[: len(magic)].tobytes() == magic:
             return f"it is compressed: unpack it first ({tool})"
     fitting = []
-    for said, other in _others(options):
+    for setting, other in _variants(options):
         by_headers = _is_of_group(other) and not _is_of_group(options)
         if _explains(other, data, by_headers=by_headers):
-            fitting.append(said)
+            fitting.append(setting)
     if fitting:
-        return f"it fits with {' or '.join(fitting)}: look into the extraction definition"
+        return f"it fits with {' or '.join(fitting)}: check the extraction definition"
     return (
         otherwise
         or "compare items, NULLIND, DIFFTYPE, LOGTYPE and BYTESWAP with the extraction definition"
     )
 
 
-def _others(options: LinkexpressOptions) -> Iterator[tuple[str, LinkexpressOptions]]:
-    """The settings with one changed."""
+def _variants(options: LinkexpressOptions) -> Iterator[tuple[str, LinkexpressOptions]]:
+    """Yields the options with one setting changed."""
     flipped: ByteOrder = "little" if options.byte_order == "big" else "big"
     changes: list[tuple[str, dict[str, object]]] = [
         (f"nulls = {str(not options.nulls).lower()}", {"nulls": not options.nulls}),
@@ -353,7 +353,7 @@ def _others(options: LinkexpressOptions) -> Iterator[tuple[str, LinkexpressOptio
             {"unit": "group", "extract": "diff", "difftype": None, "tables": _with_xids(options)},
         ),
     ]
-    types = {item.type for table in options.tables for item in table.parsed()}
+    types = {item.type for table in options.tables for item in table.parse_items()}
     if "NUMERIC" in types:
         changes.append(('numeric_sign = "overpunched"', {"numeric_sign": "overpunched"}))
     if options.byte_order != "auto":
@@ -362,22 +362,22 @@ def _others(options: LinkexpressOptions) -> Iterator[tuple[str, LinkexpressOptio
         logtype: LogType = "LITTLE" if options.tables[0].logtype == "NORMAL" else "NORMAL"
         tables = (replace(options.tables[0], logtype=logtype),)
         changes.append((f'logtype = "{logtype}"', {"tables": tables, "blob_head": 8}))
-    for said, change in changes:
+    for setting, change in changes:
         try:
             other = replace(options, **change)  # type: ignore[arg-type]
         except ValueError:
             continue
         if other != options:
-            yield said, other
+            yield setting, other
 
 
 def _with_xids(options: LinkexpressOptions) -> tuple[ExtractedTable, ...]:
-    """The tables with extraction identifiers, which only differences of a group need."""
+    """Adds extraction identifiers to tables, which only differences of a group need."""
     return tuple(replace(table, xid=table.xid or GREATEST_XID) for table in options.tables)
 
 
 def _is_of_group(options: LinkexpressOptions) -> bool:
-    """Whether files have the differences of a group."""
+    """Whether files hold the differences of a group."""
     return options.unit == "group" and options.extract == "diff"
 
 
@@ -385,12 +385,12 @@ def _explains(options: LinkexpressOptions, data: Bytes, *, by_headers: bool) -> 
     form = form_of(options)
     for order in _orders(options):
         if form.has_length:
-            if _explained(options, data[:_SAMPLE_BYTES], order, by_headers=by_headers):
+            if _fits_most(options, data[:_SAMPLE_BYTES], order, by_headers=by_headers):
                 return True
             continue
         if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:
             return True
-        length = framer(options, data, ExtractFileForm(order), len(data)).tables[0].greatest
+        length = build_framer(options, data, ExtractFileForm(order), len(data)).tables[0].greatest
         if len(data) % length == 0:
             legal = int(_has_legal_code(options, data, order).sum())
             if legal and legal == min(SAMPLE, len(data) // length):

@@ -1,4 +1,4 @@
-"""The headers of records: what stands at an offset of a file, and whether it may begin a record."""
+"""The headers of records: the words at an offset of a file, and whether they may begin a record."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from publisher.sources.linkexpress.layout import (
 from publisher.sources.linkexpress.options import GREATEST_XID, ByteOrder
 
 UNKNOWN, MARK, NO_ROWS = -1, -2, -3
-"""In place of the number of a table: none that the settings name, a commit record, a record that says
-that a full extract has no rows."""
+"""Instead of the number of a table: a table outside the settings, a commit record, the record of a full
+extract without rows."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -42,14 +42,14 @@ class HeaderBatch:
     table: Numbers
     """Number of the table, or one of ``UNKNOWN``, ``MARK``, ``NO_ROWS``."""
     good: Mask
-    """Whether such a header may stand there."""
+    """Marks headers that may begin a record."""
     cut: Mask
-    """Whether it might if the file were longer."""
+    """Marks headers that might begin a record if the file were longer."""
     odd: Mask
-    """Whether it might if the settings described its table: the table is unknown, or has another number
-    of items or another length."""
+    """Marks headers that might begin a record under other settings: the table is unknown, or has another
+    number of items or another length."""
 
-    def taken(self, chosen: Any) -> HeaderBatch:
+    def take(self, chosen: Any) -> HeaderBatch:
         """The headers at some of the offsets."""
         return HeaderBatch(
             self.length[chosen],
@@ -75,10 +75,10 @@ class HeaderReader:
     """Number of a table by its extraction identifier."""
     order: ByteOrder
     strict: bool = True
-    """Whether NULL areas hold 0000 and FFFF only."""
+    """Whether NULL areas may only hold 0000 and FFFF."""
     _words: dict[str, np.dtype[Any]] = field(init=False, repr=False)
     _limits: npt.NDArray[np.int64] = field(init=False, repr=False)
-    """Bytes at the least and at the most, items; by table."""
+    """Minimum and maximum length, number of items; by table."""
 
     def __post_init__(self) -> None:
         words = {word: word_type(word, self.order) for word in self.form.words}
@@ -88,12 +88,12 @@ class HeaderReader:
 
     @property
     def end(self) -> int:
-        """Bytes of the file."""
+        """Number of bytes of the file."""
         return len(self.data)
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """The least and the greatest length of a record that the settings describe."""
+        """Minimum and maximum length of a record by the settings."""
         least = [each.least for each in self.tables]
         if COMMIT in self.form.codes:
             least.append(self.form.mark_size)
@@ -106,45 +106,45 @@ class HeaderReader:
         return self._words[name]
 
     def read(self, at: Offsets) -> HeaderBatch:
-        """The headers at offsets; one that does not lie inside is not good."""
+        """Reads the headers at offsets; one that crosses the end of the file is not good."""
         places, marks = word_offsets(self.form.words), word_offsets(self.form.mark_words)
         mark_size = self.form.mark_size
         inside = at + mark_size <= self.end
         safe = np.where(inside, at, 0)
-        if self.end < mark_size:  # too little to look at
+        if self.end < mark_size:  # too short for any header
             nothing = np.zeros(len(at), np.int64)
             none = np.full(len(at), UNKNOWN, np.int64)
             no = inside & False
             return HeaderBatch(nothing, nothing, nothing, nothing, nothing, none, no, no, no)
         zeros = np.zeros(len(at), np.int64)
-        found = dict.fromkeys(("length", "count", "xid", "flag", "operation"), zeros)
+        words = dict.fromkeys(("length", "count", "xid", "flag", "operation"), zeros)
         for word in ("length", "count"):
             if word in places:
-                found[word] = self._read(word, safe + places[word])
-        is_mark = (found["count"] == 1) if COMMIT in self.form.codes else inside & False
+                words[word] = self._read(word, safe + places[word])
+        is_mark = (words["count"] == 1) if COMMIT in self.form.codes else inside & False
         whole = inside & (is_mark | (at + self.form.size <= self.end))
         safe = np.where(whole, at, 0)
         for word in ("xid", "flag", "operation"):
             if word in places:
                 place = np.where(is_mark & whole, marks.get(word, 0), places[word])
-                found[word] = self._read(word, safe + place)
-        return self._judge(at, found, is_mark & whole, whole)
+                words[word] = self._read(word, safe + place)
+        return self._judge(at, words, is_mark & whole, whole)
 
     def _read(self, word: str, at: Offsets) -> Numbers:
         kind = self._words[word]
-        # a header that is cut is not good, whatever is found in its place
+        # a header that is cut is not good, whatever is read in its place
         at = np.minimum(at, self.end - kind.itemsize)
         return numbers_at(self.data, at, kind).astype(np.int64)
 
     def _judge(
-        self, at: Offsets, found: dict[str, Numbers], is_mark: Mask, whole: Mask
+        self, at: Offsets, words: dict[str, Numbers], is_mark: Mask, whole: Mask
     ) -> HeaderBatch:
-        """Which table a header speaks of, and whether it is one that may stand there."""
-        length, count, code = found["length"], found["count"], found["operation"]
+        """Finds the table of each header, and marks headers that may begin a record."""
+        length, count, code = words["length"], words["count"], words["operation"]
         no_rows = ~is_mark & (code == EMPTY)
         table = np.full(len(at), UNKNOWN, np.int64)
         for xid, number in self.xids.items():
-            table[found["xid"] == xid] = number
+            table[words["xid"] == xid] = number
         least, greatest, items = self._limits[:, table]
         counted = np.full(len(at), self.form.extra > 0)
         right_count = ~counted | (count == items + self.form.extra)
@@ -158,33 +158,35 @@ class HeaderReader:
         empty = (length == self.form.size) & (~counted | (count == self.form.extra) | right_count)
         if not self.form.has_length:
             empty = whole & False  # a file of its own, never a record among others
-        legal = np.isin(code, list(self.form.codes)) & (found["flag"] == 0) & whole
+        legal = np.isin(code, list(self.form.codes)) & (words["flag"] == 0) & whole
         good = legal & np.where(is_mark, mark, np.where(no_rows, empty, data))
         inside = (at + length <= self.end) if self.form.has_length else whole
         cut = good & ~inside
         good &= inside
         odd = legal & ~good & ~is_mark & ~no_rows & (code != COMMIT)
-        odd &= self._is_plausible(at, found, table)
+        odd &= self._are_plausible(at, words, table)
         table = np.where(is_mark, MARK, np.where(no_rows & empty, NO_ROWS, table))
-        return HeaderBatch(length, count, found["xid"], found["flag"], code, table, good, cut, odd)
+        return HeaderBatch(length, count, words["xid"], words["flag"], code, table, good, cut, odd)
 
-    def _is_plausible(self, at: Offsets, found: dict[str, Numbers], table: Numbers) -> Mask:
-        """Whether headers may be those of records that the settings do not describe."""
+    def _are_plausible(self, at: Offsets, words: dict[str, Numbers], table: Numbers) -> Mask:
+        """Marks headers that may begin records of tables outside the settings."""
         if not self.form.has_length:
             return np.zeros(len(at), bool)
-        length, items = found["length"], np.ones(len(at), np.int64)
+        length, items = words["length"], np.ones(len(at), np.int64)
         possible = table != UNKNOWN
         if "xid" in self.form.words:
-            possible |= (found["xid"] > 0) & (found["xid"] <= GREATEST_XID)
+            possible |= (words["xid"] > 0) & (words["xid"] <= GREATEST_XID)
         if self.form.extra:
-            items = found["count"] - self.form.extra
+            items = words["count"] - self.form.extra
         least = self.form.size + items * (FLAG if self.form.nulls else 1)
         inside = (length >= least) & (at + length <= self.end)
         return np.asarray(possible & inside & (items > 0))
 
-    def used(self, at: Offsets, heads: HeaderBatch) -> Numbers:
-        """Bytes that records use up by their items, whatever their length words say; 0 where the table
-        is unknown or an item does not fit."""
+    def used_lengths(self, at: Offsets, heads: HeaderBatch) -> Numbers:
+        """Lengths of records by their items, whatever LEN says.
+
+        0 if the table is unknown or an item does not fit.
+        """
         used = np.where(heads.table == MARK, self.form.mark_size, 0)
         used[heads.table == NO_ROWS] = self.form.size
         for number, table in enumerate(self.tables):
@@ -199,14 +201,14 @@ class HeaderReader:
             used[chosen] = np.where(cells.fault < 0, cells.ends - records, 0)
         return used
 
-    def sound(self, at: Offsets, heads: HeaderBatch) -> Mask:
-        """Whether the NULL areas of records can be such; not asked of records that do not fit."""
-        sound = np.ones(len(at), bool)
+    def have_valid_nulls(self, at: Offsets, heads: HeaderBatch) -> Mask:
+        """Marks records with valid NULL areas; records that do not fit count as valid."""
+        valid = np.ones(len(at), bool)
         if not (self.strict and self.form.nulls):
-            return sound
+            return valid
         for number, table in enumerate(self.tables):
             chosen = np.flatnonzero((heads.table == number) & (at + table.greatest <= self.end))
             cells = table.cells(self.data, at[chosen], np.full(len(chosen), self.end, np.int64))
             for flags in cells.flags:
-                sound[chosen] &= (flags == NOT_NULL) | (flags == NULL)
-        return sound
+                valid[chosen] &= (flags == NOT_NULL) | (flags == NULL)
+        return valid

@@ -1,4 +1,4 @@
-"""Columns of rows as the lists that changes carry."""
+"""Items of records as the lists of columns and values in changes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from publisher.sources.linkexpress.layout import DELETE
 from publisher.sources.linkexpress.object_names import ExtractedTableNames
 
 
-def images(
+def build_images(
     names: ExtractedTableNames, texts: list[pa.Array], live: Offsets, codes: Offsets
 ) -> tuple[pa.Array, pa.Array]:
-    """Names and new values of the items outside the key; none of deletes."""
+    """Builds names and new values of the items outside the key; deletes have none."""
     columns = [names.columns[number] for number in names.others]
     deletes = codes == DELETE
-    if not columns:  # an insert says something of one column at least, as event logs do
+    if not columns:  # an insert has one column at least, as in event logs
         columns = [names.columns[names.key[0]]]
         texts = [pa.nulls(int(live[-1]) + 1, pa.string())]
         deletes = codes != 1
@@ -29,16 +29,16 @@ def images(
     places = live[filled][:, None] + np.arange(width, dtype=np.int64) * total
     values = pa.concat_arrays(texts).take(pa.array(places.ravel()))
     spelled = pa.array(columns, pa.string()).take(pa.array(np.tile(np.arange(width), len(filled))))
-    said = pa.ListArray.from_arrays(pa.array(offsets), spelled)
+    named = pa.ListArray.from_arrays(pa.array(offsets), spelled)
     mask = codes == DELETE
     new = pa.ListArray.from_arrays(
         pa.array(offsets), values, mask=pa.array(mask) if mask.any() else None
     )
-    return said, new
+    return named, new
 
 
-def spread(column: TextColumn, places: Offsets, count: int) -> TextColumn:
-    """A column of some rows among all; null in the others."""
+def spread_column(column: TextColumn, places: Offsets, count: int) -> TextColumn:
+    """Spreads a column of some rows over all; the others are null."""
     where = np.full(count, -1, np.int64)
     where[places] = np.arange(len(places))
     wrong = np.zeros(count, bool)

@@ -1,4 +1,4 @@
-"""Where the items of many records lie: the NULL areas and data of a table's records, by the column."""
+"""The offsets of items in many records of a table: NULL areas and data, by the column."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from publisher.sources.linkexpress.layout import FLAG, NOT_NULL, ItemLayout, Rec
 from publisher.sources.linkexpress.types import Item
 
 FITS = -1
-"""In ``ItemCells.fault``: all items of the record lie inside it."""
+"""In ``ItemCells.fault``: all items end inside the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +23,14 @@ class ItemCells:
     starts: tuple[Offsets, ...]
     """Offset of each item's data, by item."""
     flags: tuple[npt.NDArray[Any], ...]
-    """What the NULL areas hold, by item; none where there are no NULL areas."""
+    """Values of the NULL areas, by item; empty without NULL areas."""
     ends: Offsets
     """Offset after the last item of each record."""
     fault: npt.NDArray[np.int64]
-    """Number of the first item that cannot lie where it should; ``FITS`` where there is none."""
+    """Number of the first item that does not fit into the record, or ``FITS``."""
 
-    def taken(self, chosen: Offsets) -> ItemCells:
-        """Those of some of the records."""
+    def take(self, chosen: Offsets) -> ItemCells:
+        """The items of some of the records."""
         return ItemCells(
             tuple(starts[chosen] for starts in self.starts),
             tuple(flags[chosen] for flags in self.flags),
@@ -41,7 +41,7 @@ class ItemCells:
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """The records of one table, as they lie in one file."""
+    """The layout of the records of one table in one file."""
 
     items: tuple[Item, ...]
     layout: ItemLayout
@@ -49,28 +49,29 @@ class TableLayout:
 
     @property
     def overhead(self) -> int:
-        """Bytes of a record beside the data of its items."""
+        """Bytes of a record without the data of its items."""
         return self.form.size + (FLAG * len(self.items) if self.form.nulls else 0)
 
     @property
     def least(self) -> int:
-        """Bytes of a record at the least."""
+        """Minimum length of a record."""
         return self.overhead + sum(map(self.layout.least, self.items))
 
     @property
     def greatest(self) -> int:
-        """Bytes of a record at the most."""
+        """Maximum length of a record."""
         return self.overhead + sum(map(self.layout.greatest, self.items))
 
     @property
     def fixed(self) -> int | None:
-        """Bytes of every record, ``None`` where they differ."""
+        """Length of every record, ``None`` if lengths differ."""
         return None if any(map(self.layout.is_variable, self.items)) else self.greatest
 
     def cells(self, data: Bytes, records: Offsets, limits: Offsets) -> ItemCells:
-        """Where the items of records lie; ``limits`` are the offsets that no item may cross.
+        """Finds the items of records; no item may cross the offset in ``limits``.
 
-        Records of one length must lie inside ``data``."""
+        Records of one length must end inside ``data``.
+        """
         at = records + self.form.size
         fault = np.full(len(records), FITS, np.int64)
         starts: list[Offsets] = []
@@ -80,20 +81,19 @@ class TableLayout:
         for number, item in enumerate(self.items):
             null: Mask | None = None
             if self.form.nulls:
-                at = _inside(at, limits, FLAG, fault, number) if varies else at
-                found = numbers_at(data, at, flag_type)
-                flags.append(found)
-                null = found != NOT_NULL
+                at = _check_inside(at, limits, FLAG, fault, number) if varies else at
+                flags.append(numbers_at(data, at, flag_type))
+                null = flags[-1] != NOT_NULL
                 at = at + FLAG
             starts.append(at)
             if self.layout.is_variable(item):
-                at = self._after(data, at, limits, null, (number, item, fault))
+                at = self._end_of_variable(data, at, limits, null, (number, item, fault))
             else:
                 width = self.layout.width(item)
-                at = (_inside(at, limits, width, fault, number) if varies else at) + width
+                at = (_check_inside(at, limits, width, fault, number) if varies else at) + width
         return ItemCells(tuple(starts), tuple(flags), at, fault)
 
-    def _after(
+    def _end_of_variable(
         self,
         data: Bytes,
         at: Offsets,
@@ -101,7 +101,7 @@ class TableLayout:
         null: Mask | None,
         which: tuple[int, Item, npt.NDArray[np.int64]],
     ) -> Offsets:
-        """Offsets after the areas of an item that is as long as its value."""
+        """Offsets after an item of variable length."""
         number, item, fault = which
         head = self.layout.head(item)
         present = np.ones(len(at), bool) if null is None else ~null
@@ -117,16 +117,18 @@ class TableLayout:
         return np.where(fault == FITS, at + needed + size, 0)
 
     def sizes(self, data: Bytes, at: Offsets, item: Item) -> Offsets:
-        """Bytes of the values of a variable item, by their length words, at most what is plausible."""
+        """Bytes of the values of a variable item, by their length words."""
         kind = numpy_type(self.layout.word("uint32" if item.type == "BLOB" else "uint16"))
         word = at + self.layout.head(item) - kind.itemsize
         return numbers_at(data, word, kind).astype(np.int64) * self.layout.unit(item)
 
 
-def _inside(
+def _check_inside(
     at: Offsets, limits: Offsets, width: int, fault: npt.NDArray[np.int64], number: int
 ) -> Offsets:
-    """Note the records whose item does not fit; from then on they are read at the very beginning,
-    where there is something to read, and what is found means nothing."""
+    """Notes records whose item does not fit.
+
+    Their further items are read at the very beginning of the file, and the values mean nothing.
+    """
     fault[(at + width > limits) & (fault == FITS)] = number
     return np.where(fault == FITS, at, 0)

@@ -1,6 +1,6 @@
-"""Items to text, by the column: the text form that event logs have, which documents are made of.
+"""Items as text, by the column, in the form from which documents are made.
 
-Types, sizes and content by the reference, section 1; character codes by its section 1.4.
+Types, lengths and contents follow the reference, section 1; character codes its section 1.4.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _ZERO, _MINUS, _PLUS, _POINT, _BLANK = b"0-+. "
 _NEGATIVE = (0xB, 0xD)
 _DAYS = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _RANGES = {"MONTH": 12, "HOUR": 24, "MINUTE": 60, "SECOND": 60}
-"""What the fields of an interval behind its first stay below."""
+"""Upper bounds of the fields of an interval behind its first."""
 _NUMBERS = {
     "SMALLINT": "int16",
     "INTEGER": "int32",
     "REAL": "single",
     "DOUBLE PRECISION": "double",
 }
-_SHORT = 256
-"""Bytes of an area of variable items that is looked at whole."""
+_MAX_SHORT = 256
+"""Bytes up to which the areas of a variable item are decoded together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class ItemReader:
     options: LinkexpressOptions
 
     def column(self, data: Bytes, cells: ItemCells, number: int, item: Item) -> TextColumn:
-        """An item of the records of ``cells``, all of which lie inside their records."""
+        """Reads one item of the records of ``cells``, in all of which it fits."""
         at = cells.starts[number]
         null = np.zeros(len(at), bool)
         wrong = np.zeros(len(at), bool)
@@ -78,13 +78,13 @@ class ItemReader:
             values = numbers_at(data, at, numpy_type(self.layout.word(_NUMBERS[item.type])))
             return _floats(values) if values.dtype.kind == "f" else _integers(values)
         if item.type in VARIABLE:
-            return self._varying(data, at, item)
+            return self._variable(data, at, item)
         areas = areas_at(data, at, self.layout.width(item))
         match item.type:
             case "DECIMAL":
-                return packed(areas, item.length, item.scale)
+                return read_packed(areas, item.length, item.scale)
             case "NUMERIC":
-                return zoned(areas, item.scale, self.options.numeric_sign)
+                return read_zoned(areas, item.scale, self.options.numeric_sign)
             case "CHARACTER" | "NATIONAL CHARACTER":
                 return self._characters(areas, item)
         return self._interval(areas, item) if item.fields else self._moment(areas, item)
@@ -96,16 +96,16 @@ class ItemReader:
             texts, wrong = strings(areas), np.zeros(len(areas), bool)
         else:
             texts, wrong = decode_areas(areas, codec)
-        return TextColumn(self._trimmed(texts, item), wrong)
+        return TextColumn(self._trim(texts, item), wrong)
 
-    def _trimmed(self, texts: pa.Array, item: Item) -> pa.Array:
+    def _trim(self, texts: pa.Array, item: Item) -> pa.Array:
         if item.type == "CHARACTER" and self.options.trim_padding:
             return pc.ascii_rtrim(texts, characters=" ")
         if item.type == "NATIONAL CHARACTER" and self.options.trim_national:
             return pc.utf8_rtrim(texts, characters="\u3000")
         return texts
 
-    def _varying(self, data: Bytes, at: Offsets, item: Item) -> TextColumn:
+    def _variable(self, data: Bytes, at: Offsets, item: Item) -> TextColumn:
         word = numpy_type(self.layout.word("uint32" if item.type == "BLOB" else "uint16"))
         head = self.layout.head(item)
         sizes = numbers_at(data, at + head - word.itemsize, word).astype(np.int64)
@@ -134,11 +134,11 @@ class ItemReader:
     def _short_texts(
         self, data: Bytes, at: Offsets, sizes: Offsets, item: Item
     ) -> TextColumn | None:
-        """The values of a variable item of text where its areas are short, else ``None``."""
+        """The values of a variable text item if its areas are short, else ``None``."""
         width = self.layout.capacity(item)
         if (
             item.type == "BLOB"
-            or width > _SHORT
+            or width > _MAX_SHORT
             or not len(at)
             or int(at.max()) + width > len(data)
         ):
@@ -171,10 +171,10 @@ class ItemReader:
         last = _DAYS[np.where(wrong, 0, month)] - ((month == 2) & ~leap)
         wrong |= day > last
         fields = (np.where(wrong, 0, each) for each in (year, month, day))
-        return _joined(fields, (4, 2, 2), "-"), wrong
+        return _join_numbers(fields, (4, 2, 2), "-"), wrong
 
     def _interval(self, areas: Bytes, item: Item) -> TextColumn:
-        """As SQL writes it between the quotes: ``12-03``, ``-1 02:03:04``."""
+        """INTERVAL as SQL writes it between quotes: ``12-03``, ``-1 02:03:04``."""
         sizes = self.layout.interval_sizes(item)
         number = self.layout.number
         ends = np.cumsum([1, *sizes]).tolist()
@@ -205,8 +205,8 @@ def interval_text(item: Item, fields: list[int]) -> str:
     return text
 
 
-def packed(areas: Bytes, digits: int, scale: int) -> TextColumn:
-    """DECIMAL: digits in half bytes, the last half the sign; one more in front where p is even."""
+def read_packed(areas: Bytes, digits: int, scale: int) -> TextColumn:
+    """Reads DECIMAL: digits in half bytes, the last half is the sign; a zero in front if p is even."""
     nibbles = np.empty((len(areas), areas.shape[1] * 2), np.uint8)
     nibbles[:, 0::2] = areas >> 4
     nibbles[:, 1::2] = areas & 15
@@ -219,8 +219,8 @@ def packed(areas: Bytes, digits: int, scale: int) -> TextColumn:
     return TextColumn(_decimals(nibbles[:, -1 - digits : -1], negative, scale), wrong)
 
 
-def zoned(areas: Bytes, scale: int, sign: str) -> TextColumn:
-    """NUMERIC: digit characters, and a sign character before or after them or in the last one."""
+def read_zoned(areas: Bytes, scale: int, sign: str) -> TextColumn:
+    """Reads NUMERIC: digit characters, and a sign character before or after them or in the last one."""
     if sign == "overpunched":
         last = areas[:, -1]
         values = _OVERPUNCHED[0][last]
@@ -235,8 +235,8 @@ def zoned(areas: Bytes, scale: int, sign: str) -> TextColumn:
     return TextColumn(_decimals(np.where(wrong[:, None], 0, numbers), negative, scale), wrong)
 
 
-def _overpunched() -> tuple[npt.NDArray[np.uint8], Mask, Mask]:
-    """Digit, sign and whether it is one, of the last character: ``{A-I``, ``}J-R``, or a digit."""
+def _overpunch_table() -> tuple[npt.NDArray[np.uint8], Mask, Mask]:
+    """Digit, sign and validity of each last character: ``{A-I``, ``}J-R``, or a digit."""
     values = np.zeros(256, np.uint8)
     negative, right = np.zeros(256, bool), np.zeros(256, bool)
     for text, minus in ((b"{ABCDEFGHI", False), (b"}JKLMNOPQR", True), (b"0123456789", False)):
@@ -245,11 +245,11 @@ def _overpunched() -> tuple[npt.NDArray[np.uint8], Mask, Mask]:
     return values, negative, right
 
 
-_OVERPUNCHED = _overpunched()
+_OVERPUNCHED = _overpunch_table()
 
 
 def _decimals(digits: Bytes, negative: Mask, scale: int) -> pa.Array:
-    """Digits as decimal text: one before the point at least, ``scale`` behind it, no sign of zero."""
+    """Digits as decimal text: at least one before the point, ``scale`` behind it, no sign of zero."""
     count, width = digits.shape
     whole = width - scale
     first = max(whole, 1)
@@ -274,11 +274,13 @@ def _decimals(digits: Bytes, negative: Mask, scale: int) -> pa.Array:
 def _clock(areas: Bytes) -> tuple[Bytes, Mask]:
     wrong: Mask = np.any(areas > np.array([23, 59, 59], np.uint8), axis=1)
     fields = (np.where(wrong, 0, areas[:, place].astype(np.int64)) for place in range(3))
-    return _joined(fields, (2, 2, 2), ":"), wrong
+    return _join_numbers(fields, (2, 2, 2), ":"), wrong
 
 
-def _joined(fields: Iterator[npt.NDArray[Any]], widths: tuple[int, ...], between: str) -> Bytes:
-    """Numbers of some digits each, with a character between them."""
+def _join_numbers(
+    fields: Iterator[npt.NDArray[Any]], widths: tuple[int, ...], between: str
+) -> Bytes:
+    """Joins numbers of fixed widths with a character between them."""
     parts: list[Bytes] = []
     for values, width in zip(fields, widths, strict=True):
         if parts:
@@ -294,7 +296,7 @@ def _integers(values: npt.NDArray[Any]) -> TextColumn:
 
 
 def _floats(values: npt.NDArray[Any]) -> TextColumn:
-    """IEEE numbers as their shortest text; what is no number SQL does not have."""
+    """IEEE numbers as their shortest text; SQL has no infinity and no NaN."""
     finite = np.isfinite(values)
     native = np.where(finite, values, 0).astype(values.dtype.newbyteorder("="))
     texts = [repr(float(str(value))) for value in native]

@@ -1,5 +1,5 @@
-"""The records, declared: the headers of the manual's page (reference, section 2, all [D]) and the
-areas of the items (reference, section 1, with its marks).
+"""Declarations of records: headers by the page of the manual (reference, section 2, all [D]), areas of
+items (reference, section 1, with its marks).
 
 ::
 
@@ -10,9 +10,9 @@ areas of the items (reference, section 1, with its marks).
     group, none            LEN CNT XID OP  items
     commit of a group      LEN CNT [N] OP               CNT = 1, OP = 8000
 
-An item is ``[N] D``: with NULL areas each has its own, immediately before it.  ``LEN`` counts the
-whole record, itself too.  The declarations read and build single records; what reads in bulk takes
-sizes, offsets and byte orders from the same declarations.
+An item is ``[N] D``: with NULL areas each has its own, immediately before it.  ``LEN`` is the length of
+the whole record, itself included.  The declarations read and build single records; bulk reading takes
+sizes, offsets and byte orders from them.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class RecordForm:
-    """Which words a header has, and what else follows from the settings for a whole file."""
+    """The form of the records of a file: the words of headers, NULL areas, operation codes."""
 
     words: tuple[str, ...]
-    """Those of a data record, in their order."""
+    """Words of the header of a data record, in their order."""
     extra: int
-    """What CNT counts beside the items; 0 where there is no CNT."""
+    """Difference between CNT and the number of items; 0 without CNT."""
     nulls: bool
     codes: frozenset[int]
-    """The operation codes that may stand in the file."""
+    """Legal operation codes."""
 
     @property
     def has_length(self) -> bool:
-        """Whether each record says how long it is."""
+        """Whether each record has its length."""
         return "length" in self.words
 
     @property
@@ -79,7 +79,7 @@ class RecordForm:
 
     @property
     def mark_size(self) -> int:
-        """Bytes of a commit record; of a header where there is no such record."""
+        """Bytes of a commit record; of a header if there is no such record."""
         return self.size - (2 if "xid" in self.words else 0)
 
 
@@ -110,7 +110,7 @@ def header(words: tuple[str, ...], order: ByteOrder) -> Any:
 
 
 def numpy_type(declared: Any) -> np.dtype[Any]:
-    """The same number as NumPy reads it."""
+    """The NumPy type of a declared number."""
     # the letters of struct and NumPy differ (l), so by order, kind and size
     order, letter = declared.fmtstr
     kind = "f" if letter in "efd" else "i" if letter.islower() else "u"
@@ -118,13 +118,13 @@ def numpy_type(declared: Any) -> np.dtype[Any]:
 
 
 def word_type(word: str, order: ByteOrder) -> np.dtype[Any]:
-    """A header word as NumPy reads it."""
+    """The NumPy type of a header word."""
     return numpy_type(_WORDS[word][order])
 
 
 @cache
 def word_offsets(words: tuple[str, ...]) -> Mapping[str, int]:
-    """Where each word of a header stands."""
+    """The offset of each word of a header."""
     offsets, at = {}, 0
     for word in words:
         offsets[word] = at
@@ -134,7 +134,7 @@ def word_offsets(words: tuple[str, ...]) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class ItemLayout:
-    """How the items of one table lie in the records of one file."""
+    """The layout of the items of one table in the records of one file."""
 
     order: ByteOrder
     logtype: LogType
@@ -151,19 +151,20 @@ class ItemLayout:
         return c.BytesInteger(size, signed=signed, swapped=self.order == "little")
 
     def word(self, name: str) -> Any:
-        """A number that NumPy knows, of the file's byte order."""
+        """A number with a NumPy type, of the file's byte order."""
         return _NUMBERS[name][self.order]
 
     def area(self, item: Item) -> Any:
         """The declaration of an item's data, without its NULL area."""
-        made = _AREAS.get(item.type)
-        return self._variable(item) if made is None else made(self, item)
+        declare = _AREAS.get(item.type)
+        return self._variable(item) if declare is None else declare(self, item)
 
     def _variable(self, item: Item) -> Any:
         """CHARACTER VARYING, NATIONAL CHARACTER VARYING, BLOB: head, then data.
 
-        NORMAL: the area is that of the defined length, what is behind the data means nothing [D, I];
-        LITTLE: the area ends with the data [D]."""
+        NORMAL: the area has the defined length, bytes behind the data mean nothing [D, I]; LITTLE: the area
+        ends with the data [D].
+        """
         unit = self.unit(item)
         length = "length" / self.word("uint32" if item.type == "BLOB" else "uint16")
         reserved = [c.Padding(self.head(item) - length.sizeof())]  # of a BLOB: 00000000, then LEN
@@ -173,14 +174,14 @@ class ItemLayout:
         return c.FixedSized(self.head(item) + self.capacity(item), area)
 
     def head(self, item: Item) -> int:
-        """Bytes before the data of an item of variable length: 2, of a BLOB 8 [D*]; 4 or 8 where the
-        log is LITTLE [?]."""
+        """Bytes before the data of an item of variable length: 2, of a BLOB 8 [D*]; 4 or 8 in a LITTLE log
+        [?]."""
         if item.type != "BLOB":
             return 2
         return self.blob_head if self.logtype == "LITTLE" else 8
 
     def unit(self, item: Item) -> int:
-        """Bytes that the length word of a variable item counts as one: bytes [D], of national ones
+        """Bytes per unit of the length word of a variable item: it counts bytes [D], for national items
         characters [D*]."""
         national = item.type == "NATIONAL CHARACTER VARYING" and not self.national_in_bytes
         return self.national_width if national else 1
@@ -196,29 +197,29 @@ class ItemLayout:
         return (self.interval_leading or by_precision, *(1 for _ in item.fields[1:]))
 
     def is_variable(self, item: Item) -> bool:
-        """Whether its area is as long as its value."""
+        """Whether the area of an item is as long as its value."""
         return self.logtype == "LITTLE" and item.type in VARIABLE
 
     def width(self, item: Item) -> int:
-        """Bytes of an item's area; of a variable one those of its head."""
+        """Bytes of the area of an item; of a variable item, bytes of its head."""
         return _width(self, item)
 
     def greatest(self, item: Item) -> int:
-        """Bytes of an item's area at the most."""
+        """Maximum bytes of the area of an item."""
         return self.width(item) + (self.capacity(item) if self.is_variable(item) else 0)
 
     def least(self, item: Item) -> int:
-        """Bytes of an item's area at the least."""
+        """Minimum bytes of the area of an item."""
         absent = self.nulls and self.is_variable(item) and self.little_null == "absent"
         return 0 if absent else self.width(item)
 
     def item(self, item: Item) -> Any:
-        """The declaration of an item: its NULL area where there is one, its data."""
+        """The declaration of an item: NULL area, if the file has them, and data."""
         area = self.area(item)
         if not self.nulls:
             return c.Struct("value" / area)
         if not self.is_variable(item):
-            nothing = c.Bytes(self.width(item))  # kept, never decoded: its content is undefined
+            nothing = c.Bytes(self.width(item))  # never decoded: its content is undefined
         else:
             nothing = c.Bytes(0 if self.little_null == "absent" else self.width(item))
         return c.Struct(
@@ -288,7 +289,7 @@ _NUMBERS: dict[str, dict[str, Any]] = {
 
 
 def item_layout(options: LinkexpressOptions, table: ExtractedTable, order: ByteOrder) -> ItemLayout:
-    """How the items of a table lie, by the settings."""
+    """The layout of the items of a table, by the settings."""
     return ItemLayout(
         order=order,
         logtype=table.logtype,

@@ -21,14 +21,14 @@ _DECIMALS = ("NUMERIC", "DECIMAL")
 
 @dataclass(frozen=True, slots=True)
 class ExtractedTableNames:
-    """How a table and its columns are called in changes, and how its keys are written."""
+    """The names of a table and its columns in changes, and the form of its keys."""
 
     schema: str | None
     table: str
     columns: tuple[str, ...]
     """By item."""
     key: tuple[int, ...]
-    """Numbers of the key's items, by the code points of their names."""
+    """Numbers of the items of the key, in the order of their names."""
     kinds: tuple[Kind | None, ...]
     """By item."""
     form: KeyForm
@@ -42,8 +42,10 @@ class ExtractedTableNames:
     def keys(
         self, items: tuple[Item, ...], texts: list[pa.Array]
     ) -> tuple[pa.Array, dict[int, str]]:
-        """The canonical keys of rows from the texts of the key's items, none of which is null, and what
-        is wrong with those that have none."""
+        """Builds the canonical keys of rows from the texts of the items of the key, which are not null.
+
+        Returns problems by row, too.
+        """
         names = [self.columns[number] for number in self.key]
         written = [
             self._plain(items[n], self.kinds[n], text)
@@ -54,7 +56,7 @@ class ExtractedTableNames:
         return join_key(names, written), {}
 
     def _plain(self, item: Item, kind: Kind | None, texts: pa.Array) -> pa.Array | None:
-        """The values as a key has them; ``None`` where that must be looked at one by one."""
+        """The values as in a key; ``None`` if they must be checked one by one."""
         numeric = kind in (Kind.INT, Kind.DECIMAL)
         if item.type in _INTEGERS or (numeric and item.type in _DECIMALS and not item.scale):
             return texts
@@ -72,15 +74,15 @@ class ExtractedTableNames:
 def names_of(
     table: ExtractedTable, schema: str | None, catalogue: Catalogue, case: IdentifierCase
 ) -> ExtractedTableNames:
-    """The names of a table; the catalogue's spelling and kinds, else those of its definition."""
-    own = table.known(schema)
+    """The names of a table, spelled as in the catalogue, else as in its definition."""
+    own = table.definition(schema)
     known = LayeredCatalogue(catalogue, JobCatalogue([own])).table(own.schema, own.name)
     assert known is not None  # the definition knows it
     schema = own.schema or known.schema
     spelled = case.apply(table.name, known.name)
     if schema is not None:
         schema = case.apply(schema, known.schema)
-    items = [item.name for item in table.parsed()]
+    items = [item.name for item in table.parse_items()]
     theirs = [known.column(name) for name in items]
     columns = tuple(case.apply(name, other) for name, other in zip(items, theirs, strict=True))
     kinds = tuple(None if other is None else known.columns[other] for other in theirs)

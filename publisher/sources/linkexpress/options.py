@@ -1,7 +1,7 @@
-"""How an extraction data file is to be read.
+"""Options of extraction data files.
 
-What the manuals print is followed; what they leave open is a setting: with the likely value as its
-default where there is one, without any where a guess could give wrong rows in silence.
+The program follows the manuals; points that they leave open are settings: with the likely value as
+default, or without default if a wrong guess would give wrong rows in silence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from publisher.model.catalogue import Table
 from publisher.model.keys import IdentifierCase
 from publisher.sources.columns.charsets import find_codec
 from publisher.sources.columns.each_text import parse_each
-from publisher.sources.linkexpress.types import NATIONAL, TEXT, VARIABLE, Item, item_of
+from publisher.sources.linkexpress.types import NATIONAL, TEXT, VARIABLE, Item, parse_item
 
 GREATEST_XID = 32767
 LogType = Literal["NORMAL", "LITTLE"]
@@ -48,7 +48,7 @@ class ExtractedTable:
 
     def __post_init__(self) -> None:
         """Raises ``OptionsError`` for wrong items or a wrong key."""
-        names = [item.name for item in self.parsed()]
+        names = [item.name for item in self.parse_items()]
         problems: list[OptionProblem] = []
         double = sorted({name for name in names if names.count(name) > 1})
         if double:
@@ -63,24 +63,26 @@ class ExtractedTable:
             problems.append(OptionProblem("key", text))
         refuse_options(problems)
 
-    def parsed(self) -> tuple[Item, ...]:
-        """The items."""
-        return parse_each("items", self.items, item_of)
+    def parse_items(self) -> tuple[Item, ...]:
+        """Parses the items."""
+        return parse_each("items", self.items, parse_item)
 
     @property
     def varies(self) -> bool:
-        """Whether its records differ in length."""
-        return self.logtype == "LITTLE" and any(item.type in VARIABLE for item in self.parsed())
+        """Whether the records differ in length."""
+        return self.logtype == "LITTLE" and any(
+            item.type in VARIABLE for item in self.parse_items()
+        )
 
-    def known(self, schema: str | None = None) -> Table:
-        """What the definition says of the table; ``schema`` where it names none itself."""
-        kinds = {item.name: item.kind for item in self.parsed()}
+    def definition(self, schema: str | None = None) -> Table:
+        """The table by its extraction definition; ``schema`` applies if it names none."""
+        kinds = {item.name: item.kind for item in self.parse_items()}
         return Table(self.schema or schema, self.name, self.key, kinds)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkexpressOptions:
-    """How the files of a Linkexpress source are to be read."""
+    """Options for reading Linkexpress files."""
 
     unit: Literal["table", "group"]
     """Extracted unit: a table (``lxextdb -r``) or a group of tables (``lxextdb -g``)."""
@@ -158,7 +160,7 @@ class LinkexpressOptions:
                 )
 
     def _item_problems(self) -> Iterator[OptionProblem]:
-        items = [(table, item) for table in self.tables for item in table.parsed()]
+        items = [(table, item) for table in self.tables for item in table.parse_items()]
         kinds = {item.type for _, item in items}
         if kinds & TEXT and self.charset is None:
             yield OptionProblem(
@@ -213,13 +215,13 @@ class LinkexpressOptions:
 
 
 _FORMED_BY_CODE = frozenset({"NUMERIC", "INTERVAL", "REAL", "DOUBLE PRECISION"})
-"""Types whose form depends on OUTCODE (reference 1, 1.4): signs and digits are characters of it, floats
-are other ones on mainframes."""
+"""Types whose form depends on OUTCODE (reference 1, 1.4): it encodes signs and digits, and mainframes
+have other floats."""
 _ASCII = bytes(range(0x20, 0x7F)).decode("ascii")
 
 
 def codec_of(charset: str) -> str:
-    """Python's name of a character code.  Raises ``ValueError`` where Python has none for it."""
+    """Python's name of a character code.  Raises ``ValueError`` if Python has no codec for it."""
     name = _UCS2.get(charset.lower().replace("_", "-").replace("ucs2", "ucs-2"), charset)
     try:
         codec = find_codec(name)
@@ -234,7 +236,7 @@ def codec_of(charset: str) -> str:
 
 
 def restore_options(**plain: Any) -> LinkexpressOptions:
-    """The options from their plain values, as a journal keeps them."""
+    """Restores options from the plain values in a journal."""
     tables = tuple(
         ExtractedTable(
             **table | {"items": tuple(table["items"]), "key": tuple(table["key"])},

@@ -1,8 +1,8 @@
-"""The places of a file where records may begin, found by looking at every byte.
+"""The offsets of a file where records may begin, found by examining every byte.
 
-Damage makes the reader search.  It asks for the next place again and again, and whether a record begins
-inside another; so the places are looked for once for each stretch of the file and remembered, and the
-time that a search takes grows with the bytes and not with their square.
+Damage makes the reader search.  It repeatedly asks for the next offset, and whether a record begins inside
+another.  So each stretch of the file is examined once and remembered, and the time of a search grows with
+the bytes and not with their square.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from publisher.sources.columns.byte_areas import Mask, Offsets, numbers_at
 from publisher.sources.linkexpress.headers import HeaderReader, Numbers
 
 _STRETCH = 1 << 14
-"""Bytes that are looked at together."""
+"""Bytes that are examined together."""
 _REMEMBERED = 512
-"""Stretches that are remembered."""
+"""Number of remembered stretches."""
 REACH = _STRETCH * (_REMEMBERED - 2)
-"""Bytes before the end of a record in which another may begin that reaches beyond it."""
+"""Bytes before the end of a record in which another may begin that ends beyond it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +30,28 @@ class Stretch:
     offsets: Offsets
     lengths: Numbers
     used: Numbers
-    """Bytes by the items."""
+    """Length of each record by its items."""
     followed: Mask
-    """Whether another good header, or the end of the file, is where the length leads."""
+    """Marks records that end at another good header, or at the end of the file."""
     sound: Mask
-    """Whether the NULL areas can be such: values may look like a header, seldom like a record."""
+    """Marks records with valid NULL areas: values may look like a header, seldom like a record."""
     last: int
-    """Where the farthest of the linked ones ends."""
+    """Largest end of a linked record."""
 
     @property
     def whole(self) -> Mask:
-        """Whether the items use up the length."""
+        """Marks records whose items fill the length."""
         return np.equal(self.used, self.lengths)
 
     @property
     def linked(self) -> Mask:
-        """Which are records beyond doubt."""
+        """Marks records beyond doubt."""
         return self.followed & self.whole & self.sound
 
 
 @dataclass(frozen=True, slots=True)
 class RecordStart:
-    """A good header."""
+    """The record of a good header."""
 
     length: int
     used: int
@@ -59,22 +59,22 @@ class RecordStart:
 
     @property
     def whole(self) -> bool:
-        """Whether the items use up the length."""
+        """Whether the items fill the length."""
         return self.used == self.length
 
 
 class RecordStarts:
-    """Where records may begin, by their headers, their items and what follows them."""
+    """Offsets where records may begin, by their headers, their items and the bytes behind them."""
 
     def __init__(self, headers: HeaderReader) -> None:
         self._headers = headers
         self._stretches: OrderedDict[int, Stretch] = OrderedDict()
         self._least, self._greatest = headers.lengths
         self._empty = (0, 0)
-        """From and up to where no record is known to begin."""
+        """Range of offsets in which no record begins."""
 
     def at(self, offset: int) -> RecordStart | None:
-        """The good header at an offset."""
+        """The record of the good header at an offset, if there is one."""
         if not 0 <= offset < self._headers.end:
             return None
         stretch = self._stretch(offset // _STRETCH)
@@ -86,16 +86,17 @@ class RecordStarts:
         )
 
     def next(self, start: int, stop: int) -> int:
-        """Offset of the next record from ``start`` on, ``stop`` where none begins before it.
+        """Offset of the next record from ``start`` on, ``stop`` if none begins before it.
 
-        A record is followed by another, or whole; then no better one may begin inside it."""
+        A record is followed by another, or whole; then no better one may begin inside it.
+        """
         first, last = self._empty
         at = last if first <= start < last else start
         while at < stop:
             number = at // _STRETCH
-            found = self._first(self._stretch(number), at)
-            at = (number + 1) * _STRETCH if found is None else found
-            if found is not None:
+            offset = self._first(self._stretch(number), at)
+            at = (number + 1) * _STRETCH if offset is None else offset
+            if offset is not None:
                 break
         if not first <= start <= last:
             first = start
@@ -115,27 +116,30 @@ class RecordStarts:
     def between(self, start: int, stop: int) -> Offsets:
         """Offsets of all good headers from ``start`` up to ``stop``."""
         numbers = range(start // _STRETCH, -(-stop // _STRETCH))
-        found = np.concatenate([self._stretch(number).offsets for number in numbers])
-        return found[(found >= start) & (found < stop)]
+        offsets = np.concatenate([self._stretch(number).offsets for number in numbers])
+        return offsets[(offsets >= start) & (offsets < stop)]
 
     def is_crossed(self, start: int, end: int) -> bool:
-        """Whether a whole record that another follows begins between two offsets and reaches beyond the
-        second: then no record goes from the one to the other."""
+        """Whether a linked record begins between two offsets and ends beyond the second.
+
+        Then no record goes from the one to the other.
+        """
         for stretch, chosen in self._inside(start, end):
             ends = (stretch.offsets + stretch.lengths)[chosen]
             if stretch.last > end and (stretch.linked[chosen] & (ends > end)).any():
                 return True
         return False
 
-    def reaching(self, start: int, end: int) -> int | None:
-        """Offset of the first good header between two offsets whose record reaches beyond the second.
+    def find_crossing(self, start: int, end: int) -> int | None:
+        """Offset of the first good header between two offsets whose record ends beyond the second.
 
-        A header of zeros, as full extracts have it, is counted only with sound NULL areas behind it."""
+        A header of zeros, as full extracts have it, counts only with valid NULL areas behind it.
+        """
         form = self._headers.form
-        is_telling = form.extra > 0 or 0 not in form.codes
+        is_distinct = form.extra > 0 or 0 not in form.codes
         for stretch, chosen in self._inside(start, end):
             ends = (stretch.offsets + stretch.lengths)[chosen]
-            hits = np.flatnonzero((ends > end) & (stretch.sound[chosen] | is_telling))
+            hits = np.flatnonzero((ends > end) & (stretch.sound[chosen] | is_distinct))
             if len(hits):
                 return int(stretch.offsets[chosen][hits[0]])
         return None
@@ -152,35 +156,35 @@ class RecordStarts:
         first = max(start + 1, end - reach)
         if first >= end:
             return []
-        found = []
+        parts = []
         for number in range(first // _STRETCH, (end - 1) // _STRETCH + 1):
             stretch = self._stretch(number)
             begin, stop = np.searchsorted(stretch.offsets, [first, end])
             if begin < stop:
-                found.append((stretch, slice(int(begin), int(stop))))
-        return found
+                parts.append((stretch, slice(int(begin), int(stop))))
+        return parts
 
     def _stretch(self, number: int) -> Stretch:
-        found = self._stretches.get(number)
-        if found is None:
-            found = self._stretches[number] = self._look(number * _STRETCH)
+        stretch = self._stretches.get(number)
+        if stretch is None:
+            stretch = self._stretches[number] = self._examine(number * _STRETCH)
             if len(self._stretches) > _REMEMBERED:
                 self._stretches.popitem(last=False)
         else:
             self._stretches.move_to_end(number)
-        return found
+        return stretch
 
-    def _look(self, start: int) -> Stretch:
+    def _examine(self, start: int) -> Stretch:
         headers = self._headers
         kind = headers.word("length")
         at = np.arange(start, min(start + _STRETCH, headers.end - kind.itemsize + 1))
         lengths = numbers_at(headers.data, at, kind)
         at = at[(lengths >= self._least) & (lengths <= self._greatest)]
         heads = headers.read(at)
-        at, heads = at[heads.good], heads.taken(heads.good)
+        at, heads = at[heads.good], heads.take(heads.good)
         ends = at + heads.length
         followed = (ends == headers.end) | headers.read(ends).good
-        used = headers.used(at, heads)
-        sound = headers.sound(at, heads)
+        used = headers.used_lengths(at, heads)
+        sound = headers.have_valid_nulls(at, heads)
         linked = ends[followed & sound & (used == heads.length)]
         return Stretch(at, heads.length, used, followed, sound, int(linked.max(initial=0)))

@@ -1,4 +1,4 @@
-"""Rejected records in words: which item and byte, and which setting would explain it."""
+"""Messages for rejected records: item, byte, and the setting that would explain the problem."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ _RAW_BYTES = 1 << 20
 def header_fault(
     heads: HeaderBatch, place: int, table: TableLayout, options: LinkexpressOptions
 ) -> tuple[Reason, str]:
-    """Why a record whose length is right cannot stand there."""
+    """The reason and message for a header that is illegal although its length is right."""
     code, count = int(heads.code[place]), int(heads.count[place])
     form = table.form
     if code not in form.codes:
         legal = ", ".join(CODES[each] for each in sorted(form.codes))
         return Reason.OPERATION_CODE, (
-            f"operation code {code:04X} may not stand in this file ({legal});"
+            f"operation code {code:04X} is illegal in this file ({legal});"
             " set extract and unit as the file was extracted"
         )
     if code in (COMMIT, EMPTY):
         return Reason.OPERATION_CODE, (
-            f"operation code {CODES[code]} may not stand in a record with items (CNT {count}, LEN"
+            f"operation code {CODES[code]} is illegal in a record with items (CNT {count}, LEN"
             f" {int(heads.length[place])}); the file is damaged, extract again"
         )
     if heads.flag[place]:
         return Reason.BROKEN_RECORD, (
-            f"the NULL area of the operation code is {int(heads.flag[place]):04X}, always 0000;"
-            " extract again, or look at nulls"
+            f"the NULL area of the operation code is {int(heads.flag[place]):04X} instead of 0000;"
+            " extract again, or check nulls"
         )
     if int(heads.table[place]) == UNKNOWN:
         xid = int(heads.xid[place])
@@ -87,7 +87,7 @@ def _description_fault(
 
 
 def name_table(options: LinkexpressOptions, number: int) -> str:
-    """The table of a record where a file has several."""
+    """The table of a record, if the file has several."""
     table = options.tables[max(number, 0)]
     return "" if table.xid is None else f"table {table.name} (xid {table.xid}): "
 
@@ -116,12 +116,16 @@ def _length_advice(
     other = _other_table(heads, place, table.form, options)
     if other:
         return other
-    advice = lengths_explained(length, table, options)
+    advice = explain_length(length, table, options)
     described = options.tables[max(int(heads.table[place]), 0)]
     logtype: LogType = "LITTLE" if described.logtype == "NORMAL" else "NORMAL"
     variable = any(item.type in VARIABLE for item in table.items)
-    lying = TableLayout(table.items, replace(table.layout, logtype=logtype), table.form)
-    if variable and options.difftype != "JNL" and lying.least <= length <= lying.greatest:
+    other_layout = TableLayout(table.items, replace(table.layout, logtype=logtype), table.form)
+    if (
+        variable
+        and options.difftype != "JNL"
+        and other_layout.least <= length <= other_layout.greatest
+    ):
         return f'if its records differ in length, set logtype = "{logtype}"; {advice}'
     return advice
 
@@ -132,48 +136,46 @@ def _other_table(
     """Another table of the settings that the header fits."""
     count, length, own = (int(of[place]) for of in (heads.count, heads.length, heads.table))
     for number, table in enumerate(options.tables):
-        items = table.parsed()
+        items = table.parse_items()
         if number == own or len(items) + form.extra != count:
             continue
-        lying = TableLayout(items, item_layout(options, table, "big"), form)
-        if lying.least <= length <= lying.greatest:
+        layout = TableLayout(items, item_layout(options, table, "big"), form)
+        if layout.least <= length <= layout.greatest:
             return (
-                f"CNT and LEN fit table {table.name} (xid {table.xid}): if all records say so,"
+                f"CNT and LEN fit table {table.name} (xid {table.xid}): if all records do,"
                 " set the xid of each for the other"
             )
     return ""
 
 
-def lengths_explained(length: int, table: TableLayout, options: LinkexpressOptions) -> str:
-    """Which setting would explain a length that every record has."""
+def explain_length(length: int, table: TableLayout, options: LinkexpressOptions) -> str:
+    """Names the setting that would explain a length that every record has."""
     if table.fixed is None:
         return _variable_hint(options)
     off = length - table.fixed
-    said = []
+    settings = []
     flags = FLAG * len(table.items)
     numerics = sum(item.type == "NUMERIC" for item in table.items)
     blobs = sum(item.type == "BLOB" for item in table.items)
     if off == (-flags if options.nulls else flags):
-        said.append(f"nulls = {str(not options.nulls).lower()}")
+        settings.append(f"nulls = {str(not options.nulls).lower()}")
     if numerics and off == -numerics:
-        said.append('numeric_sign = "overpunched"')
+        settings.append('numeric_sign = "overpunched"')
     if blobs and abs(off) == 4 * blobs:
-        said.append(f"blob_head = {8 if off > 0 else 4}")
+        settings.append(f"blob_head = {8 if off > 0 else 4}")
     if off == -2 and table.form.extra == 2 and not options.nulls:  # else its flag would be its XID
-        said.append("a group whose records have no XID, which is not read")
-    if said:
-        return f"if all records differ by {off:+d} bytes, {' or '.join(said)} explains it"
+        settings.append("a group whose records have no XID, which is not read")
+    if settings:
+        return f"if all records differ by {off:+d} bytes, {' or '.join(settings)} explains it"
     sized = [item.text for item in table.items if item.length]
     long = f"too {'short' if off > 0 else 'long'} by {abs(off)} bytes"
     if sized:
-        return f"if all records say so, one of {', '.join(sized)} is {long}: set it as extracted"
-    return (
-        f"if all records say so, the items are {long}: compare them with the extraction definition"
-    )
+        return f"if all records differ so, one of {', '.join(sized)} is {long}: set it as extracted"
+    return f"if all records differ so, the items are {long}: compare them with the extraction definition"
 
 
-def item_crosses(table: TableLayout, number: int, length: int, options: LinkexpressOptions) -> str:
-    """An item that does not lie inside its record."""
+def crossing_item(table: TableLayout, number: int, length: int, options: LinkexpressOptions) -> str:
+    """The message for an item that does not end inside its record."""
     item = table.items[number]
     return (
         f"item {number + 1}, {item.text}, does not end inside the record of {length} bytes;"
@@ -181,8 +183,10 @@ def item_crosses(table: TableLayout, number: int, length: int, options: Linkexpr
     )
 
 
-def items_differ(table: TableLayout, used: int, length: int, options: LinkexpressOptions) -> str:
-    """Items that end before or behind the end of their record."""
+def length_difference(
+    table: TableLayout, used: int, length: int, options: LinkexpressOptions
+) -> str:
+    """The message for items that end before or behind the end of their record."""
     last = table.items[-1]
     return (
         f"the last item, {last.text}, ends at byte {used} of the record, LEN is {length}"
@@ -193,51 +197,50 @@ def items_differ(table: TableLayout, used: int, length: int, options: Linkexpres
 def _variable_hint(options: LinkexpressOptions) -> str:
     other = "absent" if options.little_null == "length word" else "length word"
     return (
-        "if many records say so, look at logtype, blob_head, national_length and"
+        "if many records do so, check logtype, blob_head, national_length and"
         f' little_null (try "{other}") of the settings'
     )
 
 
-def item_wrong(item: Item, number: int, area: Bytes, at: int, flag: int | None) -> str:
-    """An item whose bytes are no value of its type.  ``at`` counts bytes in the record from 0."""
+def wrong_item(item: Item, number: int, area: Bytes, at: int, flag: int | None) -> str:
+    """The message for bytes that are no value of an item; ``at`` is their offset in the record."""
     name = f"item {number + 1}, {item.text}, at byte {at} of the record"
     if flag is not None and flag not in (0, 0xFFFF):
         return (
-            f"{name}: its NULL area is {flag:04X}, neither 0000 nor FFFF; mend nulls or the items,"
+            f"{name}: its NULL area is {flag:04X}, neither 0000 nor FFFF; fix nulls or the items,"
             ' or set null_flags = "lenient"'
         )
     shown = area[:_SHOWN].tobytes().hex(" ").upper() + (" ..." if len(area) > _SHOWN else "")
-    return f"{name}: {shown} is no such value; {_ADVICE.get(item.type, _CHARSET)}"
+    return f"{name}: {shown} is no value of this type; {_ADVICE.get(item.type, _CHARSET)}"
 
 
 _CHARSET = (
-    'look at charset and national_charset (with characters of vendors, EUC is "eucJP-ms" or "CP51932"),'
-    " and at the items before it"
+    'check charset and national_charset (with vendor characters, EUC is "eucJP-ms" or "CP51932"),'
+    " and the items before it"
 )
-_ORDER = "look at byte_order, and at the items before it"
+_ORDER = "check byte_order, and the items before it"
 _ADVICE = {
-    "DECIMAL": "digits in half bytes and a sign A to F are expected, look at the items before it",
-    "NUMERIC": "a sign and digits are expected, look at numeric_sign and at the items before it",
+    "DECIMAL": "digits in half bytes and a sign A to F are expected, check the items before it",
+    "NUMERIC": "a sign and digits are expected, check numeric_sign and the items before it",
     "DATE": _ORDER,
-    "TIME": "hour, minute and second are expected, look at the items before it",
+    "TIME": "hour, minute and second are expected, check the items before it",
     "TIMESTAMP": _ORDER,
     "INTERVAL": (
         "a sign + or - is expected first, then fields within their precision (12 months make a year);"
-        " look at interval_leading, byte_order and the items before it"
+        " check interval_leading, byte_order and the items before it"
     ),
     "REAL": f"it is no finite number, {_ORDER}",
     "DOUBLE PRECISION": f"it is no finite number, {_ORDER}",
-    "CHARACTER VARYING": "its length word or its characters are wrong, look at charset, byte_order",
+    "CHARACTER VARYING": "its length word or its characters are wrong, check charset and byte_order",
     "NATIONAL CHARACTER VARYING": (
-        "its length word or its characters are wrong, look at national_charset, national_length,"
-        " byte_order"
+        "its length word or its characters are wrong, check national_charset, national_length"
+        " and byte_order"
     ),
-    "BLOB": "its length is wrong, look at blob_head and byte_order",
+    "BLOB": "its length is wrong, check blob_head and byte_order",
 }
 
 
 def raw_text(data: Bytes, at: int, size: int, place: int) -> str:
-    """A record, or a piece that is none, as JSON text with its bytes in hex (1 MiB of them at most);
-    ``place`` is where it stands in the file that it is named by."""
+    """A record, or other bytes, as JSON text with up to 1 MiB in hex; ``place`` is the named offset."""
     shown = data[at : at + min(size, _RAW_BYTES)].tobytes().hex()
     return as_json({"offset": place, "length": size, "hex": shown})

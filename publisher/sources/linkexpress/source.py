@@ -1,4 +1,4 @@
-"""The source: extraction data files (抽出データ格納ファイル) of Linkexpress' lxextdb."""
+"""The source of extraction data files (抽出データ格納ファイル), which lxextdb of Linkexpress writes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ from publisher.sources.linkexpress.carry_over import (
     HeldTail,
     InputPart,
     SplitOrigin,
-    completed,
-    joined,
-    keep,
-    kept_pieces,
+    accept_completed,
+    join_transactions,
+    read_held_parts,
+    write_held_parts,
 )
-from publisher.sources.linkexpress.empty_extract import no_rows, no_rows_raw
-from publisher.sources.linkexpress.file_probe import ExtractFileForm, file_form, framer, recognised
+from publisher.sources.linkexpress.file_probe import ExtractFileForm, build_framer, recognise_file
 from publisher.sources.linkexpress.headers import MARK
 from publisher.sources.linkexpress.layout import form_of
 from publisher.sources.linkexpress.object_names import names_of
@@ -41,7 +40,7 @@ from publisher.sources.linkexpress.to_changes import LinkexpressChangeBuilder
 
 
 class _FilePart(NamedTuple):
-    """A part of a file: first byte, byte after the last, what is known of it."""
+    """A part of a file: first byte, byte after the last, form."""
 
     start: int
     stop: int
@@ -53,12 +52,12 @@ class Linkexpress:
     """Files of one extraction: a table, a full extract of a group's table, differences of a group.
 
     Positions are ``FILE:OFFSET``, the byte at which a record begins.  Several files are read in the
-    order of their names; in differences of a group a transaction may go on from one to the next.
+    order of their names; in differences of a group a transaction may continue in the next.
     """
 
     options: LinkexpressOptions
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
-    """Says nothing of these files."""
+    """Not used for these files."""
     format: str = "linkexpress"
 
     @property
@@ -67,73 +66,76 @@ class Linkexpress:
         return ("transaction",) if self._in_transactions else ()
 
     def tables(self) -> tuple[Table, ...]:
-        """What the extraction definitions say of the tables."""
-        return tuple(table.known(self.options.schema) for table in self.options.tables)
+        """The tables by their extraction definitions."""
+        return tuple(table.definition(self.options.schema) for table in self.options.tables)
 
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
-        """The files that paths name, whatever their names; no two of one name."""
+        """The files in paths, with any suffix; no two with the same name."""
         return file_splits.every_file(paths, may_be_none=may_be_none)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
-        """The parts that tasks read.  Raises ``FatalError`` where a file as a whole does not fit."""
-        return self._splits(self._pieces(paths), wanted)
+        """The parts that tasks read.  Raises ``FatalError`` if a file as a whole does not fit."""
+        return self._split(self._new_parts(paths), wanted)
 
     def splits_after(
         self, paths: Sequence[str | os.PathLike[str]], wanted: int, carry_over: CarryOver
     ) -> list[Split]:
-        """The same after what the last run has held; what is held now is kept for the next."""
-        before = kept_pieces(carry_over.before)
+        """The splits with the records that the last run has held; writes records that are held now."""
+        before = read_held_parts(carry_over.before)
         if before and not self._in_transactions:
             raise FatalError(
-                f"{carry_over.before} has records of a group's differences that wait for their "
-                "commit record, and the source is none now: set unit and extract as they were, or "
-                "give it a new name"
+                f"{carry_over.before} has records of a group's differences that wait for their commit, "
+                "but the source is of another kind now: restore unit and extract, or give it a new name"
             )
-        new = self._pieces(paths)
-        made = self._splits([*completed(before, new), *new], wanted)
-        held = [split for split in made if file_form(split.kind).state == "held"]
+        new = self._new_parts(paths)
+        splits = self._split([*accept_completed(before, new), *new], wanted)
+        held = [split for split in splits if ExtractFileForm.of(split.kind).state == "held"]
         if before or held:
-            keep(carry_over.after, held, self._held)
-        return made
+            write_held_parts(carry_over.after, held, self._read_tail)
+        return splits
 
-    def _held(self, split: Split) -> HeldTail:
-        """The records of a tail that are held: they are read for it, as tasks do later."""
-        # a kind that only the job knows of a key's column may still reject one of these
+    def _read_tail(self, split: Split) -> HeldTail:
+        """Reads a tail, as a task does later, to find the records that are held."""
+        # with kinds of key columns that only the job knows, the task may still reject one of them
         ctx = Context(0, 1, JobCatalogue(()))
-        found = [np.zeros(0, np.int64)]
+        ranks = [np.zeros(0, np.int64)]
         rejected = SplitOrigin.of(split.found).rejected
         rejects: list[dict[str, Any]] = []
         for batch in self.read(split, 0, ctx):
             outcomes = np.asarray(batch["outcome"].fill_null(0))
-            found.append(np.asarray(batch["rank"])[outcomes == Outcome.HELD.value])
+            ranks.append(np.asarray(batch["rank"])[outcomes == Outcome.HELD.value])
             wrong = pa.array(outcomes == Outcome.REJECTED.value)
             rejects += batch.select(["part", "high", "rank", "detail"]).filter(wrong).to_pylist()
         cut = b""
         if rejects and not rejected:
             first = min(rejects, key=lambda reject: int(reject["rank"]))
             rejected = f"its record at {first['part']}:{first['high']}: {first['detail']}"
-            cut = self._cut(split, first["rank"]) if len(rejects) == 1 else b""
-        offsets = np.concatenate(found) - split.first + split.start
+            cut = self._cut_record(split, first["rank"]) if len(rejects) == 1 else b""
+        offsets = np.concatenate(ranks) - split.first + split.start
         data = map_file(split.path, split.length)
         ranges: list[tuple[int, int]] = []
-        for block in framer(self.options, data, file_form(split.kind), split.stop).blocks(
-            split.start
-        ):
+        for block in build_framer(
+            self.options, data, ExtractFileForm.of(split.kind), split.stop
+        ).blocks(split.start):
             chosen = np.isin(block.offsets, offsets)
             begins, ends = block.offsets[chosen], (block.offsets + block.lengths)[chosen]
             for start, stop in zip(begins.tolist(), ends.tolist(), strict=True):
-                goes_on = ranges and ranges[-1][1] == start
-                ranges.append((ranges.pop()[0] if goes_on else start, stop))
+                continues = ranges and ranges[-1][1] == start
+                ranges.append((ranges.pop()[0] if continues else start, stop))
         is_whole = split.start == 0 and split.stop == split.length
         return HeldTail(ranges, rejected, cut, is_whole and bool(rejects) and not ranges)
 
-    def _cut(self, split: Split, rank: int) -> bytes:
-        """The begin of a record with which the file ends; nothing where it has little more than a header."""
+    def _cut_record(self, split: Split, rank: int) -> bytes:
+        """The beginning of a record with which the file ends; empty if it is little more than a header."""
         data = map_file(split.path, split.length)
         at = rank - split.first + split.start
-        size = int(framer(self.options, data, file_form(split.kind), split.stop).one(at).lengths[0])
+        size = int(
+            build_framer(self.options, data, ExtractFileForm.of(split.kind), split.stop)
+            .one(at)
+            .lengths[0]
+        )
         if at + size < split.length or size < 2 * form_of(self.options).size:
             return b""
         return data[at : at + size].tobytes()
@@ -142,44 +144,50 @@ class Linkexpress:
     def _in_transactions(self) -> bool:
         return self.options.unit == "group" and self.options.extract == "diff"
 
-    def _pieces(self, paths: Sequence[str | os.PathLike[str]]) -> list[InputPart]:
-        found = sorted(self.files(paths), key=lambda path: path.name)
-        return [InputPart(path, path.stat().st_size) for path in found]
+    def _new_parts(self, paths: Sequence[str | os.PathLike[str]]) -> list[InputPart]:
+        files = sorted(self.files(paths), key=lambda path: path.name)
+        return [InputPart(path, path.stat().st_size) for path in files]
 
-    def _splits(self, pieces: Sequence[InputPart], wanted: int) -> list[Split]:
-        target = max(1, sum(piece.size for piece in pieces) // max(1, wanted))
-        made, before = [], 0
-        for piece in pieces:
-            path, size, found = str(piece.path), piece.size, piece.found.text
+    def _split(self, parts: Sequence[InputPart], wanted: int) -> list[Split]:
+        target = max(1, sum(part.size for part in parts) // max(1, wanted))
+        splits, before = [], 0
+        for part in parts:
+            path, size, origin = str(part.path), part.size, part.origin.text
             data = map_file(path, size)
-            known = piece.known or recognised(self.options, data, path)
-            for start, stop, form in self._parts(data, known, target):
+            known = part.known or recognise_file(self.options, data, path)
+            for start, stop, form in self._cut(data, known, target):
                 first = before + start + 1
-                made.append(Split(path, form.text, start, stop, first, stop - start, size, found))
+                splits.append(
+                    Split(path, form.text, start, stop, first, stop - start, size, origin)
+                )
             before += size + 1
-        return joined(made) if self._in_transactions else made
+        return join_transactions(splits) if self._in_transactions else splits
 
-    def _parts(self, data: Bytes, known: ExtractFileForm, target: int) -> Iterator[_FilePart]:
+    def _cut(self, data: Bytes, known: ExtractFileForm, target: int) -> Iterator[_FilePart]:
         size, form = len(data), form_of(self.options)
         if not size or (not form.has_length and known.state == "no-rows"):
             yield _FilePart(0, size, known)
         elif not form.has_length:
-            length = framer(self.options, data, known, size).tables[0].greatest
+            length = build_framer(self.options, data, known, size).tables[0].greatest
             step = max(1, -(-target // length)) * length
             for start in range(0, size, step):
                 yield _FilePart(start, min(start + step, size), known)
         else:
-            yield from self._indexed(data, known, target)
+            yield from self._cut_at_records(data, known, target)
 
-    def _indexed(self, data: Bytes, known: ExtractFileForm, target: int) -> Iterator[_FilePart]:
-        """Parts that begin at records, of a group's differences at transactions; what stands behind
-        the last commit is a part of its own."""
+    def _cut_at_records(
+        self, data: Bytes, known: ExtractFileForm, target: int
+    ) -> Iterator[_FilePart]:
+        """Parts that begin at records, in differences of a group at transactions.
+
+        The tail behind the last commit is a part of its own.
+        """
         in_transactions = self._in_transactions
         size, start, committed = len(data), 0, 0
         if not in_transactions and target >= size:
             yield _FilePart(0, size, known)
             return
-        finder = framer(self.options, data, known, size)
+        finder = build_framer(self.options, data, known, size)
         for block in finder.blocks(0):
             good = block.good
             places = block.offsets[good]
@@ -187,7 +195,7 @@ class Linkexpress:
                 is_mark = good & (block.heads.table == MARK)
                 places = block.offsets[is_mark] + block.lengths[is_mark]
                 committed = int(places[-1]) if len(places) else committed
-                places = places[finder.heads(places).good]  # what follows a mark may be damaged
+                places = places[finder.heads(places).good]  # bytes behind a commit may be damaged
             while len(at := places[places >= start + target]):
                 if int(at[0]) >= size:
                     break
@@ -204,23 +212,20 @@ class Linkexpress:
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""
         data = map_file(split.path, split.length)
-        known = file_form(split.kind)
+        known = ExtractFileForm.of(split.kind)
         place = Place(ctx.source, number, split.path, ctx.lanes)
         base = split.first - split.start - 1
         case, schema = self.options.identifier_case, self.options.schema
         names = tuple(names_of(t, schema, ctx.catalogue, case) for t in self.options.tables)
-        if known.state == "no-rows" and not form_of(self.options).has_length:
-            yield from no_rows(place, base + 1, names[0].table)
-            return
-        finder = framer(self.options, data, known, split.stop)
+        finder = build_framer(self.options, data, known, split.stop)
         if split.start and finder.form.has_length:
             head = finder.heads(np.array([split.start], np.int64))
             if known.state == "whole" and not head.good[0]:
                 raise FatalError(
-                    f"{split.path} has no record at byte {split.start}, where one was; it has changed"
-                    " since the run began: start again"
+                    f"{split.path} has no record at byte {split.start} any more; it has changed since the run"
+                    " began: start again"
                 )
-        meaning = LinkexpressChangeBuilder(
+        builder = LinkexpressChangeBuilder(
             place,
             self.options,
             finder,
@@ -228,30 +233,33 @@ class Linkexpress:
             base,
             held=known.state == "held",
             no_rows=known.state == "no-rows",
-            found=SplitOrigin.of(split.found),
+            origin=SplitOrigin.of(split.found),
         )
-        yield from meaning.batches(finder.blocks(split.start), split.start)
+        if builder.no_rows and not finder.form.has_length:
+            yield from builder.empty_extract()
+            return
+        yield from builder.batches(finder.blocks(split.start), split.start)
 
     def position_text(self, position: Position) -> str:
         """``FILE:OFFSET``."""
         return position.text()
 
     def parse_position(self, text: str) -> Position:
-        """The position that a user wrote.  Raises ``UsageError``."""
+        """Parses a position.  Raises ``UsageError``."""
         part, _, offset = text.strip().rpartition(":")
         if not part or not offset.isascii() or not offset.isdigit():
             raise UsageError(f"{text!r} is no position of an extract file; write FILE:OFFSET")
         return Position(part, int(offset), 0, 0)
 
     def raw(self, split: Split, row: int) -> str | None:
-        """The record at an offset as JSON text with its bytes in hex."""
-        offset = SplitOrigin.of(split.found).offset(row)
+        """Reads the record at an offset again, as JSON text with its bytes in hex."""
+        offset = SplitOrigin.of(split.found).own_offset(row)
         if offset is None or not split.start <= offset < split.stop:
             return None
         data = map_file(split.path, split.length)
-        known = file_form(split.kind)
+        known = ExtractFileForm.of(split.kind)
         if known.state == "no-rows" and not form_of(self.options).has_length:
-            return no_rows_raw()
-        finder = framer(self.options, data, known, split.stop)
+            return raw_text(data, 0, len(data), row)
+        finder = build_framer(self.options, data, known, split.stop)
         block = finder.one(offset)
         return raw_text(data, offset, int(block.lengths[0]), row)

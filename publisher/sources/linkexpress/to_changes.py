@@ -1,22 +1,21 @@
-"""Records to changes, in bulk.
+"""Records to changes, by the column.
 
 ==== ============================ ==========================================
 0000 row of a full extract        event type 1, transaction ``snapshot``
 0001 insert                       event type 1
 0002 update (one image: the new)  event type 3, all items outside the key
-0003 delete                       event type 4, only the key is looked at
+0003 delete                       event type 4, only the key is read
 FFFF full extract without rows    ignored (``empty-table``)
 8000 commit of a group            ignored (``commit``)
 ==== ============================ ==========================================
 
-An update never changes its key: that is recorded as a delete and an insert (reference, section 3).
+An update never changes the key: a delete and an insert record that (reference, section 3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,39 +25,33 @@ from publisher.model.change import Outcome, Reason
 from publisher.model.lanes import key_lane
 from publisher.sources.columns.byte_areas import Mask, Offsets
 from publisher.sources.columns.byte_texts import TextColumn
+from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import Place, batch, record_lanes, tally
 from publisher.sources.linkexpress.carry_over import SplitOrigin
 from publisher.sources.linkexpress.framing import RecordBlock, RecordFramer
 from publisher.sources.linkexpress.headers import MARK, NO_ROWS
-from publisher.sources.linkexpress.images import images, spread
+from publisher.sources.linkexpress.images import build_images, spread_column
 from publisher.sources.linkexpress.item_offsets import FITS, ItemCells
 from publisher.sources.linkexpress.items import ItemReader
 from publisher.sources.linkexpress.layout import DELETE, UPDATE
 from publisher.sources.linkexpress.object_names import ExtractedTableNames
 from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.reject_messages import (
+    crossing_item,
     header_fault,
-    item_crosses,
-    item_wrong,
-    items_differ,
+    length_difference,
     name_table,
     raw_text,
+    wrong_item,
 )
 
 SNAPSHOT = "snapshot"
 """Transaction of the rows of full extracts."""
 
 
-class Fault(NamedTuple):
-    """Why a record is rejected."""
-
-    reason: Reason
-    detail: str
-
-
 @dataclass(slots=True)
 class DataRecords:
-    """The data records of one table in a block, on their way."""
+    """The data records of one table in a block, on their way to changes."""
 
     number: int
     offsets: Offsets
@@ -67,42 +60,49 @@ class DataRecords:
     transactions: pa.Array
     cells: ItemCells
     live: Mask
-    faults: dict[int, Fault] = field(default_factory=dict)
+    faults: dict[int, RecordFault] = field(default_factory=dict)
 
-    def fault(self, wrong: Mask, reason: Reason, say: object) -> None:
-        """Reject the live records that ``wrong`` marks; ``say`` gives the detail of each, or is it."""
-        for row in np.flatnonzero(wrong & self.live).tolist():
-            self.faults[row] = Fault(reason, say(row) if callable(say) else str(say))
-        self.live &= ~wrong
+    def reject(self, which: Mask, reason: Reason, detail: str | Callable[[int], str]) -> None:
+        """Rejects the marked live records; ``detail`` may depend on the row."""
+        for row in np.flatnonzero(which & self.live).tolist():
+            self.faults[row] = RecordFault(
+                reason, detail if isinstance(detail, str) else detail(row)
+            )
+        self.live &= ~which
 
 
 @dataclass(slots=True)
 class LinkexpressChangeBuilder:
-    """Turns the records of one split into batches of ``RECORD_SCHEMA``."""
+    """Builds batches of ``RECORD_SCHEMA`` from the records of one split."""
 
     place: Place
     options: LinkexpressOptions
     framer: RecordFramer
     names: tuple[ExtractedTableNames, ...]
     base: int
-    """What is added to an offset to give its rank."""
+    """Rank of the byte before offset 0."""
     held: bool = False
-    """Whether the records stand behind the last commit of a group."""
+    """Whether the records are behind the last commit of a group."""
     no_rows: bool = False
-    """Whether the file begins with the record that says that there are none."""
-    found: SplitOrigin = field(default_factory=SplitOrigin)
-    """Where the records stand in their file, and the transaction that goes on."""
+    """Whether the file begins with the record of a full extract without rows."""
+    origin: SplitOrigin = field(default_factory=SplitOrigin)
+    """The file after which records are named, and the transaction that continues."""
     _since: str = ""
-    """The first record of the transaction."""
+    """Position of the first record of the transaction."""
 
     def batches(self, blocks: Iterable[RecordBlock], start: int) -> Iterator[pa.RecordBatch]:
-        """One or some for each block, and the tally of the split."""
-        self._since = self.found.since or self._named(start)
+        """Builds one batch or several for each block, and the tally of the split."""
+        self._since = self.origin.since or self._position(start)
         framed = 0
         for block in blocks:
             framed += len(block.offsets)
             yield from self._block(block)
         yield tally(self.place, framed)
+
+    def empty_extract(self) -> Iterator[pa.RecordBatch]:
+        """Builds the only record of a file of zero rows without LEN, and the tally."""
+        yield self._ignore(np.zeros(1, np.int64), NO_ROWS)
+        yield tally(self.place, 1)
 
     def _block(self, block: RecordBlock) -> Iterator[pa.RecordBatch]:
         transactions = self._transactions(block)
@@ -114,7 +114,7 @@ class LinkexpressChangeBuilder:
         for kind in (MARK, NO_ROWS):
             chosen = np.flatnonzero(good & (table == kind))
             if len(chosen):
-                yield self._ignored(block.offsets[chosen], kind)
+                yield self._ignore(block.offsets[chosen], kind)
         for number in range(len(self.framer.tables)):
             chosen = np.flatnonzero(good & (table == number))
             if len(chosen):
@@ -124,28 +124,28 @@ class LinkexpressChangeBuilder:
             faults = [self._fault(block, row, bool(alone[row])) for row in wrong.tolist()]
             known = transactions.take(pa.array(wrong))
             offsets, lengths = block.offsets[wrong], block.lengths[wrong]
-            yield self._rejects(offsets, lengths, faults, transaction=known)
+            yield self._reject(offsets, lengths, faults, transaction=known)
 
     def _alone(self, block: RecordBlock) -> Mask:
-        """Which records may stand there beside FFFF: it is the only one of its file."""
+        """Marks legal records next to FFFF, which must be the only one of its file."""
         alone: Mask = np.equal(block.offsets, 0)
         alone |= (block.heads.table == MARK) if self.no_rows else (block.heads.table != NO_ROWS)
         return alone
 
-    def _fault(self, block: RecordBlock, row: int, alone: bool) -> Fault:
+    def _fault(self, block: RecordBlock, row: int, alone: bool) -> RecordFault:
         if row in block.broken:
-            return Fault(Reason.BROKEN_RECORD, block.broken[row])
+            return RecordFault(Reason.BROKEN_RECORD, block.broken[row])
         if not alone:
-            return Fault(
+            return RecordFault(
                 Reason.OPERATION_CODE,
-                "the record FFFF (no rows) stands alone in a file, here is more; extract again",
+                "the record FFFF (no rows) must be the only one of a file, but there are more; extract again",
             )
         number = max(int(block.heads.table[row]), 0)
         table = self.framer.tables[number]
-        return Fault(*header_fault(block.heads, row, table, self.options))
+        return RecordFault(*header_fault(block.heads, row, table, self.options))
 
     def _transactions(self, block: RecordBlock) -> pa.Array:
-        """What each record belongs to: of a group's differences the offset of the first record."""
+        """The transaction of each record; in differences of a group the position of its first record."""
         count = len(block.offsets)
         if self.options.extract == "all":
             return pa.repeat(pa.scalar(SNAPSHOT), count)
@@ -153,16 +153,15 @@ class LinkexpressChangeBuilder:
             return pa.nulls(count, pa.string())
         marks = np.flatnonzero((block.heads.table == MARK) & block.good)
         begins = (block.offsets[marks] + block.lengths[marks]).tolist()
-        named = [self._since, *map(self._named, begins)]
-        self._since = named[-1]
+        names = [self._since, *map(self._position, begins)]
+        self._since = names[-1]
         numbers = np.searchsorted(marks, np.arange(count), side="left")
-        return pa.array(named, pa.string()).take(pa.array(numbers))
+        return pa.array(names, pa.string()).take(pa.array(numbers))
 
-    def _named(self, offset: int) -> str:
-        """The position of a record as text."""
-        return f"{self.place.name}:{self.found.place(offset)}"
+    def _position(self, offset: int) -> str:
+        return f"{self.place.name}:{self.origin.named_offset(offset)}"
 
-    def _ignored(self, offsets: Offsets, kind: int) -> pa.RecordBatch:
+    def _ignore(self, offsets: Offsets, kind: int) -> pa.RecordBatch:
         detail = None
         reason = Reason.COMMIT
         if kind == NO_ROWS:
@@ -176,10 +175,10 @@ class LinkexpressChangeBuilder:
             detail=detail,
         )
 
-    def _rejects(
-        self, offsets: Offsets, lengths: Offsets, faults: list[Fault], **known: object
+    def _reject(
+        self, offsets: Offsets, lengths: Offsets, faults: list[RecordFault], **known: object
     ) -> pa.RecordBatch:
-        places = self.found.places(offsets)
+        places = self.origin.named_offsets(offsets)
         raws = [
             raw_text(self.framer.data, *record)
             for record in zip(offsets.tolist(), lengths.tolist(), places.tolist(), strict=True)
@@ -194,7 +193,7 @@ class LinkexpressChangeBuilder:
         )
 
     def _records(self, offsets: Offsets, **columns: object) -> pa.RecordBatch:
-        places = self.found.places(offsets)
+        places = self.origin.named_offsets(offsets)
         return batch(
             len(offsets),
             source=self.place.source,
@@ -222,20 +221,20 @@ class LinkexpressChangeBuilder:
         bad = np.array(sorted(rows.faults), np.int64)
         if len(bad):
             faults = [rows.faults[row] for row in bad.tolist()]
-            known = self._known(rows, columns, bad)
+            known = self._readable_keys(rows, columns, bad)
             known["transaction"] = rows.transactions.take(pa.array(bad))
-            yield self._rejects(rows.offsets[bad], rows.lengths[bad], faults, **known)
+            yield self._reject(rows.offsets[bad], rows.lengths[bad], faults, **known)
 
     def _hold_back(self, rows: DataRecords) -> None:
         """Rejects the rest of a transaction of which an earlier run has rejected a record."""
-        if self.found.rejected and not self.held:
-            rows.fault(
-                np.asarray(pc.equal(rows.transactions, self.found.since)),
+        if self.origin.rejected and not self.held:
+            rows.reject(
+                np.asarray(pc.equal(rows.transactions, self.origin.since)),
                 Reason.HELD_BACK,
-                f"its transaction is rejected as one: {self.found.rejected}",
+                f"its transaction is rejected as a whole: {self.origin.rejected}",
             )
 
-    def _known(
+    def _readable_keys(
         self, rows: DataRecords, columns: list[TextColumn], bad: Offsets
     ) -> dict[str, object]:
         """Objects and lanes of rejected rows, as far as their keys can be read."""
@@ -245,8 +244,8 @@ class LinkexpressChangeBuilder:
         whole = np.flatnonzero(np.all(valid, axis=0))
         keys: list[str | None] = [None] * len(bad)
         lanes = record_lanes(self.place, rows.offsets[bad]).tolist()
-        found, _ = names.keys(items, [text.take(pa.array(whole)) for text in texts])
-        for place, key in zip(whole.tolist(), found.to_pylist(), strict=True):
+        read, _ = names.keys(items, [text.take(pa.array(whole)) for text in texts])
+        for place, key in zip(whole.tolist(), read.to_pylist(), strict=True):
             if key is not None:
                 keys[place] = key
                 lanes[place] = key_lane(names.hash, key, self.place.lanes)
@@ -275,20 +274,21 @@ class LinkexpressChangeBuilder:
             cells,
             np.ones(len(offsets), bool),
         )
-        named = name_table(self.options, number)
-        rows.fault(
+        prefix = name_table(self.options, number)
+        rows.reject(
             cells.fault != FITS,
             Reason.BROKEN_RECORD,
             lambda row: (
-                named + item_crosses(table, int(cells.fault[row]), int(lengths[row]), self.options)
+                prefix
+                + crossing_item(table, int(cells.fault[row]), int(lengths[row]), self.options)
             ),
         )
-        rows.fault(
+        rows.reject(
             cells.ends != ends,
             Reason.BROKEN_RECORD,
             lambda row: (
-                named
-                + items_differ(
+                prefix
+                + length_difference(
                     table, int(cells.ends[row] - offsets[row]), int(lengths[row]), self.options
                 )
             ),
@@ -296,37 +296,37 @@ class LinkexpressChangeBuilder:
         return rows
 
     def _columns(self, rows: DataRecords) -> list[TextColumn]:
-        """The items of all rows; those that did not fit are read at their first byte, for nothing."""
+        """The items of all rows; those of rejected rows are null."""
         table = self.framer.tables[rows.number]
         reader = ItemReader(table.layout, self.options)
         names = self.names[rows.number]
         deletes = rows.codes == DELETE
         whole = bool(rows.live.all())
         columns: list[TextColumn] = []
-        cells = rows.cells if whole else rows.cells.taken(np.flatnonzero(rows.live))
+        cells = rows.cells if whole else rows.cells.take(np.flatnonzero(rows.live))
         live = np.flatnonzero(rows.live)
         for number, item in enumerate(table.items):
             column = reader.column(self.framer.data, cells, number, item)
             if not whole:
-                column = spread(column, live, len(rows.live))
+                column = spread_column(column, live, len(rows.live))
             wrong = column.wrong if number in names.key else column.wrong & ~deletes
             if wrong.any():
-                rows.fault(wrong, Reason.VALUE, self._item_fault(rows, number))
+                rows.reject(wrong, Reason.VALUE, self._item_detail(rows, number))
             columns.append(column)
         return columns
 
-    def _item_fault(self, rows: DataRecords, number: int) -> object:
+    def _item_detail(self, rows: DataRecords, number: int) -> Callable[[int], str]:
         table = self.framer.tables[rows.number]
         item = table.items[number]
 
-        def say(row: int) -> str:
+        def detail(row: int) -> str:
             at = int(rows.cells.starts[number][row])
             end = min(at + table.layout.width(item), int(rows.offsets[row] + rows.lengths[row]))
             flag = int(rows.cells.flags[number][row]) if rows.cells.flags else None
             area = self.framer.data[at:end]
-            return item_wrong(item, number, area, at - int(rows.offsets[row]), flag)
+            return wrong_item(item, number, area, at - int(rows.offsets[row]), flag)
 
-        return say
+        return detail
 
     def _keys(self, rows: DataRecords, columns: list[TextColumn]) -> tuple[pa.Array, pa.Array]:
         """Keys and lanes of the live rows; rows without a key are rejected."""
@@ -334,10 +334,10 @@ class LinkexpressChangeBuilder:
         items = self.framer.tables[rows.number].items
         for number in names.key:
             null = columns[number].texts.is_null().to_numpy(zero_copy_only=False)
-            rows.fault(
+            rows.reject(
                 null,
                 Reason.TABLE_KEY,
-                f"the key's item {items[number].name} is NULL; mend the key of the table's settings",
+                f"the item {items[number].name} of the key is NULL; fix the key in the settings of the table",
             )
         live = np.flatnonzero(rows.live)
         texts = [columns[number].texts.take(pa.array(live)) for number in names.key]
@@ -345,8 +345,8 @@ class LinkexpressChangeBuilder:
         if problems:
             wrong = np.zeros(len(rows.live), bool)
             wrong[live[list(problems)]] = True
-            said = {int(live[row]): text for row, text in problems.items()}
-            rows.fault(wrong, Reason.TABLE_KEY, lambda row: said[row])
+            details = {int(live[row]): text for row, text in problems.items()}
+            rows.reject(wrong, Reason.TABLE_KEY, details.__getitem__)
             keys = keys.drop_null()
         return keys, names.lanes(keys, self.place.lanes)
 
@@ -361,14 +361,15 @@ class LinkexpressChangeBuilder:
         names = self.names[rows.number]
         codes = rows.codes[live]
         types = np.where(codes == DELETE, 4, np.where(codes == UPDATE, 3, 1)).astype(np.int32)
-        said, new = images(names, [columns[n].texts for n in names.others], live, codes)
-        taken = rows.transactions.take(pa.array(live))
+        column_names, new = build_images(
+            names, [columns[n].texts for n in names.others], live, codes
+        )
         held: dict[str, object] = {}
         if self.held:
             held = {
                 "outcome": Outcome.HELD.value,
                 "reason": str(Reason.OPEN_TRANSACTION),
-                "detail": "no commit record follows; it is complete in a later file, or the file was cut",
+                "detail": "no commit record follows; a later file completes it, or the file was cut",
             }
         return self._records(
             rows.offsets[live],
@@ -377,8 +378,8 @@ class LinkexpressChangeBuilder:
             table=names.table,
             key=keys,
             event_type=types,
-            columns=said,
+            columns=column_names,
             new=new,
-            transaction=taken,
+            transaction=rows.transactions.take(pa.array(live)),
             **held,
         )

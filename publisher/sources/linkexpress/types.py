@@ -1,7 +1,6 @@
-"""The types of items and how wide each is, as a definition writes them: ``DECIMAL(9,2)``.
+"""Types of items with their lengths, as a definition writes them: ``DECIMAL(9,2)``.
 
-Sizes are those of the reference, section 1 (item encodings); its marks D, D* and I stand beside what
-is not wholly documented.
+Lengths follow the reference, section 1 (item encodings).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ KINDS = {
     "INTERVAL": Kind.STRING,
     "BLOB": Kind.OCTET,
 }
-"""The types by their full names, and what they are in a document."""
+"""Kinds of values in documents by the full names of types."""
 
 _SHORT = {
     "INT": "INTEGER",
@@ -64,20 +63,20 @@ _INTERVAL = re.compile(
 )
 
 VARIABLE = frozenset({"CHARACTER VARYING", "NATIONAL CHARACTER VARYING", "BLOB"})
-"""Types whose area is as long as the value where the log is LITTLE (reference 1.3) [D]."""
+"""Types whose area is as long as the value in a LITTLE log (reference 1.3) [D]."""
 TEXT = frozenset({"CHARACTER", "CHARACTER VARYING"})
 NATIONAL = frozenset({"NATIONAL CHARACTER", "NATIONAL CHARACTER VARYING"})
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of a record, as the extraction definition has it."""
+    """One item of a record, as in the extraction definition."""
 
     name: str
     type: str
     """Full name, one of ``KINDS``."""
     length: int = 0
-    """Characters, bytes of a BLOB, digits of a number; 0 where the type has none."""
+    """Characters, bytes of a BLOB, digits of a number; 0 if the type has no length."""
     scale: int = 0
     """Digits after the decimal point."""
     fields: tuple[str, ...] = ()
@@ -85,12 +84,12 @@ class Item:
 
     @property
     def kind(self) -> Kind:
-        """What it is in a document."""
+        """The kind of its values in documents."""
         return KINDS[self.type]
 
     @property
     def text(self) -> str:
-        """As messages name it."""
+        """The item in messages."""
         if self.type == "INTERVAL":
             return f"{self.name} INTERVAL {' TO '.join(dict.fromkeys((self.fields[0], self.fields[-1])))}"
         if self.type in ("NUMERIC", "DECIMAL"):
@@ -100,8 +99,8 @@ class Item:
         )
 
 
-def item_of(text: str) -> Item:
-    """The item that a setting writes as ``NAME TYPE``.  Raises ``ValueError``, saying what to write."""
+def parse_item(text: str) -> Item:
+    """Parses ``NAME TYPE`` of a setting.  Raises ``ValueError`` with advice."""
     match = _ITEM.fullmatch(text)
     if match is None:
         raise ValueError(f'{text!r} is no item, write "NAME TYPE" as "pay DECIMAL(9,2)"')
@@ -109,18 +108,18 @@ def item_of(text: str) -> Item:
     written = " ".join(match[3].upper().split())
     if written.startswith("INTERVAL"):
         return _interval(name, written)
-    found = _TYPE.fullmatch(written)
-    kind = _SHORT.get(found[1], found[1]) if found else ""
-    if found is None or kind not in {*KINDS, "FLOAT"} or kind == "INTERVAL":
+    parts = _TYPE.fullmatch(written)
+    kind = _SHORT.get(parts[1], parts[1]) if parts else ""
+    if parts is None or kind not in {*KINDS, "FLOAT"} or kind == "INTERVAL":
         hint = " (its form is not documented)" if kind == "BYTEA" else ""
         raise ValueError(f"{name}: {match[3]!r} is no type{hint}, use one of {', '.join(KINDS)}")
-    length = int(found[2] or 0) * _UNITS[found[3] or ""]
-    if found[2] and not length:
+    length = int(parts[2] or 0) * _UNITS[parts[3] or ""]
+    if parts[2] and not length:
         raise ValueError(f"{name}: {kind}(0) holds nothing, write 1 or more")
-    return _checked(name, kind, length, None if found[4] is None else int(found[4]))
+    return _build_item(name, kind, length, None if parts[4] is None else int(parts[4]))
 
 
-def _checked(name: str, kind: str, length: int, scale: int | None) -> Item:
+def _build_item(name: str, kind: str, length: int, scale: int | None) -> Item:
     if kind == "FLOAT":  # 1 to 23 binary digits are REAL, 24 to 52 DOUBLE PRECISION
         if not 1 <= length <= 52:
             raise ValueError(f"{name}: write FLOAT(1) to FLOAT(52)")

@@ -42,7 +42,7 @@ from publisher.runs.sample import RECORDS, sample_of
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.linkexpress.options import LinkexpressOptions
-from publisher.sources.linkexpress.types import item_of
+from publisher.sources.linkexpress.types import parse_item
 from tests.support import change_table_files, dispatch_queue_files, linkexpress_files
 from tests.support.event_log_files import Row, Tables
 
@@ -203,7 +203,7 @@ def test_decimals_of_a_queue(value: str, expected: str) -> None:
     ],
 )
 def test_decimals_of_an_extract(value: str, item: str, expected: str) -> None:
-    assert pack_decimal(Decimal(value), item_of(item)).hex() == expected
+    assert pack_decimal(Decimal(value), parse_item(item)).hex() == expected
 
 
 def trigger(new: bool = False) -> Trigger:

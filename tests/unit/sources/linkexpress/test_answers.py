@@ -17,7 +17,7 @@ from publisher.cli.main import cli
 from publisher.errors import FatalError
 from publisher.sources.linkexpress import LinkexpressOptions
 from publisher.sources.linkexpress.options import ExtractedTable
-from publisher.sources.linkexpress.types import item_of
+from publisher.sources.linkexpress.types import parse_item
 from tests.support.linkexpress_files import (
     GROUP,
     JNL,
@@ -101,9 +101,9 @@ def test_a_cut_file_is_called_so(extract: Literal["all", "diff"], tmp_path: Path
 )
 def test_types_without_any_content_are_refused(item: str, said: str) -> None:
     with pytest.raises(ValueError, match="holds nothing") as error:
-        item_of(item)
+        parse_item(item)
     assert said in str(error.value)
-    assert item_of("a CHAR").length == 1
+    assert parse_item("a CHAR").length == 1
 
 
 @pytest.mark.parametrize(

@@ -237,9 +237,7 @@ def test_nothing_is_kept_where_nothing_is_held(folder: Folder) -> None:
 def test_a_source_that_is_no_group_any_more_says_what_to_do(folder: Folder) -> None:
     folder.run(a=rows(1))
     (path,) = folder.write(b=record(OPEN, *jack(1)))
-    with pytest.raises(
-        FatalError, match="set unit and extract as they were, or give it a new name"
-    ):
+    with pytest.raises(FatalError, match="restore unit and extract, or give it a new name"):
         Linkexpress(OPEN).splits_after([path], 1, CarryOver(folder.before, folder.path / "after"))
 
 

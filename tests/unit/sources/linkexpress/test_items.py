@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from publisher.sources.linkexpress import LinkexpressOptions
-from publisher.sources.linkexpress.file_probe import ExtractFileForm, framer
+from publisher.sources.linkexpress.file_probe import ExtractFileForm, build_framer
 from publisher.sources.linkexpress.items import ItemReader
 from publisher.sources.linkexpress.layout import form_of, item_layout
 from publisher.sources.linkexpress.layout import record as declared_record
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
-from publisher.sources.linkexpress.types import item_of
+from publisher.sources.linkexpress.types import parse_item
 from tests.support.linkexpress_files import NULL, little, record
 
 BASE = LinkexpressOptions(
@@ -42,7 +42,7 @@ def of_type(written: str, options: LinkexpressOptions = BASE, **more: Any) -> Li
 def column(options: LinkexpressOptions, data: bytes, order: ByteOrder = "big") -> Read:
     """The texts of ``x`` in some records, and which are wrong."""
     buffer = np.frombuffer(data, np.uint8)
-    finder = framer(options, buffer, ExtractFileForm(order), len(data))
+    finder = build_framer(options, buffer, ExtractFileForm(order), len(data))
     texts: list[str | None] = []
     wrong: list[bool] = []
     table = finder.tables[0]
@@ -180,7 +180,9 @@ def test_variable_items_of_a_little_log(written: str, head: Any, text: str, area
 def test_what_is_no_value_is_wrong(written: str, area: str) -> None:
     options = of_type(written)
     body = bytes.fromhex("0001 0001" + area)
-    size = framer(options, np.zeros(0, np.uint8), ExtractFileForm("big"), 0).tables[0].greatest
+    size = (
+        build_framer(options, np.zeros(0, np.uint8), ExtractFileForm("big"), 0).tables[0].greatest
+    )
     (text,), (wrong,) = column(options, body.ljust(size, b"\0"))
     assert wrong
     assert text is None or written != "DATE"
@@ -229,7 +231,7 @@ WORDS = st.text("aZ 9~日本語アｱ\u3000", max_size=3)
 @st.composite
 def values(draw: st.DrawFn, written: str) -> tuple[Any, str]:
     """A value as the declaration takes it, and its text."""
-    item = item_of(f"x {written}")
+    item = parse_item(f"x {written}")
     match item.type:
         case "SMALLINT" | "INTEGER":
             bits = 15 if item.type == "SMALLINT" else 31
@@ -316,9 +318,9 @@ def test_reading_in_bulk_finds_items_where_the_declaration_does(
     built = record(options, 0, 1, row, order)
     buffer = np.frombuffer(built, np.uint8)
     form, layout = form_of(options), item_layout(options, options.tables[0], order)
-    items = options.tables[0].parsed()
+    items = options.tables[0].parse_items()
     parsed = declared_record(form, layout, items).parse(built)
-    finder = framer(options, buffer, ExtractFileForm(order), len(built))
+    finder = build_framer(options, buffer, ExtractFileForm(order), len(built))
     (block,) = finder.blocks(0)
     cells = finder.tables[0].cells(buffer, block.offsets, block.offsets + block.lengths)
     assert cells.ends.tolist() == [len(built)]

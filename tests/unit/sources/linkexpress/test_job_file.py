@@ -21,7 +21,7 @@ from tests.support.settings_reference import activated, loaded, toml_lines
 def test_items_are_shown_with_their_types() -> None:
     options = loaded("linkexpress").options
     assert isinstance(options, LinkexpressOptions)
-    types = [item.type for item in options.tables[0].parsed()]
+    types = [item.type for item in options.tables[0].parse_items()]
     assert types[2] == "NATIONAL CHARACTER VARYING"
 
 

@@ -191,7 +191,7 @@ def test_a_file_of_differences_of_a_group_is_told_by_its_headers(
     data = b"".join(row + mark(files.GROUP, order) * (marks > 0) for row in rows)
     with pytest.raises(FatalError) as error:
         read(replace(SHIPPED, **change), data, tmp_path)
-    assert 'it fits with unit = "group", extract = "diff": look' in error.value.message
+    assert 'it fits with unit = "group", extract = "diff": check' in error.value.message
 
 
 def test_a_full_extract_of_a_group_is_no_difference_of_it(tmp_path: Path) -> None:

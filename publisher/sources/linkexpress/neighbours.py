@@ -1,10 +1,10 @@
-"""Whole records that lead nowhere, and whose neighbourhood shows that bytes are missing or too many.
+"""Check of whole records that lead nowhere: their neighbours may show that bytes are missing or added.
 
-LEN and the items of a damaged record may agree by chance: where it has lost as many bytes as its items
-take from the next record, or where bytes were added behind a variable item.  Then no record begins at
-its end.  The same is true of an intact record before a damaged header, so a record is rejected only if
-another header crosses its end, or stands so close behind it that no record fits between and bytes of
-the record appear twice.
+LEN and the items of a damaged record may agree by chance: if it has lost as many bytes as its items take
+from the next record, or if bytes were added behind a variable item.  Then no record begins at its end.
+The same is true of an intact record before a damaged header, so a record is rejected only if another
+header crosses its end, or follows so closely that no record fits between and bytes of the record appear
+twice.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from publisher.sources.linkexpress.record_starts import RecordStarts
 
 @dataclass(frozen=True, slots=True)
 class RecordSpan:
-    """A record, or bytes that are none."""
+    """A record, or bytes that are no record."""
 
     offset: int
     length: int
     why: str | None = None
-    """Why it is no record."""
+    """The reason why it is no record."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourCheck:
-    """Judges whole records of one file by what follows them."""
+    """Judges whole records of one file by the bytes behind them."""
 
     headers: HeaderReader
-    places: RecordStarts
+    starts: RecordStarts
 
-    def of(self, at: int, end: int) -> RecordSpan | None:
-        """The piece to reject in place of a whole record; ``None`` where nothing speaks against it."""
-        if end == self.headers.end or self.places.at(end) is not None:
+    def find_damage(self, at: int, end: int) -> RecordSpan | None:
+        """Returns the bytes to reject instead of a whole record; ``None`` if the record may be intact."""
+        if end == self.headers.end or self.starts.at(end) is not None:
             return None
-        inner = self._reaching(at, end)
+        inner = self._find_crossing(at, end)
         if inner is not None:
-            why = f"LEN says {end - at} bytes, but a record that reaches beyond begins after {inner - at}"
+            why = f"LEN says {end - at} bytes, but a record that ends beyond begins after {inner - at}"
             return RecordSpan(at, inner - at, f"{why}: bytes are missing here; extract again")
-        extra = self._extra(end)
+        extra = self._count_extra(end)
         if extra and self._has_double(at, end + extra, extra):
             why = f"LEN says {end - at} bytes, and {extra} that belong to no record follow"
             return RecordSpan(at, end - at + extra, f"{why}: bytes were added here; extract again")
@@ -52,50 +52,50 @@ class NeighbourCheck:
 
     @property
     def _few(self) -> int:
-        """Bytes that are too few for a record, though it has lost some."""
+        """Number of bytes that is too small even for a record that has lost some."""
         return min(table.least for table in self.headers.tables) // 2
 
-    def _reaching(self, at: int, end: int) -> int | None:
-        """Offset of a header inside a record that reaches beyond it, or beyond the file."""
+    def _find_crossing(self, at: int, end: int) -> int | None:
+        """Finds a header inside a record whose own record ends beyond it, or beyond the file."""
         start = max(at, end - self._few)
-        inner = self.places.reaching(start, end)
+        inner = self.starts.find_crossing(start, end)
         if inner is None and self.headers.end - at < 2 * self.headers.lengths[1]:
             offsets = np.arange(start + 1, end, dtype=np.int64)
             cut = np.flatnonzero(self.headers.read(offsets).cut)
             inner = int(offsets[cut[0]]) if len(cut) else None
         return inner
 
-    def _extra(self, end: int) -> int:
-        """Bytes behind a record that are too few for a damaged one."""
+    def _count_extra(self, end: int) -> int:
+        """Counts bytes behind a record that are too few for a damaged one."""
         limit = self._few
         if COMMIT in self.headers.form.codes:
             limit = min(limit, self.headers.form.mark_size)
-        following = self.places.between(end + 1, min(end + limit, self.headers.end))
+        following = self.starts.between(end + 1, min(end + limit, self.headers.end))
         if len(following):
             extra = int(following[0]) - end
-            is_next = self._is_doubled(end, extra) or self._is_damaged_mark(end, extra)
+            is_next = self._repeats_next(end, extra) or self._is_damaged_commit(end, extra)
             return 0 if is_next else extra
         extra = self.headers.end - end
-        # two equal bytes somewhere are no sign that one of them was added
-        return extra if 1 < extra < limit and not self._is_begin(end, extra) else 0
+        # a single repeated byte is no sign that it was added
+        return extra if 1 < extra < limit and not self._may_begin_record(end, extra) else 0
 
     def _has_double(self, at: int, end: int, size: int) -> bool:
-        """Whether so many bytes in a row appear twice, one after the other.
+        """Whether a sequence of ``size`` bytes appears twice, one after the other.
 
-        Bytes that are all equal tell nothing: padding repeats itself.
+        Sequences of one byte value do not count: padding repeats itself.
         """
         data = self.headers.data[at:end]
         twice = _runs(data[:-size] == data[size:], size)
         equal = _runs(data[:-1] == data[1:], size - 1)[: len(twice)]
         return bool((twice & ~equal).any())
 
-    def _is_doubled(self, at: int, size: int) -> bool:
-        """Whether bytes are the begin of the record behind them, which appears twice; zeros tell nothing."""
+    def _repeats_next(self, at: int, size: int) -> bool:
+        """Whether bytes repeat the beginning of the record behind them; zeros do not count."""
         data = self.headers.data[at : at + 2 * size].tobytes()
         return data[:size] == data[size:] and any(data[:size])
 
-    def _is_damaged_mark(self, at: int, size: int) -> bool:
-        """Whether bytes are those of a commit record without some in a row."""
+    def _is_damaged_commit(self, at: int, size: int) -> bool:
+        """Whether bytes are a commit record that has lost consecutive bytes."""
         if COMMIT not in self.headers.form.codes:
             return False
         whole = mark(self.headers.form, self.headers.order).build(
@@ -107,8 +107,8 @@ class NeighbourCheck:
             for cut in range(size + 1)
         ) and 2 * size >= len(whole)
 
-    def _is_begin(self, at: int, size: int) -> bool:
-        """Whether bytes at the end of the file may be the begin of a record that was cut."""
+    def _may_begin_record(self, at: int, size: int) -> bool:
+        """Whether bytes at the end of the file may begin a record that was cut."""
         low, high = self.headers.lengths
         kind = self.headers.word("length")
         data = self.headers.data[at : at + min(size, kind.itemsize)].tobytes()
@@ -121,6 +121,6 @@ class NeighbourCheck:
 
 
 def _runs(same: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.bool_]:
-    """Whether so many in a row are true, by the place of the first."""
+    """Marks each index from which on ``size`` consecutive values are true."""
     counts = np.concatenate([[0], np.cumsum(same)])
     return np.asarray(counts[size:] - counts[: len(counts) - size] == size)
