@@ -60,7 +60,7 @@ class NodeCounts:
     gap_limit_us: int | None
     """Sweeps that are further apart have a gap between them."""
     shortest: int | None
-    """Elements of the shortest sweep without the system's; ``longest`` likewise."""
+    """Elements of the shortest sweep without the system's; ``longest``: of the longest."""
     longest: int | None
     missing: int
     """Numbers of sweeps that are missing between those recorded."""

@@ -21,7 +21,7 @@ from publisher.sources.dispatch_queue.options import DispatchQueueOptions, Queue
 from publisher.sources.dispatch_queue.rows.rows import Destination
 
 
-class RowKeys(NamedTuple):
+class ImageKeys(NamedTuple):
     """Canonical keys of rows, null for rows without a valid key, and the problems of those rows."""
 
     texts: pa.Array
@@ -61,7 +61,7 @@ class QueueTableNames:
             if place not in self.key and not (omit and column.type == "BLOB")
         )
 
-    def keys(self, texts: list[pa.Array]) -> RowKeys:
+    def keys(self, texts: list[pa.Array]) -> ImageKeys:
         """Builds the keys of rows from the texts of all columns."""
         mine = [texts[place] for place in self.key]
         names = [self.spelled[place] for place in self.key]
@@ -76,7 +76,7 @@ class QueueTableNames:
             keys = join_key(names, simple)
         for row in np.flatnonzero(~complete).tolist():
             problems[row] = "a column of the key is NULL; fix the key or null_mode of the table"
-        return RowKeys(keys, problems)
+        return ImageKeys(keys, problems)
 
     def _simple_texts(self, place: int, texts: pa.Array) -> pa.Array | None:
         """The canonical texts of a column; ``None`` if each value needs its own treatment."""

@@ -26,7 +26,7 @@ class RowKind(IntEnum):
 
 
 class OperationUse(IntEnum):
-    """Whether an operation counts."""
+    """Use of an operation: counted, a copy, or excluded."""
 
     COUNTED = 0
     COPY = 1

@@ -38,9 +38,9 @@ def joined_hashes(columns: Sequence[Hashes], count: int) -> Hashes:
     """Combines the hashes of several columns, whose order counts, to one; never 0."""
     joined = np.full(count, len(columns), np.uint64) * _M
     for hashes in columns:
-        joined ^= _scrambled(hashes.copy())
+        joined ^= _scramble(hashes.copy())
         joined *= _M
-    joined = _finished(joined)
+    joined = _finish(joined)
     joined[joined == NULL] = 1
     return joined
 
@@ -71,13 +71,13 @@ def _murmur(offsets: npt.NDArray[np.int64], octets: npt.NDArray[np.uint8]) -> Ha
     most = int(whole.max(initial=0))
     least = int(whole.min(initial=0))
     for number in range(least):
-        hashes ^= _scrambled(words[at + 8 * number])
+        hashes ^= _scramble(words[at + 8 * number])
         hashes *= _M
     # the longer texts, of which fewer remain with every word
     going = np.flatnonzero(whole > least)
     for number in range(least, most):
         going = going[whole[going] > number]
-        part = hashes[going] ^ _scrambled(words[at[going] + 8 * number])
+        part = hashes[going] ^ _scramble(words[at[going] + 8 * number])
         hashes[going] = part * _M
     with_rest = np.flatnonzero(rest)
     if len(with_rest) == len(rest):
@@ -87,17 +87,17 @@ def _murmur(offsets: npt.NDArray[np.int64], octets: npt.NDArray[np.uint8]) -> Ha
         places = at[with_rest] + 8 * whole[with_rest]
         tails = words[places] & _KEEP[rest[with_rest]]
         hashes[with_rest] = (hashes[with_rest] ^ tails) * _M
-    return _finished(hashes)
+    return _finish(hashes)
 
 
-def _scrambled(words: Hashes) -> Hashes:
+def _scramble(words: Hashes) -> Hashes:
     words *= _M
     words ^= words >> _R
     words *= _M
     return words
 
 
-def _finished(hashes: Hashes) -> Hashes:
+def _finish(hashes: Hashes) -> Hashes:
     hashes ^= hashes >> _R
     hashes *= _M
     hashes ^= hashes >> _R

@@ -41,7 +41,7 @@ _NUMBERS: dict[Kind, Callable[[str], str | None]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class KeyColumn:
+class ComparedKeyColumn:
     """A key column: its names in documents (``name``) and in the input (``read``), and its type."""
 
     name: str
@@ -60,7 +60,7 @@ class TableShape:
     table: str
     read: tuple[str, ...]
     """Names in the input of all columns, in their order."""
-    key: tuple[KeyColumn, ...]
+    key: tuple[ComparedKeyColumn, ...]
     """In the order of the code points of their names."""
     columns: tuple[str, ...]
     """Names in documents of the columns outside the key, in the table's order."""
@@ -180,7 +180,7 @@ def _with_keys(catalogue: Catalogue, options: TriggerlessOptions) -> Catalogue:
     return LayeredCatalogue(JobCatalogue(described), catalogue)
 
 
-def _key_part(name: str, known: Table, spelled: dict[str, str], where: str) -> KeyColumn:
+def _key_part(name: str, known: Table, spelled: dict[str, str], where: str) -> ComparedKeyColumn:
     own = known.column(name)
     read = [read for read in spelled if read == name or read.casefold() == name.casefold()]
     if len(read) != 1:
@@ -189,7 +189,7 @@ def _key_part(name: str, known: Table, spelled: dict[str, str], where: str) -> K
             " export it once, or fix the key"
         )
     kind = known.columns.get(own) if own is not None else None
-    return KeyColumn(spelled[read[0]], read[0], kind, own in known.padded)
+    return ComparedKeyColumn(spelled[read[0]], read[0], kind, own in known.padded)
 
 
 def read_rows(
@@ -227,7 +227,9 @@ def _text_fault(shape: TableShape, name: str, binary_text: str | None) -> Record
     return RecordFault(Reason.BROKEN_RECORD, f"{name} is not text; export it as UTF-8 text")
 
 
-def _key_texts(part: KeyColumn, values: pa.Array, faults: dict[int, RecordFault]) -> pa.Array:
+def _key_texts(
+    part: ComparedKeyColumn, values: pa.Array, faults: dict[int, RecordFault]
+) -> pa.Array:
     """The canonical values of a key column; null for faulty ones."""
     for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
         faults.setdefault(
@@ -241,7 +243,7 @@ def _key_texts(part: KeyColumn, values: pa.Array, faults: dict[int, RecordFault]
 
 
 def _numbers(
-    part: KeyColumn, kind: Kind, values: pa.Array, faults: dict[int, RecordFault]
+    part: ComparedKeyColumn, kind: Kind, values: pa.Array, faults: dict[int, RecordFault]
 ) -> pa.Array:
     canonical_already = pc.fill_null(pc.match_substring_regex(values, _PLAIN[kind]), True)
     if pc.all(canonical_already).as_py():

@@ -11,7 +11,7 @@ import pyarrow as pa
 from publisher.model.change import Reason
 from publisher.sources.columns.byte_areas import Bytes, Offsets
 from publisher.sources.dispatch_queue.images.decode import DecodedImages
-from publisher.sources.dispatch_queue.object_names import QueueNames, QueueTableNames, RowKeys
+from publisher.sources.dispatch_queue.object_names import ImageKeys, QueueNames, QueueTableNames
 from publisher.sources.dispatch_queue.operations import (
     BLOB_TYPES,
     OperationFault,
@@ -141,7 +141,7 @@ def _join_images(operations: Operations, numbers: Codes, double: Codes) -> tuple
     return data, np.cumsum(sizes) - sizes
 
 
-def _add_faults(table: DecodedTable, images: DecodedImages, keys: RowKeys, double: Codes) -> None:
+def _add_faults(table: DecodedTable, images: DecodedImages, keys: ImageKeys, double: Codes) -> None:
     count = len(table.numbers)
     for reason, faults in ((Reason.ROW_IMAGE, images.faults), (Reason.TABLE_KEY, keys.problems)):
         for image, detail in faults.items():
