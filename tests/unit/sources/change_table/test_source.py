@@ -191,7 +191,7 @@ def test_any_subset_of_header_columns_will_do(tmp_path: Path) -> None:
 
 def test_an_update_that_is_broken_by_its_keys_leaves_its_before_image(tmp_path: Path) -> None:
     rows = [insert(number, idu=str(number)) for number in range(1, 40)]
-    update = record(50, "U", [1], idu="7", fname="b") | {"header__x": "1"}
+    update = record(50, "U", [1], idu="7", fname="b") | {"x" * 1_001: "1"}
     before = record(50, "B", [], idu="7", fname="a")
     path = write(tmp_path / "usr.jsonl", [*rows[:15], update, *rows[15:], before])
     for wanted in (1, 2, 3):
