@@ -115,6 +115,8 @@ class RecordStarts:
 
     def between(self, start: int, stop: int) -> Offsets:
         """Offsets of all good headers from ``start`` up to ``stop``."""
+        if stop <= start:
+            return np.zeros(0, np.int64)
         numbers = range(start // _STRETCH, -(-stop // _STRETCH))
         offsets = np.concatenate([self._stretch(number).offsets for number in numbers])
         return offsets[(offsets >= start) & (offsets < stop)]
