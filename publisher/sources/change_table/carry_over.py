@@ -40,7 +40,7 @@ class PairWait:
     """Number of waiting rows below the mark of a table."""
 
     def is_over(self, seconds: float, clock: int) -> bool:
-        """Whether the rows have waited long enough."""
+        """Checks whether the rows have waited long enough."""
         return clock - self.since >= seconds * _MICROSECONDS
 
 

@@ -80,7 +80,7 @@ class NeighbourCheck:
         return extra if 1 < extra < limit and not self._may_begin_record(end, extra) else 0
 
     def _has_double(self, at: int, end: int, size: int) -> bool:
-        """Whether a sequence of ``size`` bytes appears twice, one after the other.
+        """Checks whether a sequence of ``size`` bytes appears twice, one after the other.
 
         Sequences of one byte value do not count: padding repeats itself.
         """
@@ -90,12 +90,12 @@ class NeighbourCheck:
         return bool((twice & ~equal).any())
 
     def _repeats_next(self, at: int, size: int) -> bool:
-        """Whether bytes repeat the beginning of the record behind them; zeros do not count."""
+        """Checks whether bytes repeat the beginning of the record behind them; zeros do not count."""
         data = self.headers.data[at : at + 2 * size].tobytes()
         return data[:size] == data[size:] and any(data[:size])
 
     def _is_damaged_commit(self, at: int, size: int) -> bool:
-        """Whether bytes are a commit record that has lost consecutive bytes."""
+        """Checks whether bytes are a commit record that has lost consecutive bytes."""
         if COMMIT not in self.headers.form.codes:
             return False
         whole = mark(self.headers.form, self.headers.order).build(
@@ -108,7 +108,7 @@ class NeighbourCheck:
         ) and 2 * size >= len(whole)
 
     def _may_begin_record(self, at: int, size: int) -> bool:
-        """Whether bytes at the end of the file may begin a record that was cut."""
+        """Checks whether bytes at the end of the file may begin a record that was cut."""
         low, high = self.headers.lengths
         kind = self.headers.word("length")
         data = self.headers.data[at : at + min(size, kind.itemsize)].tobytes()

@@ -59,7 +59,7 @@ class RecordStart:
 
     @property
     def whole(self) -> bool:
-        """Whether the items fill the length."""
+        """Checks whether the items fill the length."""
         return self.used == self.length
 
 
@@ -122,7 +122,7 @@ class RecordStarts:
         return offsets[(offsets >= start) & (offsets < stop)]
 
     def is_crossed(self, start: int, end: int) -> bool:
-        """Whether a linked record begins between two offsets and ends beyond the second.
+        """Checks whether a linked record begins between two offsets and ends beyond the second.
 
         Then no record goes from the one to the other.
         """
@@ -147,7 +147,7 @@ class RecordStarts:
         return None
 
     def is_touched(self, start: int, end: int) -> bool:
-        """Whether a good record begins between two offsets and ends at the second."""
+        """Checks whether a good record begins between two offsets and ends at the second."""
         return any(
             bool(((stretch.offsets + stretch.lengths)[chosen] == end).any())
             for stretch, chosen in self._inside(start, end)
