@@ -253,6 +253,8 @@ def _time(value: object, zone: ZoneInfo) -> int | None:
         elif sign:
             offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
             moment = moment.replace(tzinfo=timezone(offset if sign == "+" else -offset))
-        return (moment - _EPOCH) // _MICROSECOND
+        found = (moment - _EPOCH) // _MICROSECOND
     except (ValueError, OverflowError):
         return None
+    # as Arrow, which converts times with an offset first: the year in UTC counts
+    return found if not sign or _FIRST <= found <= _LAST else None

@@ -55,6 +55,8 @@ plausible = st.builds(
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(time_text, plausible), st.sampled_from(["UTC", "Europe/Berlin"]))
 @example("0000-01-01 00:00:00", "UTC")
+@example("0001-01-01 00:00:00+02:00", "UTC")
+@example("9999-12-31 23:00:00-02:00", "UTC")
 @example("2024-03-31 02:30:00", "Europe/Berlin")
 @example("2024-10-27 02:30:00", "Europe/Berlin")
 def test_a_time_means_the_same_alone_and_among_others(text: str, zone: str) -> None:
