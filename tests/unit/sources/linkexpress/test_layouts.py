@@ -199,7 +199,7 @@ def test_a_full_extract_of_a_group_is_no_difference_of_it(tmp_path: Path) -> Non
     data = bytes.fromhex(f"0000001F 0005 0000 0000 0000 {ROW_NULLS} 00") * 4
     with pytest.raises(FatalError) as error:
         read(options, data + b"\0", tmp_path)
-    assert 'it fits with unit = "group", extract = "all": look' in error.value.message
+    assert 'it fits with unit = "group", extract = "all": check' in error.value.message
 
 
 def test_a_byte_order_that_cannot_be_told_is_asked_for(tmp_path: Path) -> None:
