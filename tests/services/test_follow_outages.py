@@ -118,7 +118,7 @@ def test_restarted_under_load_nothing_is_lost_or_doubled(
         started.process.terminate()
         code, said = started.ended()
     assert code == 0, said
-    assert said.count("again in") >= 2, said  # else no outage was noticed
+    assert said.count("retrying in") >= 2, said  # else no outage was noticed
     assert rows_by_status(place) == {"S"}
     assert mirror.apply(topics.read(topic)) > 200
     assert mirror.differences("people") == []
