@@ -132,7 +132,7 @@ def test_a_damaged_number_of_a_journal_says_what_to_do(tmp_path: Path, content: 
     ):
         journals.next_run()
     with pytest.raises(
-        FatalError, match=r"lanes is damaged, .*: write the greatest number of lanes"
+        FatalError, match=r"lanes is damaged, .*: write the greatest number into it"
     ):
         journals.lanes(3)
 
