@@ -9,6 +9,7 @@
     ├── BudgetError           4   the run is complete, but rejected more records than allowed
     ├── UnreachableError      5   source, database or sink cannot be reached: try again later
     ├── FatalError            1   this run cannot go on; the message says what to fix
+    │   └── ReplacedError     6   a newer instance of the job works: leave the job to it
     └── InternalError         1   the program broke one of its own guarantees (conservation)
 
 A record that cannot be used is data (``Outcome.REJECTED``), not an exception.  Messages name the
@@ -168,6 +169,12 @@ class UnreachableError(PublisherError):
 
 class FatalError(PublisherError):
     """The run cannot go on until the operator has fixed the cause."""
+
+
+class ReplacedError(FatalError):
+    """A newer instance of the job has taken over."""
+
+    exit_code = 6
 
 
 class TableRefusedError(FatalError):

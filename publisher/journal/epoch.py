@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from publisher.errors import FatalError
+from publisher.errors import FatalError, ReplacedError
 from publisher.journal.durable import read_number, write_durably
 from publisher.journal.identity import read_identity
 from publisher.journal.lock import lock_directory
@@ -19,7 +19,7 @@ _EPOCH = "epoch"
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The epoch of an instance; calling it raises ``FatalError`` if another instance has replaced it."""
+    """The epoch of an instance; calling it raises ``ReplacedError`` if a newer one has started."""
 
     path: Path
     number: int
@@ -27,7 +27,12 @@ class Epoch:
     """Identity of the journal directory: epochs of a re-created directory start at 1 again."""
 
     def __call__(self) -> None:
-        """Raises ``FatalError`` if a newer instance has started, or the directory was replaced."""
+        """Checks that this instance is the newest.
+
+        Raises:
+            ReplacedError: A newer instance has started.
+            FatalError: The directory was removed or replaced.
+        """
         last = _last(self.path)
         if last < self.number or self._is_elsewhere():
             raise FatalError(
@@ -35,7 +40,7 @@ class Epoch:
                 f"this one has {self.number}): this instance stops; restore the directory, then start again"
             )
         if last != self.number:
-            raise FatalError(
+            raise ReplacedError(
                 f"a newer instance of the job works in {self.path.parent} (epoch {last}, this one has "
                 f"{self.number}): this instance stops; run one instance at a time"
             )

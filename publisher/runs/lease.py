@@ -22,7 +22,7 @@ class Lease:
     journals: Journals
     lineage: Lineage
     check: Epoch
-    """Raises ``FatalError`` if a newer instance has taken over; tasks on other machines call it too."""
+    """Raises ``ReplacedError`` if a newer instance has taken over; tasks on other machines call it too."""
 
     @classmethod
     def take(cls, settings: Settings, *, recovers: bool) -> Lease:

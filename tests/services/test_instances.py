@@ -168,4 +168,4 @@ def test_instances_with_one_metrics_port_take_over_from_each_other(scene: Scene)
 
 def assert_replaced(older: Started) -> None:
     code, said = older.ended(SECONDS)
-    assert (code, NEWER in said) == (1, True), said
+    assert (code, NEWER in said) == (6, True), said

@@ -185,7 +185,7 @@ class KafkaDispatcher:
         """Replaces the tokens that a lost journal has left, except those of the run of ``begin``.
 
         Raises:
-            FatalError: A newer instance of the job works.
+            ReplacedError: A newer instance of the job works.
             UnreachableError: The brokers do not answer.
         """
         place, topics = self._place, KafkaTopics.of(self._clients)

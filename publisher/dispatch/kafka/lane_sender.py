@@ -24,7 +24,7 @@ from publisher.dispatch.kafka.dead_letters import DeadLetters
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.progress_tokens import Token, TokenPlace, read_tokens
 from publisher.dispatch.kafka.records import Batch, LaneDocuments
-from publisher.errors import FatalError, PublisherError
+from publisher.errors import FatalError, PublisherError, ReplacedError
 
 BATCH = 1_000
 """Number of documents that the producer gets before its reports are processed."""
@@ -72,7 +72,8 @@ class LaneSendTask:
         """Sends the documents of the lane that the sink does not have.
 
         Raises:
-            FatalError: The sink refuses a record, or a newer instance has taken over.
+            FatalError: The sink refuses a record.
+            ReplacedError: A newer instance has taken over.
             UnreachableError: The brokers do not answer.
         """
         sender = _ExactlyOnce(self) if self.options.exactly_once else _AtLeastOnce(self)
@@ -268,7 +269,7 @@ class _ExactlyOnce(_Sender):
         failures = [error, *self._failed]
         if any(failure.code() in FENCED for failure in failures):
             self._check_lease()  # raises a clearer error if the lease is lost
-            fenced = FatalError(
+            fenced = ReplacedError(
                 f"{self._activity()}: a newer instance of the job has taken over this lane: leave the job "
                 "to it, or stop it and start again"
             )

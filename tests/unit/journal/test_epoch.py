@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.errors import FatalError
+from publisher.errors import FatalError, ReplacedError
 from publisher.journal.epoch import Epoch, next_epoch
 from publisher.journal.identity import open_identity
 
@@ -18,7 +18,7 @@ def test_the_newest_instance_works_and_the_older_stops(tmp_path: Path) -> None:
     older()
     newer = next_epoch(tmp_path / "hr")
     newer()
-    with pytest.raises(FatalError) as caught:
+    with pytest.raises(ReplacedError) as caught:
         older()
     assert caught.value.message == (
         f"a newer instance of the job works in {tmp_path / 'hr'} (epoch 2, this one has 1): this "
@@ -30,7 +30,7 @@ def test_the_newest_instance_works_and_the_older_stops(tmp_path: Path) -> None:
 def test_an_older_instance_never_comes_back(tmp_path: Path) -> None:
     instances = [next_epoch(tmp_path) for _ in range(4)]
     for older in instances[:-1]:
-        with pytest.raises(FatalError, match=f"epoch 4, this one has {older.number}"):
+        with pytest.raises(ReplacedError, match=f"epoch 4, this one has {older.number}"):
             older()
     instances[-1]()
 
@@ -59,7 +59,7 @@ def test_tasks_ask_it_too(tmp_path: Path) -> None:
     in_a_task: Epoch = pickle.loads(pickle.dumps(older))
     in_a_task()
     next_epoch(tmp_path)
-    with pytest.raises(FatalError, match="a newer instance"):
+    with pytest.raises(ReplacedError, match="a newer instance"):
         in_a_task()
 
 
