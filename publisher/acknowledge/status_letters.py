@@ -114,7 +114,7 @@ class LaneLetters:
     def __init__(
         self, root: Path, lane: int, source: int, refused: Collection[int] = (), behind: int = 0
     ) -> None:
-        """``refused`` are array_of of documents of the lane; ``behind`` is the greatest record id that
+        """``refused`` are numbers of documents of the lane; ``behind`` is the greatest record id that
         an earlier run had read."""
         self._path = root / LaneNames(lane).decisions
         self._source = source

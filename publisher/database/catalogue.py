@@ -25,27 +25,27 @@ from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 from publisher.database import failures
 from publisher.database.connection import Database, fatal
 from publisher.errors import TableRefusedError
-from publisher.model.catalogue import Kind, Table
+from publisher.model.catalogue import ColumnKind, Table
 
 Type = types.TypeEngine[Any]
 
-_KINDS: tuple[tuple[type[Type], Kind], ...] = (
+_KINDS: tuple[tuple[type[Type], ColumnKind], ...] = (
     # the order matters for derived classes
-    (types.Boolean, Kind.STATE),
-    (types.Integer, Kind.INT),
-    (mysql.YEAR, Kind.INT),
-    (mysql.BIT, Kind.INT),
-    (types.Float, Kind.DECIMAL),
-    (types.Numeric, Kind.DECIMAL),
-    (types.LargeBinary, Kind.OCTET),
-    (types.BINARY, Kind.OCTET),
-    (types.VARBINARY, Kind.OCTET),
-    (mysql.TINYBLOB, Kind.OCTET),
-    (mysql.MEDIUMBLOB, Kind.OCTET),
-    (mysql.LONGBLOB, Kind.OCTET),
-    (types.DateTime, Kind.TIMESTAMP),
-    (types.Date, Kind.DATE),
-    (types.Time, Kind.TIME),
+    (types.Boolean, ColumnKind.STATE),
+    (types.Integer, ColumnKind.INT),
+    (mysql.YEAR, ColumnKind.INT),
+    (mysql.BIT, ColumnKind.INT),
+    (types.Float, ColumnKind.DECIMAL),
+    (types.Numeric, ColumnKind.DECIMAL),
+    (types.LargeBinary, ColumnKind.OCTET),
+    (types.BINARY, ColumnKind.OCTET),
+    (types.VARBINARY, ColumnKind.OCTET),
+    (mysql.TINYBLOB, ColumnKind.OCTET),
+    (mysql.MEDIUMBLOB, ColumnKind.OCTET),
+    (mysql.LONGBLOB, ColumnKind.OCTET),
+    (types.DateTime, ColumnKind.TIMESTAMP),
+    (types.Date, ColumnKind.DATE),
+    (types.Time, ColumnKind.TIME),
 )
 
 
@@ -71,13 +71,13 @@ class Relation:
         return _spelling(self.types, name)
 
 
-def kind_of(type_: Type) -> Kind:
+def kind_of(type_: Type) -> ColumnKind:
     """The kind of a column of this SQL type."""
     if is_small_boolean(type_) or (isinstance(type_, mysql.BIT) and type_.length == 1):
-        return Kind.STATE
+        return ColumnKind.STATE
     if isinstance(type_, types.Numeric) and type_.scale == 0 and type_.precision:
-        return Kind.INT
-    return next((kind for known, kind in _KINDS if isinstance(type_, known)), Kind.STRING)
+        return ColumnKind.INT
+    return next((kind for known, kind in _KINDS if isinstance(type_, known)), ColumnKind.STRING)
 
 
 def is_small_boolean(type_: Type) -> bool:
@@ -246,10 +246,10 @@ def _base_type(type_: Type) -> Type:
     return type_
 
 
-def _kinds(types_: Mapping[str, Type], key: tuple[str, ...]) -> dict[str, Kind]:
+def _kinds(types_: Mapping[str, Type], key: tuple[str, ...]) -> dict[str, ColumnKind]:
     # a key column has more values than true and false
     return {
-        name: Kind.INT if name in key and is_small_boolean(type_) else kind_of(type_)
+        name: ColumnKind.INT if name in key and is_small_boolean(type_) else kind_of(type_)
         for name, type_ in types_.items()
     }
 

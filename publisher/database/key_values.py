@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.model.keys import decimal_text, integer_text
 
 _TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
@@ -30,9 +30,9 @@ class KeyColumn(NamedTuple):
     """Converts parameters and values of the driver to a form that is equal for equal values."""
 
 
-def key_column(kind: Kind, *, padded: bool, sqlite: bool) -> KeyColumn:
+def key_column(kind: ColumnKind, *, padded: bool, sqlite: bool) -> KeyColumn:
     """The key column of this kind.  SQLite has no types for dates and fractions."""
-    if kind is Kind.STRING and padded:
+    if kind is ColumnKind.STRING and padded:
         return KeyColumn(str, _strip_padding)
     return (_SQLITE if sqlite else {}).get(kind) or _COLUMNS[kind]
 
@@ -152,19 +152,19 @@ def _excerpt(text: str) -> str:
 
 
 _COLUMNS = {
-    Kind.STRING: KeyColumn(str, str),
-    Kind.INT: KeyColumn(_integer, _same_integer),
-    Kind.DECIMAL: KeyColumn(_decimal, _same_decimal),
-    Kind.STATE: KeyColumn(_state, _same_state),
-    Kind.OCTET: KeyColumn(base64_bytes, bytes),
-    Kind.DATE: KeyColumn(_date, _identity),
-    Kind.TIME: KeyColumn(_time, time_of_day),
-    Kind.TIMESTAMP: KeyColumn(_moment, _identity),
+    ColumnKind.STRING: KeyColumn(str, str),
+    ColumnKind.INT: KeyColumn(_integer, _same_integer),
+    ColumnKind.DECIMAL: KeyColumn(_decimal, _same_decimal),
+    ColumnKind.STATE: KeyColumn(_state, _same_state),
+    ColumnKind.OCTET: KeyColumn(base64_bytes, bytes),
+    ColumnKind.DATE: KeyColumn(_date, _identity),
+    ColumnKind.TIME: KeyColumn(_time, time_of_day),
+    ColumnKind.TIMESTAMP: KeyColumn(_moment, _identity),
 }
 _SQLITE = {
-    Kind.INT: KeyColumn(_sqlite_integer, _same_integer),
-    Kind.DECIMAL: KeyColumn(_decimal_as_text, _same_decimal),
-    Kind.DATE: KeyColumn(str, str),
-    Kind.TIME: KeyColumn(str, str),
-    Kind.TIMESTAMP: KeyColumn(str, str),
+    ColumnKind.INT: KeyColumn(_sqlite_integer, _same_integer),
+    ColumnKind.DECIMAL: KeyColumn(_decimal_as_text, _same_decimal),
+    ColumnKind.DATE: KeyColumn(str, str),
+    ColumnKind.TIME: KeyColumn(str, str),
+    ColumnKind.TIMESTAMP: KeyColumn(str, str),
 }

@@ -35,7 +35,7 @@ from sqlalchemy.dialects import mysql
 from publisher.database import key_values
 from publisher.database.catalogue import Relation, sql_column, sql_table_of
 from publisher.database.key_values import KeyValueError, key_column
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Reason
 from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
 
@@ -113,13 +113,13 @@ class JoinQuery:
         return found
 
 
-_READ_AS_TEXT: dict[Kind, Callable[[str], Any]] = {
-    Kind.INT: key_values.whole_text,
-    Kind.DECIMAL: key_values.number_text,
-    Kind.OCTET: key_values.base64_bytes,
-    Kind.DATE: key_values.moment_text,
-    Kind.TIME: key_values.moment_text,
-    Kind.TIMESTAMP: key_values.moment_text,
+_READ_AS_TEXT: dict[ColumnKind, Callable[[str], Any]] = {
+    ColumnKind.INT: key_values.whole_text,
+    ColumnKind.DECIMAL: key_values.number_text,
+    ColumnKind.OCTET: key_values.base64_bytes,
+    ColumnKind.DATE: key_values.moment_text,
+    ColumnKind.TIME: key_values.moment_text,
+    ColumnKind.TIMESTAMP: key_values.moment_text,
 }
 
 
@@ -188,7 +188,7 @@ class InListQuery:
             key_column(kind, padded=name in relation.table.padded, sqlite=dialect.name == "sqlite")
             for kind, name in zip(kinds, columns, strict=True)
         ]
-        self._collated = Kind.STRING in kinds
+        self._collated = ColumnKind.STRING in kinds
         self._convert = [
             _converter(type_, relation.table.columns[name], text_of)
             for name, type_ in relation.types.items()
@@ -308,12 +308,12 @@ def _comparable(relation: Relation, name: str, dialect: Dialect) -> ColumnElemen
     return sql_column(name)
 
 
-def _converter(type_: types.TypeEngine[Any], kind: Kind, text_of: Convert) -> Convert:
+def _converter(type_: types.TypeEngine[Any], kind: ColumnKind, text_of: Convert) -> Convert:
     """The conversion of a column's values to text."""
     if isinstance(type_, mysql.BIT):
         one = type_.length == 1
         return lambda value: text_of(_bits(value) != 0 if one else _bits(value))
-    if kind is Kind.STATE:
+    if kind is ColumnKind.STATE:
         # stored as a number; other numbers than 0 and 1 are no booleans
         return lambda value: text_of(bool(value) if value in (0, 1) else value)
     return text_of

@@ -40,7 +40,7 @@ from publisher.database.catalogue import Relation, sql_column, sql_table_of
 from publisher.database.connection import Database, fatal
 from publisher.database.row_check import RowCheck, RowComparison, RowReader
 from publisher.errors import InternalError
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Status
 
 T = TypeVar("T")
@@ -164,8 +164,8 @@ class StatusWriter:
         self._check_lease = check_lease
         self._deleted = [ord(letter) for letter in sorted(deleted)]
         relation = log.relation
-        self._integer = relation.table.columns[log.record_id] is Kind.INT
-        self._text = relation.table.columns[log.record_id] is Kind.STRING
+        self._integer = relation.table.columns[log.record_id] is ColumnKind.INT
+        self._text = relation.table.columns[log.record_id] is ColumnKind.STRING
         self._id, self._status = sql_column(log.record_id), sql_column(log.status)
         self._table = sql_table_of(relation, self._id, self._status)
         self._rows = RowReader(database, relation, log.check) if log.check is not None else None

@@ -11,19 +11,7 @@ from pathlib import Path
 from publisher.demo.log import Event
 from publisher.demo.opening import USERS
 from publisher.demo.people import EMPLOYEE_COLUMNS, MEMBERSHIP_COLUMNS, Company, Value
-
-LOG_COLUMNS = (
-    "record_id",
-    "table_key",
-    "status",
-    "event_type",
-    "event_time",
-    "perpetrator",
-    "table_name",
-    "column_name",
-    "old_value",
-    "new_value",
-)
+from publisher.model.change import LOG_COLUMNS
 
 TABLES = """
 CREATE TABLE usr (

@@ -11,7 +11,7 @@ LONGEST_NAME = 1_000
 """Characters of a table or column name at most; databases allow 128 for each part of it."""
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """Kind of a column, as far as its value in documents depends on it."""
 
     STRING = "string"
@@ -37,7 +37,7 @@ class Table:
     """Name of the table, where it differs from the ``NAME`` of the entry."""
     key: tuple[str, ...] = ()
     """Columns of the primary key in their order, if known."""
-    columns: Mapping[str, Kind] = field(default_factory=dict)
+    columns: Mapping[str, ColumnKind] = field(default_factory=dict)
     """Types of columns, in the order of the table."""
     complete: bool = False
     """Reject columns that ``columns`` does not name."""

@@ -77,6 +77,20 @@ STATUS_OF = {
 }
 """Status of a record by its outcome; a superseded one has the status of its superseder."""
 
+LOG_COLUMNS = (
+    "record_id",
+    "table_key",
+    "status",
+    "event_type",
+    "event_time",
+    "perpetrator",
+    "table_name",
+    "column_name",
+    "old_value",
+    "new_value",
+)
+"""Columns of an event log in the order of driver 3.5 and later (event log columns)."""
+
 
 class Reason(StrEnum):
     """Reason of an outcome.  The values are stored in journals: never change or reuse one."""

@@ -218,7 +218,7 @@ def decimal_text(text: str) -> str | None:
 class KeyForm:
     """The canonical form of the keys of one table: equal text means the same row.
 
-    ``kinds`` has the kind of each known column (the values of ``catalogue.Kind``): numbers are
+    ``kinds`` has the kind of each known column (the values of ``catalogue.ColumnKind``): numbers are
     normalised.  ``names`` are the database's column names, by default those of ``kinds``.
     A column is found by its exact name, then in any case if that is unambiguous.
     """

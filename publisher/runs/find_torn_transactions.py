@@ -33,7 +33,7 @@ _ORDER = [*Position._fields, "reason", "detail"]
 
 
 def reject_torn(work: Work, results: Sequence[LaneResult], staging: Path) -> Work | None:
-    """Rejects the transactions that the results would tear; gives ``None`` if there are none.
+    """Rejects the transactions that the results would tear; gives ``None`` if it finds no such transaction.
 
     ``results`` are those of all lanes; their files lie in ``staging``."""
     torn = {

@@ -5,7 +5,7 @@ There is one module for each database with the same functions: ``log_statements`
 the statements.
 """
 
-from publisher.triggers.install import Plan, Refs, install, plan
+from publisher.triggers.install import Refs, TriggerPlan, install, plan
 from publisher.triggers.model import Statement, Style, TableRef
 
-__all__ = ["Plan", "Refs", "Statement", "Style", "TableRef", "install", "plan"]
+__all__ = ["Refs", "Statement", "Style", "TableRef", "TriggerPlan", "install", "plan"]

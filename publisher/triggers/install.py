@@ -16,9 +16,9 @@ from sqlalchemy.exc import DBAPIError
 from publisher.database.catalogue import Relation, catalogue_of
 from publisher.database.connection import Database, LostError
 from publisher.errors import FatalError, UsageError
+from publisher.model.change import LOG_COLUMNS
 from publisher.triggers import mariadb, postgresql, sqlite
 from publisher.triggers.model import (
-    LOG_COLUMNS,
     LoggedTable,
     Statement,
     Style,
@@ -43,7 +43,7 @@ class Refs(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TriggerPlan:
     """Statements to create; ``notes`` are warnings about changes that no trigger sees."""
 
     statements: tuple[Statement, ...]
@@ -56,7 +56,7 @@ class Plan:
         return [what for what, sql in self.statements if sql.startswith("CREATE")]
 
 
-def plan(database: Database, refs: Refs, style: Style) -> Plan:
+def plan(database: Database, refs: Refs, style: Style) -> TriggerPlan:
     """Plans the statements for the log and the triggers of the tables; writes nothing.
 
     Raises ``UsageError`` for tables that cannot be logged, ``FatalError``, ``UnreachableError``.
@@ -76,10 +76,10 @@ def plan(database: Database, refs: Refs, style: Style) -> Plan:
         _check_table(table, style)
         notes += database.run(partial(_warnings, table))
         statements += dialect.table_statements(table, log, style)
-    return Plan(tuple(statements), dialect.script(statements), tuple(notes))
+    return TriggerPlan(tuple(statements), dialect.script(statements), tuple(notes))
 
 
-def install(database: Database, plan: Plan) -> None:
+def install(database: Database, plan: TriggerPlan) -> None:
     """Runs the statements: all or none, if the database can roll them back.
 
     Raises ``FatalError`` and ``UnreachableError``, which name the objects that MariaDB keeps.

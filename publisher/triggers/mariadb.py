@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.dialects import mysql
 
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.triggers.model import (
     BLANK_PATTERN,
     DELETE,
@@ -31,7 +31,7 @@ from publisher.triggers.model import (
 
 _NAME_BYTES = 64
 _ROLE_BYTES = 80
-_PLAIN = frozenset({Kind.INT, Kind.DECIMAL, Kind.STATE, Kind.DATE})
+_PLAIN = frozenset({ColumnKind.INT, ColumnKind.DECIMAL, ColumnKind.STATE, ColumnKind.DATE})
 _SPECIAL = rf"{SPECIAL_PATTERN}|\A{BLANK_PATTERN}|{BLANK_PATTERN}\z|\A\z"
 _USER = "LEFT(USER(), CHAR_LENGTH(USER()) - CHAR_LENGTH(SUBSTRING_INDEX(USER(), '@', -1)) - 1)"
 # present time in UTC; UTC_TIMESTAMP is the time when the statement began to wait for the row
@@ -249,7 +249,7 @@ class _MariadbEvents:
         return [into, f"VALUES ({', '.join(values)});"]
 
     def _binary(self, column: str) -> bool:
-        return self._table.relation.table.columns[column] is Kind.OCTET
+        return self._table.relation.table.columns[column] is ColumnKind.OCTET
 
     def _text(self, row: str, column: str) -> str:
         value = f"{row}.{quote_name(column)}"
@@ -259,7 +259,7 @@ class _MariadbEvents:
             return f"REPLACE(TO_BASE64({value}), CHAR(10), '')"
         if isinstance(type_, mysql.BIT):
             text = f"CAST({value} + 0 AS CHAR)"
-        if self._table.relation.table.columns[column] is Kind.STATE:
+        if self._table.relation.table.columns[column] is ColumnKind.STATE:
             return f"CASE {value} + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE {text} END"
         if isinstance(type_, mysql.TIMESTAMP):
             since = f"INTERVAL UNIX_TIMESTAMP({value}) SECOND"

@@ -25,22 +25,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from publisher.database.catalogue import Relation
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.model.keys import BLANKS, quote
-
-LOG_COLUMNS = (
-    "record_id",
-    "table_key",
-    "status",
-    "event_type",
-    "event_time",
-    "perpetrator",
-    "table_name",
-    "column_name",
-    "old_value",
-    "new_value",
-)
-"""Columns in the order of driver 3.5 and later (event log columns)."""
 
 DELETE = 4
 
@@ -126,7 +112,7 @@ def key_pieces(
     row: str,
     text: TextOf,
     quote_value: Callable[[str], str],
-    plain: frozenset[Kind],
+    plain: frozenset[ColumnKind],
 ) -> list[str]:
     """SQL of the parts of a table_key, to be concatenated: names as literals, values.
 

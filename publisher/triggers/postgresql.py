@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.triggers.model import (
     BLANK_PATTERN,
     DELETE,
@@ -36,7 +36,7 @@ from publisher.triggers.model import (
 __all__ = ["log_statements", "script", "table_statements", "writer_statements"]
 
 _NAME_BYTES = 63
-_PLAIN = frozenset({Kind.INT, Kind.DECIMAL, Kind.STATE, Kind.DATE})
+_PLAIN = frozenset({ColumnKind.INT, ColumnKind.DECIMAL, ColumnKind.STATE, ColumnKind.DATE})
 _SPECIAL = f"{SPECIAL_PATTERN}|^{BLANK_PATTERN}|{BLANK_PATTERN}$|^$"
 WRITER = "xds_log_writer"
 """The role that owns the functions."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from sqlalchemy import types
 
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.triggers.model import (
     DELETE,
     SPECIAL_CHARACTERS,
@@ -31,7 +31,7 @@ from publisher.triggers.model import (
 __all__ = ["log_statements", "script", "table_statements"]
 
 _NAME_BYTES = 200
-_PLAIN = frozenset({Kind.INT, Kind.DECIMAL})
+_PLAIN = frozenset({ColumnKind.INT, ColumnKind.DECIMAL})
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
@@ -160,19 +160,19 @@ class _SqliteEvents:
         return lines
 
     def _binary(self, column: str) -> bool:
-        return self._table.relation.table.columns[column] is Kind.OCTET
+        return self._table.relation.table.columns[column] is ColumnKind.OCTET
 
     def _text(self, row: str, column: str) -> str:
         value = f"{row}.{quote_name(column)}"
         kind, text = self._table.relation.table.columns[column], f"CAST({value} AS TEXT)"
-        if kind is Kind.OCTET:
+        if kind is ColumnKind.OCTET:
             return f"CASE WHEN {value} IS NOT NULL THEN {_base64(f'CAST({value} AS BLOB)')} END"
-        if kind is Kind.STATE:
+        if kind is ColumnKind.STATE:
             return f"CASE {value} WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE {text} END"
         if isinstance(self._table.relation.types[column], types.NullType):
             binary = _base64(value)
             return f"CASE typeof({value}) WHEN 'blob' THEN {binary} ELSE {_number(value)} END"
-        return _number(value) if kind is Kind.DECIMAL else text
+        return _number(value) if kind is ColumnKind.DECIMAL else text
 
 
 def _number(value: str) -> str:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from publisher.errors import OptionProblem, refuse_options
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Reason
 from publisher.model.keys import BLANKS, integer_text
 from publisher.xds.escape import FORBIDDEN as _FORBIDDEN
@@ -90,16 +90,16 @@ class Values:
         self._options = options
         self._replacement = options.replacement if options.forbidden == "replace" else None
         times = Times(options.time_syntax, time_zone(options.time_zone), options.time_range)
-        self._checked: dict[Kind, Converter] = {
-            Kind.OCTET: Converter("octet", _octet, _VERBATIM_OCTET),
-            Kind.INT: Converter("int", _integer, r"^(?:0|-?[1-9][0-9]{0,17})$"),
-            Kind.STATE: Converter("state", _state, "^(?:true|false)$"),
-            Kind.DATE: Converter(times.value_type, times.date, None),
-            Kind.TIME: Converter(times.value_type, times.time, None),
-            Kind.TIMESTAMP: Converter(times.value_type, times.timestamp, None),
+        self._checked: dict[ColumnKind, Converter] = {
+            ColumnKind.OCTET: Converter("octet", _octet, _VERBATIM_OCTET),
+            ColumnKind.INT: Converter("int", _integer, r"^(?:0|-?[1-9][0-9]{0,17})$"),
+            ColumnKind.STATE: Converter("state", _state, "^(?:true|false)$"),
+            ColumnKind.DATE: Converter(times.value_type, times.date, None),
+            ColumnKind.TIME: Converter(times.value_type, times.time, None),
+            ColumnKind.TIMESTAMP: Converter(times.value_type, times.timestamp, None),
         }
 
-    def converter(self, kind: Kind | None, padded: bool = False) -> Converter:
+    def converter(self, kind: ColumnKind | None, padded: bool = False) -> Converter:
         """Makes the converter of a column; a column of unknown kind (``None``) becomes a string.
 
         Decimals become strings, too: the directory has no syntax for fractions.

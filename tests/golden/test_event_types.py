@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from lxml import etree
 
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Object
 from publisher.xds.association import association
 from publisher.xds.document import operation
@@ -22,7 +22,12 @@ from publisher.xds.operations import MEANINGS, InsertQueryBack, OperationKind
 from publisher.xds.values import ValueOptions, Values, text_of
 
 EXPECTED = Path(__file__).parent / "event_types"
-KINDS = {"photo": Kind.OCTET, "badge": Kind.INT, "active": Kind.STATE, "since": Kind.TIMESTAMP}
+KINDS = {
+    "photo": ColumnKind.OCTET,
+    "badge": ColumnKind.INT,
+    "active": ColumnKind.STATE,
+    "since": ColumnKind.TIMESTAMP,
+}
 USR = Object("indirect", "usr", "idu=1")
 OLD = {"fname": "Jack", "lname": "Frost", "photo": "qqo="}
 NEW = {"fname": "John", "lname": "Doe", "photo": "u7s="}

@@ -14,18 +14,18 @@ from sqlalchemy import types
 from sqlalchemy.dialects import mysql
 
 from publisher.database.catalogue import Relation
-from publisher.model.catalogue import Kind, Table
+from publisher.model.catalogue import ColumnKind, Table
 from publisher.triggers import Style, TableRef, mariadb, postgresql, sqlite
 from publisher.triggers.model import LoggedTable, written_name
 
 EXPECTED = Path(__file__).parent / "triggers"
 DIALECTS = {"postgresql": postgresql, "mariadb": mariadb, "sqlite": sqlite}
 KINDS = {
-    "idu": Kind.INT,
-    "mail box": Kind.STRING,
-    "active": Kind.STATE,
-    "seen": Kind.TIMESTAMP,
-    "photo": Kind.OCTET,
+    "idu": ColumnKind.INT,
+    "mail box": ColumnKind.STRING,
+    "active": ColumnKind.STATE,
+    "seen": ColumnKind.TIMESTAMP,
+    "photo": ColumnKind.OCTET,
 }
 TYPES: dict[str, types.TypeEngine[Any]] = {
     "idu": types.INTEGER(),

@@ -11,7 +11,7 @@ from publisher.database import DatabaseOptions
 from publisher.database.identity import Verdict
 from publisher.engine.tasks import Rules, SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest
-from publisher.model.catalogue import Kind, Table
+from publisher.model.catalogue import ColumnKind, Table
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.sources.event_log.live_table import LiveEventLog
@@ -25,7 +25,12 @@ USR = Table(
     None,
     "usr",
     ("idu",),
-    {"idu": Kind.INT, "fname": Kind.STRING, "lname": Kind.STRING, "photo": Kind.OCTET},
+    {
+        "idu": ColumnKind.INT,
+        "fname": ColumnKind.STRING,
+        "lname": ColumnKind.STRING,
+        "photo": ColumnKind.OCTET,
+    },
     complete=True,
 )
 LANES = 3

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from publisher.database import Database, catalogue_of
 from publisher.database.lookup import DatabaseLookup
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.model.change import TALLY, Change, Object
 from publisher.model.change_batches import changes_of
 from publisher.model.keys import format_key
@@ -284,7 +284,7 @@ class Model:
         values = Values(ValueOptions(time_syntax=2))
         shown: dict[str, Callable[[str], object]] = {
             name: Decimal
-            if table.columns[name] is Kind.DECIMAL
+            if table.columns[name] is ColumnKind.DECIMAL
             else values.converter(table.columns[name], name in table.padded)
             for name in logged.columns
         }

@@ -18,7 +18,7 @@ from publisher.database import catalogue_of
 from publisher.errors import FatalError, UsageError
 from publisher.model.keys import quote
 from publisher.sources.live.table_reader import LiveTable, moment, read
-from publisher.triggers import Plan, Refs, Statement, Style, TableRef, install, plan
+from publisher.triggers import Refs, Statement, Style, TableRef, TriggerPlan, install, plan
 from publisher.triggers.examine import unsafe_functions
 from publisher.xds.values import text_of
 from tests.services import servers
@@ -59,7 +59,7 @@ def changes(place: Place) -> list[tuple[Any, ...]]:
     ]
 
 
-def make(place: Place, style: Style, *tables: TableRef, log: str = "event_log") -> Plan:
+def make(place: Place, style: Style, *tables: TableRef, log: str = "event_log") -> TriggerPlan:
     database = place.database()
     made = plan(database, Refs(tables, TableRef(None, log)), style)
     install(database, made)

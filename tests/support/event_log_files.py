@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.model.catalogue import Kind, Table
+from publisher.model.catalogue import ColumnKind, Table
 from publisher.model.change import TALLY
 from publisher.sources.contract import Context
 from publisher.sources.event_log.layout import LAYOUT
@@ -25,7 +25,12 @@ USR = Table(
     "indirect",
     "usr",
     ("idu",),
-    {"idu": Kind.INT, "fname": Kind.STRING, "lname": Kind.STRING, "photo": Kind.OCTET},
+    {
+        "idu": ColumnKind.INT,
+        "fname": ColumnKind.STRING,
+        "lname": ColumnKind.STRING,
+        "photo": ColumnKind.OCTET,
+    },
     complete=True,
 )
 

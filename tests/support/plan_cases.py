@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
-from publisher.model.catalogue import JobCatalogue, Kind, Table
+from publisher.model.catalogue import ColumnKind, JobCatalogue, Table
 from publisher.model.change import Change, Object, Reason
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
@@ -24,7 +24,7 @@ OBJECTS = (USR, USR_2, DEPT, Object("indirect", "usr", "idu=3"))
 KINDS = {"a": "string", "b": "string", "x": "string", "n": "int", "p": "octet"}
 CATALOGUE = JobCatalogue(
     [
-        Table(obj.schema, obj.table, (obj.key[:-2],), {c: Kind(k) for c, k in KINDS.items()})
+        Table(obj.schema, obj.table, (obj.key[:-2],), {c: ColumnKind(k) for c, k in KINDS.items()})
         for obj in (USR, DEPT, SECRET)
     ]
 )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from publisher.model.catalogue import Catalogue, JobCatalogue, Kind, Table
+from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, Table
 from publisher.model.change import (
     PER_FIELD,
     Change,
@@ -36,9 +36,20 @@ TABLES = (
         "indirect",
         "usr",
         ("idu",),
-        {"idu": Kind.INT, "a": Kind.STRING, "b": Kind.STRING, "n": Kind.INT, "p": Kind.OCTET},
+        {
+            "idu": ColumnKind.INT,
+            "a": ColumnKind.STRING,
+            "b": ColumnKind.STRING,
+            "n": ColumnKind.INT,
+            "p": ColumnKind.OCTET,
+        },
     ),
-    Table("indirect", "dept", ("no",), {"no": Kind.INT, "a": Kind.STRING, "b": Kind.STRING}),
+    Table(
+        "indirect",
+        "dept",
+        ("no",),
+        {"no": ColumnKind.INT, "a": ColumnKind.STRING, "b": ColumnKind.STRING},
+    ),
 )
 ENVELOPE = EnvelopeOptions()
 

@@ -1,4 +1,4 @@
-"""What a run leaves for the next: marks of change tables, and how long rows wait for their partner.
+"""The state that a run leaves for the next: marks of change tables, and rows that wait for their partner.
 
 A change_seq only ever grows, over all tables of a task (reference, section 1, change_seq), so the next
 run reads the rows behind the mark.  Rows that came with a smaller one after all are found among the
@@ -40,7 +40,7 @@ class PairWait:
     """Number of waiting rows below the mark of a table."""
 
     def is_over(self, seconds: float, clock: int) -> bool:
-        """Checks whether the rows have waited long enough."""
+        """Returns whether the rows have waited long enough."""
         return clock - self.since >= seconds * _MICROSECONDS
 
 

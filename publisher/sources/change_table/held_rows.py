@@ -93,7 +93,7 @@ class HeldRows:
 
 
 def is_wait_over(before: Path | None, options: ChangeTableOptions, clock: int) -> bool:
-    """Checks whether the rows that the last run has held have waited long enough.
+    """Returns whether the rows that the last run has held have waited long enough.
 
     Raises ``FatalError`` as ``HeldRows`` does.
     """

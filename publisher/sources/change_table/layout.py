@@ -166,7 +166,7 @@ def _has_header(
     described: Sequence[str],
     reading: SnapshotOptions,
 ) -> bool:
-    """Checks whether a CSV file begins with column names, by the setting or its first record.
+    """Returns whether a CSV file begins with column names, by the setting or its first record.
 
     The first record then holds the name of change_seq, or most of the described names.
     """

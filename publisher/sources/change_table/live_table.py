@@ -72,7 +72,7 @@ class LiveChangeTable:
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
-        """As in files: a change of the key is a delete and an add from one record."""
+        """The change_seq: a change of the key is a delete and an add from one record."""
         return ("high", "low")
 
     @contextmanager

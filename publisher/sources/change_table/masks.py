@@ -185,7 +185,7 @@ def remaining_readings(
 
 
 def are_equivalent(evidence: MaskEvidence, readings: list[MaskReading], width: int) -> bool:
-    """Checks whether all readings give the same columns."""
+    """Returns whether all readings give the same columns."""
     return (
         all(
             len({_try_columns(mask, reading, width) for reading in readings}) == 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from publisher.errors import TableRefusedError
-from publisher.model.catalogue import LONGEST_NAME, Catalogue, Kind, Table
+from publisher.model.catalogue import LONGEST_NAME, Catalogue, ColumnKind, Table
 from publisher.model.change import Outcome, Reason
 from publisher.model.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, parse
 from publisher.model.lanes import key_lane, table_hash
@@ -226,10 +226,10 @@ class Names:
             )
         kind = found[1] if found else None
         return NamedColumn(
-            self._case.apply(column, found[0] if found else None), kind is Kind.OCTET
+            self._case.apply(column, found[0] if found else None), kind is ColumnKind.OCTET
         )
 
-    def _child_column(self, target: TargetTable, column: str) -> tuple[str, Kind] | None:
+    def _child_column(self, target: TargetTable, column: str) -> tuple[str, ColumnKind] | None:
         """Finds a column of a child table, written ``child.column`` (logical classes)."""
         child_name, _, child_column = column.rpartition(".")
         try:
@@ -240,7 +240,7 @@ class Names:
         return (f"{child.name}.{found[0]}", found[1]) if child is not None and found else None
 
 
-def _lookup(table: Table, column: str) -> tuple[str, Kind] | None:
+def _lookup(table: Table, column: str) -> tuple[str, ColumnKind] | None:
     """Finds name and kind of a column: as written, else whatever the case if only one fits."""
     kind = table.columns.get(column)
     if kind is not None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from publisher.model.catalogue import Catalogue, JobCatalogue, Kind, LayeredCatalogue, Table
+from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.keys import KeyForm
 from publisher.model.lanes import table_hash
 from publisher.sources.columns.key_lanes import key_lanes
@@ -41,7 +41,7 @@ class QueueTableNames:
     """Place of a column by its ATRNUM."""
     key: tuple[int, ...]
     """Places of the key's columns, in the order of the code points of their names."""
-    kinds: tuple[Kind | None, ...]
+    kinds: tuple[ColumnKind | None, ...]
     form: KeyForm
     hash: int
     reader: ImageReader
@@ -83,7 +83,7 @@ class QueueTableNames:
         column, kind = self.columns[place], self.kinds[place]
         if column.type in WHOLE or (column.type == "DECIMAL" and column.scale == 0):
             return texts
-        if kind in (Kind.INT, Kind.DECIMAL):
+        if kind in (ColumnKind.INT, ColumnKind.DECIMAL):
             return None
         return quote_values(texts)
 

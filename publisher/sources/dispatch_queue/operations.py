@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from publisher.model.change import Reason
 from publisher.sources.columns.byte_areas import Mask
+from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.dispatch_queue.rows.layout import DATA_BYTES, OperationCode
 from publisher.sources.dispatch_queue.rows.rows import Addresses, Codes, QueueRows
 
@@ -57,13 +58,6 @@ BLOB_TYPES = frozenset(
 )
 
 
-class OperationFault(NamedTuple):
-    """The reason why an operation is rejected."""
-
-    reason: Reason
-    detail: str
-
-
 class DataSegment(NamedTuple):
     """A range of bytes of a row's DATA."""
 
@@ -100,7 +94,7 @@ class Operations:
     """Operations on BLOBs that the settings ignore; their content is not checked."""
     repeated: list[int] = field(default_factory=list)
     """Places of exact repetitions of rows."""
-    faults: dict[int, OperationFault] = field(default_factory=dict)
+    faults: dict[int, RecordFault] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -130,7 +124,7 @@ class Operations:
         """Records a fault of operations that have none yet."""
         for number in numbers:
             detail = detail_of if isinstance(detail_of, str) else detail_of(number)
-            self.faults.setdefault(int(number), OperationFault(reason, detail))
+            self.faults.setdefault(int(number), RecordFault(reason, detail))
 
     def segments(self, number: int) -> tuple[list[DataSegment], list[DataSegment]]:
         """Segments of the two images of a faultless operation."""

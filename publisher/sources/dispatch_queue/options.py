@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from annotated_types import Ge, Le, Len
 
 from publisher.errors import OptionProblem, refuse_options
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.model.keys import IdentifierCase
 from publisher.sources.columns.charsets import find_codec
 from publisher.sources.columns.each_text import parse_each
@@ -247,10 +247,10 @@ class DispatchQueueOptions:
         """Python's name of ``charset``."""
         return find_codec(self.charset or "ascii")
 
-    def kind_of(self, column: ImageColumn) -> Kind:
+    def kind_of(self, column: ImageColumn) -> ColumnKind:
         """Type of a column in documents."""
         if column.type == "DATE" and self.date_coding == "raw":
-            return Kind.STRING
+            return ColumnKind.STRING
         return column.kind
 
 

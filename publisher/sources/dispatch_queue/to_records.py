@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.model.change import Outcome, Reason
+from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import Place, batch, nameless, record_lanes, tally
 from publisher.sources.dispatch_queue.as_json import raw_of
 from publisher.sources.dispatch_queue.images.by_table import BLOCK, DecodedTable, decode_tables
 from publisher.sources.dispatch_queue.object_names import QueueNames
 from publisher.sources.dispatch_queue.oper_date import event_times
 from publisher.sources.dispatch_queue.operations import (
-    OperationFault,
     Operations,
     OperationUse,
     RowKind,
@@ -247,7 +247,7 @@ class DispatchQueueRecordBuilder:
         if use == OperationUse.COPY and number not in operations.faults:
             return _COPIED
         why = f"its whole transaction is rejected: {self.fates.why.get(span, '')}"
-        fault = operations.faults.get(number, OperationFault(Reason.HELD_BACK, why))
+        fault = operations.faults.get(number, RecordFault(Reason.HELD_BACK, why))
         is_blob = operations.ignored[number] and fate == Fate.PUBLISH
         return _BLOB if is_blob else _Ending(Outcome.REJECTED, fault.reason, fault.detail)
 

@@ -9,24 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
+from publisher.model.change import LOG_COLUMNS
 from publisher.sources.columns.columns import texts
 from publisher.sources.files.frame import Frame
 
 Layout = Literal["3.5", "2.x"]
 
 LAYOUT: Mapping[Layout, tuple[str, ...]] = {
-    "3.5": (
-        "record_id",
-        "table_key",
-        "status",
-        "event_type",
-        "event_time",
-        "perpetrator",
-        "table_name",
-        "column_name",
-        "old_value",
-        "new_value",
-    ),
+    "3.5": LOG_COLUMNS,
     "2.x": (
         "record_id",
         "status",

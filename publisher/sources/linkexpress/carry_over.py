@@ -133,7 +133,7 @@ def accept_completed(held: Sequence[InputPart], new: Sequence[InputPart]) -> lis
 
 
 def _is_read_again(part: InputPart, read: Collection[str]) -> bool:
-    """Checks whether all files for which a part is rejected are read now."""
+    """Returns whether all files for which a part is rejected are read now."""
     return bool(part.origin.refused) and set(part.origin.refused) <= set(read)
 
 

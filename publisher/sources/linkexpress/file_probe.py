@@ -151,7 +151,7 @@ def _explain_first(options: LinkexpressOptions, data: Bytes) -> str:
 
 
 def _begins_with_record(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> bool:
-    """Checks whether the file begins with a whole record."""
+    """Returns whether the file begins with a whole record."""
     finder = build_framer(options, data, ExtractFileForm(order), len(data))
     return finder.count_exact(finder.one(0)) == 1
 
@@ -299,7 +299,7 @@ def _count_oversized(table: TableLayout, data: Bytes, records: Offsets) -> Offse
 def _fits_most(
     options: LinkexpressOptions, sample: Bytes, order: ByteOrder, *, by_headers: bool
 ) -> bool:
-    """Checks whether most of the first records fit; with ``by_headers`` their items need not."""
+    """Returns whether most of the first records fit; with ``by_headers`` their items need not."""
     finder = build_framer(options, sample, ExtractFileForm(order), len(sample))
     found = fitting = 0
     for block in islice(finder.blocks(0), _BLOCKS):
@@ -377,7 +377,7 @@ def _with_xids(options: LinkexpressOptions) -> tuple[ExtractedTable, ...]:
 
 
 def _is_of_group(options: LinkexpressOptions) -> bool:
-    """Checks whether files hold the differences of a group."""
+    """Returns whether files hold the differences of a group."""
     return options.unit == "group" and options.extract == "diff"
 
 

@@ -313,11 +313,11 @@ class RecordFramer:
         return self.tables[table].greatest if table >= 0 else self.end
 
     def _is_good(self, at: int) -> bool:
-        """Checks whether a good header, or the end of the file, is at an offset."""
+        """Returns whether a good header, or the end of the file, is at an offset."""
         return at == self.end or self._starts.at(at) is not None
 
     def _leads_on(self, at: int) -> bool:
-        """Checks whether a record begins at an offset, or the file ends."""
+        """Returns whether a record begins at an offset, or the file ends."""
         start = self._starts.at(at)
         if at == self.end or start is not None:
             return start is None or start.followed or start.whole

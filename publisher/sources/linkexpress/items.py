@@ -191,7 +191,7 @@ class ItemReader:
 
 
 def _are_possible(item: Item, fields: list[int]) -> bool:
-    """Checks whether the leading field has no more digits than its precision, and the others are in range."""
+    """Returns whether the leading field fits its precision, and the others are in range."""
     others = zip(item.fields[1:], fields[1:], strict=True)
     return fields[0] < 10**item.length and all(value < _RANGES[name] for name, value in others)
 

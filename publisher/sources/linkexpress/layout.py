@@ -64,7 +64,7 @@ class RecordForm:
 
     @property
     def has_length(self) -> bool:
-        """Checks whether each record has its length."""
+        """True if each record has its length."""
         return "length" in self.words
 
     @property
@@ -197,7 +197,7 @@ class ItemLayout:
         return (self.interval_leading or by_precision, *(1 for _ in item.fields[1:]))
 
     def is_variable(self, item: Item) -> bool:
-        """Checks whether the area of an item is as long as its value."""
+        """Returns whether the area of an item is as long as its value."""
         return self.logtype == "LITTLE" and item.type in VARIABLE
 
     def width(self, item: Item) -> int:

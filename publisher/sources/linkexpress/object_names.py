@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.catalogue import Catalogue, JobCatalogue, Kind, LayeredCatalogue
+from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, LayeredCatalogue
 from publisher.model.keys import IdentifierCase, KeyForm, format_key
 from publisher.model.lanes import table_hash
 from publisher.sources.columns.key_lanes import key_lanes
@@ -29,7 +29,7 @@ class ExtractedTableNames:
     """By item."""
     key: tuple[int, ...]
     """Numbers of the items of the key, in the order of their names."""
-    kinds: tuple[Kind | None, ...]
+    kinds: tuple[ColumnKind | None, ...]
     """By item."""
     form: KeyForm
     hash: int
@@ -55,12 +55,12 @@ class ExtractedTableNames:
             return canonical_keys(self.form, names, texts)
         return join_key(names, written), {}
 
-    def _plain(self, item: Item, kind: Kind | None, texts: pa.Array) -> pa.Array | None:
+    def _plain(self, item: Item, kind: ColumnKind | None, texts: pa.Array) -> pa.Array | None:
         """The values as in a key; ``None`` if they must be checked one by one."""
-        numeric = kind in (Kind.INT, Kind.DECIMAL)
+        numeric = kind in (ColumnKind.INT, ColumnKind.DECIMAL)
         if item.type in _INTEGERS or (numeric and item.type in _DECIMALS and not item.scale):
             return texts
-        if kind is Kind.DECIMAL and item.type in _DECIMALS:
+        if kind is ColumnKind.DECIMAL and item.type in _DECIMALS:
             return pc.replace_substring_regex(texts, r"\.?0+$", "")
         if numeric:
             return None

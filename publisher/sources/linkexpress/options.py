@@ -69,7 +69,7 @@ class ExtractedTable:
 
     @property
     def varies(self) -> bool:
-        """Checks whether the records differ in length."""
+        """True if the records differ in length."""
         return self.logtype == "LITTLE" and any(
             item.type in VARIABLE for item in self.parse_items()
         )

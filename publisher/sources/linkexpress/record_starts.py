@@ -59,7 +59,7 @@ class RecordStart:
 
     @property
     def whole(self) -> bool:
-        """Checks whether the items fill the length."""
+        """True if the items fill the length."""
         return self.used == self.length
 
 
@@ -122,7 +122,7 @@ class RecordStarts:
         return offsets[(offsets >= start) & (offsets < stop)]
 
     def is_crossed(self, start: int, end: int) -> bool:
-        """Checks whether a linked record begins between two offsets and ends beyond the second.
+        """Returns whether a linked record begins between two offsets and ends beyond the second.
 
         Then no record goes from the one to the other.
         """
@@ -147,7 +147,7 @@ class RecordStarts:
         return None
 
     def is_touched(self, start: int, end: int) -> bool:
-        """Checks whether a good record begins between two offsets and ends at the second."""
+        """Returns whether a good record begins between two offsets and ends at the second."""
         return any(
             bool(((stretch.offsets + stretch.lengths)[chosen] == end).any())
             for stretch, chosen in self._inside(start, end)

@@ -8,24 +8,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 
 KINDS = {
-    "SMALLINT": Kind.INT,
-    "INTEGER": Kind.INT,
-    "NUMERIC": Kind.DECIMAL,
-    "DECIMAL": Kind.DECIMAL,
-    "REAL": Kind.STRING,
-    "DOUBLE PRECISION": Kind.STRING,
-    "CHARACTER": Kind.STRING,
-    "CHARACTER VARYING": Kind.STRING,
-    "NATIONAL CHARACTER": Kind.STRING,
-    "NATIONAL CHARACTER VARYING": Kind.STRING,
-    "DATE": Kind.DATE,
-    "TIME": Kind.TIME,
-    "TIMESTAMP": Kind.TIMESTAMP,
-    "INTERVAL": Kind.STRING,
-    "BLOB": Kind.OCTET,
+    "SMALLINT": ColumnKind.INT,
+    "INTEGER": ColumnKind.INT,
+    "NUMERIC": ColumnKind.DECIMAL,
+    "DECIMAL": ColumnKind.DECIMAL,
+    "REAL": ColumnKind.STRING,
+    "DOUBLE PRECISION": ColumnKind.STRING,
+    "CHARACTER": ColumnKind.STRING,
+    "CHARACTER VARYING": ColumnKind.STRING,
+    "NATIONAL CHARACTER": ColumnKind.STRING,
+    "NATIONAL CHARACTER VARYING": ColumnKind.STRING,
+    "DATE": ColumnKind.DATE,
+    "TIME": ColumnKind.TIME,
+    "TIMESTAMP": ColumnKind.TIMESTAMP,
+    "INTERVAL": ColumnKind.STRING,
+    "BLOB": ColumnKind.OCTET,
 }
 """Kinds of values in documents by the full names of types."""
 
@@ -83,7 +83,7 @@ class Item:
     """Fields of an INTERVAL, the greatest first."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ColumnKind:
         """The kind of its values in documents."""
         return KINDS[self.type]
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError, UsageError
-from publisher.model.catalogue import Catalogue, JobCatalogue, Kind, LayeredCatalogue, Table
+from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.change import Reason
 from publisher.model.keys import (
     IdentifierCase,
@@ -31,12 +31,12 @@ from publisher.sources.triggerless.options import TriggerlessOptions
 Mask = npt.NDArray[np.bool_]
 
 _PLAIN = {
-    Kind.INT: r"^(?:0|-?[1-9][0-9]*)$",
-    Kind.DECIMAL: r"^(?:0|-?[1-9][0-9]*(?:\.[0-9]*[1-9])?|-?0\.[0-9]*[1-9])$",
+    ColumnKind.INT: r"^(?:0|-?[1-9][0-9]*)$",
+    ColumnKind.DECIMAL: r"^(?:0|-?[1-9][0-9]*(?:\.[0-9]*[1-9])?|-?0\.[0-9]*[1-9])$",
 }
-_NUMBERS: dict[Kind, Callable[[str], str | None]] = {
-    Kind.INT: integer_text,
-    Kind.DECIMAL: decimal_text,
+_NUMBERS: dict[ColumnKind, Callable[[str], str | None]] = {
+    ColumnKind.INT: integer_text,
+    ColumnKind.DECIMAL: decimal_text,
 }
 
 
@@ -46,7 +46,7 @@ class ComparedKeyColumn:
 
     name: str
     read: str
-    kind: Kind | None
+    kind: ColumnKind | None
     padded: bool
 
 
@@ -243,7 +243,7 @@ def _key_texts(
 
 
 def _numbers(
-    part: ComparedKeyColumn, kind: Kind, values: pa.Array, faults: dict[int, RecordFault]
+    part: ComparedKeyColumn, kind: ColumnKind, values: pa.Array, faults: dict[int, RecordFault]
 ) -> pa.Array:
     canonical_already = pc.fill_null(pc.match_substring_regex(values, _PLAIN[kind]), True)
     if pc.all(canonical_already).as_py():

@@ -12,7 +12,7 @@ import pytest
 from publisher.config.job_file import SECTIONS, Overrides, defaults, load
 from publisher.config.settings import Settings
 from publisher.errors import SettingsError, UsageError
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.model.keys import IdentifierCase
 from publisher.sources.registry import FORMATS
 
@@ -95,7 +95,7 @@ def test_values_arrive_as_typed_frozen_objects(job: Job, tmp_path: Path) -> None
     assert source.polls.poll_size == 5
     table = settings.tables[0]
     assert (table.schema, table.name, table.key) == (None, "usr", ("idu",))
-    assert table.columns["idu"] is Kind.INT
+    assert table.columns["idu"] is ColumnKind.INT
     assert table.padded == {"lname"}
     assert settings.documents.batch_size == 128
     assert settings.envelope.ndsversion is None

@@ -16,7 +16,7 @@ from publisher.database.catalogue import kind_of
 from publisher.database.key_values import KeyValueError, key_column
 from publisher.database.lookup import DatabaseLookup
 from publisher.errors import FatalError, SettingsError
-from publisher.model.catalogue import Catalogue, Kind
+from publisher.model.catalogue import Catalogue, ColumnKind
 from publisher.model.change import Object, Reason
 from publisher.planning.query_back import Answer, CurrentRow, Lookup, NoDatabase, RefusedLookup
 from publisher.xds.values import text_of
@@ -131,29 +131,29 @@ def test_parts_fit_the_protocols(path: Path) -> None:
 @pytest.mark.parametrize(
     ("type_", "kind"),
     [
-        (types.SMALLINT(), Kind.INT),
-        (types.NUMERIC(10, 0), Kind.INT),
-        (types.NUMERIC(10, 2), Kind.DECIMAL),
-        (types.NUMERIC(), Kind.DECIMAL),
-        (types.REAL(), Kind.DECIMAL),
-        (types.DOUBLE_PRECISION(), Kind.DECIMAL),
-        (mysql.DOUBLE(), Kind.DECIMAL),
-        (mysql.TINYINT(display_width=1), Kind.STATE),
-        (mysql.TINYINT(display_width=4), Kind.INT),
-        (mysql.BIT(1), Kind.STATE),
-        (mysql.BIT(8), Kind.INT),
-        (mysql.LONGBLOB(), Kind.OCTET),
-        (mysql.ENUM("a"), Kind.STRING),
-        (mysql.DATETIME(fsp=6), Kind.TIMESTAMP),
-        (postgresql.BYTEA(), Kind.OCTET),
-        (postgresql.UUID(), Kind.STRING),
-        (postgresql.INTERVAL(), Kind.STRING),
-        (postgresql.TIMESTAMP(timezone=True), Kind.TIMESTAMP),
-        (postgresql.ARRAY(types.INTEGER()), Kind.STRING),
-        (types.NullType(), Kind.STRING),
+        (types.SMALLINT(), ColumnKind.INT),
+        (types.NUMERIC(10, 0), ColumnKind.INT),
+        (types.NUMERIC(10, 2), ColumnKind.DECIMAL),
+        (types.NUMERIC(), ColumnKind.DECIMAL),
+        (types.REAL(), ColumnKind.DECIMAL),
+        (types.DOUBLE_PRECISION(), ColumnKind.DECIMAL),
+        (mysql.DOUBLE(), ColumnKind.DECIMAL),
+        (mysql.TINYINT(display_width=1), ColumnKind.STATE),
+        (mysql.TINYINT(display_width=4), ColumnKind.INT),
+        (mysql.BIT(1), ColumnKind.STATE),
+        (mysql.BIT(8), ColumnKind.INT),
+        (mysql.LONGBLOB(), ColumnKind.OCTET),
+        (mysql.ENUM("a"), ColumnKind.STRING),
+        (mysql.DATETIME(fsp=6), ColumnKind.TIMESTAMP),
+        (postgresql.BYTEA(), ColumnKind.OCTET),
+        (postgresql.UUID(), ColumnKind.STRING),
+        (postgresql.INTERVAL(), ColumnKind.STRING),
+        (postgresql.TIMESTAMP(timezone=True), ColumnKind.TIMESTAMP),
+        (postgresql.ARRAY(types.INTEGER()), ColumnKind.STRING),
+        (types.NullType(), ColumnKind.STRING),
     ],
 )
-def test_kind_follows_the_sql_type(type_: types.TypeEngine[object], kind: Kind) -> None:
+def test_kind_follows_the_sql_type(type_: types.TypeEngine[object], kind: ColumnKind) -> None:
     assert kind_of(type_) is kind
 
 
@@ -234,18 +234,18 @@ def test_broken_text_refuses_its_row_only(path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (Kind.INT, "1.5"),
-        (Kind.DECIMAL, "1,5"),
-        (Kind.STATE, "maybe"),
-        (Kind.OCTET, "a"),
-        (Kind.OCTET, "é"),
-        (Kind.DATE, "now"),
-        (Kind.DATE, "2020-13-01"),
-        (Kind.TIME, "25:00:00"),
-        (Kind.TIMESTAMP, "yesterday"),
+        (ColumnKind.INT, "1.5"),
+        (ColumnKind.DECIMAL, "1,5"),
+        (ColumnKind.STATE, "maybe"),
+        (ColumnKind.OCTET, "a"),
+        (ColumnKind.OCTET, "é"),
+        (ColumnKind.DATE, "now"),
+        (ColumnKind.DATE, "2020-13-01"),
+        (ColumnKind.TIME, "25:00:00"),
+        (ColumnKind.TIMESTAMP, "yesterday"),
     ],
 )
-def test_texts_that_are_no_values_of_the_type_say_so(kind: Kind, text: str) -> None:
+def test_texts_that_are_no_values_of_the_type_say_so(kind: ColumnKind, text: str) -> None:
     with pytest.raises(KeyValueError, match=f"{text!r} is n"):
         key_column(kind, padded=False, sqlite=False).read(text)
 

@@ -36,7 +36,7 @@ from publisher.demo.recordings import (
 from publisher.demo.story import Story, tell
 from publisher.errors import InternalError
 from publisher.journal.lane_writer import LaneNames
-from publisher.model.catalogue import Kind, Table
+from publisher.model.catalogue import ColumnKind, Table
 from publisher.resources import resource
 from publisher.runs.sample import RECORDS, sample_of
 from publisher.sources.change_table.options import ChangeTableOptions
@@ -48,7 +48,7 @@ from tests.support.event_log_files import Row, Tables
 
 Change = tuple[Any, ...]
 PHOTOS = Tables(
-    {name: Table(None, name, (), {"photo": Kind.OCTET}) for name in ("usr", "employee")},
+    {name: Table(None, name, (), {"photo": ColumnKind.OCTET}) for name in ("usr", "employee")},
     closed=False,
 )
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from publisher.demo.author import APART
-from publisher.demo.database import LOG_COLUMNS, write_database, write_snapshot
+from publisher.demo.database import write_database, write_snapshot
 from publisher.demo.story import EVENTS, PROCESSED, Story, tell
-from publisher.model.change import Outcome, Reason
+from publisher.model.change import LOG_COLUMNS, Outcome, Reason
 
 REJECTS_OF_A_TABLE = {
     Reason.RECORD_ID,

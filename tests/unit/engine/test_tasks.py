@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from publisher.engine.tasks import Work
 from publisher.journal.conservation import conserve, outcome_counts
 from publisher.journal.lane_writer import LaneNames, LaneResult
-from publisher.model.catalogue import Kind, Table
+from publisher.model.catalogue import ColumnKind, Table
 from publisher.model.change import Change, Outcome
 from tests.support.event_log_files import Row, event, write
 from tests.support.plan_cases import KINDS, OBJECTS, Case, cases
@@ -26,7 +26,12 @@ from tests.support.task_runs import lines, plan_all, read_all, work_of
 
 COLUMNS = ("a", "b", "n", "p", "x")
 TABLES = [
-    Table(None, table, (key,), {key: Kind.INT} | {name: Kind(KINDS[name]) for name in COLUMNS})
+    Table(
+        None,
+        table,
+        (key,),
+        {key: ColumnKind.INT} | {name: ColumnKind(KINDS[name]) for name in COLUMNS},
+    )
     for table, key in (("usr", "idu"), ("dept", "no"), ("secret", "k"))
 ]
 Told = dict[str, list[str]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from publisher.model.catalogue import Catalogue, JobCatalogue, Kind, LayeredCatalogue, Table
+from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, LayeredCatalogue, Table
 
 
 class Everything:
@@ -51,7 +51,7 @@ class TestLayers:
         "HR",
         "USR",
         key=("IDU",),
-        columns={"IDU": Kind.DECIMAL, "FNAME": Kind.STRING, "LNAME": Kind.STRING},
+        columns={"IDU": ColumnKind.DECIMAL, "FNAME": ColumnKind.STRING, "LNAME": ColumnKind.STRING},
         complete=True,
         padded=frozenset({"LNAME"}),
     )
@@ -67,18 +67,24 @@ class TestLayers:
 
     def test_the_job_file_wins_for_the_kinds_that_it_names_whatever_their_case(self) -> None:
         table = self.layered(
-            Table(None, "usr", columns={"idu": Kind.INT}, padded=frozenset({"fname"}))
+            Table(None, "usr", columns={"idu": ColumnKind.INT}, padded=frozenset({"fname"}))
         )
-        assert table.columns == {"IDU": Kind.INT, "FNAME": Kind.STRING, "LNAME": Kind.STRING}
+        assert table.columns == {
+            "IDU": ColumnKind.INT,
+            "FNAME": ColumnKind.STRING,
+            "LNAME": ColumnKind.STRING,
+        }
         assert list(table.columns) == ["IDU", "FNAME", "LNAME"]
         assert table.padded == {"FNAME", "LNAME"}
         assert (table.schema, table.name, table.key) == ("HR", "USR", ("IDU",))
 
     def test_a_column_that_the_database_does_not_have_is_not_added(self) -> None:
-        assert "PIN" not in self.layered(Table(None, "USR", columns={"PIN": Kind.INT})).columns
+        assert (
+            "PIN" not in self.layered(Table(None, "USR", columns={"PIN": ColumnKind.INT})).columns
+        )
 
     def test_a_key_of_the_job_file_serves_where_the_database_has_none(self) -> None:
-        view = Table("hr", "view_usr", columns={"pk_idu": Kind.INT}, complete=True)
+        view = Table("hr", "view_usr", columns={"pk_idu": ColumnKind.INT}, complete=True)
         job = JobCatalogue([Table(None, "view_usr", key=("pk_idu",))])
         table = LayeredCatalogue(job, Everything(view)).table("hr", "view_usr")
         assert table is not None

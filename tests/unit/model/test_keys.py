@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.model.keys import (
     IdentifierCase,
     KeyForm,
@@ -39,9 +39,9 @@ Result = TypeVar("Result")
 KEYS = st.dictionaries(ANY_TEXT.filter(bool), ANY_TEXT, min_size=1, max_size=4)
 FORMS = [
     KeyForm(),
-    KeyForm({"a": Kind.INT, "b": Kind.DECIMAL, "A": Kind.STRING}),
+    KeyForm({"a": ColumnKind.INT, "b": ColumnKind.DECIMAL, "A": ColumnKind.STRING}),
     KeyForm(case=IdentifierCase.UPPER),
-    KeyForm({"Ab": Kind.INT}, IdentifierCase.DATABASE),
+    KeyForm({"Ab": ColumnKind.INT}, IdentifierCase.DATABASE),
     KeyForm(case=IdentifierCase.LOWER),
 ]
 
@@ -167,13 +167,13 @@ def test_columns_stand_in_code_point_order_and_quotes_only_where_needed() -> Non
 
 @pytest.mark.parametrize("text", ["idu=1", "idu= 1", "idu=01", 'idu="+1"', 'idu="1 "', "IDU=1.0"])
 def test_an_integer_key_has_one_text(text: str) -> None:
-    form = KeyForm({"idu": Kind.INT}, IdentifierCase.LOWER)
+    form = KeyForm({"idu": ColumnKind.INT}, IdentifierCase.LOWER)
     assert form.text(text) == "idu=1"
 
 
 @pytest.mark.parametrize("text", ["p=1.5", "p=01.50", 'p="+1.5"', "p=15e-1", "p=0.15E1"])
 def test_a_decimal_key_has_one_text(text: str) -> None:
-    assert KeyForm({"p": Kind.DECIMAL}).text(text) == "p=1.5"
+    assert KeyForm({"p": ColumnKind.DECIMAL}).text(text) == "p=1.5"
 
 
 def test_numbers_of_columns_of_unknown_kind_stay_as_written() -> None:
@@ -183,7 +183,7 @@ def test_numbers_of_columns_of_unknown_kind_stay_as_written() -> None:
 @pytest.mark.parametrize("text", ["idu=one", "idu=1.5", "idu=1e3", "idu=\u0661", 'idu=""'])
 def test_an_integer_column_without_an_integer_is_a_problem(text: str) -> None:
     with pytest.raises(KeyProblem, match=r"is no number.*fix the key"):
-        KeyForm({"idu": Kind.INT}).text(text)
+        KeyForm({"idu": ColumnKind.INT}).text(text)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_name_that_the_database_does_not_know_stays_as_written() -> None:
 
 
 def test_a_name_that_fits_two_columns_of_the_database_but_for_case_is_not_guessed() -> None:
-    form = KeyForm({"ID": Kind.INT, "id": Kind.INT}, IdentifierCase.DATABASE)
+    form = KeyForm({"ID": ColumnKind.INT, "id": ColumnKind.INT}, IdentifierCase.DATABASE)
     assert [form.text(text) for text in ("ID=1", "id=1", "Id=1")] == ["ID=1", "id=1", "Id=1"]
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from lxml import etree
 
-from publisher.model.catalogue import JobCatalogue, Kind, Table
+from publisher.model.catalogue import ColumnKind, JobCatalogue, Table
 from publisher.model.change import Object, Outcome, Position, Reason
 from publisher.planning.filters import FilterOptions, Window
 from publisher.planning.polls import PollOptions
@@ -389,7 +389,7 @@ def test_a_compound_key_is_printed_in_the_order_of_the_primary_key(
     order: tuple[str, ...], association: str
 ) -> None:
     obj = Object("indirect", "part", "no=1+plant=2")
-    columns = {"no": Kind.INT, "plant": Kind.INT}
+    columns = {"no": ColumnKind.INT, "plant": ColumnKind.INT}
     catalogue = JobCatalogue([*TABLES, Table("indirect", "part", order, columns)])
     (document,) = Setup(catalogue=catalogue).plan(log(Event(4, obj=obj))).documents
     assert document.association == association

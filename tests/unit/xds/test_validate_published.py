@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.xds.document import Envelope, EnvelopeOptions, operation
 from publisher.xds.operations import MEANINGS, InsertQueryBack
 from publisher.xds.validate import validate_files
@@ -17,16 +17,16 @@ from publisher.xds.values import ValueOptions, Values, text_of
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=10)
 NAME = TEXT.filter(str.isprintable)
-TEXTS: dict[Kind | None, st.SearchStrategy[str | None]] = {
+TEXTS: dict[ColumnKind | None, st.SearchStrategy[str | None]] = {
     None: TEXT,
-    Kind.STRING: TEXT,
-    Kind.DECIMAL: TEXT,
-    Kind.OCTET: st.binary(max_size=10).map(text_of),
-    Kind.INT: st.integers(-(2**63), 2**63).map(text_of),
-    Kind.STATE: st.booleans().map(text_of),
-    Kind.DATE: st.dates().map(text_of),
-    Kind.TIME: st.times().map(text_of),
-    Kind.TIMESTAMP: st.datetimes().map(text_of),
+    ColumnKind.STRING: TEXT,
+    ColumnKind.DECIMAL: TEXT,
+    ColumnKind.OCTET: st.binary(max_size=10).map(text_of),
+    ColumnKind.INT: st.integers(-(2**63), 2**63).map(text_of),
+    ColumnKind.STATE: st.booleans().map(text_of),
+    ColumnKind.DATE: st.dates().map(text_of),
+    ColumnKind.TIME: st.times().map(text_of),
+    ColumnKind.TIMESTAMP: st.datetimes().map(text_of),
 }
 
 

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Reason
 from publisher.xds.values import ValueOptions, ValueProblem, Values, text_of
 
@@ -27,26 +27,26 @@ XML_TEXT = st.text(
 )
 
 
-def element(kind: Kind | None, text: str, options: ValueOptions | None = None) -> str:
+def element(kind: ColumnKind | None, text: str, options: ValueOptions | None = None) -> str:
     return Values(options or ValueOptions()).converter(kind)(text)
 
 
-def attempt(kind: Kind | None, text: str) -> str | ValueProblem:
+def attempt(kind: ColumnKind | None, text: str) -> str | ValueProblem:
     try:
         return element(kind, text)
     except ValueProblem as problem:
         return problem
 
 
-def refused(kind: Kind, text: str) -> ValueProblem:
+def refused(kind: ColumnKind, text: str) -> ValueProblem:
     with pytest.raises(ValueProblem) as caught:
         element(kind, text)
     assert caught.value.detail == str(caught.value)
     return caught.value
 
 
-@pytest.mark.parametrize("kind", [Kind.STRING, Kind.DECIMAL, None])
-def test_text_decimals_and_unknown_kinds_go_as_string(kind: Kind | None) -> None:
+@pytest.mark.parametrize("kind", [ColumnKind.STRING, ColumnKind.DECIMAL, None])
+def test_text_decimals_and_unknown_kinds_go_as_string(kind: ColumnKind | None) -> None:
     assert element(kind, "01.50") == '<value type="string">01.50</value>'
 
 
@@ -94,7 +94,7 @@ def is_xml_char(code: int) -> bool:
     ],
 )
 def test_a_forbidden_character_is_named_with_its_place(text: str, says: str) -> None:
-    problem = refused(Kind.STRING, text)
+    problem = refused(ColumnKind.STRING, text)
     assert says in problem.detail
     assert problem.detail.encode()  # has no surrogate itself
 
@@ -118,32 +118,38 @@ def test_an_unknown_time_zone_is_refused() -> None:
 
 
 def test_padding_is_trimmed_from_padded_columns_alone() -> None:
-    assert VALUES.converter(Kind.STRING, padded=True)("Doe  ") == '<value type="string">Doe</value>'
-    assert VALUES.converter(Kind.STRING)("Doe  ") == '<value type="string">Doe  </value>'
+    assert (
+        VALUES.converter(ColumnKind.STRING, padded=True)("Doe  ")
+        == '<value type="string">Doe</value>'
+    )
+    assert VALUES.converter(ColumnKind.STRING)("Doe  ") == '<value type="string">Doe  </value>'
     kept = Values(ValueOptions(trim_padding=False))
-    assert kept.converter(Kind.STRING, padded=True)("Doe ") == '<value type="string">Doe </value>'
+    assert (
+        kept.converter(ColumnKind.STRING, padded=True)("Doe ")
+        == '<value type="string">Doe </value>'
+    )
 
 
 def test_padding_is_blanks_at_the_end() -> None:
-    convert = VALUES.converter(Kind.STRING, padded=True)
+    convert = VALUES.converter(ColumnKind.STRING, padded=True)
     assert convert(" Doe\t\u00a0 ") == '<value type="string"> Doe\t\u00a0</value>'
 
 
 def test_the_empty_string_is_a_value() -> None:
-    assert element(Kind.STRING, "") == '<value type="string"></value>'
+    assert element(ColumnKind.STRING, "") == '<value type="string"></value>'
 
 
 @given(st.binary())
 def test_base64_of_any_bytes_goes_as_octet(data: bytes) -> None:
     text = base64.b64encode(data).decode()
-    assert element(Kind.OCTET, text) == f'<value type="octet">{text}</value>'
+    assert element(ColumnKind.OCTET, text) == f'<value type="octet">{text}</value>'
 
 
 @given(st.binary(min_size=60))
 def test_base64_in_lines_goes_as_one_line(data: bytes) -> None:
     text = base64.encodebytes(data).decode().replace("\n", "\r\n")
     one_line = base64.b64encode(data).decode()
-    assert element(Kind.OCTET, text) == f'<value type="octet">{one_line}</value>'
+    assert element(ColumnKind.OCTET, text) == f'<value type="octet">{one_line}</value>'
 
 
 @given(st.text("AQBZ09+/=-\n", max_size=5).map(lambda text: text + "=="[: -len(text) % 4]))
@@ -153,7 +159,7 @@ def test_octet_takes_what_a_strict_decoder_takes(text: str) -> None:
         good = base64.b64encode(base64.b64decode(data, validate=True)).decode() == data
     except ValueError:
         good = False
-    result = attempt(Kind.OCTET, text)
+    result = attempt(ColumnKind.OCTET, text)
     if isinstance(result, ValueProblem):
         assert result.reason is Reason.VALUE
         assert not good
@@ -166,7 +172,7 @@ def test_octet_takes_what_a_strict_decoder_takes(text: str) -> None:
     "text", ["qqo", "qqp=", "qr==", "q-o=", "qqo==", "====", "A===", "0xAAAA", "é"]
 )
 def test_damaged_base64_is_refused(text: str) -> None:
-    assert "no Base64" in refused(Kind.OCTET, text).detail
+    assert "no Base64" in refused(ColumnKind.OCTET, text).detail
 
 
 @pytest.mark.parametrize(
@@ -181,34 +187,34 @@ def test_damaged_base64_is_refused(text: str) -> None:
     ],
 )
 def test_integers_go_in_canonical_form(text: str, number: str) -> None:
-    assert element(Kind.INT, text) == f'<value type="int">{number}</value>'
+    assert element(ColumnKind.INT, text) == f'<value type="int">{number}</value>'
 
 
 @pytest.mark.parametrize("text", ["", "one", "1.5", "1e3", "0x1", "\u0661", "1 2", "1\n2"])
 def test_what_is_no_integer_is_refused(text: str) -> None:
-    problem = refused(Kind.INT, text)
+    problem = refused(ColumnKind.INT, text)
     assert problem.reason is Reason.VALUE
     assert "no integer" in problem.detail
 
 
 @pytest.mark.parametrize("text", ["1", "t", "T", "true", "TRUE", " True ", "yes", "Y"])
 def test_true_in_its_spellings(text: str) -> None:
-    assert element(Kind.STATE, text) == '<value type="state">true</value>'
+    assert element(ColumnKind.STATE, text) == '<value type="state">true</value>'
 
 
 @pytest.mark.parametrize("text", ["0", "f", "F", "false", "False", "no", "N"])
 def test_false_in_its_spellings(text: str) -> None:
-    assert element(Kind.STATE, text) == '<value type="state">false</value>'
+    assert element(ColumnKind.STATE, text) == '<value type="state">false</value>'
 
 
 @pytest.mark.parametrize("text", ["", "2", "on", "maybe"])
 def test_what_is_no_boolean_is_refused(text: str) -> None:
-    assert "no boolean" in refused(Kind.STATE, text).detail
+    assert "no boolean" in refused(ColumnKind.STATE, text).detail
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(ColumnKind))
 @given(text=ANY_TEXT)
-def test_any_text_of_any_kind_gives_xml_or_a_value_problem(kind: Kind, text: str) -> None:
+def test_any_text_of_any_kind_gives_xml_or_a_value_problem(kind: ColumnKind, text: str) -> None:
     result = attempt(kind, text)
     if isinstance(result, str):
         assert etree.fromstring(result.encode()).tag == "value"
@@ -256,20 +262,20 @@ def test_database_values_take_the_text_form_of_the_log(value: object, text: str 
 
 def test_a_date_beyond_32_bits_is_refused_unless_the_settings_take_it() -> None:
     with pytest.raises(ValueProblem, match="time_range"):
-        Values(ValueOptions()).converter(Kind.DATE)("9999-12-31")
-    element = Values(ValueOptions(time_range="any")).converter(Kind.DATE)("9999-12-31")
+        Values(ValueOptions()).converter(ColumnKind.DATE)("9999-12-31")
+    element = Values(ValueOptions(time_range="any")).converter(ColumnKind.DATE)("9999-12-31")
     assert element == '<value type="time">253402214400</value>'
 
 
 @given(st.binary() | st.integers() | st.booleans() | st.datetimes() | st.dates() | st.times())
 def test_database_values_can_be_converted_by_their_kind(value: object) -> None:
     kinds = {
-        bytes: Kind.OCTET,
-        int: Kind.INT,
-        bool: Kind.STATE,
-        dt.datetime: Kind.TIMESTAMP,
-        dt.date: Kind.DATE,
-        dt.time: Kind.TIME,
+        bytes: ColumnKind.OCTET,
+        int: ColumnKind.INT,
+        bool: ColumnKind.STATE,
+        dt.datetime: ColumnKind.TIMESTAMP,
+        dt.date: ColumnKind.DATE,
+        dt.time: ColumnKind.TIME,
     }
     text = text_of(value)
     assert text is not None

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from publisher.model.change import Reason
 from publisher.sources.columns.byte_areas import Bytes, Offsets
+from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.dispatch_queue.images.decode import DecodedImages
 from publisher.sources.dispatch_queue.object_names import ImageKeys, QueueNames, QueueTableNames
 from publisher.sources.dispatch_queue.operations import (
     BLOB_TYPES,
-    OperationFault,
     Operations,
     OperationUse,
     RowKind,
@@ -41,7 +41,7 @@ class DecodedTable:
     """Place of the second image of each operation, or -1."""
     keys: pa.Array
     """Keys of the images, in the order of ``texts``."""
-    faults: dict[int, OperationFault]
+    faults: dict[int, RecordFault]
     """By place in ``numbers``."""
 
 
@@ -147,7 +147,7 @@ def _add_faults(table: DecodedTable, images: DecodedImages, keys: ImageKeys, dou
         for image, detail in faults.items():
             place, which = (image, "first") if image < count else (image - count, "second")
             place = place if which == "first" else int(double[place])
-            table.faults.setdefault(place, OperationFault(reason, f"{which} image: {detail}"))
+            table.faults.setdefault(place, RecordFault(reason, f"{which} image: {detail}"))
 
 
 def _check_blobs(table: DecodedTable, operations: Operations) -> None:
@@ -159,4 +159,4 @@ def _check_blobs(table: DecodedTable, operations: Operations) -> None:
                 f"BLOBATR names column {number}, which {table.names.table} does not have; fix its"
                 " columns or their numbers"
             )
-            table.faults.setdefault(place, OperationFault(Reason.ROW_IMAGE, detail))
+            table.faults.setdefault(place, RecordFault(Reason.ROW_IMAGE, detail))

@@ -9,24 +9,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from publisher.model.catalogue import Kind
+from publisher.model.catalogue import ColumnKind
 
 KINDS = {
-    "CHAR": Kind.STRING,
-    "SMALLINT": Kind.INT,
-    "INTEGER": Kind.INT,
-    "BIGINT": Kind.INT,
-    "REAL": Kind.STRING,
-    "DOUBLE": Kind.STRING,
-    "DATE": Kind.TIMESTAMP,
-    "DECIMAL": Kind.DECIMAL,
-    "BYTE": Kind.OCTET,
-    "BLOB": Kind.OCTET,
-    "VARCHAR": Kind.STRING,
-    "VARBYTE": Kind.OCTET,
-    "BOOLEAN": Kind.STATE,
-    "NCHAR": Kind.STRING,
-    "NVARCHAR": Kind.STRING,
+    "CHAR": ColumnKind.STRING,
+    "SMALLINT": ColumnKind.INT,
+    "INTEGER": ColumnKind.INT,
+    "BIGINT": ColumnKind.INT,
+    "REAL": ColumnKind.STRING,
+    "DOUBLE": ColumnKind.STRING,
+    "DATE": ColumnKind.TIMESTAMP,
+    "DECIMAL": ColumnKind.DECIMAL,
+    "BYTE": ColumnKind.OCTET,
+    "BLOB": ColumnKind.OCTET,
+    "VARCHAR": ColumnKind.STRING,
+    "VARBYTE": ColumnKind.OCTET,
+    "BOOLEAN": ColumnKind.STATE,
+    "NCHAR": ColumnKind.STRING,
+    "NVARCHAR": ColumnKind.STRING,
 }
 """The types and their types in documents; a DATE is text if its coding is unknown."""
 
@@ -93,7 +93,7 @@ class ImageColumn:
     """Digits of a DECIMAL after the point, if known."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ColumnKind:
         """Type in documents."""
         return KINDS[self.type]
 

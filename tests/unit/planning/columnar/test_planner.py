@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from publisher.engine import tasks
 from publisher.engine.shuffle_pieces import KEYS, unpack
 from publisher.engine.tasks import Work, plan_lane
-from publisher.model.catalogue import Kind, Table
+from publisher.model.catalogue import ColumnKind, Table
 from publisher.model.change import RECORD_SCHEMA, Change
 from publisher.planning.filters import FilterOptions
 from publisher.planning.planner import Planner, PlanResult
@@ -25,7 +25,12 @@ from tests.support.event_log_files import Row, event, write
 from tests.support.task_runs import only_singly, read_all, work_of
 
 TABLES = [
-    Table("s", name, ("idu",), {"idu": Kind.INT, "a": Kind.STRING, "n": Kind.INT, "p": Kind.OCTET})
+    Table(
+        "s",
+        name,
+        ("idu",),
+        {"idu": ColumnKind.INT, "a": ColumnKind.STRING, "n": ColumnKind.INT, "p": ColumnKind.OCTET},
+    )
     for name in ("usr", "dept")
 ]
 VALUES = [None, "", "1", "qqo=", "<&>\n", "\x01", "\ue001 ", "01"]

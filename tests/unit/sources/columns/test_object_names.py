@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.model.catalogue import Kind, Table
+from publisher.model.catalogue import ColumnKind, Table
 from publisher.model.change import Reason
 from publisher.model.keys import IdentifierCase
 from publisher.model.lanes import key_lane, lane_of, record_lane, table_hash
@@ -23,13 +23,27 @@ from publisher.sources.registry import FORMATS
 from tests.support.event_log_files import OPEN, USR, Tables
 
 ORDERS = Table(
-    "Shop", "Orders", ("Region", "No"), {"Region": Kind.STRING, "No": Kind.INT}, complete=True
+    "Shop",
+    "Orders",
+    ("Region", "No"),
+    {"Region": ColumnKind.STRING, "No": ColumnKind.INT},
+    complete=True,
 )
 PHONES = Table(
-    "indirect", "usr_phone", (), {"phoneno": Kind.STRING, "scan": Kind.OCTET}, complete=True
+    "indirect",
+    "usr_phone",
+    (),
+    {"phoneno": ColumnKind.STRING, "scan": ColumnKind.OCTET},
+    complete=True,
 )
-VIEW = Table("direct", "view_usr", (), {"pk_empno": Kind.INT, "fname": Kind.STRING}, complete=True)
-PARTLY = Table(None, "partly", (), {"photo": Kind.OCTET})
+VIEW = Table(
+    "direct",
+    "view_usr",
+    (),
+    {"pk_empno": ColumnKind.INT, "fname": ColumnKind.STRING},
+    complete=True,
+)
+PARTLY = Table(None, "partly", (), {"photo": ColumnKind.OCTET})
 LANES = [9, 15, 5, 3, 0, 6]
 RECORD_LANE = 6
 KNOWN = Tables(
@@ -101,7 +115,7 @@ def test_a_view_without_known_key_takes_any_of_its_columns() -> None:
 def test_quoted_values_with_special_characters_are_keys_of_one_column() -> None:
     found = key("usr", 'idu="1"')
     assert found == key("usr", "idu=1")
-    only = Table(None, "t", ("c",), {"c": Kind.STRING}, complete=True)
+    only = Table(None, "t", ("c",), {"c": ColumnKind.STRING}, complete=True)
     asked = names(Tables({"t": only}))
     found_target = asked.target("t")
     assert isinstance(found_target, TargetTable)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.errors import FatalError, UsageError
-from publisher.model.catalogue import Kind, Table
+from publisher.model.catalogue import ColumnKind, Table
 from publisher.model.keys import IdentifierCase, KeyPart, KeyProblem, canonical
 from publisher.sources.triggerless.carry_over import committed_path, current_path
 from publisher.sources.triggerless.compare import ComparisonRules, compare, no_known_rows
@@ -35,10 +35,10 @@ from tests.support.event_log_files import Tables
 keys = st.none() | st.text('01-+.eE x"\\,=é\n', max_size=6) | st.integers().map(str)
 
 
-def shape(*kinds: Kind, case: IdentifierCase = IdentifierCase.AS_WRITTEN) -> TableShape:
+def shape(*kinds: ColumnKind, case: IdentifierCase = IdentifierCase.AS_WRITTEN) -> TableShape:
     """A table whose key has columns of these kinds, named backwards."""
     names = tuple(f"k{9 - place}" for place in range(len(kinds)))
-    columns = dict(zip(names, kinds, strict=True)) | {"v": Kind.STRING}
+    columns = dict(zip(names, kinds, strict=True)) | {"v": ColumnKind.STRING}
     known = Table("s", "t", names, columns)
     found = [name.upper() for name in columns]
     return shape_of(
@@ -48,11 +48,11 @@ def shape(*kinds: Kind, case: IdentifierCase = IdentifierCase.AS_WRITTEN) -> Tab
 
 @given(
     st.lists(st.tuples(keys, keys)),
-    st.sampled_from([Kind.STRING, Kind.INT, Kind.DECIMAL]),
-    st.sampled_from([Kind.STRING, Kind.INT, Kind.DECIMAL]),
+    st.sampled_from([ColumnKind.STRING, ColumnKind.INT, ColumnKind.DECIMAL]),
+    st.sampled_from([ColumnKind.STRING, ColumnKind.INT, ColumnKind.DECIMAL]),
 )
 def test_keys_are_those_of_the_plain_grammar(
-    rows: list[tuple[str | None, str | None]], one: Kind, other: Kind
+    rows: list[tuple[str | None, str | None]], one: ColumnKind, other: ColumnKind
 ) -> None:
     table = shape(one, other)
     batch = pa.RecordBatch.from_arrays(
@@ -80,7 +80,7 @@ def test_keys_are_those_of_the_plain_grammar(
 
 
 def test_names_are_in_the_case_that_is_asked_for() -> None:
-    table = shape(Kind.INT, case=IdentifierCase.DATABASE)
+    table = shape(ColumnKind.INT, case=IdentifierCase.DATABASE)
     assert [part.name for part in table.key] == ["k9"]
     assert table.columns == ("v",)
     assert table.canonical("K9=007") == "k9=7"
@@ -93,7 +93,7 @@ def test_names_are_in_the_case_that_is_asked_for() -> None:
     [(["v"], "key column k9 of t is missing"), (["k9", "v", "v"], "appears twice")],
 )
 def test_columns_that_do_not_fit_are_told(found: list[str], words: str) -> None:
-    known = Table("s", "t", ("k9",), {"k9": Kind.INT, "v": Kind.STRING})
+    known = Table("s", "t", ("k9",), {"k9": ColumnKind.INT, "v": ColumnKind.STRING})
     with pytest.raises(FatalError, match=words):
         shape_of("t", found, Tables({"t": known}), TriggerlessOptions(), "here")
 
