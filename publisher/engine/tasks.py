@@ -31,7 +31,7 @@ from publisher.planning.query_back import NO_DATABASE, CurrentRow, Lookup, Refus
 from publisher.planning.renderer import Renderer, SourceNaming
 from publisher.planning.torn_transactions import RejectedTransactions
 from publisher.sources.columns.record_batches import Place
-from publisher.sources.contract import Context, DescribesTables, LiveSource, Source
+from publisher.sources.contract import Context, LiveSource, Source
 from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_reader import TableSplit
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
@@ -265,8 +265,8 @@ def _planner_of(work: Work, number: int, resources: Resources) -> LanePlanner:
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
     filter_ = Filter(source.filters, held_after=held_after)
     catalogue = resources.catalogue
-    if isinstance(source.source, DescribesTables):
-        catalogue = LayeredCatalogue(catalogue, JobCatalogue(source.source.tables()))
+    if described := source.source.tables():
+        catalogue = LayeredCatalogue(catalogue, JobCatalogue(described))
     renderer = Renderer(
         SourceNaming(source.name, source.source.position_text, source.identifier_case),
         work.rules.documents,

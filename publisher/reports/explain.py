@@ -21,7 +21,7 @@ from publisher.model.change import STATUS_OF, EventType, Object, Outcome, Positi
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
 from publisher.model.lanes import lane_of
 from publisher.model.reason_texts import EVENT_NAMES, REASON_TEXTS
-from publisher.sources.contract import ShortPositions, Source
+from publisher.sources.contract import Source
 from publisher.sources.files.file_splits import Split
 from publisher.sources.positions import parse_position
 from publisher.sources.registry import FORMATS
@@ -131,7 +131,7 @@ class _StoryReader:
             position = _position(source, text)
             if position is None:
                 continue
-            short = isinstance(source, ShortPositions) and source.is_short(text)
+            short = source.is_short(text)
             for lane in self._lanes:
                 at = lane.by_low if short else lane.by_position
                 yield from at(number, position)

@@ -20,7 +20,7 @@ from publisher.journal.lane_writer import LaneResult
 from publisher.journal.manifest import Manifest, SourceEntry
 from publisher.runs.acknowledge import LogIdentity
 from publisher.runs.prepare import RunRequest
-from publisher.sources.contract import ForgetsFiles, Surveyed
+from publisher.sources.contract import Surveyed
 from publisher.sources.files.file_splits import Split
 
 
@@ -168,7 +168,7 @@ def _drop_states_of_rejected_files(
             continue
         if not entry.again and len(refused) == len(entry.files):
             shutil.rmtree(state, ignore_errors=True)
-        elif isinstance(source.source, ForgetsFiles):
+        else:
             splits = [split for split in source.splits if isinstance(split, Split)]
             flags = [str(Path(split.path).resolve()) in refused for split in splits]
             source.source.forget(splits, flags, state)

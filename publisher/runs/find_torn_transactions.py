@@ -25,7 +25,6 @@ from publisher.planning.torn_transactions import (
     RejectedTransactions,
     TransactionKey,
 )
-from publisher.sources.contract import HasTransactions
 
 _PUBLISHED = [int(Outcome.PUBLISHED), int(Outcome.SUPERSEDED)]
 _ORDER = [*Position._fields, "reason", "detail"]
@@ -39,7 +38,7 @@ def reject_torn(work: Work, results: Sequence[LaneResult], staging: Path) -> Wor
     torn = {
         number: causes
         for number, source in enumerate(work.sources)
-        if (columns := _columns(source)) and _has_rejects(number, results)
+        if (columns := source.source.transaction_columns) and _has_rejects(number, results)
         if (causes := _find_causes(number, columns, results, staging))
     }
     if not torn:
@@ -51,11 +50,6 @@ def reject_torn(work: Work, results: Sequence[LaneResult], staging: Path) -> Wor
     return replace(work, sources=tuple(sources))
 
 
-def _columns(source: SourceWork) -> tuple[str, ...]:
-    reader = source.source
-    return reader.transaction_columns if isinstance(reader, HasTransactions) else ()
-
-
 def _has_rejects(number: int, results: Sequence[LaneResult]) -> bool:
     return any(
         count.source == number and count.outcome is Outcome.REJECTED
@@ -65,8 +59,9 @@ def _has_rejects(number: int, results: Sequence[LaneResult]) -> bool:
 
 
 def _with_rejects(source: SourceWork, causes: Mapping[TransactionKey, Cause]) -> SourceWork:
+    columns = source.source.transaction_columns
     known = {} if source.rejected is None else source.rejected.causes
-    return replace(source, rejected=RejectedTransactions(_columns(source), {**causes, **known}))
+    return replace(source, rejected=RejectedTransactions(columns, {**causes, **known}))
 
 
 def _find_causes(

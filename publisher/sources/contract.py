@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -52,16 +53,56 @@ class CarryOver:
     """Rows may prove that a table of another database is the one that the last run read."""
 
 
-class Source(Protocol):
+class SourceBase(ABC):
+    """The part of the contract that sources of files and of tables share."""
+
+    @property
+    @abstractmethod
+    def format(self) -> str:
+        """Name of the format, as in settings and ``--format``."""
+
+    @abstractmethod
+    def position_text(self, position: Position) -> str:
+        """Writes a position as users do."""
+
+    @abstractmethod
+    def parse_position(self, text: str) -> Position:
+        """Parses a position that a user wrote.  Raises ``UsageError``."""
+
+    def is_short(self, text: str) -> bool:  # noqa: ARG002
+        """Tests whether a position that a user wrote omits ``high``.  By default none does."""
+        return False
+
+    @property
+    def transaction_columns(self) -> tuple[str, ...]:
+        """Columns of ``RECORD_SCHEMA`` that together name a transaction: of ``transaction``, ``part``,
+        ``high`` and ``low``.  Empty, as by default, where there are no transactions.
+
+        A transaction is published as a whole or not at all.  A record whose ``transaction`` is null
+        belongs to none.  Without ``transaction`` the columns name one record, which may give several
+        changes."""
+        return ()
+
+    def tables(self) -> tuple[Table, ...]:
+        """Lists the tables that the settings of the source describe.  Job file and database override
+        them.  By default there are none."""
+        return ()
+
+    def forget(  # noqa: B027 - an empty default
+        self, splits: Sequence[Split], refused: Sequence[bool], folder: Path
+    ) -> None:
+        """Removes from the state of this run in ``folder`` what only the refused splits said: their
+        files stay unpublished and are read again.  By default states hold nothing of files that were
+        read to their end."""
+
+
+class Source(SourceBase):
     """A source of changes read from files.
 
     Splits are plain values and equal in two calls; reading one twice gives the same records.
     """
 
-    @property
-    def format(self) -> str:
-        """Name of the format, as in settings and ``--format``."""
-
+    @abstractmethod
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
@@ -71,6 +112,7 @@ class Source(Protocol):
         of this format by its name.
         """
 
+    @abstractmethod
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
         """Cuts the input into parts for tasks, about ``wanted`` of them or more, in its order.
 
@@ -78,6 +120,7 @@ class Source(Protocol):
         be of this format.
         """
 
+    @abstractmethod
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Yields batches of ``RECORD_SCHEMA``; the last row is the tally of the split ``number``.
 
@@ -86,31 +129,15 @@ class Source(Protocol):
         ``FatalError`` if the file has changed or is damaged.
         """
 
-    def position_text(self, position: Position) -> str:
-        """Writes a position as users do."""
-
-    def parse_position(self, text: str) -> Position:
-        """Parses a position that a user wrote.  Raises ``UsageError``."""
-
+    @abstractmethod
     def raw(self, split: Split, row: int) -> str | None:
         """Reads one record of a split again, as JSON text; ``None`` if there is none."""
 
 
-@runtime_checkable
-class ShortPositions(Protocol):
-    """Optional: implemented by sources whose positions may omit the commit address."""
-
-    def is_short(self, text: str) -> bool:
-        """Tests whether a position that a user wrote omits ``high``."""
-
-
-class LiveSource(Protocol):
+class LiveSource(SourceBase):
     """A source of changes read from a table of a database."""
 
-    @property
-    def format(self) -> str:
-        """As ``Source.format``."""
-
+    @abstractmethod
     def open_splits(
         self, wanted: int, carry_over: CarryOver | None = None
     ) -> AbstractContextManager[tuple[TableSplit, ...]]:
@@ -120,17 +147,13 @@ class LiveSource(Protocol):
         ``UnreachableError``.
         """
 
+    @abstractmethod
     def fits(self, database: Database) -> None:
         """Raises ``FatalError`` if the table lacks columns that the format needs."""
 
+    @abstractmethod
     def read(self, split: TableSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
-
-    def position_text(self, position: Position) -> str:
-        """As ``Source.position_text``."""
-
-    def parse_position(self, text: str) -> Position:
-        """As ``Source.parse_position``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +211,6 @@ class RemembersRejects(Protocol):
 
 
 @runtime_checkable
-class DescribesTables(Protocol):
-    """Optional: implemented by sources whose own settings describe tables."""
-
-    def tables(self) -> tuple[Table, ...]:
-        """Lists the tables.  Job file and database override them."""
-
-
-@runtime_checkable
 class Surveyed(Protocol):
     """Optional: implemented by sources whose records depend on each other across the whole input.
 
@@ -217,27 +232,6 @@ class Surveyed(Protocol):
 
     def leave(self, splits: Sequence[Split], folder: Path) -> None:
         """Writes the state for the next run into ``CarryOver.after``, while this run plans."""
-
-
-@runtime_checkable
-class HasTransactions(Protocol):
-    """Optional: implemented by sources whose records belong to transactions that are published as a
-    whole or not at all, or of which one record gives several changes."""
-
-    @property
-    def transaction_columns(self) -> tuple[str, ...]:
-        """Columns of ``RECORD_SCHEMA`` that together name a transaction: of ``transaction``, ``part``,
-        ``high`` and ``low``.  Empty where the settings say that there are none; a record whose
-        ``transaction`` is null belongs to none.  Without ``transaction`` they name one record."""
-
-
-@runtime_checkable
-class ForgetsFiles(Protocol):
-    """Optional: implemented by sources that ignore what an earlier run has read to its end."""
-
-    def forget(self, splits: Sequence[Split], refused: Sequence[bool], folder: Path) -> None:
-        """Removes from the state of this run in ``folder`` what only the refused splits said: their files
-        stay unpublished and are read again."""
 
 
 @runtime_checkable

@@ -41,7 +41,7 @@ from publisher.sources.change_table.source import ChangeTableReader
 from publisher.sources.change_table.statements import statements_of
 from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.columns.record_batches import Place
-from publisher.sources.contract import CarryOver, Context
+from publisher.sources.contract import CarryOver, Context, LiveSource
 from publisher.sources.files.frame import Frame
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
@@ -52,7 +52,7 @@ _SURVEYED_FRAMES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class LiveChangeTable:
+class LiveChangeTable(LiveSource):
     """The source of one change table in a database.
 
     ``text_of`` turns a value from a database driver into text.

@@ -34,7 +34,7 @@ from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
 from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, as_json, broken, tally
-from publisher.sources.contract import CarryOver, Context
+from publisher.sources.contract import CarryOver, Context, Source
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
@@ -44,7 +44,7 @@ _HEADERS_SURVEYED = ("change_seq", "change_oper", "operation", "change_mask")
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeTable:
+class ChangeTable(Source):
     """The source of change tables in files."""
 
     options: ChangeTableOptions = field(default_factory=ChangeTableOptions)

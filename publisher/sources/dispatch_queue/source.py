@@ -14,7 +14,7 @@ from publisher.errors import InternalError, UsageError
 from publisher.model.catalogue import Table
 from publisher.model.change import Position
 from publisher.sources.columns.record_batches import Place
-from publisher.sources.contract import CarryOver, Context
+from publisher.sources.contract import CarryOver, Context, Source
 from publisher.sources.dispatch_queue.as_json import raw_of
 from publisher.sources.dispatch_queue.lost import (
     lost_as_facts,
@@ -88,7 +88,7 @@ _ALL = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class DispatchQueue:
+class DispatchQueue(Source):
     """Binary or text exports of DISPATCH_QUEUE.
 
     Positions are ``DATABASE:ADDRESS@COMMIT`` with addresses as FILE.ADDRESS.  COMMIT itself and operations

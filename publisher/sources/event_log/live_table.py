@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from publisher.database import Database, DatabaseOptions
 from publisher.model.change import Outcome, Position, Reason
-from publisher.sources.contract import CarryOver, Context
+from publisher.sources.contract import CarryOver, Context, LiveSource
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.source import position_of, read_frames
 from publisher.sources.files.digest import digest_of_text
@@ -22,7 +22,7 @@ from publisher.sources.live.table_reader import LiveTable, TableSplit
 
 
 @dataclass(frozen=True, slots=True)
-class LiveEventLog:
+class LiveEventLog(LiveSource):
     """An event log in a database.  Only rows of the configured status are read.
 
     ``text_of`` gives the log's text form of a value that a database driver returns.

@@ -17,7 +17,7 @@ from publisher.errors import UsageError
 from publisher.model.change import Position
 from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, as_json
-from publisher.sources.contract import Context
+from publisher.sources.contract import Context, Source
 from publisher.sources.event_log.layout import check_layout
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.to_changes import EventLogChangeBuilder
@@ -28,7 +28,7 @@ from publisher.sources.files.options import SnapshotOptions
 
 
 @dataclass(frozen=True, slots=True)
-class EventLog:
+class EventLog(Source):
     """An event log of the IDM driver for JDBC in files."""
 
     options: EventLogOptions = field(default_factory=EventLogOptions)

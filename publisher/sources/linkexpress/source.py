@@ -16,7 +16,7 @@ from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Outcome, Position
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import Place
-from publisher.sources.contract import CarryOver, Context
+from publisher.sources.contract import CarryOver, Context, Source
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.mapped_file import map_file
@@ -48,7 +48,7 @@ class _FilePart(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Linkexpress:
+class Linkexpress(Source):
     """Files of one extraction: a table, a full extract of a group's table, differences of a group.
 
     Positions are ``FILE:OFFSET``, the byte at which a record begins.  Several files are read in the

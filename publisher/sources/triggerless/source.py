@@ -22,7 +22,7 @@ from publisher.model.change import Outcome, Position, Reason
 from publisher.model.lanes import table_hash
 from publisher.sources.columns.key_lanes import key_lanes
 from publisher.sources.columns.record_batches import Place, as_json, batch, record_lanes, tally
-from publisher.sources.contract import Context
+from publisher.sources.contract import Context, Source
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
@@ -44,7 +44,7 @@ _ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Triggerless:
+class Triggerless(Source):
     """Tables compared with a state.
 
     A comparison comes before there is anything to read: ``compare_tables`` runs it on an engine and returns

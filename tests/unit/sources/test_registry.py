@@ -19,7 +19,7 @@ from publisher.reports.explain import explain
 from publisher.runs import replay
 from publisher.sources.columns.object_names import Key, Names, TargetTable
 from publisher.sources.columns.record_batches import Place, batch, tally
-from publisher.sources.contract import Context
+from publisher.sources.contract import Context, Source
 from publisher.sources.files.file_splits import Split, every_file
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import Format
@@ -43,7 +43,7 @@ def restore_tiny_options(**plain: Any) -> TinyOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class TinySource:
+class TinySource(Source):
     """Each line inserts a value."""
 
     options: TinyOptions
