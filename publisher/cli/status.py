@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +13,17 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import echo, echo_json
-from publisher.errors import FatalError, UnreachableError
+from publisher.errors import FatalError, PublisherError, UnreachableError
 
 if TYPE_CHECKING:
-    from publisher.reports.status import FilesStatus, JobStatus, LastRun, LogStatus, SinkStatus
+    from publisher.reports.status import (
+        FilesStatus,
+        JobStatus,
+        LastRun,
+        LogStatus,
+        SinkStatus,
+        StatusProblem,
+    )
 
 
 @click.command()
@@ -39,12 +46,20 @@ def status(config: Path, journal: Path | None, json_: bool) -> None:
     else:
         echo(status_text(report))
     if report.problems:
-        places = ", ".join(problem.where for problem in report.problems)
-        text = f"no answer from: {places}; see above for what to do, then start status again"
-        is_away = any(
-            problem.exit_code == UnreachableError.exit_code for problem in report.problems
+        raise _failure(report.problems)
+
+
+def _failure(problems: Sequence[StatusProblem]) -> PublisherError:
+    """Returns the error that the command ends with: whether it may succeed later depends on it."""
+    away = [p.where for p in problems if p.exit_code == UnreachableError.exit_code]
+    if away:
+        return UnreachableError(
+            f"no answer from: {', '.join(away)}; see above for what to do, then start status again"
         )
-        raise UnreachableError(text) if is_away else FatalError(text)
+    return FatalError(
+        f"not known: the state of {', '.join(p.where for p in problems)}; see above for what to do, "
+        "then start status again"
+    )
 
 
 def status_text(report: JobStatus) -> Iterator[str]:
