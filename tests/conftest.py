@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and settings of all tests."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.services.topics import Topics
+    from tests.support.local_engine import EngineSwitch
 
 settings.register_profile(
     "here",
@@ -49,3 +50,13 @@ def kafka() -> Iterator[Topics]:
     from tests.services.kafka import shared_topics  # keeps quick tests quick
 
     yield from shared_topics()
+
+
+@pytest.fixture
+def local_engine(monkeypatch: pytest.MonkeyPatch) -> EngineSwitch:
+    """The engine without Spark, for all runs of a test; the test may switch to a variant of it."""
+    from tests.support.local_engine import EngineSwitch  # keeps quick tests quick
+
+    switch = EngineSwitch(monkeypatch)
+    switch.use()
+    return switch

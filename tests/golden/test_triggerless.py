@@ -13,7 +13,7 @@ from lxml import etree
 
 from publisher.config.job_file import load
 from publisher.runs import publisher_instance
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch
 from tests.unit.sources.triggerless.test_runs import documents
 
 HERE = Path(__file__).parent / "triggerless"
@@ -62,9 +62,8 @@ WITH_VALUES = {
 
 @pytest.mark.parametrize(("state", "changed"), [("columns", HASHED), ("values", WITH_VALUES)])
 def test_the_differences_of_two_exports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, changed: dict[str, str]
+    tmp_path: Path, local_engine: EngineSwitch, state: str, changed: dict[str, str]
 ) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     (tmp_path / "job.toml").write_text(JOB.format(here=HERE, state=state))
     report = publisher_instance.publish(load(tmp_path / "job.toml"))
     got = sorted(

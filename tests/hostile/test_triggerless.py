@@ -18,8 +18,10 @@ from publisher.sources.triggerless.comparison import BucketResult, Comparison
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.support.event_log_files import USR, Tables
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch, LocalEngine
 from tests.unit.sources.triggerless.test_runs import job, publish, row, told, write
+
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 HEAD = "idu,fname,lname,photo\n"
 BEFORE = HEAD + "".join(f'{n},Ann,Lee,"AA=="\n' for n in range(1, 6))
@@ -105,12 +107,7 @@ def test_hostile_exports(case: Case, tmp_path: Path) -> None:
         json.loads(record["raw"])
 
 
-@pytest.fixture
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
-
-
-def test_a_table_that_is_all_but_empty_is_refused(local_engine: None, tmp_path: Path) -> None:
+def test_a_table_that_is_all_but_empty_is_refused(tmp_path: Path) -> None:
     write(tmp_path, [row(n) for n in range(300)])
     publish(tmp_path)
     write(tmp_path, [row(n) for n in range(149)])
@@ -119,7 +116,7 @@ def test_a_table_that_is_all_but_empty_is_refused(local_engine: None, tmp_path: 
     assert publish(tmp_path, "most_deleted = 1").operations == {"delete": 151}
 
 
-def test_a_few_rows_may_always_be_gone(local_engine: None, tmp_path: Path) -> None:
+def test_a_few_rows_may_always_be_gone(tmp_path: Path) -> None:
     write(tmp_path, [row(n) for n in range(100)])
     publish(tmp_path)
     write(tmp_path, [])
@@ -127,7 +124,7 @@ def test_a_few_rows_may_always_be_gone(local_engine: None, tmp_path: Path) -> No
 
 
 def test_a_file_that_changes_while_it_is_compared_is_refused(
-    local_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    local_engine: EngineSwitch, tmp_path: Path
 ) -> None:
     write(tmp_path, [row(1), row(2)])
     settings = load(job(tmp_path))
@@ -137,14 +134,14 @@ def test_a_file_that_changes_while_it_is_compared_is_refused(
             write(tmp_path, [row(1)])
             return super().compare(comparison)
 
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: Meddling())
+    local_engine.use(Meddling)
     with pytest.raises(PublisherError, match="has changed since the run began"):
         publisher_instance.publish(settings)
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
+    local_engine.use(LocalEngine)
     assert told(publish(tmp_path), tmp_path) == [("add", "1")]
 
 
-def test_names_and_values_of_any_kind(local_engine: None, tmp_path: Path) -> None:
+def test_names_and_values_of_any_kind(tmp_path: Path) -> None:
     odd = 'a+b="c",\\<d>'
     (tmp_path / "in").mkdir()
     lines = [{"idu": n, odd: odd * n, "état civil": "\u202e"} for n in range(1, 4)]

@@ -24,6 +24,8 @@ from tests.services.databases import Place, sqlite_place
 from tests.services.servers import postgresql
 from tests.support.local_engine import LocalEngine
 
+pytestmark = pytest.mark.usefixtures("local_engine")
+
 JOB = """
 [[sources]]
 name = "{name}"
@@ -37,11 +39,6 @@ columns = {{ idu = "int", fname = "string" }}
 [dispatch]
 path = "out"
 """
-
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 @pytest.fixture

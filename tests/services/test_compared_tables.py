@@ -16,8 +16,9 @@ from publisher.reports.check import check
 from publisher.runs import migrate, publisher_instance
 from publisher.sources.triggerless.plan_comparison import Migration
 from tests.services.databases import BINARY, Place, sqlite_place
-from tests.support.local_engine import LocalEngine
 from tests.unit.sources.triggerless.test_runs import documents, told
+
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 JOB = """
 [[sources]]
@@ -35,11 +36,6 @@ path = "out"
 """
 
 
-@pytest.fixture
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
-
-
 def publish(base: Path, place: Place, *, by_rows: bool = False) -> RunReport:
     (base / "job.toml").write_text(JOB.format(url=place.url))
     return publisher_instance.publish(load(base / "job.toml"), by_rows=by_rows)
@@ -50,7 +46,7 @@ def values(report: RunReport, base: Path, key: str) -> dict[str, str | None]:
     return {str(a.attrib["attr-name"]): a.findtext("value") for a in found.iterfind("add-attr")}
 
 
-def test_differences_of_tables(local_engine: None, place: Place, tmp_path: Path) -> None:
+def test_differences_of_tables(place: Place, tmp_path: Path) -> None:
     place.execute(
         f"CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(40), photo {BINARY[place.kind]},"
         " pay DECIMAL(9, 2), hired DATE, code CHAR(6))",
@@ -147,9 +143,7 @@ def another_database(place: Place) -> Iterator[Place]:
             connection.exec_driver_sql("DROP DATABASE compared_other")
 
 
-def test_another_database_is_refused(
-    local_engine: None, place: Place, other: Place, tmp_path: Path
-) -> None:
+def test_another_database_is_refused(place: Place, other: Place, tmp_path: Path) -> None:
     people(place, 4)
     people(other, 4, "Bob")
     assert publish(tmp_path, place).documents == 4
@@ -164,9 +158,7 @@ def test_another_database_is_refused(
     assert publish(tmp_path, place).documents == 0
 
 
-def test_a_restored_copy_goes_on_by_its_rows(
-    local_engine: None, place: Place, other: Place, tmp_path: Path
-) -> None:
+def test_a_restored_copy_goes_on_by_its_rows(place: Place, other: Place, tmp_path: Path) -> None:
     """Only what differs is published; then the copy is the table."""
     people(place, 4)
     people(other, 5)
@@ -181,7 +173,7 @@ def test_a_restored_copy_goes_on_by_its_rows(
 
 
 def test_the_same_database_by_another_url_and_a_table_made_again_go_on(
-    local_engine: None, postgres: Place, tmp_path: Path
+    postgres: Place, tmp_path: Path
 ) -> None:
     """As after a failover to a physical replica, and as tables are that are loaded each night."""
     people(postgres, 4)

@@ -13,12 +13,8 @@ from tests.chaos.known_log import KnownLog
 from tests.services.databases import Place
 from tests.services.logged_job import MODES, LoggedJob
 from tests.services.topics import Topics
-from tests.support.local_engine import LocalEngine
 
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 @MODES

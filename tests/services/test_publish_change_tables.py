@@ -21,7 +21,7 @@ from publisher.reports.explain import explain
 from publisher.runs.publisher_instance import PublisherInstance
 from tests.services.databases import Place
 from tests.support.change_table_files import seq
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch, LocalEngine
 from tests.unit.runs.test_follow import followed
 
 JOB = """
@@ -214,10 +214,9 @@ def test_another_database_is_refused_by_the_marks_of_the_first(
 
 
 def test_a_restored_dump_goes_on_by_its_rows(
-    postgres: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: Place, tmp_path: Path, local_engine: EngineSwitch
 ) -> None:
     """What was published before the dump is not published again; the message names the way."""
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     make(postgres)
     add(postgres, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
     job = write_job(tmp_path, postgres)

@@ -19,12 +19,8 @@ from tests.chaos.known_log import KnownLog
 from tests.services.databases import Place
 from tests.services.logged_job import MODES, RECOVERED, LoggedJob, judge
 from tests.services.topics import Record, Topics
-from tests.support.local_engine import LocalEngine
 
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 class Lost:

@@ -12,13 +12,9 @@ from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
 from publisher.runs import replay as job
 from tests.services.topics import Topics
-from tests.support.local_engine import LocalEngine
 from tests.unit.runs.test_follow import FILES, SINK, write_file
 
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 def job_file(base: Path) -> Path:

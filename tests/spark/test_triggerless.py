@@ -11,7 +11,6 @@ import pytest
 from publisher.config.job_file import load
 from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
-from tests.support.local_engine import LocalEngine
 from tests.unit.sources.triggerless.test_runs import TABLE, row, write
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -52,14 +51,13 @@ def parts(base: Path) -> dict[str, bytes]:
 
 
 def test_any_number_of_parts_gives_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "spark").mkdir()
     (tmp_path / "here").mkdir()
     report = both(tmp_path / "spark", "buckets = 4", "buckets = 8")
-    with monkeypatch.context() as patched:
-        patched.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
-        both(tmp_path / "here", "buckets = 2", "buckets = 1")
+    request.getfixturevalue("local_engine")
+    both(tmp_path / "here", "buckets = 2", "buckets = 1")
     assert parts(tmp_path / "spark") == parts(tmp_path / "here")
     assert report.operations == {"add": 30, "delete": 30, "modify": 59}
     assert report.reasons == {"ignored": {"unchanged": 2_911}}

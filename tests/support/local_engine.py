@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
+
+import pytest
 
 from publisher.activity.counts import Activity
 from publisher.activity.work import Samples
 from publisher.console import Progress
 from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
+from publisher.engine.contract import Engine
 from publisher.engine.shuffle_pieces import KEYS, unpack
 from publisher.engine.survey import Facts, survey_splits
 from publisher.engine.tasks import Work, plan_lane
@@ -80,3 +83,14 @@ class LocalEngine:
     def count_activity(self, samples: Samples) -> Activity:
         """Counts nothing: Spark's columns do it."""
         raise NotImplementedError
+
+
+class EngineSwitch:
+    """Decides which engine the runs of a test start."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def use(self, make_engine: Callable[[], Engine] = LocalEngine) -> None:
+        """Makes later runs start the engines that ``make_engine`` returns."""
+        self._monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: make_engine())

@@ -14,7 +14,8 @@ from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
 from tests.support.change_table_files import record, write
 from tests.support.event_log_files import Row
-from tests.support.local_engine import LocalEngine
+
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 JOB = """
 [[sources]]
@@ -32,11 +33,6 @@ path = "out"
 BEFORE = [record(n, "B", idu=str(n), fname="a") for n in (1, 2)]
 AFTER = [record(n, "U", [1], idu=str(n), fname="x") for n in (1, 2)]
 FAULTY = record(3, "?", idu="3")
-
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def publish(base: Path, zone: str = "UTC") -> RunReport:

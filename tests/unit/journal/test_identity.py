@@ -18,10 +18,7 @@ from publisher.runs import publisher_instance
 from tests.support.local_engine import LocalEngine
 from tests.unit.runs.test_follow import FILES, documents, settings, write_file
 
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 def publish(base: Path, more: str = "") -> RunReport:

@@ -13,7 +13,7 @@ from publisher.runs import publisher_instance
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.registry import FORMATS
 from tests.support import linkexpress_files
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch
 from tests.unit.runs.test_follow import FILES, settings, write_file
 
 KNOWN_AT = "2026-05-04 11:15:03+00:00"
@@ -69,9 +69,8 @@ def test_each_format_writes_positions_as_it_says(format_: str) -> None:
 
 
 def test_an_unknown_position_is_answered_with_the_forms_of_the_sources(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    local_engine: EngineSwitch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     write_file(tmp_path, "1.csv", 1, 2)
     report = publisher_instance.publish(settings(tmp_path, FILES, ""))
     for what in ("4711", "nobody", "idu=4711"):

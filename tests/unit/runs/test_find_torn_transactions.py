@@ -17,7 +17,9 @@ from tests.support.dispatch_queue_codes import COMMIT, INSERT, UPDATE
 from tests.support.dispatch_queue_files import Queue, Row, binary, jack
 from tests.support.linkexpress_files import GROUP, OPEN, mark, record
 from tests.support.linkexpress_files import jack as extracted
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch, LocalEngine
+
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 QUEUE = """\
 [job]
@@ -59,11 +61,6 @@ items = ["no SMALLINT", "title NCHAR(4)"]
 [run]
 lanes = {lanes}
 """
-
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def replay(text: str, base: Path, *files: bytes, more: str = "", lanes: int = 4) -> RunReport:
@@ -158,16 +155,14 @@ def test_exports_that_contradict_each_other_reject_the_transaction(tmp_path: Pat
     assert report.reasons["rejected"] == {"double-record": 2, "held-back": 1}
 
 
-def test_a_run_without_rejects_is_planned_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_without_rejects_is_planned_once(tmp_path: Path, local_engine: EngineSwitch) -> None:
     engines: list[LocalEngine] = []
 
-    def engine(_: object) -> LocalEngine:
+    def engine() -> LocalEngine:
         engines.append(LocalEngine())
         return engines[-1]
 
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", engine)
+    local_engine.use(engine)
     early = transactions()
     early[1]["LEN1"] -= 1  # known before anything is planned
     for number, rows in enumerate([transactions()[2:3], early, transactions()]):

@@ -15,14 +15,10 @@ from publisher.runs import execute
 from publisher.runs import migrate as migrating
 from publisher.runs.migrate import RESUMED
 from publisher.sources.triggerless.plan_comparison import Migration
-from tests.support.local_engine import LocalEngine
 from tests.unit.sources.triggerless import test_live_tables as live
 from tests.unit.sources.triggerless.test_runs import job, publish, row, told, write
 
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 def migrate(base: Path, migration: Migration, more: str = "") -> RunReport:

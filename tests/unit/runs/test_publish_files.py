@@ -16,13 +16,10 @@ from publisher.reports.check import CheckFinding, check
 from publisher.reports.explain import explain
 from publisher.reports.status import status
 from publisher.runs import publisher_instance
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch, LocalEngine
 from tests.unit.runs.test_follow import FILES, TABLE, documents, settings, write_file, write_rows
 
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 def publish(base: Path, more: str = "") -> RunReport:
@@ -106,7 +103,7 @@ def test_a_published_file_may_be_removed(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_written_to_while_it_is_read_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, local_engine: EngineSwitch
 ) -> None:
     path = write_file(tmp_path, "1.csv", 1)
     before = path.stat().st_size
@@ -117,10 +114,10 @@ def test_a_file_that_is_written_to_while_it_is_read_is_an_error(
             write_file(tmp_path, "1.csv", 1, 2)
             return results
 
-    with monkeypatch.context() as patched:
-        patched.setattr("publisher.engine.start.SparkEngine", lambda _: Writing())
-        with pytest.raises(FatalError) as caught:
-            publish(tmp_path)
+    local_engine.use(Writing)
+    with pytest.raises(FatalError) as caught:
+        publish(tmp_path)
+    local_engine.use(LocalEngine)
     after = path.stat().st_size
     assert caught.value.message == (
         f"{path} was written to while it was read ({before} bytes before, {after} after): write files "

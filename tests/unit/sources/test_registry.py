@@ -24,7 +24,7 @@ from publisher.sources.files.file_splits import Split, every_file
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import Format
 from publisher.sources.registry import FORMATS
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "formats"
 
@@ -115,10 +115,9 @@ TINY = Format(
 
 
 @pytest.fixture
-def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def job(local_engine: EngineSwitch, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Registers the format, and writes a job file that reads it."""
     monkeypatch.setitem(FORMATS, TINY.name, TINY)
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     path = tmp_path / "job.toml"
     path.write_text('[source]\nformat = "tiny"\ncolumn = "fname"\n')
     return path

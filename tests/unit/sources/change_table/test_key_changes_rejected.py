@@ -14,7 +14,8 @@ from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
 from tests.support.change_table_files import record, write
 from tests.support.event_log_files import Row
-from tests.support.local_engine import LocalEngine
+
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 JOB = """
 [job]
@@ -33,11 +34,6 @@ path = "out"
 lanes = {lanes}
 """
 OTHER = record(1, "I", [0, 1], idu="5", fname="Ann")
-
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def publish(base: Path, rows: Sequence[Row], more: str = "", lanes: int = 4) -> RunReport:

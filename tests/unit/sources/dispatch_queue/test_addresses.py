@@ -22,7 +22,7 @@ from tests.support.dispatch_queue_files import (
     options,
     read,
 )
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch
 from tests.unit.runs.test_find_torn_transactions import QUEUE
 
 HALF = 1 << 63
@@ -30,9 +30,8 @@ ADDRESSES = [HALF - 200, HALF - 100, HALF, HALF + 100, (1 << 64) - 1]
 
 
 def test_operations_are_published_in_the_order_of_unsigned_addresses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, local_engine: EngineSwitch
 ) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     queue = Queue(address=HALF - 300)
     rows = [queue.row(INSERT, jack(number)) for number in (1, 2, 3, 4)]
     (tmp_path / "0.dat").write_bytes(_signed([*rows[2:], *rows[:2], queue.row(COMMIT)]))

@@ -27,7 +27,7 @@ from tests.support.dispatch_queue_files import (
     read,
     short,
 )
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch
 from tests.unit.sources.dispatch_queue.test_runs import Job
 
 
@@ -118,9 +118,8 @@ def test_an_export_of_dispatch_attrs_describes_the_tables_of_all_databases(tmp_p
 
 
 def test_a_later_export_of_another_database_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, local_engine: EngineSwitch
 ) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     job = Job(tmp_path)
     job.publish("1.dat", *rows("MAIN"))
     with pytest.raises(FatalError, match="two databases have operations on usr: BRANCH"):
@@ -135,10 +134,7 @@ def test_a_later_export_of_another_database_is_refused(
     assert report.documents == 1
 
 
-def test_marks_of_another_version_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
+def test_marks_of_another_version_are_refused(tmp_path: Path, local_engine: EngineSwitch) -> None:
     job = Job(tmp_path)
     job.publish("1.dat", *rows("MAIN"))
     (path,) = tmp_path.rglob("ended.arrow")

@@ -14,7 +14,7 @@ from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
 from tests.support.dispatch_queue_codes import COMMIT, INSERT
 from tests.support.dispatch_queue_files import Queue, Row, delimited, jack, options, read, shorts
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch
 from tests.unit.sources.dispatch_queue.test_runs import Job
 
 BROKEN = [
@@ -87,9 +87,8 @@ def test_a_row_that_names_no_transaction_rejects_only_itself(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("changed", BROKEN)
 def test_a_reject_is_remembered_until_the_commit(
-    changed: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changed: dict[str, str], tmp_path: Path, local_engine: EngineSwitch
 ) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
     job, made = Job(tmp_path), rows()
 
     def publish(name: str, exported: str) -> RunReport:

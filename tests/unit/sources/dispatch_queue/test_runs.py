@@ -15,7 +15,8 @@ from publisher.runs import publisher_instance
 from publisher.sources.dispatch_queue.options import QueueTable
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
 from tests.support.dispatch_queue_files import BIG, Queue, Row, binary, delimited, image, jack
-from tests.support.local_engine import LocalEngine
+
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 JOB = """\
 [job]
@@ -42,11 +43,6 @@ path = "out"
 [run]
 lanes = 1
 """
-
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 class Job:

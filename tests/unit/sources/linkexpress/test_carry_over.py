@@ -24,7 +24,7 @@ from publisher.sources.contract import CarryOver, Context
 from publisher.sources.files.file_splits import Split
 from publisher.sources.linkexpress import Linkexpress
 from tests.support.linkexpress_files import GROUP, OPEN, Record, jack, mark, record, short
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch, LocalEngine
 
 SOURCE = Linkexpress(GROUP)
 MARK = mark(GROUP)
@@ -322,8 +322,7 @@ path = "out"
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
+def job(tmp_path: Path, local_engine: EngineSwitch) -> Path:
     (tmp_path / "job.toml").write_text(JOB)
     (tmp_path / "in").mkdir()
     return tmp_path

@@ -21,6 +21,8 @@ from tests.support.local_engine import LocalEngine
 from tests.support.table_queue_files import call, element, text_file
 from tests.unit.sources.triggerless.test_runs import documents, told
 
+pytestmark = pytest.mark.usefixtures("local_engine")
+
 JOB = """
 [[sources]]
 name = "hr"
@@ -39,11 +41,6 @@ lanes = 2
 [dispatch]
 path = "out"
 """
-
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 @pytest.fixture(autouse=True)

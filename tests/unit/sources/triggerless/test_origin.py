@@ -17,8 +17,9 @@ from publisher.runs import migrate, publisher_instance
 from publisher.sources.triggerless.compare import ComparisonCounts
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
 from publisher.sources.triggerless.plan_comparison import Migration
-from tests.support.local_engine import LocalEngine
 from tests.unit.sources.triggerless.test_runs import told
+
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 JOB = """
 [[sources]]
@@ -34,11 +35,6 @@ lanes = 1
 path = "out"
 """
 STATES = pytest.mark.parametrize("keeps", ["columns", "row", "values"])
-
-
-@pytest.fixture(autouse=True)
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,9 @@ from publisher.reports import check, status
 from publisher.reports.explain import explain
 from publisher.runs import publisher_instance
 from publisher.runs import replay as rehearsing
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch, LocalEngine
+
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 Row = Mapping[str, str | None]
 COLUMNS = ("idu", "fname", "lname")
@@ -37,11 +39,6 @@ lanes = 1
 [dispatch]
 path = "out"
 """
-
-
-@pytest.fixture
-def local_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
 
 
 def row(idu: object, fname: str | None = "Ann", lname: str | None = None) -> Row:
@@ -135,7 +132,6 @@ tables = st.lists(st.builds(row, st.integers(-2, 9), texts, texts), unique_by=la
 @given(tables, tables, tables, st.sampled_from(["columns", "row", "values"]), st.integers(0, 4))
 @example([row(1, "a", "b")], [row(1, None, "")], [], "values", 0)
 def test_documents_turn_one_table_into_the_next(
-    local_engine: None,
     first: list[Row],
     second: list[Row],
     third: list[Row],
@@ -153,7 +149,7 @@ def test_documents_turn_one_table_into_the_next(
             assert consumer == expected(rows)
 
 
-def test_rows_that_are_as_they_were_are_counted(local_engine: None, tmp_path: Path) -> None:
+def test_rows_that_are_as_they_were_are_counted(tmp_path: Path) -> None:
     write(tmp_path, [row(n) for n in range(100)])
     assert publish(tmp_path, "buckets = 4").outcomes["published"] == 100
     write(tmp_path, [row(n) for n in range(100, 0, -1)])
@@ -162,13 +158,13 @@ def test_rows_that_are_as_they_were_are_counted(local_engine: None, tmp_path: Pa
     assert told(report, tmp_path) == [("add", "100"), ("delete", "0")]
 
 
-def test_the_same_files_are_not_compared_again(local_engine: None, tmp_path: Path) -> None:
+def test_the_same_files_are_not_compared_again(tmp_path: Path) -> None:
     write(tmp_path, [row(1)])
     publish(tmp_path)
     assert publish(tmp_path).state == "nothing new to read"
 
 
-def test_only_tables_with_new_files_are_compared(local_engine: None, tmp_path: Path) -> None:
+def test_only_tables_with_new_files_are_compared(tmp_path: Path) -> None:
     rest = '[tables.dep]\nkey = ["idu"]\n'
     write(tmp_path, [row(1)])
     write(tmp_path, [row(1)], "dep.csv")
@@ -179,7 +175,7 @@ def test_only_tables_with_new_files_are_compared(local_engine: None, tmp_path: P
     assert told(publish(tmp_path, rest=rest), tmp_path) == [("modify", "1")]
 
 
-def test_the_state_outlives_its_journal(local_engine: None, tmp_path: Path) -> None:
+def test_the_state_outlives_its_journal(tmp_path: Path) -> None:
     write(tmp_path, [row(1), row(2)])
     publish(tmp_path, rest="[journal]\nretention_days = 0\n")
     publish(tmp_path, rest="[journal]\nretention_days = 0\n")
@@ -197,7 +193,7 @@ def test_the_state_outlives_its_journal(local_engine: None, tmp_path: Path) -> N
     ],
 )
 def test_the_first_comparison_does_what_the_startup_option_says(
-    local_engine: None, tmp_path: Path, option: str, operations: list[tuple[str, str]]
+    tmp_path: Path, option: str, operations: list[tuple[str, str]]
 ) -> None:
     more = f'startup_option = "{option}"'
     write(tmp_path, [row(1), row(2)])
@@ -209,7 +205,7 @@ def test_the_first_comparison_does_what_the_startup_option_says(
     assert told(publish(tmp_path, more), tmp_path) == later
 
 
-def test_an_earlier_snapshot_is_compared_with(local_engine: None, tmp_path: Path) -> None:
+def test_an_earlier_snapshot_is_compared_with(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     write(tmp_path, [row(1), row(2)]).rename(tmp_path / "old" / "usr.csv")
     write(tmp_path, [row(1, "Eve")])
@@ -219,7 +215,7 @@ def test_an_earlier_snapshot_is_compared_with(local_engine: None, tmp_path: Path
     assert told(publish(tmp_path, 'before = ["old"]'), tmp_path) == [("modify", "1")]
 
 
-def test_a_row_that_cannot_be_read_deletes_nothing(local_engine: None, tmp_path: Path) -> None:
+def test_a_row_that_cannot_be_read_deletes_nothing(tmp_path: Path) -> None:
     write(tmp_path, [row(1), row(2), row(3)])
     publish(tmp_path, "buckets = 4")
     path = write(tmp_path, [row(1, "Eve")])
@@ -234,24 +230,22 @@ def test_a_row_that_cannot_be_read_deletes_nothing(local_engine: None, tmp_path:
     assert told(publish(tmp_path), tmp_path) == [("delete", "2"), ("delete", "3")]
 
 
-def test_keys_are_canonical(local_engine: None, tmp_path: Path) -> None:
+def test_keys_are_canonical(tmp_path: Path) -> None:
     write(tmp_path, [row("01"), row(2)])
     publish(tmp_path)
     write(tmp_path, [row("1"), row("+2")])
     assert publish(tmp_path).documents == 0
 
 
-def test_a_run_that_fails_loses_no_change(
-    local_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_fails_loses_no_change(local_engine: EngineSwitch, tmp_path: Path) -> None:
     write(tmp_path, [row(1)])
     publish(tmp_path)
     write(tmp_path, [row(1, "Eve")])
     away = UnreachableError("away: try again")
-    with monkeypatch.context() as patched:
-        patched.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine(away))
-        with pytest.raises(UnreachableError):
-            publish(tmp_path)
+    local_engine.use(lambda: LocalEngine(away))
+    with pytest.raises(UnreachableError):
+        publish(tmp_path)
+    local_engine.use(LocalEngine)
     assert told(publish(tmp_path), tmp_path) == [("modify", "1")]
 
 
@@ -261,7 +255,7 @@ from publisher.config.job_file import load
 from publisher.engine import start
 from publisher.runs import execute, publisher_instance
 from pathlib import Path
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import EngineSwitch, LocalEngine
 start.SparkEngine = lambda _: LocalEngine()
 execute.send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 publisher_instance.publish(load(Path(sys.argv[1])))
@@ -269,9 +263,7 @@ publisher_instance.publish(load(Path(sys.argv[1])))
 ROOT = Path(__file__).parents[4]
 
 
-def test_a_kill_between_journal_and_dispatch_neither_loses_nor_repeats(
-    local_engine: None, tmp_path: Path
-) -> None:
+def test_a_kill_between_journal_and_dispatch_neither_loses_nor_repeats(tmp_path: Path) -> None:
     write(tmp_path, [row(1)])
     publish(tmp_path)
     write(tmp_path, [row(1, "Eve")])
@@ -295,7 +287,7 @@ def test_a_kill_between_journal_and_dispatch_neither_loses_nor_repeats(
     ],
 )
 def test_a_state_of_another_kind_is_refused(
-    local_engine: None, tmp_path: Path, more: str, rest: str, words: str
+    tmp_path: Path, more: str, rest: str, words: str
 ) -> None:
     write(tmp_path, [row(1, lname="Lee")])
     publish(tmp_path)
@@ -307,9 +299,7 @@ def test_a_state_of_another_kind_is_refused(
         publisher_instance.publish(load(path))
 
 
-def test_a_new_column_was_null_and_one_that_is_gone_says_nothing(
-    local_engine: None, tmp_path: Path
-) -> None:
+def test_a_new_column_was_null_and_one_that_is_gone_says_nothing(tmp_path: Path) -> None:
     path = write(tmp_path, [row(1), row(2)])
     publish(tmp_path)
     path.write_text("idu,fname,mail\n1,Ann,a@b\n2,Ann,\n")
@@ -318,7 +308,7 @@ def test_a_new_column_was_null_and_one_that_is_gone_says_nothing(
     assert [a.attrib["attr-name"] for a in operation.iterfind("modify-attr")] == ["mail"]
 
 
-def test_files_of_no_table_are_refused(local_engine: None, tmp_path: Path) -> None:
+def test_files_of_no_table_are_refused(tmp_path: Path) -> None:
     write(tmp_path, [row(1)], "other.csv")
     with pytest.raises(FatalError, match="primary key of other is unknown"):
         publish(tmp_path)
@@ -327,7 +317,7 @@ def test_files_of_no_table_are_refused(local_engine: None, tmp_path: Path) -> No
         publish(tmp_path, 'tables = ["usr", "dep"]')
 
 
-def test_a_damaged_state_is_told(local_engine: None, tmp_path: Path) -> None:
+def test_a_damaged_state_is_told(tmp_path: Path) -> None:
     write(tmp_path, [row(1)])
     report = publish(tmp_path)
     (known,) = Path(report.journal).glob("state/hr/known/*")
@@ -337,7 +327,7 @@ def test_a_damaged_state_is_told(local_engine: None, tmp_path: Path) -> None:
         publish(tmp_path)
 
 
-def test_explain_tells_of_a_change(local_engine: None, tmp_path: Path) -> None:
+def test_explain_tells_of_a_change(tmp_path: Path) -> None:
     write(tmp_path, [row(1)])
     publish(tmp_path)
     write(tmp_path, [row(1, "Eve")])
@@ -347,7 +337,7 @@ def test_explain_tells_of_a_change(local_engine: None, tmp_path: Path) -> None:
     assert json.loads(str(story.raw))["new"] == ["Eve"]
 
 
-def test_the_old_value_is_published_where_it_is_kept(local_engine: None, tmp_path: Path) -> None:
+def test_the_old_value_is_published_where_it_is_kept(tmp_path: Path) -> None:
     write(tmp_path, [row(1, "Ann", "Lee")])
     publish(tmp_path, 'state = "values"')
     write(tmp_path, [row(1, "Ann", None)])
@@ -356,7 +346,7 @@ def test_the_old_value_is_published_where_it_is_kept(local_engine: None, tmp_pat
     assert operation.find("modify-attr/add-value") is None
 
 
-def test_what_can_be_compared_is_checked(local_engine: None, tmp_path: Path) -> None:
+def test_what_can_be_compared_is_checked(tmp_path: Path) -> None:
     write(tmp_path, [row(1)])
     found = {finding.what: finding for finding in check.check(load(job(tmp_path)))}
     assert found["source hr"].detail.startswith("1 table(s) in 1 file(s)")
@@ -366,7 +356,7 @@ def test_what_can_be_compared_is_checked(local_engine: None, tmp_path: Path) -> 
     assert "primary key of dep is unknown" in found["source hr"].detail
 
 
-def test_status_tells_which_tables_are_due(local_engine: None, tmp_path: Path) -> None:
+def test_status_tells_which_tables_are_due(tmp_path: Path) -> None:
     write(tmp_path, [row(1)])
     (before,) = status.status(load(job(tmp_path))).files
     publish(tmp_path)
@@ -377,10 +367,7 @@ def test_status_tells_which_tables_are_due(local_engine: None, tmp_path: Path) -
     ]
 
 
-def test_a_rehearsal_keeps_nothing(
-    local_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
+def test_a_rehearsal_keeps_nothing(tmp_path: Path) -> None:
     write(tmp_path, [row(1), row(2)])
     publish(tmp_path)
     write(tmp_path, [row(1)])
@@ -390,7 +377,7 @@ def test_a_rehearsal_keeps_nothing(
     assert told(publish(tmp_path), tmp_path) == [("delete", "2")]
 
 
-def test_rows_of_replaced_states_are_removed(local_engine: None, tmp_path: Path) -> None:
+def test_rows_of_replaced_states_are_removed(tmp_path: Path) -> None:
     for number in range(3):
         write(tmp_path, [row(number)])
         publish(tmp_path)
@@ -400,7 +387,7 @@ def test_rows_of_replaced_states_are_removed(local_engine: None, tmp_path: Path)
 
 
 def test_a_crash_at_any_step_of_the_commit_neither_loses_nor_repeats(
-    local_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace = Path.replace
     for step in range(100):
@@ -440,9 +427,7 @@ def test_a_crash_at_any_step_of_the_commit_neither_loses_nor_repeats(
     assert step > 8
 
 
-def test_parts_in_which_nothing_has_changed_keep_their_file(
-    local_engine: None, tmp_path: Path
-) -> None:
+def test_parts_in_which_nothing_has_changed_keep_their_file(tmp_path: Path) -> None:
     more = "buckets = 8"
     write(tmp_path, [row(n) for n in range(200)])
     before = files_of(publish(tmp_path, more))
@@ -459,10 +444,7 @@ def files_of(report: RunReport) -> set[int]:
     return {path.stat().st_ino for path in Path(report.journal).glob("state/hr/known/*")}
 
 
-def test_a_replay_is_explained_and_done_again(
-    local_engine: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: LocalEngine())
+def test_a_replay_is_explained_and_done_again(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     write(tmp_path, [row(1), row(2)]).rename(tmp_path / "old" / "usr.csv")
     path = write(tmp_path, [row(1, "Eve")])
