@@ -107,7 +107,7 @@ _SHOWN_DEFAULTS: Mapping[tuple[type, str], str] = {
     (SparkOptions, "conf"): "",
     (Table, "name"): "default: `NAME`",
 }
-"""Defaults that are no constants."""
+"""Defaults that are not constants."""
 
 
 class Setting(NamedTuple):

@@ -65,9 +65,9 @@ def contradiction_reasons(lanes: list[LaneLetters]) -> Iterator[StatusReason]:
 
 
 def rejected_ids(lanes: list[LaneLetters]) -> Iterator[tuple[int | None, int]]:
-    """Ids and row fingerprints of the records whose id is no positive number; all are rejected.
+    """Ids and row fingerprints of the records whose id is not a positive number; all are rejected.
 
-    The id is ``None`` if it is no integer at all.
+    The id is ``None`` if it is not an integer at all.
     """
     for lane in lanes:
         for group in lane.groups:

@@ -203,7 +203,7 @@ def read_progress(lanes: list[LaneLetters]) -> ReadProgress:
 def status_windows(lanes: list[LaneLetters], window: int = WINDOW) -> Iterator[StatusWindow]:
     """The letters by record id, in windows of about ``window`` records, sorted over all windows.
 
-    Leaves out records whose id is no positive number; ``rejected_ids`` has those.
+    Leaves out records whose id is not a positive number; ``rejected_ids`` has those.
     """
     ends = _ends(lanes, window)
     for low, high in zip([None, *ends], [*ends, None], strict=True):

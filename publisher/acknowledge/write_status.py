@@ -49,7 +49,7 @@ class AcknowledgeReport:
     changed: Mapping[str, int] = field(default_factory=dict)
     """Number of rows that this call changed, by letter; D counts deleted rows."""
     unnamed: int = 0
-    """Number of rejected rows that stay N because their record_id is no integer."""
+    """Number of rejected rows that stay N because their record_id is not an integer."""
     others: int = 0
     """Number of record ids whose rows were replaced since the run has read them; they are kept."""
     reasons: int = 0

@@ -30,10 +30,10 @@ from publisher.errors import UsageError
 )
 @parameters.journal_of_job
 def acknowledge(config: Path, run: str, abandon: bool, by_rows: bool, journal: Path | None) -> None:
-    """End a run that was sent, but whose statuses cannot be written to the table that it read.
+    """End a run whose statuses cannot be written.
 
-    ``publish`` stops at such a run: its source names another database or table now, or is gone from
-    the job file.  If that is a mistake, correct the job file instead.
+    The documents of such a run were sent, but its source now names another database or table, or is
+    gone from the job file, so publish stops.  If that is a mistake, correct the job file instead.
     """
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.engine.start import start_engine

@@ -48,10 +48,10 @@ _WIDTH = 132
 def activity(
     samples: tuple[Path, ...], config: Path | None, form: Form, target: Path | None
 ) -> None:
-    """Show how often the tables of LINTER's table queue are used, and how long the queue should be.
+    """Show how often tables appear in LINTER's table queue.
 
-    SAMPLES are files and directories with recorded DIRR calls of any number of sweeps.  Of a job file
-    only [table_queue], [activity] and [spark] count.
+    It also shows how long the queue should be.  SAMPLES are files and directories with recorded DIRR
+    calls of any number of sweeps.  Of a job file only [table_queue], [activity] and [spark] are used.
     """
     from publisher.activity.report import ActivityReport
     from publisher.config.job_file import defaults, load

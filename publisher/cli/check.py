@@ -21,7 +21,10 @@ from publisher.errors import FindingsError
 @parameters.journal_of_job
 @parameters.report_as_json
 def check(config: Path, json_: bool, **overrides: Any) -> None:
-    """Check a job: settings, files, database, places to write to.  Write nothing."""
+    """Check a job without writing anything.
+
+    It checks the settings, the files, the database, and that documents and journal can be written.
+    """
     from publisher.cli import output
     from publisher.reports.check import check as findings_of
 

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from publisher.cli.print_report import echo
-from publisher.errors import UsageError
+from publisher.errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
     from publisher.triggers import TableRef
@@ -58,7 +59,12 @@ def ddl(url: str, tables: tuple[str, ...], style: str, log_table: str, apply_: b
     from publisher.triggers import Refs, Style, install, plan
 
     refs = Refs(tuple(_ref("--table", name) for name in tables), _ref("--log-table", log_table))
-    with Database(DatabaseOptions(url=url)) as database:
+    try:
+        opened = Database(DatabaseOptions(url=url))
+    except SettingsError as error:
+        problems = [replace(problem, option="--database") for problem in error.problems]
+        raise SettingsError(problems) from None
+    with opened as database:
         statements = plan(database, refs, Style(style))
         for note in statements.notes:
             echo([f"note: {note}"], err=True)

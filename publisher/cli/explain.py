@@ -17,10 +17,11 @@ from publisher.cli.print_report import echo, echo_json
 @click.argument("what", metavar="POSITION|KEY")
 @parameters.report_as_json
 def explain(journal: Path, what: str, json_: bool) -> None:
-    """Explain a change: its record, its outcome and the reason, its document.
+    """Explain the outcome of a change.
 
-    JOURNAL is a journal or a directory that replay wrote.  Name the change by its position (4711), its
-    event id, a key (idu=1) or an association (idu=1,table=usr,schema=indirect).
+    It shows the record, the outcome with its reason, and the document.  JOURNAL is a journal or a
+    directory that replay wrote.  Name the change by its position (4711), its event id, a key (idu=1) or
+    an association (idu=1,table=usr,schema=indirect).
     """
     from publisher.cli import output
     from publisher.reports.explain import explain as stories_of

@@ -52,7 +52,8 @@ class Commands(click.Group):
             lines = error.lines if isinstance(error, SettingsError) else [error.message]
             _fail(ctx, lines, error.exit_code)
         except click.UsageError as error:  # its message repeats words of the command line
-            text = printable(redact_all(error.format_message()))
+            message = error.format_message().replace("\n\t", " ")  # click's list of choices
+            text = printable(redact_all(message))
             raise click.UsageError(text, error.ctx) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -90,8 +91,9 @@ def _fail(ctx: click.Context, lines: Iterable[str], exit_code: int) -> NoReturn:
 def cli(debug: bool) -> None:
     """Publish changes recorded by replication systems as XDS documents.
 
-    Exit codes: 0 done, 1 failed, 2 usage or settings, 3 findings of check or validate,
-    4 done but more records were rejected than allowed, 5 source or database unreachable.
+    Exit codes: 0 done, 1 failed, 2 wrong command line or settings, 3 findings of check or validate,
+    4 done but too many records were rejected, 5 database or brokers unreachable, 6 replaced by a newer
+    instance.
     """
     # log records of libraries (of an interrupted call, for instance) are not for operators
     logging.getLogger().addHandler(library_log() if debug else logging.NullHandler())

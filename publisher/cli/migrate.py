@@ -50,10 +50,10 @@ def migrate(
     journal: Path | None,
     json_: bool,
 ) -> None:
-    """Publish rows of compared tables as new, whether they were published before or not.
+    """Publish rows of compared tables as new.
 
-    Each row becomes an <add>, and is known from then on.  Other rows keep their state.  An interrupted
-    migration resumes when the same command is started again.
+    Each row becomes an <add>, whether it was published before or not, and its state is stored.  Other
+    rows keep their state.  An interrupted migration resumes when the same command is started again.
     """
     from publisher import console
     from publisher.config.job_file import Overrides, load_to_publish

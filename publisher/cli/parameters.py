@@ -28,7 +28,7 @@ class Moment(click.ParamType[datetime]):
             moment = datetime.fromisoformat(value)
         except ValueError:
             self.fail(
-                f"{value!r} is no time: write it as 2026-01-31T12:00:00 (UTC) or with +01:00",
+                f"{value!r} is not a time: write it as 2026-01-31T12:00:00 (UTC) or with +01:00",
                 param,
                 ctx,
             )
@@ -48,7 +48,7 @@ class Target(click.ParamType[str]):
             KafkaTarget.parse(value)
         elif "://" in value:
             self.fail(
-                f"{value!r} is no directory, and does not start with {SCHEME}: correct it",
+                f"{value!r} is not a directory, and does not start with {SCHEME}: correct it",
                 param,
                 ctx,
             )

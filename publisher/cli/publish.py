@@ -69,7 +69,10 @@ def publish(
     json_: bool,
     **overrides: Any,
 ) -> None:
-    """Publish the job of a job file, once or, with --follow, continuously."""
+    """Publish the changes of a job.
+
+    It publishes once or, with --follow, continuously.
+    """
     from publisher import console
     from publisher.runs.replay import rehearse
 

@@ -19,11 +19,11 @@ from publisher.cli.print_report import show
 @parameters.journal_of_job
 @parameters.report_as_json
 def recover(config: Path, now: datetime | None, journal: Path | None, json_: bool) -> None:
-    """Continue a job whose journal was lost, or is an older copy.
+    """Continue a job whose journal was lost or is an older copy.
 
-    It publishes all pending records.  If the topic has a pending record of an object already, the
-    object is sent again with the header recovered; all others are sent exactly once.  An interrupted
-    recovery resumes.
+    It publishes all pending records.  If the topic already has a pending record of an object, all
+    documents of this object are sent again with the header recovered; all other documents are sent
+    exactly once.  An interrupted recovery resumes.
     """
     from publisher import console
     from publisher.config.job_file import Overrides, load_to_publish

@@ -39,9 +39,10 @@ def replay(
     json_: bool,
     **overrides: Any,
 ) -> None:
-    """Publish snapshots, files or directories, to a directory or to Kafka.
+    """Publish files to a directory or to Kafka.
 
-    An interrupted replay resumes; a finished replay sends nothing when it is repeated.
+    SNAPSHOT is a file, or a directory of files.  An interrupted replay resumes; a finished replay sends
+    nothing when it is repeated.
     """
     from publisher import console
     from publisher.runs.replay import replay as run_replay

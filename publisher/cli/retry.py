@@ -52,10 +52,11 @@ def retry(
     name: str | None,
     journal: Path | None,
 ) -> None:
-    """Reset rows with status E or F to N, once their cause is fixed.
+    """Reset rows with status E or F to N.
 
-    Without options it resets all of them, otherwise the rows that match every option.  Reasons and
-    tables come from the job's journals: name rows of runs whose journals are gone by position.
+    The next publish reads them again, so fix the cause first.  Without options all rows with E or F are
+    reset, otherwise the rows that match every option.  Reasons and tables are those in the
+    job's journals: give positions for rows of runs whose journals are deleted.
     """
     from publisher.acknowledge.retry import retry as reset_rows
     from publisher.config.job_file import Overrides, load

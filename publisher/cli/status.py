@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 @parameters.journal_of_job
 @click.option("--json", "json_", is_flag=True, help="As JSON.")
 def status(config: Path, journal: Path | None, json_: bool) -> None:
-    """Show the state of a job: pending records, the last run, the next start.  Write nothing.
+    """Show the state of a job.
 
-    It starts no Spark.  If a database or the brokers are unreachable, it shows the rest and ends with
-    exit code 5.
+    It shows pending records, the last run, and what the next start will do.  It writes nothing and does
+    not start Spark.  If a database or the brokers are unreachable, it shows the rest and ends with exit
+    code 5.
     """
     from publisher.cli import output
     from publisher.config.job_file import Overrides, load_to_publish
@@ -99,9 +100,9 @@ def age_text(seconds: float) -> str:
 
 def _files(files: FilesStatus) -> str:
     if files.compared:
-        return f"{files.new:,} tables are pending, {files.published:,} have a state"
-    refused = f", {files.refused:,} hold rejected records only" if files.refused else ""
-    return f"{files.new:,} files wait, {files.published:,} were published{refused}"
+        return f"tables: {files.new:,} pending, {files.published:,} with a state"
+    refused = f", {files.refused:,} with rejected records only" if files.refused else ""
+    return f"files: {files.new:,} waiting, {files.published:,} published{refused}"
 
 
 def _last(last: LastRun) -> Iterator[str]:
@@ -130,7 +131,8 @@ def _tokens(sink: SinkStatus) -> Iterator[str]:
         lanes = [token.lane for token in tokens]
         several = f"{len(lanes)} lanes from {lanes[0]} to {lanes[-1]}, each"
         names = f"lane {lanes[0]}" if len(lanes) == 1 else several
-        yield f"  {names}: {documents:,} documents of {run}"
+        noun = "document" if documents == 1 else "documents"
+        yield f"  {names}: {documents:,} {noun} of {run}"
     if sink.rejects is not None:
         yield f"  rejected records: {sink.rejects.records:,} of {sink.rejects.run}"
 

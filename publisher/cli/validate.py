@@ -38,4 +38,4 @@ def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
             f"findings: {findings:,}; correct the documents, or see --profile lenient"
         )
     if missing:
-        raise UsageError(f"{len(missing)} of {len(files)} files do not exist: check their names")
+        raise UsageError(f"{len(missing):,} of {len(files):,} files not found: check their names")

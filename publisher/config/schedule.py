@@ -28,7 +28,7 @@ class FollowOptions:
     """Minutes without any document after which a heartbeat is sent to the topic; 0 sends none."""
 
     def __post_init__(self) -> None:
-        """Raises ``OptionsError`` for a text that is no time of day, or an unknown zone."""
+        """Raises ``OptionsError`` for a text that is not a time of day, or an unknown zone."""
         problems = list(zone_problems(self.time_zone))
         for text in self.publication_times:
             try:
@@ -36,7 +36,7 @@ class FollowOptions:
             except ValueError:
                 moment = None
             if moment is None or moment.tzinfo is not None:
-                advice = f"{text!r} is no time of day; write 18:30 or 18:30:00"
+                advice = f"{text!r} is not a time of day; write 18:30 or 18:30:00"
                 problems.append(OptionProblem("publication_times", advice))
         refuse_options(problems)
 

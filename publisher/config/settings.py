@@ -172,7 +172,7 @@ class SourceSettings:
     def _live_parts(self) -> tuple[LiveFormat, DatabaseOptions, str]:
         live = self.descriptor.live
         if live is None or self.database is None or self.table is None:
-            raise InternalError(f"source {self.name} is no table of a database: report this")
+            raise InternalError(f"source {self.name} is not a table of a database: report this")
         return live, self.database, self.table
 
     @property
@@ -191,7 +191,7 @@ class SourceSettings:
     def event_log(self) -> EventLogOptions:
         """The options of a source that is known to be an event log."""
         if not isinstance(self.options, EventLogOptions):
-            raise InternalError(f"source {self.name} is no event log: report this")
+            raise InternalError(f"source {self.name} is not an event log: report this")
         return self.options
 
 

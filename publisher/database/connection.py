@@ -193,7 +193,7 @@ class Database:
     def check_reachable(self) -> None:
         """Checks that the database answers; writes nothing.
 
-        Raises ``UnreachableError``, and ``FatalError`` if the file or server is no database.
+        Raises ``UnreachableError``, and ``FatalError`` if the file or server is not a database.
         """
         # SQLite answers SELECT 1 without reading its file
         sqlite = self.url.get_backend_name() == "sqlite"

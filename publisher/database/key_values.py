@@ -18,7 +18,7 @@ _INT64 = range(-(1 << 63), 1 << 64)
 
 
 class KeyValueError(ValueError):
-    """A key text that is no value of its column's type."""
+    """A key text that is not a value of its column's type."""
 
 
 class KeyColumn(NamedTuple):
@@ -42,21 +42,21 @@ def base64_bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:  # binascii.Error too
-        raise KeyValueError(f"{_excerpt(text)} is no Base64") from None
+        raise KeyValueError(f"{_excerpt(text)} is not Base64") from None
 
 
 def moment_text(text: str) -> str:
     """Returns the text of a date or time; refuses words such as ``now``, whose value changes."""
     if text[:1].isdigit() or text in ("infinity", "-infinity"):
         return text
-    raise KeyValueError(f"{_excerpt(text)} is no date or time")
+    raise KeyValueError(f"{_excerpt(text)} is not a date or time")
 
 
 def number_text(text: str) -> str:
     """The text of a number, for a database that reads it itself."""
     number = decimal_text(text)
     if number is None and text.lower() not in ("nan", "infinity", "-infinity"):
-        raise KeyValueError(f"{_excerpt(text)} is no number")
+        raise KeyValueError(f"{_excerpt(text)} is not a number")
     return number if number is not None else text
 
 
@@ -64,7 +64,7 @@ def whole_text(text: str) -> str:
     """The text of an integer."""
     number = integer_text(text)
     if number is None:
-        raise KeyValueError(f"{_excerpt(text)} is no integer")
+        raise KeyValueError(f"{_excerpt(text)} is not an integer")
     return number
 
 
@@ -83,7 +83,7 @@ def _sqlite_integer(text: str) -> int:
 def _decimal(text: str) -> Decimal:
     number = decimal_text(text)
     if number is None:
-        raise KeyValueError(f"{_excerpt(text)} is no number")
+        raise KeyValueError(f"{_excerpt(text)} is not a number")
     return Decimal(number)
 
 
@@ -102,21 +102,21 @@ def _moment(text: str) -> dt.datetime:
     try:
         return dt.datetime.fromisoformat(moment_text(text))
     except ValueError:
-        raise KeyValueError(f"{_excerpt(text)} is no timestamp") from None
+        raise KeyValueError(f"{_excerpt(text)} is not a timestamp") from None
 
 
 def _date(text: str) -> dt.date:
     try:
         return dt.date.fromisoformat(moment_text(text))
     except ValueError:
-        raise KeyValueError(f"{_excerpt(text)} is no date") from None
+        raise KeyValueError(f"{_excerpt(text)} is not a date") from None
 
 
 def _time(text: str) -> dt.time:
     try:
         return dt.time.fromisoformat(moment_text(text))
     except ValueError:
-        raise KeyValueError(f"{_excerpt(text)} is no time") from None
+        raise KeyValueError(f"{_excerpt(text)} is not a time") from None
 
 
 def _same_integer(value: Any) -> Any:

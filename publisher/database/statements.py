@@ -314,7 +314,7 @@ def _converter(type_: types.TypeEngine[Any], kind: ColumnKind, text_of: Convert)
         one = type_.length == 1
         return lambda value: text_of(_bits(value) != 0 if one else _bits(value))
     if kind is ColumnKind.STATE:
-        # stored as a number; other numbers than 0 and 1 are no booleans
+        # stored as a number; other numbers than 0 and 1 are not booleans
         return lambda value: text_of(bool(value) if value in (0, 1) else value)
     return text_of
 

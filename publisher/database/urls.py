@@ -36,13 +36,13 @@ def complete(url: str | None, variable: str | None) -> URL:
     except (ArgumentError, ValueError):
         remember([text])
         raise SettingsError(
-            [_url_problem("cannot be read: write it as postgresql://USER@HOST/DATABASE")]
+            [_url_problem("is not a URL: write postgresql://USER@HOST/DATABASE")]
         ) from None
     kind = parsed.get_backend_name()
     if kind not in _KINDS:
         near = get_close_matches(kind, _KINDS, 1, 0.6)
         advice = f"write {near[0]}" if near else "use postgresql, mariadb or sqlite"
-        raise SettingsError([_url_problem(f"{kind} is no known kind of database: {advice}")])
+        raise SettingsError([_url_problem(f"{kind} is not a known kind of database: {advice}")])
     parsed = parsed.set(drivername=DRIVERS.get(parsed.drivername, parsed.drivername))
     return _with_file(parsed) if parsed.get_backend_name() == "sqlite" else parsed
 

@@ -1,5 +1,5 @@
-"""``./run demo [DIRECTORY]``: makes the company, publishes its event log and what other systems recorded
-of the same rows, shows what came out."""
+"""``./run demo [DIRECTORY]``: makes the company, publishes its event log and the recordings of other
+systems, and prints the results."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ MADE_BY_DEMO = (DATABASE, SNAPSHOT, JOB)
 
 
 @click.command(
-    help="Makes a small company in DIRECTORY, with its event log and other systems' records of it, and"
-    " publishes them."
+    help="Make a small company in DIRECTORY, with its event log and the recordings of other systems, and"
+    " publish all of them."
 )
 @click.argument("directory", type=click.Path(path_type=Path), default=Path("demo-output"))
 def main(directory: Path) -> None:
-    """Exit code 0 only if the run gave exactly what the demo's own bookkeeping says."""
+    """Runs the demo; exit code 0 only if all counts match the demo's own bookkeeping."""
     console = Console(highlight=False)
     try:
         demo(console, directory)
@@ -56,9 +56,9 @@ def main(directory: Path) -> None:
 
 
 def demo(console: Console, directory: Path) -> None:
-    """The whole tour, in one Spark session.
+    """Runs the whole tour in one Spark session.
 
-    Raises ``InternalError`` where the counts are not those expected.
+    Raises ``InternalError`` if counts differ from the expected ones.
     """
     start = time.perf_counter()
     with start_engine(SparkOptions()) as engine:  # the job files of the demo set nothing of Spark
@@ -70,7 +70,7 @@ def demo(console: Console, directory: Path) -> None:
         report = publish(settings, engine)
         wrong = differences({source.name: source.counts for source in sources}, report)
         if wrong:
-            raise InternalError("the run did not give what it must: " + "; ".join(wrong))
+            raise InternalError("the run gave other counts than expected: " + "; ".join(wrong))
         target, journal = Path(report.target), Path(report.journal)
         print_documents(console, sample_documents(target))
         print_counts(console, story.counts(live=True))
@@ -79,19 +79,17 @@ def demo(console: Console, directory: Path) -> None:
         console.print(f"\n{report.documents:,} documents in {_relative(target)}", soft_wrap=True)
         print_comparison(console, compare(directory, story.company, engine))
     seconds = time.perf_counter() - start
-    console.print(
-        f"\nAll counts are those that the demo's own bookkeeping expects ({seconds:.0f} s)."
-    )
+    console.print(f"\nAll counts match the demo's own bookkeeping ({seconds:.0f} s).")
     print_next(console, directory, target, journal, story)
 
 
 def print_beginning(console: Console, directory: Path, story: Story) -> None:
-    """Counts of the input."""
+    """Prints the counts of the input."""
     console.print(
         f"{directory / DATABASE}: {len(story.company.employees):,} employees, "
         f"{len(story.events):,} rows in event_log, {len(story.events) - PROCESSED:,} of them new.\n"
         f"{directory / RECORDED}: the last day of the same tables, {len(story.acts):,} transactions, "
-        "as other systems record it. Publishing ...\n",
+        "as other systems recorded it. Publishing ...\n",
         soft_wrap=True,
     )
 
@@ -102,7 +100,7 @@ def print_recordings(
     sources: Sequence[Recorded],
     recorded: Sequence[Sequence[Operations]],
 ) -> None:
-    """The sources side by side.  Raises ``InternalError`` where they tell another story."""
+    """Prints the sources side by side.  Raises ``InternalError`` if their documents contradict."""
     print_sources(console, sources)
     users = [number for number, act in enumerate(acts) if act.row[0] == "usr"]
     jack = [system[users[1]] for system in recorded]
@@ -112,17 +110,16 @@ def print_recordings(
     operations = [[system[number] for number in rest] for system in recorded]
     print_lines(console, sources, lines(others, operations))
     console.print(
-        "Applied one after the other they agree on every value that more than one of them has said, "
-        f"in {agreed_rows(others, operations):,} rows.",
+        "Applied in order, the documents of all systems lead to the same values in "
+        f"{agreed_rows(others, operations):,} rows, wherever more than one system gives a value.",
         soft_wrap=True,
     )
 
 
 def prepare(directory: Path, story: Story) -> list[Recorded]:
-    """A fresh directory with database, snapshot, job file and what other systems recorded; gives the
-    sources of the job.
+    """Makes the directory with database, snapshot, job file and recordings; returns the job's sources.
 
-    Raises ``UsageError`` where something else than an earlier demo is in the way.
+    Raises ``UsageError`` if the directory contains anything but an earlier demo.
     """
     if directory.exists() and any(directory.iterdir()):
         if not all((directory / name).is_file() for name in MADE_BY_DEMO):
@@ -149,19 +146,19 @@ def publish(settings: Settings, engine: Engine) -> RunReport:
 def print_next(
     console: Console, directory: Path, target: Path, journal: Path, story: Story
 ) -> None:
-    """Commands that work as they are printed."""
+    """Prints commands that work as they are printed."""
     program = _relative(Path(sys.executable).with_name("xds-publisher"))
     explain = f"explain {_relative(journal)}"
     commands = {
         "Why did this change give no document of its own?": f"{explain} {story.superseded}",
-        "What is wrong with that one?": f"{explain} {story.rejected}",
-        "All that happened to a user:": f"{explain} idu=4,table=usr,schema=indirect",
+        "Why was this record rejected?": f"{explain} {story.rejected}",
+        "What happened to this user?": f"{explain} idu=4,table=usr,schema=indirect",
         "Are all documents valid?": f"validate {_relative(target)}/part-*.xds",
-        "The same from a snapshot of the log:": (
+        "Replay a snapshot of the log:": (
             f"replay {directory / SNAPSHOT} --to {directory / 'replayed'} "
             f"-c {directory / JOB} --format event-log --now {NOW}"
         ),
-        "One user, as each system recorded it:": f"{explain} idu=1,table=usr,schema=indirect",
+        "Show one user as each system recorded it:": f"{explain} idu=1,table=usr,schema=indirect",
         "What is in an extraction file?": (
             f"inspect {directory / RECORDED / 'people.dat'} --format linkexpress "
             f"-c {directory / JOB} | grep -m 3 event_type"
@@ -170,13 +167,13 @@ def print_next(
             f"activity {directory / SAMPLES} -c {directory / COMPARISON}"
         ),
     }
-    console.print("\n[bold]What to type next")
+    console.print("\n[bold]Next commands")
     for title, command in commands.items():
         console.print(f"  [dim]{title}[/]\n    {program} {command}", soft_wrap=True)
 
 
 def _relative(path: Path) -> Path:
-    """Relative to the working directory if the path is below it."""
+    """Makes a path relative if it is below the working directory."""
     try:
         return path.absolute().relative_to(Path.cwd())
     except ValueError:

@@ -17,21 +17,21 @@ class ActKind(NamedTuple):
 
     what: str
     types: str
-    """Event types that the log has of it."""
+    """Event types of such a change in the log."""
 
 
 INSERTED = ActKind("insert", "1")
-INSERTED_READ = ActKind("insert", "5 read back")
-INSERTED_COLUMNS_READ = ActKind("insert", "7 some read back")
-CHANGED = ActKind("update", "2 old and new")
-REPLACED = ActKind("update", "3 new")
-READ = ActKind("update", "6 read back")
-COLUMNS_READ = ActKind("update", "8 some read back")
+INSERTED_READ = ActKind("insert", "5 (row query-back)")
+INSERTED_COLUMNS_READ = ActKind("insert", "7 (field query-back)")
+CHANGED = ActKind("update", "2 (old and new value)")
+REPLACED = ActKind("update", "3 (new value)")
+READ = ActKind("update", "6 (row query-back)")
+COLUMNS_READ = ActKind("update", "8 (field query-back)")
 MIXED = ActKind("update", "2, 3, 8")
 DELETED = ActKind("delete", "4")
 RENEWED = ActKind("update, delete, insert", "6, 3, 4, 1")
 RENEWED_READ = ActKind("update, delete, insert", "2, 4, 5")
-LATE = ActKind("update, then another", "6, 8")
+LATE = ActKind("update before a further one", "6, 8")
 VIEW = ActKind("update through a view", "any")
 LOOPBACK = ActKind("update by the driver's user", "any")
 KINDS = (
@@ -48,7 +48,7 @@ class Cell:
 
     form: str
     alike: str
-    """The same letter as in another cell of the line: the same documents, value for value."""
+    """A letter; cells of a line with the same letter stand for the same documents, value for value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Line:
 
 
 def lines(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> list[Line]:
-    """The acts by kind, with the form of each system's documents; those of the log come first."""
+    """Groups the acts by kind, with the form of each system's documents; the log comes first."""
     last = {act.row: number for number, act in enumerate(acts)}
     groups: dict[ActKind, list[int]] = defaultdict(list)
     for number, act in enumerate(acts):
@@ -73,7 +73,7 @@ def lines(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> list
 
 
 def kind_of(act: Act) -> ActKind:
-    """One of ``KINDS``."""
+    """Determines which of ``KINDS`` an act is."""
     if act.events[0].reason is Reason.LOOPBACK:
         return LOOPBACK
     if act.events[0].table_name.startswith("view_"):
@@ -122,7 +122,7 @@ def _line(
 
 
 def _form(documents: Sequence[Operations], acts: Sequence[Act]) -> str:
-    """The most frequent form of the documents."""
+    """Returns the most frequent form of the documents."""
     forms = Counter(
         ", ".join(form_of(one, act.changes[0].table) for one in operations) or "nothing"
         for operations, act in zip(documents, acts, strict=True)
@@ -131,11 +131,11 @@ def _form(documents: Sequence[Operations], acts: Sequence[Act]) -> str:
 
 
 def form_of(operation: Operation, table: str) -> str:
-    """An operation in a few words."""
+    """Describes an operation in a few words."""
     if operation.kind != "modify":
         return operation.kind
-    said = {_change(attribute) for attribute in operation.attributes}
-    how = said.pop() if len(said) == 1 else "some of each"
+    changes = {_change(attribute) for attribute in operation.attributes}
+    how = changes.pop() if len(changes) == 1 else "some of each"
     whole = len(operation.attributes) == len(COLUMNS[table])
     return "whole row" if whole and how == "new" else how
 

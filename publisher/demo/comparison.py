@@ -1,4 +1,4 @@
-"""The fifth format: nothing records what happens to tables, but a sample says which were touched."""
+"""The fifth format: compares tables without a record of changes; samples show which were touched."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROMOTED = 12
 """Employees who get a new title."""
 TITLE = "Principal"
 SYSTEM_TABLES = ("$$$SYSRL", "$$$ATTRI", "$$$USR")
-"""They stand first in every sweep."""
+"""System tables, which come first in every sweep."""
 _OWNER = 5
 _SYSTEM_OWNER = 1
 _FIRST = datetime(2026, 5, 11, 0, 0, tzinfo=UTC)
@@ -52,10 +52,10 @@ class Afterwards:
     @property
     def operations(self) -> dict[tuple[str, str], str]:
         """The operations that publishing must give, by table and key."""
-        found = {("employee", f"empno={number}"): "modify" for number in self.promoted}
-        found["membership", _member(self.left)] = "delete"
-        found["membership", _member(self.joined)] = "add"
-        return found
+        operations = {("employee", f"empno={number}"): "modify" for number in self.promoted}
+        operations["membership", _member(self.left)] = "delete"
+        operations["membership", _member(self.joined)] = "add"
+        return operations
 
     @property
     def touched(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class Afterwards:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Both runs, and how many rows of each table are known."""
+    """Reports of both runs, and the changes between them."""
 
     first: RunReport
     second: RunReport
@@ -73,9 +73,9 @@ class Compared:
 
 
 def compare(directory: Path, company: Company, engine: Engine) -> Compared:
-    """Takes the tables as they are, lets things happen to them, and publishes the differences.
+    """Reads the tables, changes some rows, and publishes the differences.
 
-    Raises ``InternalError`` where they are not exactly what has happened.
+    Raises ``InternalError`` if the documents are not exactly of the changed rows.
     """
     shutil.copyfile(resource("conf/demo-comparison.toml"), directory / JOB)
     settings = load(directory / JOB)
@@ -84,7 +84,7 @@ def compare(directory: Path, company: Company, engine: Engine) -> Compared:
     afterwards = _afterwards(company)
     with PublisherInstance(settings, engine) as job:
         first = _done(job.run_once())
-        _happen(directory / "company.sqlite", afterwards)
+        _change_rows(directory / "company.sqlite", afterwards)
         _sweep(settings, 2, afterwards.touched)
         second = _done(job.run_once())
     _check(company, first, second, afterwards)
@@ -92,13 +92,13 @@ def compare(directory: Path, company: Company, engine: Engine) -> Compared:
 
 
 def print_comparison(console: Console, compared: Compared) -> None:
-    """A known row, its sample and its present state."""
+    """Prints the touched tables and the operations of the second run."""
     known, done = compared.first.outcomes["ignored"], compared.second
     operations = compared.afterwards.operations
     console.print(
-        f"\n[bold]Tables whose changes nobody records[/]: {known:,} rows are known. Then"
-        f" {PROMOTED} employees get a new title, a membership ends, one begins. A sweep of LINTER's table"
-        " queue shows EMPLOYEE and MEMBERSHIP as touched, so these two are compared:",
+        f"\n[bold]Tables whose changes no system records[/]: a first run reads {known:,} rows. Then"
+        f" {PROMOTED} employees get a new title, one membership ends and another begins. A sweep of LINTER's"
+        " table queue shows EMPLOYEE and MEMBERSHIP as touched, so a second run compares these two:",
         soft_wrap=True,
     )
     table = Table()
@@ -111,8 +111,8 @@ def print_comparison(console: Console, compared: Compared) -> None:
         table.add_row(name, touched, *counts)
     console.print(table)
     console.print(
-        f"{done.read:,} records (rows, and those that are gone), {done.outcomes['ignored']:,} of them as"
-        f" they were; {done.documents} documents, of exactly the rows that changed.",
+        f"{done.read:,} records (present and deleted rows), {done.outcomes['ignored']:,} of them unchanged;"
+        f" {done.documents} documents, one for each row that changed.",
         soft_wrap=True,
     )
 
@@ -128,7 +128,7 @@ def _afterwards(company: Company) -> Afterwards:
     return Afterwards(tuple(promoted[:PROMOTED]), left, joined)
 
 
-def _happen(database: Path, afterwards: Afterwards) -> None:
+def _change_rows(database: Path, afterwards: Afterwards) -> None:
     connection = sqlite3.connect(database)
     try:
         connection.executemany(
@@ -145,7 +145,7 @@ def _happen(database: Path, afterwards: Afterwards) -> None:
 
 
 def _sweep(settings: Settings, number: int, touched: tuple[str, ...]) -> None:
-    """A sweep as a recorder writes it: the system tables, then those of the company, then EORR."""
+    """Writes a sweep as a recorder does: the system tables, the tables of the company, then EORR."""
     options = settings.table_queue
     elements = [(_SYSTEM_OWNER, name, 1) for name in SYSTEM_TABLES]
     elements += [(_OWNER, name.upper(), int(name in touched)) for name in TABLES]
@@ -174,13 +174,15 @@ def _check(company: Company, first: RunReport, second: RunReport, afterwards: Af
     known = len(company.employees) + len(company.memberships)
     wrong = []
     if first.documents or first.read <= known:
-        wrong.append(f"the first comparison read {first.read} rows, of more than {known}")
+        wrong.append(f"the first comparison read {first.read} rows, expected more than {known}")
     found = _operations(Path(second.target))
     if found != afterwards.operations:
         odd = found.items() ^ afterwards.operations.items()
-        wrong.append(f"the second comparison differs from what happened: {sorted(odd)[:3]}")
+        wrong.append(f"the second comparison differs from the changes: {sorted(odd)[:3]}")
     if second.read != known + 1:
-        wrong.append(f"it read {second.read} rows of two tables, not {known + 1}")
+        wrong.append(
+            f"the second comparison read {second.read} rows of two tables, expected {known + 1}"
+        )
     if wrong:
         raise InternalError("; ".join(wrong))
 

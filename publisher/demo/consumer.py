@@ -1,4 +1,4 @@
-"""A consumer that applies documents to rows: whatever their form, it must end up with the same rows."""
+"""A consumer that applies documents to rows: documents of all systems must lead to the same rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class KnownRow:
 
 
 def apply_operations(operations: Iterable[Operation], columns: Sequence[str]) -> KnownRow:
-    """Applies the operations to a row of which nothing is known.
+    """Applies the operations to a row with unknown values.
 
     Raises ``InternalError`` if an operation removes a value that the row does not have.
     """
@@ -43,10 +43,10 @@ def apply_operations(operations: Iterable[Operation], columns: Sequence[str]) ->
 
 
 def agreed_rows(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> int:
-    """Counts the rows whose final values are equal in all recordings, as far as these mention them.
+    """Counts the rows whose final values are equal in all recordings that mention them.
 
-    Left out are rows that the log speaks of under another name, or not at all.  Raises
-    ``InternalError`` where two of them disagree.
+    Rows that the log names by a view, or ignores as loopback, do not count.  Raises ``InternalError``
+    if two recordings disagree.
     """
     rows: dict[tuple[str, tuple[object, ...]], list[int]] = defaultdict(list)
     for number, act in enumerate(acts):
@@ -66,5 +66,5 @@ def agreed_rows(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -
 
 
 def _disagree(rows: Sequence[KnownRow], column: str) -> bool:
-    said = {row.values[column] for row in rows if column in row.values}
-    return len(said) > 1
+    values = {row.values[column] for row in rows if column in row.values}
+    return len(values) > 1

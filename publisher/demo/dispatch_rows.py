@@ -1,7 +1,7 @@
-"""The story as LINTER's replication tables: DISPATCH_QUEUE in binary rows, DISPATCH_ATTRS as text.
+"""Writes the story as LINTER's replication tables: DISPATCH_QUEUE in binary rows, DISPATCH_ATTRS as text.
 
-Rows and row images are built from the declarations that read them.  One transaction is rolled back,
-one is open when the queue is exported.
+The declarations of the reader build the rows and row images.  One transaction is rolled back, and one
+is open when the queue is exported.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def write_queue(path: Path, options: DispatchQueueOptions, story: Story) -> Coun
 
 
 class Queue:
-    """Builds rows one after the other, each at the next log address."""
+    """Builds consecutive rows, each at the next log address."""
 
     def __init__(self, options: DispatchQueueOptions) -> None:
         self._options = options
@@ -89,7 +89,7 @@ class Queue:
         self._written = 0
 
     def rows(self, story: Story) -> Iterator[bytes]:
-        """Yields the changes in the order of the commits; one half-way is rolled back, the last is open."""
+        """Yields the changes in commit order, with a rolled back transaction and an open one."""
         half = len(story.acts) // 2
         yield from self._transactions(story.acts[:half])
         now = story.acts[half].ended
@@ -160,7 +160,7 @@ class _Table:
         self._national = "utf-16-be" if options.nchar_order == "big" else "utf-16-le"
 
     def image(self, row: Row) -> bytes:
-        """One row, its columns by name."""
+        """Builds the image of one row."""
         values: dict[str, Any] = {}
         for number, column in enumerate(self._layout.columns):
             value = row[column.name]
@@ -194,13 +194,13 @@ class _Table:
 
 
 def _seconds(value: dt.date) -> int:
-    """Since 0001-01-01."""
+    """Returns the seconds since 0001-01-01."""
     clock = value.time() if isinstance(value, dt.datetime) else dt.time()
     return int((dt.datetime.combine(value, clock) - _FIRST_YEAR).total_seconds())
 
 
 def decimal(value: Decimal) -> bytes:
-    """A byte for the sign, then the digits in half bytes: 20 before the point, the rest behind it."""
+    """Encodes a DECIMAL: a byte for the sign, then half bytes for 20 digits and the fraction."""
     whole, _, fraction = f"{abs(value):.{FRACTION}f}".partition(".")
     sign = 0 if value == 0 else 1 if value < 0 else 2
     return bytes([sign]) + bytes.fromhex(whole.zfill(20) + fraction)

@@ -16,39 +16,41 @@ from publisher.model.change import Outcome
 _FORM = 24
 """Characters of the longest form."""
 FORMS = (
-    "old → new: what a column was and is; new: what it is; whole row: that of all columns (both remove all"
-    " values first)."
+    "old → new: the documents contain the old and the new value of each changed column; new: only the new"
+    " value; whole row: the new values of all columns. The last two remove all earlier values first."
 )
-"""What the forms in the lines mean."""
-WHY = (
+"""Explains the forms in the lines."""
+DIFFERENCES = (
     (
-        "The same letter in a line: the same documents, value for value (decimals as numbers: SQLite and"
-        " DISPATCH_ATTRS keep no zeros at their end). Where it is missing:"
+        "Systems with the same letter give the same documents, value for value (decimals are compared as"
+        " numbers, because SQLite and DISPATCH_ATTRS drop trailing zeros). The others differ because:"
     ),
     (
-        "- Types 3 and 5 to 8 say what a column is now. Change tables have before images, the dispatch"
-        " queue both images of a row: they say what it was, too, as type 2 does."
+        "- Event types 3 and 5 to 8 give only the new value of a column. Change tables have before images,"
+        " and the dispatch queue has both images of a row, so they also give the old value, as event type 2"
+        " does."
     ),
     (
-        "- Linkexpress has the new row only, and not what changed in it: the whole row as type 3, which"
-        " is what the query-back of a row (6) gives."
+        "- Linkexpress records the whole new row without marking the changed columns. It is published as"
+        " event type 3, and gives the same documents as a row query-back (6)."
     ),
     (
-        "- An insert that is read back (5, 7) is a <modify>, as the driver's guide prints it"
-        ' (insert_query_back = "add" changes that); the others have the new row, and add it.'
+        "- An insert with query-back (5, 7) becomes a <modify>, as the driver's guide prints it"
+        ' (insert_query_back = "add" changes that). The other systems record the new row, which becomes an'
+        " <add>."
     ),
-    "- A query-back reads the row as it is now, not as it was then.",
+    "- A query-back reads the row as it is during the run, not as it was after the change.",
     (
-        "- Only a log knows who did it: what the driver's user did is not published from it. Only a log"
-        " speaks of views: the others name the table behind."
+        "- Only the event log records who made a change, so only there changes by the driver's user are"
+        " ignored. Only the event log names views; the other systems name the underlying table."
     ),
 )
-"""Why documents of one change differ."""
+"""Explains why documents of one change differ."""
 
 
 def print_sources(console: Console, sources: Sequence[Recorded]) -> None:
-    """One column for each source of the job; its outcomes add up to the records read."""
-    table = Table(title="\nOne job, one journal: what became of the records of each source")
+    """Prints a column for each source of the job; its outcomes add up to the records read."""
+    table = Table(title="\nOne job, one journal: the outcomes of the records of each source")
     table.title_justify = "left"
     table.add_column("recorded by")
     for source in sources:
@@ -63,46 +65,48 @@ def print_sources(console: Console, sources: Sequence[Recorded]) -> None:
 def print_change(
     console: Console, title: str, sources: Sequence[Recorded], recorded: Sequence[Operations]
 ) -> None:
-    """One change of a row, as each source tells it."""
+    """Prints one change of a row as each source recorded it."""
     names = sorted({a.name for operations in recorded for a in operations[0].attributes})
     table = Table(title=f"\n{title}", title_justify="left")
     table.add_column("recorded by")
     for name in names:
         table.add_column(name)
     for source, operations in zip(sources, recorded, strict=True):
-        said = {attribute.name: attribute for attribute in operations[0].attributes}
-        table.add_row(source.title, *(_change(said.get(name)) for name in names))
+        attributes = {attribute.name: attribute for attribute in operations[0].attributes}
+        table.add_row(source.title, *(_change(attributes.get(name)) for name in names))
     console.print(table)
 
 
 def print_lines(console: Console, sources: Sequence[Recorded], lines: Sequence[Line]) -> None:
-    """The documents of each source, by what happened; then why they differ."""
-    console.print("\n[italic]The same day, recorded by each")
+    """Prints the forms of each source's documents by kind of change, then why they differ."""
+    console.print("\n[italic]The same day, as each system recorded it")
     for line in lines:
-        console.print(f"{line.kind.what} (in the log: {line.kind.types}), {line.acts:,} times")
+        times = "time" if line.acts == 1 else "times"
+        kind = f"{line.kind.what}, in the log event type {line.kind.types}"
+        console.print(f"{kind}: {line.acts:,} {times}")
         for cell, titles in _alike(line, sources).items():
             names = ", ".join(titles) if len(titles) < len(sources) else "all"
             console.print(f"  [bold]{cell.alike or ' '}[/] {cell.form:<{_FORM}}  {names}")
     console.print()
-    for sentence in (FORMS, *WHY):
+    for sentence in (FORMS, *DIFFERENCES):
         console.print(sentence, style="dim", markup=False)
 
 
 def _alike(line: Line, sources: Sequence[Recorded]) -> dict[Cell, list[str]]:
-    """The sources whose documents of a line are the same."""
-    found: dict[Cell, list[str]] = {}
+    """Groups the sources whose documents of a line are the same."""
+    titles: dict[Cell, list[str]] = {}
     for cell, source in zip(line.cells, sources, strict=True):
-        found.setdefault(cell, []).append(source.title)
-    return found
+        titles.setdefault(cell, []).append(source.title)
+    return titles
 
 
 def _change(attribute: Attribute | None) -> str:
     if attribute is None:
         return ""
-    old = "any" if attribute.removes_all else _value(attribute.removed)
+    old = "unknown" if attribute.removes_all else _value(attribute.removed)
     return f"[dim]{old} →[/] {_value(attribute.added)}"
 
 
 def _value(values: Sequence[str]) -> str:
-    """Without its type."""
+    """Formats values without their types."""
     return ", ".join(value.partition(" ")[2] for value in values) or "nothing"

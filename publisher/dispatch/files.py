@@ -81,13 +81,13 @@ class FileDispatcher:
         A directory in which another run was begun and sent nothing counts as empty.
 
         Raises:
-            UsageError: It holds other content, or is no directory.
+            UsageError: It holds other content, or is not a directory.
             FatalError: It has a run with the same name that the job's journal does not know.
         """
         if not self.directory.exists():
             return
         if not self.directory.is_dir():
-            raise UsageError(f"{self.directory} is no directory: name a new one")
+            raise UsageError(f"{self.directory} is not a directory: name a new one")
         names = {path.name for path in self.directory.iterdir()} - self.own - {DOCUMENT_STAGING}
         mark = self._read_mark()
         self.refuse_unknown_run()

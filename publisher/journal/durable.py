@@ -80,7 +80,7 @@ def read_number(path: Path, remedy: str) -> int:
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
         shown = repr(text[:40]) if text else "nothing"
-        raise FatalError(f"{path} is damaged, it holds {shown} and no number: {remedy}")
+        raise FatalError(f"{path} is damaged, it holds {shown}, not a number: {remedy}")
     return int(text)
 
 

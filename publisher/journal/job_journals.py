@@ -238,7 +238,7 @@ def find_journal(directory: Path) -> Journal:
     named = _journal_named_in(directory / RUN)
     if named is None:
         raise UsageError(
-            f"{directory} is no journal: name one, or a directory that this program wrote"
+            f"{directory} is not a journal: name one, or a directory that this program wrote"
         )
     if not (named / MANIFEST).exists():
         raise UsageError(

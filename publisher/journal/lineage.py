@@ -40,7 +40,7 @@ class Lineage:
         number = self.journals.number_of(run)
         last = self.journals.last_number()
         if number is None:
-            return f"run {run} is no run of job {self.journals.job}"
+            return f"run {run} is not a run of job {self.journals.job}"
         if number > last:
             return (
                 f"run {run} is newer than the last run that {root} knows (number {last}): the "

@@ -296,7 +296,7 @@ def _number(column: str, kind: str, value: str) -> str:
     if number is None:
         shown = value if len(value) <= 40 else value[:40] + "..."
         raise KeyProblem(
-            f"{shown!r} is no number, column {column!r} is of kind {kind}: "
+            f"{shown!r} is not a number, column {column!r} is of kind {kind}: "
             "fix the key, or declare the column's type in [tables]"
         )
     return number

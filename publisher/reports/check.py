@@ -175,7 +175,7 @@ def _writable(path: Path) -> str:
     while not place.exists():
         place = place.parent
     if not place.is_dir():
-        raise FatalError(f"{place} is no directory: name another path")
+        raise FatalError(f"{place} is not a directory: name another path")
     if not os.statvfs(place).f_blocks:
         raise FatalError(f"{place} is a file system of the kernel: name another path")
     if not os.access(place, os.W_OK | os.X_OK):

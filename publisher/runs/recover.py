@@ -34,7 +34,7 @@ def recover(
     An interrupted recovery is finished.
 
     Raises:
-        UsageError: The sink is no Kafka topic, or its progress fits the journal.
+        UsageError: The sink is not a Kafka topic, or its progress fits the journal.
         FatalError: The topic has lost records, so it does not tell what was published.
         PublisherError: See ``errors``.
     """

@@ -221,7 +221,7 @@ def _window(source: SourceSettings, first: str | None, last: str | None) -> Wind
         None if last is None else parse_position(last, reader.parse_position),
     )
     if window.first is not None and window.last is not None and window.last < window.first:
-        raise UsageError(f"--from {first} lies after --until {last}: exchange them")
+        raise UsageError(f"--from {first} lies after --until {last}: swap them")
     return window
 
 

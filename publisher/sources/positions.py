@@ -14,7 +14,7 @@ def parse_position(text: str, parse: Callable[[str], Position]) -> Position:
     """Parses a position by the rules of its source, and checks that its numbers can be stored.
 
     Raises:
-        UsageError: The text is no position, or a number is too large.
+        UsageError: The text is not a position, or a number is too large.
     """
     try:
         position = parse(text)

@@ -152,14 +152,14 @@ def _check_table(table: LoggedTable, style: Style) -> None:
 
 
 def _check_log(database: Database, ref: TableRef) -> None:
-    """Refuses a table of the log's name that is no event log."""
+    """Refuses a table of the log's name that is not an event log."""
     relation: Relation | None = catalogue_of(database).relation(ref.schema, ref.name)
     if relation is None:
         return
     missing = [name for name in LOG_COLUMNS if relation.column(name) is None]
     if missing:
         raise UsageError(
-            f"{ref.name} exists and is no event log (it has no {', '.join(missing)}): "
+            f"{ref.name} exists and is not an event log (it has no {', '.join(missing)}): "
             "name another --log-table"
         )
 
@@ -203,7 +203,7 @@ def _warnings(table: LoggedTable, connection: Connection) -> list[str]:
 def _writing(database: Database) -> Iterator[Connection]:
     """A connection for writing, in a transaction that is committed at the end."""
     with Database(database.options, writing=True) as other, other.connect() as connection:
-        connection.execution_options(no_parameters=True)  # % is no placeholder
+        connection.execution_options(no_parameters=True)  # % is not a placeholder
         driver = connection.connection.driver_connection
         if isinstance(driver, sqlite3.Connection):
             driver.isolation_level = None  # otherwise it commits before each statement

@@ -98,7 +98,7 @@ class Times:
         match = _TIMESTAMP(text.strip(BLANKS))
         if match is not None:
             if f"{match['clock'] or ''}{match['fraction'] or ''}".strip("0:"):
-                raise _no(text, "date without time of day", "declare the column as timestamp")
+                raise _not_a(text, "date without time of day", "declare the column as timestamp")
             text = match["date"]  # a date has no zone, even if its midnight was printed with one
         moment = self._read(text, "date", "yyyy-mm-dd")
         if self._syntax == 1:
@@ -110,7 +110,7 @@ class Times:
         """Converts a time of day without its fraction.  Raises ``ValueProblem``."""
         match = _TIME(text.strip(BLANKS))
         if match is None:
-            raise _no(text, "time", "write hh:mm:ss")
+            raise _not_a(text, "time", "write hh:mm:ss")
         moment = self._read(f"1970-01-01 {match[0]}", "time", "hh:mm:ss")
         if self._syntax == 1:
             return self._seconds(moment.local, text)
@@ -133,7 +133,7 @@ class Times:
     def _read(self, text: str, what: str, form: str) -> _Moment:
         match = _TIMESTAMP(text.strip(BLANKS))
         if match is None:
-            raise _no(text, what, f"write {form}")
+            raise _not_a(text, what, f"write {form}")
         try:
             local = dt.datetime.fromisoformat(f"{match['date']} {match['clock'] or '00:00'}")
             if match["offset"] is None:
@@ -141,7 +141,7 @@ class Times:
             else:
                 local = local.replace(tzinfo=_offset(match["offset"])).astimezone(self._zone)
         except (ValueError, OverflowError) as error:
-            raise _no(text, what, f"there is no such {what}; write {form}") from error
+            raise _not_a(text, what, f"there is no such {what}; write {form}") from error
         return _Moment(local, int((match["fraction"] or "0").ljust(9, "0")))
 
 
@@ -163,5 +163,5 @@ def _digits(moment: dt.datetime, separators: str) -> str:
     return _plain(moment).translate(dict.fromkeys(map(ord, separators)))
 
 
-def _no(text: str, what: str, advice: str) -> ValueProblem:
-    return ValueProblem(Reason.VALUE, f"{text[:40]!r} is no {what}: {advice}")
+def _not_a(text: str, what: str, advice: str) -> ValueProblem:
+    return ValueProblem(Reason.VALUE, f"{text[:40]!r} is not a {what}: {advice}")

@@ -1,7 +1,7 @@
 """Checks documents against the XDS schema and reports the place of each problem.
 
 libxml2 checks a document (XSD 1.0), then the assertions that XSD 1.0 cannot express.  Content
-that is no document is a finding too, and the check continues: no content of a file raises an error.
+that is not a document is a finding too, and the check continues: no content of a file raises an error.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def _octet(text: str) -> str:
     if len(text) % 4 or _BASE64(text) is None:
         raise ValueProblem(
             Reason.VALUE,
-            f"{text[:40]!r} is no Base64 (length {len(text)}), but the column is binary: "
+            f"{text[:40]!r} is not Base64 (length {len(text)}), but the column is binary: "
             "fix the trigger, or declare the column's type in [tables]",
         )
     return text
@@ -153,7 +153,7 @@ def _integer(text: str) -> str:
     if number is None:
         raise ValueProblem(
             Reason.VALUE,
-            f"{text[:40]!r} is no integer: fix the trigger, or declare the column's type in [tables]",
+            f"{text[:40]!r} is not an integer: fix the trigger, or declare the column's type in [tables]",
         )
     return number
 
@@ -171,7 +171,7 @@ def _state(text: str) -> str:
     if state is None:
         raise ValueProblem(
             Reason.VALUE,
-            f"{text[:40]!r} is no boolean: write true or false, "
+            f"{text[:40]!r} is not a boolean: write true or false, "
             "or declare the column's type in [tables]",
         )
     return state

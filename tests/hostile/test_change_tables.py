@@ -73,7 +73,7 @@ CASES = [
     Case("mask beyond the table", changed(ONE, **{MASK: "FF" * 200}), 5, {"change-mask": 1}),
     Case("huge mask", changed(ONE, **{MASK: "0" * 100_000 + "0100"}), 5),
     Case("mask of a header column", changed(ONE, **{MASK: "0101"}), 5, {"change-mask": 1}),
-    Case("mask that is no hex", changed(ONE, **{MASK: "b'\\x01'"}), 5, {"change-mask": 1}),
+    Case("mask that is not hex", changed(ONE, **{MASK: "b'\\x01'"}), 5, {"change-mask": 1}),
     Case("masks all of header columns", every(MASK, "01"), refused="header_columns"),
     Case("masks all beyond", every(MASK, "FF" * 200), refused="header_columns"),
     Case("key NULL", changed(ONE, idu=None), 5, {"table-key": 1}),

@@ -66,7 +66,7 @@ CASES = [
         "all rows of one key", HEAD + "1,a,b,\n" * 3 + "1,c,d,\n", 8, {4: 4}, {"double-record": 4}
     ),
     Case("a key as large as can be", BEFORE + "9" * 400 + ",Ann,Lee,\n", 6, {1: 1}),
-    Case("bytes that are no text", b"\x00\xff\xfe" * 50, refused="primary key|missing|column"),
+    Case("bytes that are not text", b"\x00\xff\xfe" * 50, refused="primary key|missing|column"),
 ]
 
 

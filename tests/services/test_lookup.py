@@ -70,7 +70,7 @@ def test_key_that_is_no_value_of_the_type_is_refused_alone(place: Place) -> None
     bad, good = ask(place.database(), "usr", "idu=abc", "idu=2")
     assert isinstance(bad, RefusedLookup)
     assert bad.reason is Reason.DATABASE_REFUSED
-    assert "'abc' is no integer" in bad.detail
+    assert "'abc' is not an integer" in bad.detail
     assert values(good)[0] == "2"
 
 

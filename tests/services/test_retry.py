@@ -132,7 +132,7 @@ def test_rows_of_removed_runs_are_named_by_position(place: Place, tmp_path: Path
     ("words", "message"),
     [
         (["--position", "log.csv:3"], "name a row by its record_id"),
-        (["--position", "idu=1"], "is no position of an event log"),
+        (["--position", "idu=1"], "is not a position of an event log"),
         (
             ["--source", "crm"],
             "no source crm that is an event log in a database; known sources: hr",

@@ -118,7 +118,7 @@ def test_files_published_and_new(tmp_path: Path) -> None:
     expected = {"source": "export", "published": 1, "new": 1, "refused": 0, "compared": False}
     assert found["files"] == [expected]
     assert found["sink"]["runs"] == 1
-    assert "source export: 1 files wait, 1 were published" in asked(tmp_path)[1]
+    assert "source export: files: 1 waiting, 1 published" in asked(tmp_path)[1]
 
 
 def test_a_database_that_is_gone(tmp_path: Path) -> None:

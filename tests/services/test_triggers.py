@@ -203,7 +203,9 @@ def test_what_cannot_be_logged_is_refused(place: Place) -> None:
             make(place, Style.PER_ROW, TableRef(None, table))
     with pytest.raises(FatalError, match="no table nothing: correct"):
         make(place, Style.PER_ROW, TableRef(None, "nothing"))
-    with pytest.raises(UsageError, match=r"bare exists and is no event log .it has no record_id"):
+    with pytest.raises(
+        UsageError, match=r"bare exists and is not an event log .it has no record_id"
+    ):
         make(place, Style.PER_ROW, USR, log="bare")
     make(place, Style.PER_ROW, USR)
     with pytest.raises(UsageError, match="event_log is the event log itself"):
@@ -693,7 +695,7 @@ def test_code_in_place_of_the_log_of_mariadb_has_the_rights_of_the_role_only(
     mariadb.execute(f"GRANT SELECT ON hidden.secret TO `{role}`")
     log_replacer.place("mallory").execute("INSERT INTO usr VALUES (2, 'Jack', NULL)")
     ran = log_replacer.rows("SELECT DISTINCT * FROM ran")
-    assert ran == [("@", "xyzzy")]  # the function ran as the role, which is no user
+    assert ran == [("@", "xyzzy")]  # the function ran as the role, which is not a user
 
 
 def test_users_of_mariadb_need_no_right_on_the_log(

@@ -148,9 +148,9 @@ def test_directory_of_another_run_is_refused(csv_run: Run, base: Path, other: li
     ("snapshot", "target", "options", "words"),
     [
         ("log.csv", "new", ["--from", "9", "--until", "3"], "--from 9 lies after --until 3"),
-        ("log.csv", "new", ["--from", "x"], "'x' is no position"),
+        ("log.csv", "new", ["--from", "x"], "'x' is not a position"),
         (".", "new", [], "lies in the snapshot"),
-        ("log.csv", "log.csv", [], "is no directory"),
+        ("log.csv", "log.csv", [], "is not a directory"),
         ("log.csv", ".", [], "is not empty"),
         ("absent.csv", "new", [], "does not exist"),
     ],

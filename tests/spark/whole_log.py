@@ -140,7 +140,7 @@ def write_jsonl(path: Path, rows: Sequence[Row] = ROWS) -> Path:
 
 
 def write_parquet(path: Path, rows: Sequence[Row] = ROWS) -> Path:
-    """The log as Parquet in groups of four rows, with a value that is no text."""
+    """The log as Parquet in groups of four rows, with a value that is not text."""
     rows = [*rows, event(43, new_value=b"\xff")]
     columns = {name: pa.array([_bytes(row[name]) for row in rows], pa.binary()) for name in NAMES}
     pq.write_table(pa.table(columns), path, row_group_size=4)

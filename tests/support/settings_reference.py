@@ -14,7 +14,7 @@ from publisher.config.settings import SourceSettings
 
 CONF = Path(__file__).parents[2] / "conf"
 SHARED = "# The database with the tables themselves"
-"""Begins what is no setting of a source, and the same for all formats."""
+"""Begins what is not a setting of a source, and the same for all formats."""
 _COMMENTED = re.compile(r"^# (?=\[|[\w.\"]+ = )", re.MULTILINE)
 
 

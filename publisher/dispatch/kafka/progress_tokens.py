@@ -85,7 +85,7 @@ class Token:
         if self.format == TOKEN_FORMAT:
             return None
         if self.format is None:
-            return "it has a record that is no token of this program"
+            return "it has a record that is not a token of this program"
         return f"its tokens have format {self.format}, this program reads format {TOKEN_FORMAT}"
 
 

@@ -24,7 +24,7 @@ def template_problem(template: str, placeholders: frozenset[str] = PLACEHOLDERS)
     for name in _FIELD.findall(template):
         if name not in placeholders:
             known = ", ".join(f"{{{known}}}" for known in sorted(placeholders))
-            return f"{{{name}}} is no placeholder here; known are {known}"
+            return f"{{{name}}} is not a placeholder here; known are {known}"
     rest = _FIELD.sub("", template)
     if wrong := _NOT_ALLOWED.search(rest):
         return (
@@ -50,7 +50,7 @@ def fill_template(template: str, **values: str | None) -> str:
     separator after it, or else before it.
 
     Raises:
-        FatalError: The result is no valid name.
+        FatalError: The result is not a valid name.
     """
     name = _fill(template, values)
     problem = _name_problem(name)
@@ -109,11 +109,11 @@ class KafkaTarget:
         """Parses a target.
 
         Raises:
-            UsageError: The text is no target.
+            UsageError: The text is not a target.
         """
         brokers, _, topic = text.removeprefix(SCHEME).partition("/")
         if not text.startswith(SCHEME) or not topic:
-            raise UsageError(f"a Kafka target is {SCHEME}HOST:PORT[,HOST:PORT]/TOPIC: write it so")
+            raise UsageError(f"incomplete Kafka target: write {SCHEME}HOST:PORT[,HOST:PORT]/TOPIC")
         if "@" in brokers:  # not shown: it may hold a password
             raise UsageError(
                 f"a {SCHEME} target holds no user or password: set them in [dispatch.kafka] of a "
@@ -122,7 +122,7 @@ class KafkaTarget:
         for broker in brokers.split(","):
             match = _BROKER.fullmatch(broker)
             if match is None or not 0 < int(match[2]) < 65_536:
-                raise UsageError(f"{broker!r} is no broker: write HOST:PORT")
+                raise UsageError(f"{broker!r} is not a broker: write HOST:PORT")
         problem = template_problem(topic)
         if problem is not None:
             raise UsageError(f"topic {topic}: {problem}")

@@ -1,4 +1,4 @@
-"""Makes the archive of classes with which Spark's JVM starts several times faster.
+"""Makes the class-data archive with which Spark's JVM starts several times faster.
 
 ``python -m publisher.engine.spark.class_data_archive`` runs once, at set-up: a session imitates a run,
 and its JVM writes the classes it has loaded when it ends.
@@ -6,6 +6,7 @@ and its JVM writes the classes it has loaded when it ends.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def make() -> Path:
         )
     if not unfinished.exists():
         raise PublisherError(
-            f"{path} was not written: Spark starts without it, some seconds slower"
+            f"the JVM did not write {path}: free memory and disk, or wait until the machine is less busy"
         )
     path.with_suffix(".size").write_text(str(unfinished.stat().st_size))
     unfinished.chmod(0o644)
@@ -71,4 +72,7 @@ def _results(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 if __name__ == "__main__":
-    make()
+    try:
+        make()
+    except PublisherError as error:
+        sys.exit(f"error: {error}")

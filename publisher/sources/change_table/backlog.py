@@ -76,7 +76,7 @@ class ChangeTableBacklog:
 
 
 def _seconds(change_seq: str) -> float | None:
-    """The time part in seconds since 1970-01-01 UTC; ``None`` if it is no time."""
+    """The time part in seconds since 1970-01-01 UTC; ``None`` if it is not a time."""
     try:
         moment = datetime.strptime(change_seq[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     except ValueError:

@@ -60,7 +60,7 @@ def next_wait(
 
 
 def _earlier(change_seq: str, seconds: float) -> str | None:
-    """The first change_seq of a moment so many seconds earlier; ``None`` if its time is no time."""
+    """The first change_seq of a moment so many seconds earlier; ``None`` if its time is not a time."""
     try:
         moment = datetime.strptime(change_seq[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
         earlier = moment - timedelta(seconds=seconds)

@@ -122,6 +122,6 @@ def parse_position(text: str) -> Position:
     part, _, number = text.rpartition(":")
     if not part or not number.isascii() or not number.isdigit():
         raise UsageError(
-            f"{text!r} is no position of a change table; write 35 digits or FILE:NUMBER"
+            f"{text!r} is not a position of a change table; write 35 digits or FILE:NUMBER"
         )
     return Position(part, int(number), 0, 0)

@@ -110,7 +110,7 @@ def build_layout(
     wrong = [name for name in key if name not in data]
     if wrong:
         raise FatalError(
-            f"{where}: the .dfm has the key column {wrong[0]}, which is no data column; export it again"
+            f"{where}: the .dfm has the key column {wrong[0]}, which is not a data column; export it again"
         )
     return ChangeTableLayout(tuple(names), headers, data, table, key, reading or SnapshotOptions())
 

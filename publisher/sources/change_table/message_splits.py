@@ -84,7 +84,7 @@ def read(
 
 
 def raw(split: Split, row: int, snapshot: SnapshotOptions) -> str | None:
-    """Reads one message again, or a line that is no message as JSON text."""
+    """Reads one message again, or a line that is not a message as JSON text."""
     for number, item, text in _read_lines(file_splits.narrow(split, row, snapshot), snapshot):
         if number == row:
             return item.raw if isinstance(item, ChangeMessage) else as_json(text)

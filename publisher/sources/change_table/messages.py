@@ -2,7 +2,7 @@
 
 ``{"data": {...}, "beforeData": {...} or null, "headers": {...}}``, alone or as ``message`` of an
 envelope.  The before image is inside the UPDATE; masks count data columns only, ordinal 1 is bit 0;
-``columnMask`` names the columns of the message: null outside it is no value.
+``columnMask`` names the columns of the message: null outside it is not a value.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _fault(operation: str, code: int) -> RecordFault | None:
     if code != UNKNOWN:
         return None
     detail = (
-        "a row of a full load, which is no change; leave it out"
+        "a row of a full load, which is not a change; leave it out"
         if operation == "REFRESH"
         else f"operation {operation[:60]!r} is not known; known are INSERT, UPDATE, DELETE"
     )
@@ -134,7 +134,7 @@ def _values(image: object, where: str) -> dict[str, str | None] | None:
     if image is None:
         return None
     if not isinstance(image, dict):
-        raise LineProblem(f"{where} is no object; export it as one")
+        raise LineProblem(f"{where} is not an object; export it as one")
     texts: dict[str, str | None] = {}
     for name, value in image.items():
         texts[name] = text = _text(value)
@@ -198,7 +198,9 @@ def pairs_of(messages: list[ChangeMessage], layout: ChangeTableLayout) -> Paired
             rows.faults[at] = message.fault
     rows.reject(
         ~placed,
-        RecordFault(Reason.CHANGE_SEQ, f"changeSequence is no change_seq: {seq.WHAT}; export it"),
+        RecordFault(
+            Reason.CHANGE_SEQ, f"changeSequence is not a change_seq: {seq.WHAT}; export it"
+        ),
     )
     inside = np.array([m.before is not None for m in messages], bool)
     none = np.zeros(len(messages), np.int64)

@@ -127,7 +127,8 @@ def rows_of(frame: Frame, layout: ChangeTableLayout, form: TextForm | None = Non
     rows = ChangeRows(batch, frame.rows, operations_of(batch, layout.headers), high, low, placed)
     for name, right in unreadable:
         rows.reject(
-            ~right, RecordFault(Reason.BROKEN_RECORD, f"{name} is no text; export it as UTF-8 text")
+            ~right,
+            RecordFault(Reason.BROKEN_RECORD, f"{name} is not text; export it as UTF-8 text"),
         )
     _reject_odd_headers(rows, layout)
     return rows
@@ -156,7 +157,7 @@ def header_times(rows: ChangeRows, layout: ChangeTableLayout, zone: str) -> Inte
         column.is_valid().to_numpy(zero_copy_only=False) & ~known,
         lambda row: RecordFault(
             Reason.EVENT_TIME,
-            f"{name} {str(rows.value(name, row))[:60]!r} is no time; write it as"
+            f"{name} {str(rows.value(name, row))[:60]!r} is not a time; write it as"
             " yyyy-mm-dd hh:mm:ss[.fffffffff] [zone]",
         ),
     )
@@ -203,7 +204,7 @@ def _reject_odd_headers(rows: ChangeRows, layout: ChangeTableLayout) -> None:
         ~rows.placed,
         lambda row: RecordFault(
             Reason.CHANGE_SEQ,
-            f"{_short(rows.value(seq, row))} is no change_seq: {change_seq.WHAT}; export it as text",
+            f"{_short(rows.value(seq, row))} is not a change_seq: {change_seq.WHAT}; export it as text",
         ),
     )
     rows.reject(

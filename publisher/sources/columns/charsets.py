@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
-"""Codecs of Python that decode bytes but are no character codes."""
+"""Codecs of Python that decode bytes but are not character codes."""
 _CELLS = range(1, 95)
 _NEC_ROW, _NEC_SELECTED, _USER_ROWS, _IBM_ROWS = 13, range(89, 93), range(85, 95), range(115, 120)
 _USER_DEFINED = 0xE000

@@ -58,7 +58,7 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def texts(array: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    """Converts a column to text, and marks valid values; bytes that are no text become null."""
+    """Converts a column to text, and marks valid values; bytes that are not text become null."""
     array = plain(array)
     right = np.ones(len(array), bool)
     if pa.types.is_string(array.type):

@@ -129,7 +129,7 @@ class Names:
         if parts is None:
             return RecordFault(
                 Reason.TABLE_NAME,
-                f"table_name {name!r} is no table name; write table or schema.table",
+                f"table_name {name!r} is not a table name; write table or schema.table",
             )
         schema, table = parts[0] or self._schema, parts[1]
         if self._excludes is not None and self._excludes(schema, table):

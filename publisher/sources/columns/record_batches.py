@@ -85,7 +85,7 @@ def nameless(place: Place, numbers: Codes, **columns: object) -> pa.RecordBatch:
 
 
 def broken(frame: Frame, place: Place) -> pa.RecordBatch:
-    """Builds rejects of the pieces of a frame that are no records."""
+    """Builds rejects of the pieces of a frame that are not records."""
     return nameless(
         place,
         np.array([item.row for item in frame.broken], np.int64),

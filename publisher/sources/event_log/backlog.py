@@ -122,7 +122,7 @@ def _table(relation: Relation) -> TableClause:
 def _oldest(relation: Relation, moment: str, dialect: str) -> ColumnElement[Any]:
     time_column: ColumnElement[Any] = column(quoted(moment, quote=True))
     if isinstance(relation.types[moment], types.DateTime | types.Date) and dialect != "sqlite":
-        # as text: infinity is no value in Python
+        # as text: infinity is not a value in Python
         return cast(func.min(time_column), Text)
     text = as_text(relation, moment)
     return func.min(case((text.like(_DATED), text)))

@@ -167,7 +167,7 @@ class EventColumns:
             (bad_old | bad_new)[self._rows.live],
             lambda row: RecordFault(
                 Reason.VALUE,
-                f"{'old' if bad_old[row] else 'new'}_value is no Base64 for the binary column"
+                f"{'old' if bad_old[row] else 'new'}_value is not Base64 for the binary column"
                 f" {self.names[row].as_py()}; fix the trigger, or the column's type in [tables]",
             ),
         )
@@ -190,7 +190,7 @@ _PLAIN_BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=
 
 
 def _base64(array: pa.Array, rows: Mask) -> tuple[pa.Array, Mask]:
-    """Removes white space from the Base64 of ``rows``, and marks values that are no Base64.
+    """Removes white space from the Base64 of ``rows``, and marks values that are not Base64.
 
     Some databases write Base64 in lines.
     """

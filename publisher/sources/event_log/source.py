@@ -114,6 +114,6 @@ def position_of(text: str) -> Position:
     part, _, number = text.strip().rpartition(":")
     if not number.isascii() or not number.isdigit():
         raise UsageError(
-            f"{text!r} is no position of an event log; write a record_id or FILE:NUMBER"
+            f"{text!r} is not a position of an event log; write a record_id or FILE:NUMBER"
         )
     return Position(part, int(number), 0, 0)

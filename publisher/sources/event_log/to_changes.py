@@ -124,7 +124,7 @@ class EventLogChangeBuilder:
                 rows.fault(
                     ~right[rows.live],
                     RecordFault(
-                        Reason.BROKEN_RECORD, f"{name} is no text; export it as UTF-8 text"
+                        Reason.BROKEN_RECORD, f"{name} is not text; export it as UTF-8 text"
                     ),
                 )
         rows.fault(~rows.has_id[rows.live], lambda row: _no_id(rows.value("record_id", row)))
@@ -242,7 +242,7 @@ def _no_id(value: object) -> RecordFault:
         return RecordFault(Reason.RECORD_ID, "record_id is NULL; number the records")
     return RecordFault(
         Reason.RECORD_ID,
-        f"record_id {str(value)[:60]!r} is no positive integer of 64 bits; fix the record",
+        f"record_id {str(value)[:60]!r} is not a positive integer of 64 bits; fix the record",
     )
 
 
@@ -257,5 +257,5 @@ def _no_time(value: object) -> RecordFault:
         return RecordFault(Reason.EVENT_TIME, "event_time is NULL, but required; fix the trigger")
     return RecordFault(
         Reason.EVENT_TIME,
-        f"event_time {str(value)[:60]!r} is no time; write yyyy-mm-dd hh:mm:ss[.fffffffff] [zone]",
+        f"event_time {str(value)[:60]!r} is not a time; write yyyy-mm-dd hh:mm:ss[.fffffffff] [zone]",
     )

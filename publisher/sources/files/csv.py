@@ -1,7 +1,7 @@
 """Framing of CSV: ``csv_records`` finds and checks the records, ``pyarrow.csv`` converts them.
 
 Only records that are valid by the grammar reach ``pyarrow.csv``, so its leniency never matters.
-Blank lines are no records.
+Blank lines are not records.
 """
 
 from __future__ import annotations

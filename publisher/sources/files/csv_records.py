@@ -40,7 +40,9 @@ SHIFTED_DELIMITER = (
 )
 LONE_CR = "a carriage return inside an unquoted field; put the field into quotes"
 TOO_LONG = "the record is longer than max_record; raise that setting, or close the open quote"
-NO_TEXT = "bytes that are no text in the file's encoding; set the right encoding, or fix the record"
+NO_TEXT = (
+    "bytes that are not text in the file's encoding; set the right encoding, or fix the record"
+)
 
 
 class Piece(NamedTuple):

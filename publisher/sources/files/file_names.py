@@ -9,7 +9,7 @@ from publisher.errors import UsageError
 
 
 def refuse_undecodable(paths: Iterable[Path]) -> None:
-    """Refuses names with bytes that are no text, which no journal can store.
+    """Refuses names with bytes that are not text, which no journal can store.
 
     Raises:
         UsageError: Names the first of them.

@@ -1,4 +1,4 @@
-"""The result of framing: records of a split as columns, and pieces that are no records."""
+"""The result of framing: records of a split as columns, and pieces that are not records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Broken(NamedTuple):
     reason: str
     """The problem, ending with advice."""
     raw: str
-    """The piece itself; bytes that are no text as ``\\xNN``."""
+    """The piece itself; bytes that are not text as ``\\xNN``."""
 
 
 class Frame(NamedTuple):

@@ -37,7 +37,7 @@ _PLAIN = frozenset({str, type(None)})
 
 
 class LineProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
-    """A line that is no record; the message ends with advice."""
+    """A line that is not a record; the message ends with advice."""
 
 
 def frames(
@@ -45,7 +45,7 @@ def frames(
 ) -> Iterator[Frame]:
     """Yields the frames of the blocks of a split whose first line has number ``first``.
 
-    Blank lines are no records.
+    Blank lines are not records.
     """
     reader = _JsonLineReader(columns)
     for number, line, why in lines(blocks, first, options.max_record):
@@ -213,12 +213,12 @@ def parse_object(line: bytes) -> tuple[tuple[str, object], ...]:
         raise LineProblem(NO_TEXT) from None
     except json.JSONDecodeError as problem:
         raise LineProblem(
-            f"no JSON ({problem.msg} at character {problem.colno}); fix the line"
+            f"not JSON ({problem.msg} at character {problem.colno}); fix the line"
         ) from None
     except RecursionError:
         raise LineProblem("the JSON is nested too deeply; fix the line") from None
     if not isinstance(pairs, tuple):
-        raise LineProblem("the line is no JSON object; write one object per line")
+        raise LineProblem("the line is not a JSON object; write one object per line")
     return pairs
 
 
@@ -231,7 +231,7 @@ def _check_amount(line: bytes) -> None:
 
 
 def _constant(text: str) -> NoReturn:
-    raise LineProblem(f"{text} is no JSON; write null or a number")
+    raise LineProblem(f"{text} is not JSON; write null or a number")
 
 
 _DECODER = json.JSONDecoder(
@@ -262,7 +262,7 @@ def _check_keys(value: object) -> None:
 
 
 def _check_pairs(row: Row, names: tuple[str, ...]) -> None:
-    """Refuses values with half of a surrogate pair, which is no character."""
+    """Refuses values with half of a surrogate pair, which is not a character."""
     for name, value in zip(names, row, strict=True):
         try:
             (value or "").encode()

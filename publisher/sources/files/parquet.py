@@ -151,7 +151,7 @@ def _row_sizes(batch: pa.RecordBatch) -> Sizes:
 
 
 def _lengths(column: pa.Array) -> Sizes:
-    """Bytes of each value; the mean size for values that are no texts."""
+    """Bytes of each value; the mean size for values that are not texts."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
         lengths = pc.binary_length(column).fill_null(0)
@@ -179,7 +179,7 @@ def group_of(path: str, groups: range, first: int, row: int) -> tuple[int, int]:
 
 
 def column_names(path: str) -> list[str]:
-    """Lists the columns of a file.  Raises ``FatalError`` if it is no Parquet file."""
+    """Lists the columns of a file.  Raises ``FatalError`` if it is not a Parquet file."""
     with _open(path) as file:
         return list(file.schema_arrow.names)
 
@@ -205,7 +205,7 @@ def _open(
             yield file
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as problem:
         raise FatalError(
-            f"{path} is no Parquet file, or cut or damaged ({problem}); export it again"
+            f"{path} is not a Parquet file, or cut or damaged ({problem}); export it again"
         ) from problem
 
 
@@ -245,7 +245,7 @@ def _batch_rows(group: GroupSizes) -> int:
 
 
 def _checked(batch: pa.RecordBatch, columns: ExpectedColumns) -> pa.RecordBatch:
-    """The batch under our names; text that is no UTF-8 becomes bytes, since the reader does not check."""
+    """The batch under our names; text that is not UTF-8 becomes bytes, since the reader does not check."""
     arrays = [_checked_text(plain(column)) for column in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns.names))
 

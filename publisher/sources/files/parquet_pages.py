@@ -96,7 +96,7 @@ def group_sizes(path: str, names: Collection[str]) -> list[GroupSizes]:
         except (ThriftError, LookupError, AttributeError, TypeError) as error:
             reason = str(error) if isinstance(error, ThriftError) else "fields are missing"
             raise FatalError(
-                f"{path} is no Parquet file, or cut or damaged ({reason}); export it again"
+                f"{path} is not a Parquet file, or cut or damaged ({reason}); export it again"
             ) from None
     for number, group in enumerate(groups, 1):
         problem = _problem(group)

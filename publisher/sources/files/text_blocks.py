@@ -119,6 +119,6 @@ def _escape(text: str) -> bytes:
 
 
 def readable(raw: bytes, limit: int = 1 << 20) -> str:
-    r"""Shows bytes as text: bytes that are no UTF-8 as ``\xNN``, truncated after ``limit`` bytes."""
+    r"""Shows bytes as text: bytes that are not UTF-8 as ``\xNN``, truncated after ``limit`` bytes."""
     text = raw[:limit].decode("utf-8", "backslashreplace")
     return text if len(raw) <= limit else f"{text}… ({len(raw)} bytes)"

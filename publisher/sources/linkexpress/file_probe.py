@@ -220,7 +220,7 @@ def _recognise_fixed(options: LinkexpressOptions, data: Bytes, path: str) -> Ext
                 " file was cut, copy it again or extract again"
             )
         raise FatalError(
-            f"{path}: {len(data)} bytes are no multiple of the record length {length} by the settings"
+            f"{path}: {len(data)} bytes are not a multiple of the record length {length} by the settings"
             f" ({_settings(options)}), {rest} are left over; {_advice(options, data, cut)}"
         )
     order = _order_of_one_length(options, data, path)

@@ -48,7 +48,7 @@ class RecordBlock:
     lengths: Numbers
     heads: HeaderBatch
     broken: Mapping[int, str] = field(default_factory=lambda: _NONE)
-    """The reasons why parts of this block are no records, by their index."""
+    """The reasons why parts of this block are not records, by their index."""
 
     @property
     def good(self) -> Mask:
@@ -129,7 +129,7 @@ class RecordFramer:
             yield RecordBlock(offsets, lengths, self.heads(offsets))
 
     def one(self, at: int) -> RecordBlock:
-        """The record at an offset, or the bytes there that are no record, after all checks."""
+        """The record at an offset, or the bytes there that are not a record, after all checks."""
         if not self.form.has_length:
             here = np.array([at], np.int64)
             return RecordBlock(
@@ -269,7 +269,7 @@ class RecordFramer:
         return offsets.astype(np.int64), lengths
 
     def _examine(self, at: int) -> RecordSpan:
-        """The record at an offset, or the bytes there that are no record, after all checks."""
+        """The record at an offset, or the bytes there that are not a record, after all checks."""
         head, length, used = self._read_one(at)
         end = at + length
         if used and used != length and self._is_good(at + used):

@@ -21,12 +21,12 @@ from publisher.sources.linkexpress.record_starts import RecordStarts
 
 @dataclass(frozen=True, slots=True)
 class RecordSpan:
-    """A record, or bytes that are no record."""
+    """A record, or bytes that are not a record."""
 
     offset: int
     length: int
     why: str | None = None
-    """The reason why it is no record."""
+    """The reason why it is not a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class NeighbourCheck:
             is_next = self._repeats_next(end, extra) or self._is_damaged_commit(end, extra)
             return 0 if is_next else extra
         extra = self.headers.end - end
-        # a single repeated byte is no sign that it was added
+        # a single repeated byte is not a sign that it was added
         return extra if 1 < extra < limit and not self._may_begin_record(end, extra) else 0
 
     def _has_double(self, at: int, end: int, size: int) -> bool:

@@ -203,7 +203,7 @@ def _variable_hint(options: LinkexpressOptions) -> str:
 
 
 def wrong_item(item: Item, number: int, area: Bytes, at: int, flag: int | None) -> str:
-    """The message for bytes that are no value of an item; ``at`` is their offset in the record."""
+    """The message for bytes that are not a value of an item; ``at`` is their offset in the record."""
     name = f"item {number + 1}, {item.text}, at byte {at} of the record"
     if flag is not None and flag not in (0, 0xFFFF):
         return (
@@ -211,7 +211,7 @@ def wrong_item(item: Item, number: int, area: Bytes, at: int, flag: int | None) 
             ' or set null_flags = "lenient"'
         )
     shown = area[:_SHOWN].tobytes().hex(" ").upper() + (" ..." if len(area) > _SHOWN else "")
-    return f"{name}: {shown} is no value of this type; {_ADVICE.get(item.type, _CHARSET)}"
+    return f"{name}: {shown} is not a value of this type; {_ADVICE.get(item.type, _CHARSET)}"
 
 
 _CHARSET = (
@@ -229,8 +229,8 @@ _ADVICE = {
         "a sign + or - is expected first, then fields within their precision (12 months make a year);"
         " check interval_leading, byte_order and the items before it"
     ),
-    "REAL": f"it is no finite number, {_ORDER}",
-    "DOUBLE PRECISION": f"it is no finite number, {_ORDER}",
+    "REAL": f"it is not a finite number, {_ORDER}",
+    "DOUBLE PRECISION": f"it is not a finite number, {_ORDER}",
     "CHARACTER VARYING": "its length word or its characters are wrong, check charset and byte_order",
     "NATIONAL CHARACTER VARYING": (
         "its length word or its characters are wrong, check national_charset, national_length"

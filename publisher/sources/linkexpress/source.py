@@ -248,7 +248,7 @@ class Linkexpress(Source):
         """Parses a position.  Raises ``UsageError``."""
         part, _, offset = text.strip().rpartition(":")
         if not part or not offset.isascii() or not offset.isdigit():
-            raise UsageError(f"{text!r} is no position of an extract file; write FILE:OFFSET")
+            raise UsageError(f"{text!r} is not a position of an extract file; write FILE:OFFSET")
         return Position(part, int(offset), 0, 0)
 
     def raw(self, split: Split, row: int) -> str | None:

@@ -103,7 +103,7 @@ def parse_item(text: str) -> Item:
     """Parses ``NAME TYPE`` of a setting.  Raises ``ValueError`` with advice."""
     match = _ITEM.fullmatch(text)
     if match is None:
-        raise ValueError(f'{text!r} is no item, write "NAME TYPE" as "pay DECIMAL(9,2)"')
+        raise ValueError(f'{text!r} is not an item, write "NAME TYPE" as "pay DECIMAL(9,2)"')
     name = match[1].replace('""', '"') if match[1] else match[2]
     written = " ".join(match[3].upper().split())
     if written.startswith("INTERVAL"):
@@ -112,7 +112,7 @@ def parse_item(text: str) -> Item:
     kind = _SHORT.get(parts[1], parts[1]) if parts else ""
     if parts is None or kind not in {*KINDS, "FLOAT"} or kind == "INTERVAL":
         hint = " (its form is not documented)" if kind == "BYTEA" else ""
-        raise ValueError(f"{name}: {match[3]!r} is no type{hint}, use one of {', '.join(KINDS)}")
+        raise ValueError(f"{name}: {match[3]!r} is not a type{hint}, use one of {', '.join(KINDS)}")
     length = int(parts[2] or 0) * _UNITS[parts[3] or ""]
     if parts[2] and not length:
         raise ValueError(f"{name}: {kind}(0) holds nothing, write 1 or more")

@@ -109,11 +109,22 @@ class TestUsage:
         [
             (["publsh"], "No such command 'publsh'"),
             (["replay", "log.csv"], "Missing option '--to'"),
+            (
+                ["ddl", "--database", "sqlite:///hr.db", "--table", "usr"],
+                "Missing option '--style'. Choose from: per-field, per-row, query-back",
+            ),
+            (
+                ["ddl", "--database", "x", "--table", "usr", "--style", "per-row"],
+                "error: --database: is not a URL",
+            ),
             (["replay", "--to", "out"], "Missing argument 'SNAPSHOT...'"),
-            (["replay", "log.csv", "--to", "kafka://h/t"], "'h' is no broker: write HOST:PORT"),
-            (["replay", "log.csv", "--to", "s3://bucket"], "is no directory"),
-            (["dispatch", "j", "--to", "kafka://h:1"], "write it so"),
-            (["replay", "log.csv", "--to", "out", "--now", "noon"], "'noon' is no time"),
+            (["replay", "log.csv", "--to", "kafka://h/t"], "'h' is not a broker: write HOST:PORT"),
+            (["replay", "log.csv", "--to", "s3://bucket"], "is not a directory"),
+            (
+                ["dispatch", "j", "--to", "kafka://h:1"],
+                "incomplete Kafka target: write kafka://HOST:PORT",
+            ),
+            (["replay", "log.csv", "--to", "out", "--now", "noon"], "'noon' is not a time"),
             (["replay", "log.csv", "--to", "out", "--lanes", "many"], "not a valid integer"),
             (["replay", "log.csv", "--to", "out", "--follow"], "No such option"),
             (["publish", "-c", "j.toml", "--follow", "--trace", "8"], "8 is not in the range"),
@@ -130,7 +141,7 @@ class TestUsage:
             (["replay", "log.csv", "--to", "out", "--format", "csv"], "error: --format: should be"),
             (
                 ["replay", "log.csv", "--to", "out", "--database", "x"],
-                "error: --database: cannot be read",
+                "error: --database: is not a URL",
             ),
             (["replay", "none.csv", "--to", "out"], "error: none.csv does not exist"),
             (
@@ -140,8 +151,8 @@ class TestUsage:
             (["publish"], "Missing option '-c'"),
             (["check", "-c", "none.toml"], "error: none.toml: No such file"),
             (["explain", "."], "Missing argument 'POSITION|KEY'"),
-            (["explain", ".", "4711"], "error: . is no journal"),
-            (["dispatch", ".", "--to", "out"], "error: . is no journal"),
+            (["explain", ".", "4711"], "error: . is not a journal"),
+            (["dispatch", ".", "--to", "out"], "error: . is not a journal"),
             (["validate", "--profile", "loose", "good.xds"], "is not one of 'strict', 'lenient'"),
             (["inspect", "none.csv"], "error: none.csv does not exist"),
         ],
@@ -183,7 +194,7 @@ class TestErrors:
         assert "Traceback" not in run("explain", ".", "1").stderr
         shown = run("--debug", "explain", ".", "1")
         assert "Traceback" in shown.stderr
-        assert shown.stderr.splitlines()[-1].startswith("error: . is no journal")
+        assert shown.stderr.splitlines()[-1].startswith("error: . is not a journal")
         assert shown.exit_code == 2
 
     def test_what_the_system_refuses_is_said_plainly(self, run: Run) -> None:
@@ -331,7 +342,7 @@ class TestCheck:
 
 class TestOutput:
     def test_a_progress_bar_is_for_terminals_only(self) -> None:
-        with console.progress() as progress:  # under pytest standard error is no terminal
+        with console.progress() as progress:  # under pytest standard error is not a terminal
             assert progress is None
         asked = "from publisher.console import progress\nwith progress() as p: p('plan', 0.5)"
         leader, follower = pty.openpty()

@@ -48,14 +48,17 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         ),
         (
             '[follow]\npublication_times = ["25:00", "12:00", "noon"]\ntime_zone = "Nowhere"\n',
-            ["'25:00' is no time of day", "'noon' is no time of day", "[follow] time_zone"],
+            ["'25:00' is not a time of day", "'noon' is not a time of day", "[follow] time_zone"],
         ),
         (
             (
                 '[source]\nformat = "linkexpress"\nunit = "table"\nextract = "diff"\nnulls = true\n'
                 '[[source.tables]]\nname = "t"\nkey = ["c"]\nitems = ["a FOO", "b BAR", "c INTEGER"]\n'
             ),
-            ["tables 1 (t) items: a: 'FOO' is no type", "tables 1 (t) items: b: 'BAR' is no type"],
+            [
+                "tables 1 (t) items: a: 'FOO' is not a type",
+                "tables 1 (t) items: b: 'BAR' is not a type",
+            ],
         ),
         (
             (
@@ -78,7 +81,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         ),
         (
             f'[[sources]]\ntable = "log"\n[database]\nurl = "sqlit:///x.db"\n{SINK}',
-            ["[database] url: sqlit is no known kind of database: write sqlite (line 4)"],
+            ["[database] url: sqlit is not a known kind of database: write sqlite (line 4)"],
         ),
     ],
 )

@@ -123,7 +123,7 @@ def test_a_damaged_number_of_a_journal_says_what_to_do(tmp_path: Path, content: 
     journals = Journals(tmp_path, "job")
     for name in ("epoch", "last-run", "lanes"):
         (tmp_path / name).write_text(content)
-    with pytest.raises(FatalError, match=r"epoch is damaged, .* no number: stop all instances"):
+    with pytest.raises(FatalError, match=r"epoch is damaged, .* not a number: stop all instances"):
         next_epoch(tmp_path)
     with pytest.raises(FatalError, match=r"epoch is damaged"):
         last_epoch(tmp_path)

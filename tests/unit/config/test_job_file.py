@@ -309,7 +309,7 @@ class TestCommandLine:
     def test_wrong_options_are_named_as_the_user_wrote_them(self, job: Job) -> None:
         found = problems(job, "[run]\nlanes = 4", lanes=0, status="S", database="nonsense")
         assert found == [
-            "--database: cannot be read: write it as postgresql://USER@HOST/DATABASE",
+            "--database: is not a URL: write postgresql://USER@HOST/DATABASE",
             "--status: should be 'N' or 'any', not \"S\"",
             "--lanes: should be greater than or equal to 1, not 0",
         ]

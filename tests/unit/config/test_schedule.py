@@ -103,6 +103,8 @@ def test_an_unknown_zone_is_refused(zone: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "25:00", "6:30 pm", "noon", "12:60", "06:30+02:00", "06:30Z"])
 def test_what_is_no_time_of_day_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no time of day; write 18:30 or 18:30:00") as caught:
+    with pytest.raises(
+        ValueError, match=r"is not a time of day; write 18:30 or 18:30:00"
+    ) as caught:
         FollowOptions(publication_times=("06:30", text))
     assert repr(text) in str(caught.value)

@@ -85,7 +85,7 @@ def test_tables_of_arrays_are_counted_from_1_and_named(tmp_path: Path) -> None:
     found = problems(LINKEXPRESS, tmp_path)
     expected = [
         '[[sources]] snapshots 2: should be text in quotes, as "A", not 3 (line 4)',
-        "[[sources]] 2 tables 2 (dep) items: x: 'BYTEA' is no type",
+        "[[sources]] 2 tables 2 (dep) items: x: 'BYTEA' is not a type",
         '[[sources]] 2 tables 3 (loc) xid: should be a whole number, not "3" (line 27)',
         '[[sources]] 2 tables 3 (loc) items 2: should be text in quotes, as "A", not 4 (line 28)',
         "[[sources]] 2 tables 4 name: is required (line 31)",

@@ -91,7 +91,7 @@ def test_unusable_urls_are_settings_errors_that_do_not_show_them(url: str | None
 
 
 def test_url_of_an_unknown_database_is_a_settings_error() -> None:
-    with pytest.raises(SettingsError, match="nosuch is no known kind of database"):
+    with pytest.raises(SettingsError, match="nosuch is not a known kind of database"):
         Database(DatabaseOptions(url="nosuch://h/d")).check_reachable()
 
 

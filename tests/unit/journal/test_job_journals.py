@@ -46,7 +46,7 @@ def test_a_journal_that_was_moved_is_named(tmp_path: Path) -> None:
 def test_another_directory_is_refused(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / RUN).write_text(content, "latin-1")
-    with pytest.raises(UsageError, match="is no journal: name one"):
+    with pytest.raises(UsageError, match="is not a journal: name one"):
         find_journal(tmp_path)
 
 

@@ -161,14 +161,14 @@ def test_counts_are_those_of_source_records(lane: Lane) -> None:
 def test_rejects_are_listed_with_reason_position_and_raw_record(lane: Lane) -> None:
     lane.arrive([ONE, THREE])
     rejected = Decision(
-        1, Outcome.REJECTED, Reason.VALUE, detail="“2” is no integer: mend it", raw='{"b": "2"}'
+        1, Outcome.REJECTED, Reason.VALUE, detail="“2” is not an integer: mend it", raw='{"b": "2"}'
     )
     lane.planned(0, [document(ONE)], [rejected])
     lane.files.close()
     (entry,) = lane.rejects()
     assert entry["reason"] == "value"
     assert (entry["high"], entry["key"]) == (3, "idu=2")
-    assert (entry["detail"], entry["raw"]) == ("“2” is no integer: mend it", '{"b": "2"}')
+    assert (entry["detail"], entry["raw"]) == ("“2” is not an integer: mend it", '{"b": "2"}')
 
 
 def test_a_change_without_decision_is_named_at_the_end(lane: Lane) -> None:

@@ -182,7 +182,7 @@ def test_numbers_of_columns_of_unknown_kind_stay_as_written() -> None:
 
 @pytest.mark.parametrize("text", ["idu=one", "idu=1.5", "idu=1e3", "idu=\u0661", 'idu=""'])
 def test_an_integer_column_without_an_integer_is_a_problem(text: str) -> None:
-    with pytest.raises(KeyProblem, match=r"is no number.*fix the key"):
+    with pytest.raises(KeyProblem, match=r"is not a number.*fix the key"):
         KeyForm({"idu": ColumnKind.INT}).text(text)
 
 

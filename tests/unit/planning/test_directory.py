@@ -3,7 +3,7 @@
 Random transactions run on a table; each is logged in one of the styles that triggers know (values of
 each field, all values replaced, query-back of fields or of the row); the documents that come of the log
 go into a model directory, which must end as the table does.  An attribute of the directory is a set:
-a directory never holds a value twice, and an add of what a query-back has already read is no change.
+a directory never holds a value twice, and an add of what a query-back has already read is not a change.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def test_a_migration_that_was_cut_short_goes_on_and_is_not_done_twice(
     [
         (Migration(("dep",)), "no source compares a table dep"),
         (Migration(equal=(("mail", "x"),)), "has no column mail"),
-        (Migration(keys=("idu=x",)), "is no number"),
+        (Migration(keys=("idu=x",)), "is not a number"),
         (Migration(keys=("lname=x",)), "the key of usr is idu"),
     ],
 )

@@ -97,7 +97,7 @@ class TinySource(Source):
     def parse_position(self, text: str) -> Position:
         file, _, line = text.rpartition(":")
         if not line.isdigit():
-            raise UsageError(f"{text!r} is no position; write FILE:LINE")
+            raise UsageError(f"{text!r} is not a position; write FILE:LINE")
         return Position(file, int(line), 0, 0)
 
     def raw(self, split: Split, row: int) -> str | None:

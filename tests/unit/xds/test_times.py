@@ -143,7 +143,7 @@ def test_a_date_far_ahead_is_refused_unless_the_settings_take_it() -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_form_to_write(what: str, text: str) -> None:
-    with pytest.raises(ValueProblem, match=rf"is no {what}.*(write|declare)") as caught:
+    with pytest.raises(ValueProblem, match=rf"is not a {what}.*(write|declare)") as caught:
         getattr(times(1), what)(text)
     assert caught.value.reason is Reason.VALUE
 

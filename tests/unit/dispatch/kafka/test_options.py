@@ -33,14 +33,14 @@ def test_a_target_names_brokers_and_topic(text: str, brokers: str, topic: str) -
     ("text", "says"),
     [
         ("kafka://localhost:9092", "HOST:PORT"),
-        ("kafka:///xds", "no broker"),
+        ("kafka:///xds", "not a broker"),
         ("kafka://localhost/xds", "HOST:PORT"),
         ("kafka://localhost:0/xds", "HOST:PORT"),
         ("kafka://localhost:99999/xds", "HOST:PORT"),
         ("kafka://a:1,,b:2/xds", "HOST:PORT"),
         ("kafka://localhost:9092/x/y", "cannot be in the name"),
         ("kafka://localhost:9092/..", "cannot be the name"),
-        ("kafka://localhost:9092/{lane}", "no placeholder"),
+        ("kafka://localhost:9092/{lane}", "not a placeholder"),
     ],
 )
 def test_what_is_no_target_is_refused(text: str, says: str) -> None:
@@ -212,5 +212,5 @@ def test_brokers_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_template_is_judged_with_the_job_file(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"\[dispatch\] topic: \{lane\} is no placeholder"):
+    with pytest.raises(SettingsError, match=r"\[dispatch\] topic: \{lane\} is not a placeholder"):
         load(job(tmp_path, 'bootstrap = "b:1"\ntopic = "x.{lane}"\n'))

@@ -174,7 +174,7 @@ def test_kept_rows_obey_parts_when_it_is_set_later(tmp_path: Path) -> None:
     each = queue.rows(INSERT, image(BIG, [4, "x", "y"]), TABNUM_SRC=8, reading="per-part")
     assert job.publish("1.dat", *big, *each).outcomes["held"] == 4
     (tmp_path / "job.toml").write_text(JOB.format(more='parts = "totals"'))
-    assert reasons(job.publish("2.dat", queue.row(COMMIT)))["parts"] == 2  # each is no total
+    assert reasons(job.publish("2.dat", queue.row(COMMIT)))["parts"] == 2  # each is not a total
     assert job.keys() == []
 
 

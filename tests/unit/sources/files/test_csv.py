@@ -229,7 +229,7 @@ def test_a_broken_record_says_why_and_shows_itself() -> None:
     reasons = [
         "2 fields",
         "inside an unquoted",
-        "no text",
+        "not text",
         "after a closing",
         "5 fields",
         "never closed",

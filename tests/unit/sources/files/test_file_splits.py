@@ -125,7 +125,7 @@ def test_other_encodings_are_read_and_wrong_bytes_reject_only_their_record(tmp_p
     path.write_bytes("a,b\n1,ü\n2,€\n3,?\n".encode("cp1252").replace(b"?", b"\x81"))
     found = read(path, 1, SnapshotOptions(encoding="cp1252"))
     assert found[:2] == [(2, "1", "ü"), (3, "2", "€")]
-    assert "no text" in str(found[2][1])
+    assert "not text" in str(found[2][1])
     path.write_bytes("a,b\n1,ü\n".encode("utf-16"))
     assert read(path, 3, SnapshotOptions(encoding="utf-16")) == [(2, "1", "ü")]
 
@@ -337,13 +337,13 @@ def test_json_numbers_stay_the_text_they_are_written_with(tmp_path: Path) -> Non
         (b'{"a": {"b": 1}}', "nested"),
         (b'{"a": 1, "a": 2}', "twice"),
         (b'{"a": 1, "A": 2, "b": 3, "B": 4}', "twice"),
-        (b'{"a": NaN}', "no JSON"),
-        (b'{"a": 1', "no JSON"),
-        (b"[1]", "no JSON object"),
+        (b'{"a": NaN}', "not JSON"),
+        (b'{"a": 1', "not JSON"),
+        (b"[1]", "not a JSON object"),
         (b'{"a": "\\ud800"}', "surrogate"),
-        (b'{"a": "\xff"}', "no text"),
+        (b'{"a": "\xff"}', "not text"),
         (b"[" * 100_000, "nested too deeply"),
-        (b"\x00", "no JSON"),
+        (b"\x00", "not JSON"),
     ],
 )
 def test_a_line_that_is_no_record_is_broken_and_reading_goes_on(

@@ -81,7 +81,7 @@ def read(splits: Sequence[Split]) -> list[Record]:
 
 
 def said(records: Sequence[Record]) -> list[str]:
-    """Records as ``FILE:OFFSET idu transaction``, with what is no change in words."""
+    """Records as ``FILE:OFFSET idu transaction``, with what is not a change in words."""
     found = []
     for row in records:
         words = short(row).split()

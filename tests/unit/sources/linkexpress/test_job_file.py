@@ -44,8 +44,8 @@ def test_items_are_shown_with_their_types() -> None:
         ({"difftype": "JNL", "nulls": False}, "no manual describes JNL without NULL areas"),
         ({"items": ["idu INTEGER", "x BYTEA"]}, "its form is not documented"),
         ({"items": ["idu INTEGER", "idu INTEGER"]}, "idu appears twice"),
-        ({"items": ["idu"]}, "is no item, write"),
-        ({"items": ["idu INTEGER", "n DAT"]}, "(usr) items: n: 'DAT' is no type"),
+        ({"items": ["idu"]}, "is not an item, write"),
+        ({"items": ["idu INTEGER", "n DAT"]}, "(usr) items: n: 'DAT' is not a type"),
         ({"items": ["idu INTEGER"], "key": ["n"]}, "(usr) key: n is not among the items"),
         (
             {"items": ["idu INTEGER", "b BLOB(9)"], "logtype": "LITTLE"},
