@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -73,6 +74,14 @@ class Started:
     def resume(self) -> None:
         """SIGCONT to all."""
         self._signal(signal.SIGCONT, self.members())
+
+    def wait_until(self, reached: Callable[[], bool], seconds: float = 120) -> None:
+        """Returns once ``reached()``; fails if the publisher ends before, or after ``seconds``."""
+        deadline = time.monotonic() + seconds
+        while not reached():
+            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.05)
 
     def ended(self, seconds: float = 120) -> tuple[int, str]:
         """Exit code and what it said, when it has ended by itself."""

@@ -18,50 +18,9 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import report_of
 from publisher.journal.lane_writer import LaneNames
-from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
+from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
 from tests.services.topics import Topics
-from tests.support.task_runs import plan_all, read_all, work_of
-
-RUN = "job-000001"
-LANES = 3
-HEAD = (
-    "record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,"
-    "new_value\n"
-)
-WELL = [
-    f'{number},idu={number % 7},N,1,2026-01-01 10:00:00,,usr,fname,,"Jack\n{number}"\n'
-    for number in range(1, 51)
-]
-BROKEN = [
-    "51,idu=1,N,9,2026-01-01 10:00:00,,usr,fname,,Jack\n",
-    "52,idu,N,1,2026-01-01 10:00:00,,usr,fname,,Jack\n",
-]
-LOG = "".join([HEAD, *WELL, *BROKEN])
-
-
-def planned(folder: Path) -> tuple[Journal, Manifest]:
-    """A committed journal of a small log."""
-    folder.mkdir()
-    log = folder / "log.csv"
-    log.write_text(LOG)
-    work = work_of([log], lanes=LANES)
-    results = plan_all(work, read_all(work), folder)
-    documents = folder / "sent"
-    documents.mkdir()
-    (folder / "documents").rename(documents / DOCUMENT_STAGING)
-    source = SourceEntry("log", "event-log", ({"path": str(log)},), {}, {}, 0)
-    manifest = Manifest(
-        run=RUN,
-        job="job",
-        lanes=LANES,
-        clock="2026-01-01T00:00:00+00:00",
-        settings={},
-        sources=(source,),
-        results=tuple(results),
-        documents=str(documents),
-        records_read=52,
-    )
-    return Journal(folder), manifest
+from tests.support.planned_journals import LANES, RUN, planned
 
 
 @dataclass(frozen=True)

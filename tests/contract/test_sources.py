@@ -25,7 +25,7 @@ from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.registry import FORMATS
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
-from tests.support.change_table_files import HEADERS, csv_of
+from tests.support.change_table_files import HEADERS
 from tests.support.change_table_files import record as change
 from tests.support.change_table_files import seq as change_seq
 from tests.support.change_table_files import write as write_changes
@@ -140,7 +140,7 @@ SMALL_BLOCKS = SnapshotOptions(block_size=64)
 
 
 def changes_in_lines(path: Path) -> Path:
-    path.write_text(csv_of([row | {"lname": "plain"} for row in CHANGES], COLUMNS))
+    path.write_text(csv_text([row | {"lname": "plain"} for row in CHANGES], COLUMNS))
     return path
 
 

@@ -13,8 +13,8 @@ from lxml import etree
 
 from publisher.config.job_file import load
 from publisher.runs import publisher_instance
+from tests.support.compared_jobs import documents
 from tests.support.local_engine import EngineSwitch
-from tests.unit.sources.triggerless.test_runs import documents
 
 HERE = Path(__file__).parent / "triggerless"
 JOB = """

@@ -19,9 +19,9 @@ from publisher.model.change import Outcome
 from publisher.sources.files import file_splits
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.parquet import TOO_MUCH
-from tests.support.event_log_files import NAMES, csv_text, event, read
+from tests.support.event_log_files import csv_text, read
+from tests.support.repeated_values import MIB, rows_of
 
-MIB = 1 << 20
 HEAD = csv_text([]).encode()
 READ = """
 import json, resource, sys
@@ -59,19 +59,6 @@ def packed(path: Path, blocks: Iterable[bytes]) -> Path:
     return path
 
 
-def rows_of(value: str, count: int) -> pa.Table:
-    row = event(new_value=None)
-    columns: dict[str, Any] = {
-        name: pa.array([None if row[name] is None else str(row[name])] * count, pa.string())
-        for name in NAMES
-    }
-    columns["record_id"] = pa.array([str(i + 1) for i in range(count)])
-    columns["new_value"] = pa.DictionaryArray.from_arrays(
-        pa.array([0] * count, pa.int32()), pa.array([value])
-    )
-    return pa.table(columns)
-
-
 def long_entry(folder: Path) -> Path:
     path = folder / "a.parquet"
     table = rows_of("a" * MIB, 4_000)
@@ -82,7 +69,7 @@ def long_entry(folder: Path) -> Path:
 WRITE = """
 import sys
 import pyarrow.parquet as pq
-from tests.hostile.test_bombs import MIB, rows_of
+from tests.support.repeated_values import MIB, rows_of
 pq.write_table(rows_of("a" * 300 * MIB, 1), sys.argv[1], compression="zstd")
 """
 

@@ -12,8 +12,8 @@ import pytest
 from publisher.errors import FatalError
 from publisher.model.change import Outcome
 from publisher.sources.files.options import SnapshotOptions
-from tests.support.change_table_files import csv_of, options, read, record, seq
-from tests.support.event_log_files import Row
+from tests.support.change_table_files import options, read, record, seq
+from tests.support.event_log_files import Row, csv_text
 
 ALL = range(10)
 GOOD: list[Row] = [
@@ -36,25 +36,25 @@ class Case(NamedTuple):
 
 
 def changed(*rows: Row, **values: str | None) -> str:
-    return csv_of([*GOOD, *(row | values for row in rows)])
+    return csv_text([*GOOD, *(row | values for row in rows)])
 
 
 def every(name: str, value: str) -> str:
-    return csv_of([row | {name: value} for row in GOOD])
+    return csv_text([row | {name: value} for row in GOOD])
 
 
 ONE = record(4, "U", [1], idu="1", fname="x")
 CASES = [
     Case("empty", "", refused="change_seq"),
-    Case("header only", csv_of(GOOD).splitlines()[0] + "\n"),
-    Case("one record", csv_of(GOOD[:1]), 1),
-    Case("no final line end", csv_of(GOOD)[:-1], 4),
-    Case("cut in a record", csv_of(GOOD)[:-30], 4, {"broken-record": 1}),
-    Case("byte order mark, CRLF", ("\ufeff" + csv_of(GOOD)).replace("\n", "\r\n"), 4),
-    Case("a field too many", csv_of(GOOD) + '"' + '","' * 17 + '"\n', 5, {"broken-record": 1}),
+    Case("header only", csv_text(GOOD).splitlines()[0] + "\n"),
+    Case("one record", csv_text(GOOD[:1]), 1),
+    Case("no final line end", csv_text(GOOD)[:-1], 4),
+    Case("cut in a record", csv_text(GOOD)[:-30], 4, {"broken-record": 1}),
+    Case("byte order mark, CRLF", ("\ufeff" + csv_text(GOOD)).replace("\n", "\r\n"), 4),
+    Case("a field too many", csv_text(GOOD) + '"' + '","' * 17 + '"\n', 5, {"broken-record": 1}),
     Case(
         "no UTF-8",
-        csv_of(GOOD).encode().replace(b"Eve", b"\xe9ve"),
+        csv_text(GOOD).encode().replace(b"Eve", b"\xe9ve"),
         4,
         {"broken-record": 1, "before-image-alone": 1},
     ),
@@ -79,9 +79,9 @@ CASES = [
     Case("key NULL", changed(ONE, idu=None), 5, {"table-key": 1}),
     Case("no time", changed(ONE, header__timestamp="yesterday"), 5, {"event-time": 1}),
     Case("year 0", changed(ONE, header__timestamp="0000-00-00 00:00:00"), 5, {"event-time": 1}),
-    Case("header twice", csv_of(GOOD).replace("header__operation", SEQ, 1), refused="twice"),
-    Case("other prefix", csv_of(GOOD).replace("header__", "hdr_"), refused="prefix"),
-    Case("before images only", csv_of([GOOD[1]]), 1, {"before-image-alone": 1}),
+    Case("header twice", csv_text(GOOD).replace("header__operation", SEQ, 1), refused="twice"),
+    Case("other prefix", csv_text(GOOD).replace("header__", "hdr_"), refused="prefix"),
+    Case("before images only", csv_text([GOOD[1]]), 1, {"before-image-alone": 1}),
     Case("the same update twice", changed(GOOD[2]), 5),
     Case("the same before image twice", changed(GOOD[1]), 5),
     Case("another before image", changed(GOOD[1], fname="no"), 5, {"before-image-alone": 1}),
@@ -110,7 +110,7 @@ def test_hostile_input_gives_what_its_case_says(
 
 def test_the_wrong_order_rejects_and_never_guesses(tmp_path: Path) -> None:
     path = tmp_path / "usr__ct.csv"
-    path.write_text(csv_of(GOOD))
+    path.write_text(csv_text(GOOD))
     found = read(path, options(mask_order="lsb", header_columns=7, key_from_deletes=False))
     assert [one["reason"] for one in found if one["outcome"]] == ["change-mask"] * 3
 
@@ -134,7 +134,7 @@ BROKEN_DFM = [
 @pytest.mark.parametrize("content", BROKEN_DFM, ids=range(len(BROKEN_DFM)))
 def test_metadata_that_cannot_be_read_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "usr__ct.csv"
-    path.write_text(csv_of(GOOD))
+    path.write_text(csv_text(GOOD))
     path.with_suffix(".dfm").write_text(content)
     with pytest.raises(FatalError, match=r"usr__ct\.dfm"):
         read(path)

@@ -17,9 +17,9 @@ from publisher.sources.contract import Context
 from publisher.sources.triggerless.comparison import BucketResult, Comparison
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
+from tests.support.compared_jobs import job, publish, row, told, write
 from tests.support.event_log_files import USR, Tables
 from tests.support.local_engine import EngineSwitch, LocalEngine
-from tests.unit.sources.triggerless.test_runs import job, publish, row, told, write
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

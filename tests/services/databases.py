@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -32,6 +33,12 @@ class Place:
         with engine.begin() as served:
             for statement in statements:
                 served.exec_driver_sql(statement.replace("%", "%%"))
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        engine = sa.create_engine(self.url, poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            return [tuple(row) for row in connection.exec_driver_sql(statement)]
 
     def database(self, **options: object) -> Database:
         """The database as the program sees it."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.chaos.process import Started
-from tests.unit.runs.test_follow import documents, write_file
+from tests.support.followed_jobs import documents, write_file
 
 AWAY = 4.0
 """Seconds; long enough for two tries without it."""
-SECONDS = 60
 JOB = """
 [[sources]]
 name = "hr"
@@ -28,29 +26,21 @@ master = "local[2]"
 """
 
 
-def wait(started: Started, reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not reached():
-        assert started.process.poll() is None, started.said()
-        assert time.monotonic() < deadline, started.said()
-        time.sleep(0.1)
-
-
 def test_a_directory_that_goes_and_comes_back_is_followed(tmp_path: Path) -> None:
     """It is absent at the start, and once more after a file of it was published."""
     job, inputs, away = tmp_path / "job.toml", tmp_path / "in", tmp_path / "away"
     job.write_text(JOB)
     with Started(["publish", "--follow", "-c", str(job)]) as started:
-        wait(started, lambda: f"source hr: {inputs} does not exist" in started.said())
+        started.wait_until(lambda: f"source hr: {inputs} does not exist" in started.said())
         write_file(tmp_path, "1.csv", 1)
-        wait(started, lambda: documents(tmp_path) == ["1"])
+        started.wait_until(lambda: documents(tmp_path) == ["1"])
         before = started.said().count("retrying in")
         inputs.rename(away)
         time.sleep(AWAY)
         assert started.said().count("retrying in") >= before + 2, started.said()
         away.rename(inputs)
         write_file(tmp_path, "2.csv", 2, 3)
-        wait(started, lambda: documents(tmp_path) == ["1", "2", "3"])
+        started.wait_until(lambda: documents(tmp_path) == ["1", "2", "3"])
         started.process.terminate()
         code, said = started.ended()
     assert code == 0, said

@@ -22,7 +22,7 @@ from publisher.reports.explain import explain
 from publisher.sources.event_log.options import EventLogOptions
 from tests.services.databases import Place
 from tests.services.live_journals import LANES, planned, read_from
-from tests.services.test_publish_live import make_tables
+from tests.services.live_tables import make_tables
 from tests.spark import whole_log as log
 
 SAME = {"published": "S", "ignored": "W", "rejected": "E", "superseded": "S"}
@@ -45,14 +45,8 @@ def wanted(*, held: bool = False) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-def rows(place: Place, sql: str) -> list[tuple]:
-    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.exec_driver_sql(sql)]
-
-
 def statuses_of(place: Place) -> list[tuple]:
-    return rows(place, "SELECT record_id, status FROM log ORDER BY 1, 2")
+    return place.query("SELECT record_id, status FROM log ORDER BY 1, 2")
 
 
 def told(
@@ -154,7 +148,7 @@ def test_refused_documents_are_fatal(place: Place, tmp_path: Path) -> None:
     ]
     assert statuses_of(place) == fatal
     assert "S" not in done.letters
-    said = rows(place, "SELECT record_id, detail FROM reasons WHERE reason = 'too-large'")
+    said = place.query("SELECT record_id, detail FROM reasons WHERE reason = 'too-large'")
     assert (5, "shorten it") in said
     assert (3, "superseded by record 5 (row-query-back): shorten it") in said
 
@@ -178,7 +172,7 @@ def test_table_is_left_alone_where_asked(place: Place, tmp_path: Path) -> None:
 
 
 def reasons_of(place: Place, table: str = "reasons") -> list[tuple]:
-    return rows(place, f"SELECT record_id, status, reason, run FROM {table} ORDER BY 1, 2, 3")
+    return place.query(f"SELECT record_id, status, reason, run FROM {table} ORDER BY 1, 2, 3")
 
 
 def test_reasons_are_written_once_for_a_run(place: Place, tmp_path: Path) -> None:
@@ -193,7 +187,7 @@ def test_reasons_are_written_once_for_a_run(place: Place, tmp_path: Path) -> Non
     assert reasons_of(place) == sorted(expected)
     assert done.reasons == len(expected)
     detail = "SELECT source, detail, time FROM reasons WHERE record_id = 20"
-    ((source, text, moment),) = rows(place, detail)
+    ((source, text, moment),) = place.query(detail)
     assert source == "hr"
     assert '"=" is missing' in text
     assert str(moment).startswith("20")
@@ -209,7 +203,7 @@ def test_reason_table_may_be_there_but_must_fit(place: Place, tmp_path: Path) ->
     run = planned(place, tmp_path / "j")
     with pytest.raises(FatalError, match=r"table usr .* has no column source, record_id, status"):
         told(place, run, reason_table="usr")
-    assert ("S",) not in rows(place, "SELECT status FROM log WHERE record_id = 1")
+    assert ("S",) not in place.query("SELECT status FROM log WHERE record_id = 1")
 
 
 def test_statements_are_run_after_something_was_published(place: Place, tmp_path: Path) -> None:
@@ -221,7 +215,7 @@ def test_statements_are_run_after_something_was_published(place: Place, tmp_path
         "INSERT INTO ran VALUES ('second', NULL)",
     )
     told(place, run, post_polling_statements=statements)
-    assert rows(place, "SELECT * FROM ran") == [("a % b %s :x", "S"), ("second", None)]
+    assert place.query("SELECT * FROM ran") == [("a % b %s :x", "S"), ("second", None)]
     with pytest.raises(
         FatalError, match="post_polling_statements: statement 2 failed on"
     ) as caught:
@@ -231,11 +225,11 @@ def test_statements_are_run_after_something_was_published(place: Place, tmp_path
         told(place, run, post_polling_statements=("SELECT SELECT 's3cret'", "SELECT 1"))
     assert "s3cret" not in str(caught.value)
     assert "syntax" in str(caught.value)
-    assert len(rows(place, "SELECT * FROM ran")) == 3
+    assert len(place.query("SELECT * FROM ran")) == 3
 
     place.execute("DELETE FROM log", "DELETE FROM ran")
     told(place, planned(place, tmp_path / "empty"), post_polling_statements=statements)
-    assert rows(place, "SELECT * FROM ran") == []
+    assert place.query("SELECT * FROM ran") == []
 
 
 class TakenOverError(Exception):
@@ -247,7 +241,7 @@ def test_nothing_is_written_after_another_instance_took_over(place: Place, tmp_p
     make_tables(place)
     run = planned(place, tmp_path / "j")
     options: dict = {"reason_table": "reasons", "post_polling_statements": ("DELETE FROM usr",)}
-    before = (statuses_of(place), rows(place, "SELECT * FROM usr ORDER BY 1"))
+    before = (statuses_of(place), place.query("SELECT * FROM usr ORDER BY 1"))
     asked = 0
 
     def count() -> None:
@@ -259,11 +253,11 @@ def test_nothing_is_written_after_another_instance_took_over(place: Place, tmp_p
 
     with pytest.raises(TakenOverError):
         told(place, run, taken_over, **options)
-    assert before == (statuses_of(place), rows(place, "SELECT * FROM usr ORDER BY 1"))
+    assert before == (statuses_of(place), place.query("SELECT * FROM usr ORDER BY 1"))
     told(place, run, count, **options)
     assert asked >= 4  # making the table, old reasons, new ones, letters, statement
     assert statuses_of(place) == wanted()
-    assert rows(place, "SELECT * FROM usr") == []
+    assert place.query("SELECT * FROM usr") == []
 
 
 KILLED = """
@@ -350,10 +344,10 @@ def test_columns_have_names_of_their_own(place: Place, tmp_path: Path) -> None:
     told(place, run, reason_table=reasons)
     told(place, run, reason_table=reasons)
     asked = f"SELECT {quoted(names['record_id'])}, {quoted('Status')} FROM {quoted(odd)} ORDER BY 1"
-    found = rows(place, asked.replace("%", "%%") if place.kind != "sqlite" else asked)
+    found = place.query(asked.replace("%", "%%") if place.kind != "sqlite" else asked)
     assert found == [(1, "S"), (2, "E"), (9000000000000000000, "S")]
     asked = f"SELECT record_id, reason FROM {quoted(reasons)}"
-    found = rows(place, asked.replace("%", "%%") if place.kind != "sqlite" else asked)
+    found = place.query(asked.replace("%", "%%") if place.kind != "sqlite" else asked)
     assert found == [(2, "event-type")]
 
 
@@ -371,7 +365,7 @@ def test_record_ids_may_be_of_other_types(place: Place, tmp_path: Path, type_: s
     )
     told(place, planned(place, tmp_path / "j"))
     found = sorted(
-        (int(i), letter) for i, letter in rows(place, "SELECT record_id, status FROM log")
+        (int(i), letter) for i, letter in place.query("SELECT record_id, status FROM log")
     )
     assert found == [pair for pair in wanted() if pair[0]]
 
@@ -381,8 +375,8 @@ def test_row_without_a_record_id_stays_and_is_counted(place: Place, tmp_path: Pa
     place.execute("INSERT INTO log (record_id, status, event_type) VALUES (NULL, 'N', 4)")
     done = told(place, planned(place, tmp_path / "j"), reason_table="reasons")
     assert done.unnamed == 1
-    assert rows(place, "SELECT status FROM log WHERE record_id IS NULL") == [("N",)]
-    assert rows(place, "SELECT reason FROM reasons WHERE record_id IS NULL") == [("record-id",)]
+    assert place.query("SELECT status FROM log WHERE record_id IS NULL") == [("N",)]
+    assert place.query("SELECT reason FROM reasons WHERE record_id IS NULL") == [("record-id",)]
 
 
 def test_database_that_refuses_is_said(postgres: Place, tmp_path: Path) -> None:

@@ -84,10 +84,8 @@ def add_rows(place: Place, *values: str, table: str = "log", day: int = 1) -> No
 
 
 def statuses(place: Place, table: str = "log") -> str:
-    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        rows = connection.exec_driver_sql(f"SELECT status FROM {table} ORDER BY record_id")
-        return "".join(row[0] for row in rows)
+    rows = place.query(f"SELECT status FROM {table} ORDER BY record_id")
+    return "".join(row[0] for row in rows)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from publisher.reports.check import check
 from publisher.runs import migrate, publisher_instance
 from publisher.sources.triggerless.plan_comparison import Migration
 from tests.services.databases import BINARY, Place, sqlite_place
-from tests.unit.sources.triggerless.test_runs import documents, told
+from tests.support.compared_jobs import documents, told
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

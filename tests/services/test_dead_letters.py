@@ -14,8 +14,8 @@ from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.journal.conservation import report_of
 from publisher.journal.manifest import Journal, Manifest
-from tests.contract.test_dispatchers import planned
 from tests.services.topics import Record, Topics
+from tests.support.planned_journals import planned
 
 
 def send(sink: KafkaDispatcher, journal: Journal, manifest: Manifest) -> None:

@@ -6,49 +6,16 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import sqlalchemy as sa
-
 from publisher.triggers import Style
 from tests.services.databases import Place
-from tests.services.logged_tables import LOG, Logged
+from tests.services.followed_logs import COLUMNS, ROOT, wait_until_read, write_job
+from tests.services.logged_tables import Logged
 from tests.services.mirror import Mirror
 from tests.services.topics import Topics
-
-ROOT = Path(__file__).parents[2]
-COLUMNS = ("name", "size", "pay", "active", "born", "seen", "photo", "code")
-JOB = """
-[[sources]]
-format = "event-log"
-table = "{log}"
-schema = "public"
-
-[database]
-url = "{url}"
-
-[documents]
-time_syntax = 3
-
-[dispatch]
-to = "kafka"
-bootstrap = "{bootstrap}"
-topic = "{topic}"
-
-[follow]
-polling_interval = 0
-
-[spark]
-master = "local[2]"
-"""
-
-
-def write_job(path: Path, place: Place, kafka: Topics, topic: str) -> Path:
-    path.write_text(JOB.format(log=LOG, url=place.url, bootstrap=kafka.bootstrap, topic=topic))
-    return path
 
 
 @contextmanager
@@ -64,21 +31,6 @@ def following(job: Path) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.kill()
         process.wait()
-
-
-def wait_until_read(place: Place, process: subprocess.Popen[str], seconds: float = 120) -> None:
-    """Returns when no row of the log is N any more."""
-    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
-    question = sa.text(f"SELECT count(*) FROM {LOG} WHERE status = 'N'")
-    deadline = time.monotonic() + seconds
-    while True:
-        with engine.connect() as connection:
-            left = connection.execute(question).scalar()
-        if not left:
-            return
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline, f"{left} rows are still N"
-        time.sleep(0.1)
 
 
 def test_a_consumer_has_what_the_tables_have(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,10 +16,10 @@ from publisher.triggers import Style
 from tests.chaos.process import Started
 from tests.services import servers
 from tests.services.databases import Place
+from tests.services.followed_logs import COLUMNS, JOB, wait_until_read
 from tests.services.kafka import KafkaCluster
 from tests.services.logged_tables import LOG, Logged
 from tests.services.mirror import Mirror
-from tests.services.test_follow import COLUMNS, JOB, wait_until_read
 
 AWAY = 6.0
 """Seconds; longer than the publisher waits for an answer."""
@@ -97,7 +97,7 @@ def test_restarted_under_load_nothing_is_lost_or_doubled(
     def progress() -> None:
         """Waits until more has come to the topic."""
         before = sum(topics.ends(topic).values())
-        wait(lambda: sum(topics.ends(topic).values()) > before + 50, started)
+        started.wait_until(lambda: sum(topics.ends(topic).values()) > before + 50)
 
     with Started(["publish", "--follow", "-c", str(job)]) as started:
         with loaded(logged) as load:
@@ -132,15 +132,5 @@ def write_job(path: Path, place: Place, brokers: KafkaCluster, topic: str) -> Pa
     return path
 
 
-def wait(reached: Callable[[], bool], started: Started, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not reached():
-        assert started.process.poll() is None, started.ended()
-        assert time.monotonic() < deadline, started.said()
-        time.sleep(0.2)
-
-
 def rows_by_status(place: Place) -> set[str]:
-    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        return set(connection.execute(sa.text(f"SELECT DISTINCT status FROM {LOG}")).scalars())
+    return {status for (status,) in place.query(f"SELECT DISTINCT status FROM {LOG}")}

@@ -17,7 +17,8 @@ from tests.chaos.marks import TRANSACTION, WRITTEN, Marks
 from tests.chaos.process import LAUNCHER, PROGRAM, Started
 from tests.chaos.scenarios import KafkaJob
 from tests.services.databases import Place
-from tests.services.test_observing import free_port, served
+from tests.services.followed_logs import served
+from tests.services.servers import free_port
 from tests.services.topics import Topics
 
 NEWER = "a newer instance of the job works in"

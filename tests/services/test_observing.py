@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 from click.testing import CliRunner
-from prometheus_client.parser import text_string_to_metric_families
 
 from publisher.cli.main import cli
 from tests.services.databases import Place, sqlite_place
-from tests.services.test_follow import ROOT, wait_until_read, write_job
+from tests.services.followed_logs import ROOT, make_log, served, wait_until_read, write_job
+from tests.services.servers import free_port
 from tests.services.topics import Topics
 
 ROWS = 50
-
-
-def make_log(place: Place) -> None:
-    place.execute(
-        "CREATE TABLE event_log (record_id INTEGER PRIMARY KEY, table_key TEXT, status CHAR(1),"
-        " event_type INTEGER, event_time TIMESTAMP, perpetrator TEXT, table_name TEXT,"
-        " column_name TEXT, old_value TEXT, new_value TEXT)",
-        "CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT)",
-    )
 
 
 def add_rows(place: Place, first: int, kind: int = 1) -> None:
@@ -38,23 +27,6 @@ def add_rows(place: Place, first: int, kind: int = 1) -> None:
         " now() AT TIME ZONE 'UTC' - interval '10 minutes', NULL, 'usr', 'fname', NULL, 'Ann' || n"
         f" FROM generate_series({first}, {first + ROWS - 1}) AS n"
     )
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
-def served(port: int) -> dict[tuple[str, ...], float]:
-    with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-        text = answer.read().decode()
-    return {
-        (sample.name, *(v for k, v in sample.labels.items() if k != "job_name")): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
 
 
 def wait_for(port: int, name: str, value: float) -> dict[tuple[str, ...], float]:

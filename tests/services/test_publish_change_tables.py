@@ -21,8 +21,8 @@ from publisher.reports.explain import explain
 from publisher.runs.publisher_instance import PublisherInstance
 from tests.services.databases import Place
 from tests.support.change_table_files import seq
+from tests.support.followed_jobs import followed
 from tests.support.local_engine import EngineSwitch, LocalEngine
-from tests.unit.runs.test_follow import followed
 
 JOB = """
 [[sources]]

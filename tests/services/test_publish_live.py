@@ -9,24 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.dispatch.files import FileDispatcher
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
 from publisher.reports.explain import explain
-from tests.services.databases import BINARY, Place, sqlite_place
+from tests.services.databases import Place, sqlite_place
+from tests.services.live_tables import ROWS, make_tables
 from tests.spark import whole_log as log
-from tests.support.event_log_files import Row, csv_text
+from tests.support.event_log_files import csv_text
 
 pytestmark = pytest.mark.usefixtures("spark")
 """The session is there, so the program works in it."""
 
-ROWS: list[Row] = [
-    row | {"event_time": None} if row["event_time"] == "yesterday" else row for row in log.ROWS
-]
-"""The log as a database can hold it: its times are times."""
 NEW = [row for row in ROWS if row["status"] == "N"]
 
 SOURCE = """
@@ -35,25 +31,6 @@ table = "log"
 [dispatch]
 path = "out"
 """
-
-
-def make_tables(place: Place) -> None:
-    """The log, the table that it speaks of, a view whose key is none, and one that is left out."""
-    moment = "DATETIME" if place.kind == "mariadb" else "TIMESTAMP"
-    place.execute(
-        f"CREATE TABLE log (record_id INTEGER, table_key VARCHAR(80), status CHAR(1),"
-        f" event_type INTEGER, event_time {moment} NULL, perpetrator VARCHAR(40),"
-        f" table_name VARCHAR(40), column_name VARCHAR(40), old_value TEXT, new_value TEXT)",
-        f"CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(40), lname VARCHAR(40),"
-        f" photo {BINARY[place.kind]})",
-        "INSERT INTO usr (idu, fname, lname) VALUES (2, 'Zoë', NULL), (3, '<now>', 'Doe')",
-        "CREATE TABLE usr_history (idu INTEGER PRIMARY KEY, fname VARCHAR(40))",
-        "CREATE VIEW view_twice AS SELECT 7 AS a, idu FROM usr",
-    )
-    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
-    table = sa.table("log", *(sa.column(name) for name in ROWS[0]))
-    with engine.begin() as connection:
-        connection.execute(table.insert(), ROWS)
 
 
 @dataclass(frozen=True)
@@ -81,10 +58,7 @@ class Job:
 
 
 def statuses(place: Place) -> list[tuple[object, ...]]:
-    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        rows = connection.exec_driver_sql("SELECT record_id, status FROM log ORDER BY 1, 2")
-        return [tuple(row) for row in rows]
+    return place.query("SELECT record_id, status FROM log ORDER BY 1, 2")
 
 
 def live_job(place: Place, base: Path) -> Job:

@@ -12,7 +12,7 @@ from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
 from publisher.runs import replay as job
 from tests.services.topics import Topics
-from tests.unit.runs.test_follow import FILES, SINK, write_file
+from tests.support.followed_jobs import FILES, SINK, write_file
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

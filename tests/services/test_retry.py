@@ -14,8 +14,7 @@ from publisher.dispatch.refusals import DispatchRecord, Refusal
 from publisher.errors import UsageError
 from tests.services.databases import Place
 from tests.services.live_journals import planned, read_from
-from tests.services.test_acknowledge import rows
-from tests.services.test_publish_live import make_tables
+from tests.services.live_tables import make_tables
 
 JOB = """
 [[sources]]
@@ -50,11 +49,11 @@ def said(path: Path, *words: str) -> Result:
 
 
 def new(place: Place) -> set[int]:
-    return {int(i) for (i,) in rows(place, "SELECT record_id FROM log WHERE status = 'N'")}
+    return {int(i) for (i,) in place.query("SELECT record_id FROM log WHERE status = 'N'")}
 
 
 def failed(place: Place) -> set[int]:
-    found = rows(place, "SELECT record_id FROM log WHERE status IN ('E', 'F')")
+    found = place.query("SELECT record_id FROM log WHERE status IN ('E', 'F')")
     return {int(i) for (i,) in found}
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import sqlalchemy as sa
-
 from tests.chaos.process import Started
 from tests.services.databases import Place
-from tests.services.test_follow import write_job
-from tests.services.test_observing import free_port, make_log, served
+from tests.services.followed_logs import make_log, served, write_job
+from tests.services.servers import free_port
 from tests.services.topics import Topics
 
 SUCCESS = "xds_publisher_last_success_timestamp_seconds"
 POLLS = 8
-SECONDS = 90
 OPTIONS = """
 [journal]
 retention_runs = 3
@@ -42,14 +38,6 @@ def make_job(base: Path, place: Place, kafka: Topics, letters: str) -> tuple[Pat
     return job, port
 
 
-def wait(started: Started, reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not reached():
-        assert started.process.poll() is None, started.said()
-        assert time.monotonic() < deadline, started.said()
-        time.sleep(0.1)
-
-
 def wait_for_documents(started: Started, port: int, count: int) -> None:
     """Waits until an instance has published so many documents; 0: until it serves its metrics."""
 
@@ -59,7 +47,7 @@ def wait_for_documents(started: Started, port: int, count: int) -> None:
         except OSError:  # it does not serve them yet
             return False
 
-    wait(started, reached)
+    started.wait_until(reached)
 
 
 def wait_for_polls(started: Started, port: int) -> None:
@@ -70,7 +58,7 @@ def wait_for_polls(started: Started, port: int) -> None:
         times.add(served(port)[SUCCESS,])
         return len(times) > POLLS
 
-    wait(started, reached)
+    started.wait_until(reached)
 
 
 def runs(base: Path) -> list[str]:
@@ -78,10 +66,8 @@ def runs(base: Path) -> list[str]:
 
 
 def statuses(place: Place) -> list[tuple[int | None, str]]:
-    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
-    statement = sa.text("SELECT record_id, status FROM event_log ORDER BY record_id")
-    with engine.connect() as connection:
-        return [(record_id, status) for record_id, status in connection.execute(statement)]
+    rows = place.query("SELECT record_id, status FROM event_log ORDER BY record_id")
+    return [(record_id, status) for record_id, status in rows]
 
 
 @contextmanager

@@ -20,8 +20,8 @@ from publisher.journal.epoch import next_epoch
 from publisher.reports.check import check
 from publisher.reports.status import DISCARD, SEND
 from tests.services.databases import Place, sqlite_place
-from tests.services.test_waiting import MOMENTS, ago, make_log
 from tests.services.topics import Topics
+from tests.services.waiting_logs import MOMENTS, ago, make_log
 from tests.support.journals import committed, documents, report, write_identity
 
 LIVE = """

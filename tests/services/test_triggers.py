@@ -450,9 +450,7 @@ class Attacker:
 
     def ran(self) -> list[str]:
         """Whose rights her code has had."""
-        engine = sa.create_engine(self.postgres.url, poolclass=sa.NullPool)
-        with engine.connect() as connection:
-            return [row[0] for row in connection.exec_driver_sql("SELECT who FROM hers.ran")]
+        return [who for (who,) in self.postgres.query("SELECT who FROM hers.ran")]
 
 
 @pytest.fixture
@@ -463,14 +461,11 @@ def attacker(postgres: Place) -> Iterator[Attacker]:
 
 def executors(place: Place) -> list[tuple[str, str, bool, bool]]:
     """Functions of triggers: name, owner, whether the owner is a superuser, whether PUBLIC may run it."""
-    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        rows = connection.exec_driver_sql(
-            "SELECT p.proname, r.rolname, r.rolsuper, has_function_privilege('mallory', p.oid, 'EXECUTE')"
-            " FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner WHERE p.prosecdef"
-            " AND p.proname = 'xds_t_log'"
-        )
-        return [tuple(row) for row in rows]
+    return place.query(
+        "SELECT p.proname, r.rolname, r.rolsuper, has_function_privilege('mallory', p.oid, 'EXECUTE')"
+        " FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner WHERE p.prosecdef"
+        " AND p.proname = 'xds_t_log'"
+    )
 
 
 def test_a_function_cannot_be_attached_to_a_table_of_others(
@@ -511,10 +506,8 @@ def test_a_type_of_the_tables_owner_runs_no_code(
         "TRUNCATE hers.t",
     )
     assert attacker.ran() == []
-    engine = sa.create_engine(postgres.url, poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        keys = connection.exec_driver_sql("SELECT DISTINCT table_key FROM event_log ORDER BY 1")
-        assert [row[0] for row in keys] == ["k=(1)", "k=(5)", "k=(7)"]
+    keys = postgres.query("SELECT DISTINCT table_key FROM event_log ORDER BY 1")
+    assert keys == [("k=(1)",), ("k=(5)",), ("k=(7)",)]
 
 
 def test_a_table_that_took_the_name_is_not_read(postgres: Place, attacker: Attacker) -> None:
@@ -567,17 +560,15 @@ def test_the_writer_may_write_the_log_and_see_keys_and_nothing_else(
 ) -> None:
     postgres.execute("CREATE TABLE t (k integer PRIMARY KEY, secret text)")
     make(postgres, Style.PER_FIELD, TableRef(None, "t"))
-    engine = sa.create_engine(postgres.url, poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        granted = connection.exec_driver_sql(
-            "SELECT has_table_privilege('xds_log_writer', 'event_log', 'INSERT'),"
-            " has_table_privilege('xds_log_writer', 'event_log', 'SELECT, UPDATE, DELETE'),"
-            " has_column_privilege('xds_log_writer', 't', 'k', 'SELECT'),"
-            " has_column_privilege('xds_log_writer', 't', 'secret', 'SELECT'),"
-            " has_table_privilege('xds_log_writer', 't', 'INSERT, UPDATE, DELETE'),"
-            " has_schema_privilege('xds_log_writer', 'public', 'CREATE')"
-        ).one()
-    assert tuple(granted) == (True, False, True, False, False, False)
+    granted = postgres.query(
+        "SELECT has_table_privilege('xds_log_writer', 'event_log', 'INSERT'),"
+        " has_table_privilege('xds_log_writer', 'event_log', 'SELECT, UPDATE, DELETE'),"
+        " has_column_privilege('xds_log_writer', 't', 'k', 'SELECT'),"
+        " has_column_privilege('xds_log_writer', 't', 'secret', 'SELECT'),"
+        " has_table_privilege('xds_log_writer', 't', 'INSERT, UPDATE, DELETE'),"
+        " has_schema_privilege('xds_log_writer', 'public', 'CREATE')"
+    )
+    assert granted == [(True, False, True, False, False, False)]
     postgres.execute("ALTER ROLE xds_log_writer CREATEDB")
     with pytest.raises(FatalError, match="may do more than write event logs"):
         make(postgres, Style.PER_FIELD, TableRef(None, "t"))

@@ -14,8 +14,7 @@ from publisher.reports.explain import explain
 from publisher.runs.replay import replay
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
 from tests.support.dispatch_queue_files import Queue, Row, binary, delimited, jack
-from tests.unit.runs.test_find_torn_transactions import keys, queued, rejects, transactions
-from tests.unit.sources.dispatch_queue.test_runs import JOB
+from tests.support.dispatch_queue_jobs import JOB, keys, queued, rejects, transactions
 
 pytestmark = pytest.mark.usefixtures("spark")
 

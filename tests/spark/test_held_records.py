@@ -9,7 +9,7 @@ import pytest
 from publisher.config.job_file import load
 from publisher.runs.publisher_instance import publish
 from tests.support.linkexpress_files import GROUP, jack, mark, record
-from tests.unit.sources.linkexpress.test_carry_over import JOB, published, rows
+from tests.support.linkexpress_jobs import JOB, published, rows
 
 pytestmark = pytest.mark.usefixtures("spark")
 

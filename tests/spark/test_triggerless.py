@@ -11,7 +11,7 @@ import pytest
 from publisher.config.job_file import load
 from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
-from tests.unit.sources.triggerless.test_runs import TABLE, row, write
+from tests.support.compared_jobs import TABLE, row, write
 
 pytestmark = pytest.mark.usefixtures("spark")
 

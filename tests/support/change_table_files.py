@@ -15,7 +15,7 @@ from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
 from publisher.sources.files.options import SnapshotOptions
-from tests.support.event_log_files import OPEN, Row, Tables
+from tests.support.event_log_files import OPEN, Row, Tables, csv_text
 
 HEADERS = (
     "header__change_seq",
@@ -67,22 +67,10 @@ def record(
     )
 
 
-def csv_of(rows: Sequence[Row], names: Sequence[str] | None = None, *, header: bool = True) -> str:
-    names = names or list(rows[0])
-    lines = [",".join(names)] if header else []
-    for row in rows:
-        cells = (
-            "" if row[name] is None else '"' + str(row[name]).replace('"', '""') + '"'
-            for name in names
-        )
-        lines.append(",".join(cells))
-    return "".join(f"{line}\n" for line in lines)
-
-
 def write(path: Path, rows: Sequence[Row]) -> Path:
     """Write records in the kind that the suffix of ``path`` says."""
     if path.suffix == ".csv":
-        path.write_text(csv_of(rows))
+        path.write_text(csv_text(rows))
     elif path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     else:

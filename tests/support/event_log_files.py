@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,7 +67,12 @@ def event(record_id: object = 1, **changes: object) -> Row:
     return row | changes
 
 
-def csv_text(rows: Iterable[Row], names: tuple[str, ...] = NAMES, *, header: bool = True) -> str:
+def csv_text(
+    rows: Iterable[Row], names: Sequence[str] | None = None, *, header: bool = True
+) -> str:
+    """Rows as CSV; without ``names`` the columns are those of the first row."""
+    rows = list(rows)
+    names = names or (list(rows[0]) if rows else NAMES)
     lines = [",".join(names)] if header else []
     for row in rows:
         cells = (

@@ -38,6 +38,30 @@ JNL = replace(OPEN, difftype="JNL")
 GROUP = replace(OPEN, unit="group", difftype=None, tables=(USR, DEPT), national_charset="CP932")
 
 
+def group_source(settings: str = "") -> str:
+    """Returns the source of ``GROUP`` for a job file, with further ``settings``."""
+    return f"""
+[[sources]]
+format = "linkexpress"
+{settings}
+unit = "group"
+extract = "diff"
+nulls = true
+charset = "CP932"
+national_charset = "CP932"
+[[sources.tables]]
+name = "usr"
+xid = 1
+key = ["idu"]
+items = ["idu INTEGER", "fname CHARACTER(8)", "pay DECIMAL(5,2)", "note VARCHAR(6)"]
+[[sources.tables]]
+name = "dept"
+xid = 2
+key = ["no"]
+items = ["no SMALLINT", "title NCHAR(4)"]
+"""
+
+
 def little(options: LinkexpressOptions) -> LinkexpressOptions:
     """The same with LOGTYPE = LITTLE for all tables."""
     tables = tuple(replace(table, logtype="LITTLE") for table in options.tables)

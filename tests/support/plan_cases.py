@@ -6,6 +6,7 @@ with the same content or with another.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import NO_DATABASE, Answer, CurrentRow, RefusedLookup
 from publisher.xds.document import DocumentOptions
+from tests.support.event_log_files import Row, event
 from tests.support.plan_oracle import Rules
 from tests.support.planning import DEPT, USR, USR_2, Event, Rows, Setup, log
 
@@ -144,3 +146,33 @@ def cases(draw: st.DrawFn) -> Case:
         }
         drawn = replace(drawn, current={**keyed, SECRET: None})
     return Case(log(*events), drawn)
+
+
+COLUMNS = ("a", "b", "n", "p", "x")
+
+TABLES = [
+    Table(
+        None,
+        table,
+        (key,),
+        {key: ColumnKind.INT} | {name: ColumnKind(KINDS[name]) for name in COLUMNS},
+    )
+    for table, key in (("usr", "idu"), ("dept", "no"), ("secret", "k"))
+]
+
+
+def rows_of(changes: Sequence[Change]) -> list[Row]:
+    return [
+        event(
+            change.position.high,
+            table_key=change.object.key,
+            table_name=change.object.table,
+            event_type=change.event_type,
+            event_time=f"2024-01-01 00:00:{(change.event_time or 0) % 60:02d}",
+            perpetrator=change.perpetrator,
+            column_name=change.columns[0] if change.columns else None,
+            old_value=change.old[0] if change.old else None,
+            new_value=change.new[0] if change.new else None,
+        )
+        for change in changes
+    ]

@@ -26,9 +26,8 @@ from publisher.planning.polls import PollOptions
 from publisher.sources.columns.record_batches import Place, batch
 from tests.support import plan_oracle
 from tests.support.event_log_files import Row, event, write
-from tests.support.plan_cases import Case, cases
+from tests.support.plan_cases import TABLES, Case, cases, rows_of
 from tests.support.task_runs import lines, plan_all, read_all, work_of
-from tests.unit.engine.test_tasks import TABLES, rows_of
 
 
 def records(ids: Sequence[int], split: int) -> pa.RecordBatch:

@@ -18,40 +18,12 @@ from hypothesis import strategies as st
 from publisher.engine.tasks import Work
 from publisher.journal.conservation import conserve, outcome_counts
 from publisher.journal.lane_writer import LaneNames, LaneResult
-from publisher.model.catalogue import ColumnKind, Table
-from publisher.model.change import Change, Outcome
+from publisher.model.change import Outcome
 from tests.support.event_log_files import Row, event, write
-from tests.support.plan_cases import KINDS, OBJECTS, Case, cases
+from tests.support.plan_cases import COLUMNS, OBJECTS, TABLES, Case, cases, rows_of
 from tests.support.task_runs import lines, plan_all, read_all, work_of
 
-COLUMNS = ("a", "b", "n", "p", "x")
-TABLES = [
-    Table(
-        None,
-        table,
-        (key,),
-        {key: ColumnKind.INT} | {name: ColumnKind(KINDS[name]) for name in COLUMNS},
-    )
-    for table, key in (("usr", "idu"), ("dept", "no"), ("secret", "k"))
-]
 Told = dict[str, list[str]]
-
-
-def rows_of(changes: Sequence[Change]) -> list[Row]:
-    return [
-        event(
-            change.position.high,
-            table_key=change.object.key,
-            table_name=change.object.table,
-            event_type=change.event_type,
-            event_time=f"2024-01-01 00:00:{(change.event_time or 0) % 60:02d}",
-            perpetrator=change.perpetrator,
-            column_name=change.columns[0] if change.columns else None,
-            old_value=change.old[0] if change.old else None,
-            new_value=change.new[0] if change.new else None,
-        )
-        for change in changes
-    ]
 
 
 def database_of(case: Case, path: Path) -> str | None:

@@ -15,8 +15,8 @@ from publisher.journal.conservation import RunReport
 from publisher.journal.identity import open_identity, read_identity
 from publisher.journal.manifest import JOURNAL_FORMAT
 from publisher.runs import publisher_instance
+from tests.support.followed_jobs import FILES, documents, settings, write_file
 from tests.support.local_engine import LocalEngine
-from tests.unit.runs.test_follow import FILES, documents, settings, write_file
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

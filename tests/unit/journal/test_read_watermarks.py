@@ -14,9 +14,9 @@ from publisher.journal.read_watermarks import read_greatest
 from publisher.model.change import Outcome
 from publisher.reports.explain import explain
 from publisher.runs.publisher_instance import PublisherInstance
+from tests.support.followed_jobs import TABLE, settings, write_rows
 from tests.support.local_engine import LocalEngine
 from tests.support.planned_journals import record, write_decisions
-from tests.unit.runs.test_follow import TABLE, settings, write_rows
 
 
 def once(base: Path, more: str = "") -> RunReport:

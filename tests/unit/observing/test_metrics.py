@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from publisher.errors import FatalError, UnreachableError
 from publisher.observing.metrics import Metrics
 from publisher.observing.options import MetricsOptions
+from tests.services.servers import free_port
 from tests.support.poll_recorder import poll
 
 
@@ -30,13 +31,6 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 
 def told(path: Path) -> dict[tuple[str, ...], float]:
     return samples(path.read_text())
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def test_what_polls_did(tmp_path: Path) -> None:

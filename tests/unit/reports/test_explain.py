@@ -13,8 +13,8 @@ from publisher.runs import publisher_instance
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.registry import FORMATS
 from tests.support import linkexpress_files
+from tests.support.followed_jobs import FILES, settings, write_file
 from tests.support.local_engine import EngineSwitch
-from tests.unit.runs.test_follow import FILES, settings, write_file
 
 KNOWN_AT = "2026-05-04 11:15:03+00:00"
 

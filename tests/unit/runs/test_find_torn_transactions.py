@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,98 +10,16 @@ import pytest
 from publisher.config.job_file import load
 from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
-from publisher.runs import replay as job
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, UPDATE
-from tests.support.dispatch_queue_files import Queue, Row, binary, jack
-from tests.support.linkexpress_files import GROUP, OPEN, mark, record
+from tests.support.dispatch_queue_files import Queue, jack
+from tests.support.dispatch_queue_jobs import keys, queued, rejects, replay, transactions
+from tests.support.linkexpress_files import GROUP, OPEN, group_source, mark, record
 from tests.support.linkexpress_files import jack as extracted
 from tests.support.local_engine import EngineSwitch, LocalEngine
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
-QUEUE = """\
-[job]
-reject_budget = "unlimited"
-[[sources]]
-format = "dispatch-queue"
-null_mode = "byte_before"
-null_flag = 1
-image_charset = "cp866"
-{more}
-[[sources.tables]]
-number = 7
-name = "usr"
-columns = ["idu INTEGER", "fname CHAR(8)", "lname VARCHAR(12)", "photo BLOB(24)", "note CHAR(4)"]
-key = ["idu"]
-[run]
-lanes = {lanes}
-"""
-EXTRACT = """\
-[job]
-reject_budget = "unlimited"
-[[sources]]
-format = "linkexpress"
-unit = "group"
-extract = "diff"
-nulls = true
-charset = "CP932"
-national_charset = "CP932"
-[[sources.tables]]
-name = "usr"
-xid = 1
-key = ["idu"]
-items = ["idu INTEGER", "fname CHARACTER(8)", "pay DECIMAL(5,2)", "note VARCHAR(6)"]
-[[sources.tables]]
-name = "dept"
-xid = 2
-key = ["no"]
-items = ["no SMALLINT", "title NCHAR(4)"]
-[run]
-lanes = {lanes}
-"""
-
-
-def replay(text: str, base: Path, *files: bytes, more: str = "", lanes: int = 4) -> RunReport:
-    paths = []
-    for number, data in enumerate(files):
-        paths.append(base / f"{number}.dat")
-        paths[-1].write_bytes(data)
-    (base / "job.toml").write_text(text.format(more=more, lanes=lanes))
-    return job.replay(load(base / "job.toml"), paths, str(base / "out"))
-
-
-def queued(base: Path, *files: Sequence[Row], more: str = "", lanes: int = 4) -> RunReport:
-    return replay(QUEUE, base, *map(binary, files), more=more, lanes=lanes)
-
-
-def keys(target: Path) -> list[str]:
-    text = "".join(part.read_text() for part in sorted(target.rglob("part-*.xds")))
-    return sorted(re.findall(r"<association>(\w+=\d+)", text))
-
-
-def rejects(target: Path) -> dict[str, list[str]]:
-    """Details of rejects by reason."""
-    found: dict[str, list[str]] = {}
-    for path in target.rglob("*rejects.jsonl"):
-        for line in path.read_text().splitlines():
-            entry = json.loads(line)
-            found.setdefault(entry["reason"], []).append(entry["detail"])
-    return {reason: sorted(details) for reason, details in found.items()}
-
-
-def transactions() -> list[Row]:
-    """Transaction 1 has a value that XML forbids, 2 and 3 have none."""
-    queue = Queue()
-    return [
-        queue.row(INSERT, jack(1, "Ann"), TRANSACT_ID=1),
-        queue.row(INSERT, jack(2, "B\x01b"), TRANSACT_ID=1),
-        queue.row(INSERT, jack(3), TRANSACT_ID=2),
-        *[queue.row(INSERT, jack(10 + n), TRANSACT_ID=1) for n in range(5)],
-        queue.row(COMMIT, TRANSACT_ID=1),
-        queue.row(COMMIT, TRANSACT_ID=2),
-        queue.row(INSERT, jack(4), TRANSACT_ID=1),  # the number is used again
-        queue.row(COMMIT, TRANSACT_ID=1),
-    ]
+EXTRACT = '[job]\nreject_budget = "unlimited"\n' + group_source() + "[run]\nlanes = {lanes}\n"
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 8])

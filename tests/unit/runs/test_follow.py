@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -12,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from publisher.cli.status import status_text
-from publisher.config.job_file import load
-from publisher.config.settings import Settings
 from publisher.dispatch.files import FileDispatcher
 from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
 from publisher.journal.epoch import next_epoch
@@ -23,106 +19,20 @@ from publisher.runs import follow
 from publisher.runs.follow import Follower
 from publisher.runs.job_sink import JobSink
 from publisher.runs.publisher_instance import PublisherInstance
+from tests.support.followed_jobs import (
+    FILES,
+    TABLE,
+    Stop,
+    Watcher,
+    documents,
+    followed,
+    settings,
+    write_file,
+    write_rows,
+)
 from tests.support.local_engine import LocalEngine
 
-HEADER = (
-    "record_id,table_key,status,event_type,event_time,perpetrator,"
-    "table_name,column_name,old_value,new_value\n"
-)
-FILES = '[[sources]]\nname = "hr"\nsnapshots = ["in"]\n'
-TABLE = '[[sources]]\nname = "hr"\ntable = "log"\n[database]\nurl = "sqlite:///hr.db"\n'
-SINK = '[dispatch]\npath = "out"\n'
 AWAY = UnreachableError("the database does not answer: try again later")
-
-
-def settings(base: Path, source: str, more: str = "") -> Settings:
-    path = base / "job.toml"
-    path.write_text(source + SINK + more)
-    return load(path)
-
-
-def write_file(base: Path, name: str, *ids: int) -> Path:
-    rows = [f"{n},idu={n},N,3,2026-05-04 08:00:00,hr,usr,fname,,Jack {n}\n" for n in ids]
-    path = base / "in" / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(HEADER + "".join(rows))
-    return path
-
-
-def write_rows(base: Path, *ids: int) -> None:
-    with sqlite3.connect(base / "hr.db") as connection:
-        connection.execute("CREATE TABLE IF NOT EXISTS usr (idu INTEGER PRIMARY KEY, fname TEXT)")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS log (record_id INTEGER, table_key TEXT, status TEXT,"
-            " event_type INTEGER, event_time TIMESTAMP, perpetrator TEXT, table_name TEXT,"
-            " column_name TEXT, old_value TEXT, new_value TEXT)"
-        )
-        connection.executemany(
-            "INSERT INTO log VALUES (?, ?, 'N', 3, '2026-05-04 08:00:00', 'hr', 'usr', 'fname',"
-            " NULL, 'Jack')",
-            [(number, f"idu={number}") for number in ids],
-        )
-    connection.close()
-
-
-class Watcher:
-    """Notes what it is told; ``on_idle`` is called when there is nothing to read."""
-
-    def __init__(self, on_idle: Callable[[], object]) -> None:
-        self.told: list[str] = []
-        self.polls: list[Poll] = []
-        self.failures: list[float] = []
-        self._on_idle = on_idle
-
-    def on_start(self, job: str, target: str, notes: Sequence[str]) -> None:
-        self.told += ["begun", *notes]
-
-    def on_poll(self, poll: Poll) -> None:
-        self.polls.append(poll)
-        self.told.append(poll.report.run)
-
-    def on_idle(self, waiting: int, oldest: float | None) -> None:
-        self._on_idle()
-
-    def on_failure(self, error: PublisherError, again_in: float) -> None:
-        self.failures.append(again_in)
-
-    def on_stop(self, reason: str) -> None:
-        self.told.append(reason)
-
-
-class Stop(threading.Event):
-    """Waits for nothing, and notes for how long it should have."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pauses: list[float] = []
-
-    def wait(self, timeout: float | None = None) -> bool:
-        assert timeout is not None
-        self.pauses.append(timeout)
-        assert len(self.pauses) < 100, "it does not end"
-        return self.is_set()
-
-
-def followed(made: Settings, engine: LocalEngine, *then: Callable[[], object]) -> Watcher:
-    """Follows until it has been idle once more than ``then`` has things to do about that."""
-    stop = Stop()
-    todo = [*then, stop.set]
-
-    def on_idle() -> None:
-        todo.pop(0)()
-
-    watcher = Watcher(on_idle)
-    Follower(made, engine, watcher, stop).run()
-    return watcher
-
-
-def documents(base: Path) -> list[str]:
-    """The values in all documents, by run and lane."""
-    parts = sorted((base / "out" / "runs").glob("*/part-*.xds"))
-    lines = [line for part in parts for line in part.read_text().splitlines()]
-    return sorted(line.partition("Jack ")[2].partition("<")[0] for line in lines)
 
 
 def test_a_directory_that_grows_is_published_file_by_file(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from tests.support.change_table_files import record, write
+from tests.support.followed_jobs import followed
 from tests.support.local_engine import LocalEngine
-from tests.unit.runs.test_follow import followed
 
 JOB = """
 [[sources]]

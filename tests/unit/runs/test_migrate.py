@@ -15,8 +15,8 @@ from publisher.runs import execute
 from publisher.runs import migrate as migrating
 from publisher.runs.migrate import RESUMED
 from publisher.sources.triggerless.plan_comparison import Migration
+from tests.support.compared_jobs import job, publish, row, told, write
 from tests.unit.sources.triggerless import test_live_tables as live
-from tests.unit.sources.triggerless.test_runs import job, publish, row, told, write
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

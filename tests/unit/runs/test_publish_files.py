@@ -16,8 +16,8 @@ from publisher.reports.check import CheckFinding, check
 from publisher.reports.explain import explain
 from publisher.reports.status import status
 from publisher.runs import publisher_instance
+from tests.support.followed_jobs import FILES, TABLE, documents, settings, write_file, write_rows
 from tests.support.local_engine import EngineSwitch, LocalEngine
-from tests.unit.runs.test_follow import FILES, TABLE, documents, settings, write_file, write_rows
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

@@ -11,14 +11,13 @@ from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_table_files import (
     DATA,
     HEADERS,
-    csv_of,
     options,
     read,
     record,
     told,
     write,
 )
-from tests.support.event_log_files import Row
+from tests.support.event_log_files import Row, csv_text
 
 PARTITION = {"header__partition_name": "20170313T123000_20170313T170000"}
 WHOLE, CHANGED = range(10), [1, 4]
@@ -59,7 +58,7 @@ def test_header_columns_between_data_columns_are_refused(tmp_path: Path) -> None
 def test_a_value_that_equals_a_column_name_is_no_header(tmp_path: Path, header: str) -> None:
     rows = [record(1, "I", WHOLE, idu="1", fname="fname"), record(2, "D", [0], idu="1")]
     path = tmp_path / "t__ct.csv"
-    path.write_text(csv_of(rows, header=False))
+    path.write_text(csv_text(rows, header=False))
     reading = SnapshotOptions(header=header)  # type: ignore[arg-type]
     found = read(path, options(columns=tuple(rows[0])), reading)
     assert [one["event_type"] for one in found] == [1, 4]
@@ -69,12 +68,12 @@ def test_a_value_that_equals_a_column_name_is_no_header(tmp_path: Path, header: 
 def test_a_header_is_read_as_the_setting_says(tmp_path: Path) -> None:
     rows = [record(1, "I", WHOLE, idu="1"), record(2, "D", [0], idu="1")]
     path = tmp_path / "t__ct.csv"
-    path.write_text(csv_of(rows))
+    path.write_text(csv_text(rows))
     told_ = options(columns=tuple(rows[0]))
     assert len(read(path, told_, SnapshotOptions(header="yes"))) == 2
     found = read(path, told_, SnapshotOptions(header="no"))
     assert [one["reason"] for one in found if one["outcome"]] == ["change-seq"]
-    path.write_text(csv_of(rows, header=False))
+    path.write_text(csv_text(rows, header=False))
     with pytest.raises(FatalError, match="description"):
         read(path, told_, SnapshotOptions(header="yes"))
 

@@ -11,8 +11,8 @@ import pytest
 from publisher.model.change import Outcome
 from publisher.sources.change_table.copies import find_surplus
 from publisher.sources.files.options import SnapshotOptions
-from tests.support.change_table_files import csv_of, options, read, record, told
-from tests.support.event_log_files import Row
+from tests.support.change_table_files import options, read, record, told
+from tests.support.event_log_files import Row, csv_text
 from tests.support.live_change_tables import Table
 
 B = record(2, "B", idu="1", fname="a")
@@ -27,7 +27,7 @@ def meant(tmp_path: Path, files: list[list[Row]], **settings: object) -> list[tu
     paths = []
     for number, rows in enumerate(files):
         path = tmp_path / f"{number}.csv"
-        path.write_text(csv_of(rows, list(B)))
+        path.write_text(csv_text(rows, list(B)))
         paths.append(path)
     found = read(paths, options(**settings), SMALL, 4)
     return [told(one) for one in found if one["key"] != "idu=7" and one["high"]][1:]

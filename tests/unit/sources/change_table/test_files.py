@@ -19,14 +19,13 @@ from publisher.sources.files.recognise import dfm_of
 from tests.support.change_table_files import (
     DATA,
     HEADERS,
-    csv_of,
     options,
     read,
     record,
     told,
     write,
 )
-from tests.support.event_log_files import USR, Tables
+from tests.support.event_log_files import USR, Tables, csv_text
 
 ROWS = [record(1, "I", range(10), idu="1", fname="Ann"), record(2, "D", [0], idu="1")]
 
@@ -47,7 +46,7 @@ def describe(path: Path, *, content: str = "changes", **format_: object) -> None
 def test_metadata_says_columns_key_table_delimiter_and_null(tmp_path: Path) -> None:
     path = tmp_path / "20211008-131231320.csv.gz"
     text = (
-        csv_of(ROWS, header=False)
+        csv_text(ROWS, header=False)
         .replace(",", ";")
         .replace("Ann", "NULL")
         .replace('"NULL"', "NULL")
@@ -78,7 +77,7 @@ def test_delimiters_are_read_as_metadata_writes_them(
     tmp_path: Path, written: str | None, delimiter: str
 ) -> None:
     path = tmp_path / "usr__ct.csv"
-    path.write_text(csv_of(ROWS).replace(",", delimiter))
+    path.write_text(csv_text(ROWS).replace(",", delimiter))
     describe(path, fieldDelimiter=written, quoteChar='"', escapeChar='"', recordDelimiter=r"\n")
     assert [told(one)[0] for one in read(path, ChangeTableOptions())] == [1, 4]
 
@@ -157,7 +156,7 @@ def test_an_empty_quote_means_that_nothing_is_quoted(tmp_path: Path) -> None:
 
 def test_an_escape_before_quotes_is_read_as_metadata_names_it(tmp_path: Path) -> None:
     path = tmp_path / "usr__ct.csv"
-    path.write_text(csv_of(ROWS).replace("Ann", 'An\\"n').replace('"An\\"n"', '"An\\"n"'))
+    path.write_text(csv_text(ROWS).replace("Ann", 'An\\"n').replace('"An\\"n"', '"An\\"n"'))
     describe(path, escapeChar="\\")
     assert ("fname", 'An"n') in told(read(path, ChangeTableOptions())[0])
 

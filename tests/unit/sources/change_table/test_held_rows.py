@@ -13,8 +13,8 @@ from publisher.model.change import TALLY, Outcome
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import CarryOver
 from publisher.sources.files.options import SnapshotOptions
-from tests.support.change_table_files import CONTEXT, csv_of, options, record, seq, told, write
-from tests.support.event_log_files import Row
+from tests.support.change_table_files import CONTEXT, options, record, seq, told, write
+from tests.support.event_log_files import Row, csv_text
 
 SECOND = 1_000_000
 HELD = ("open-pair",)
@@ -155,7 +155,7 @@ def test_rejects_among_held_rows_are_rejected_once(tmp_path: Path) -> None:
 def test_held_rows_of_a_table_known_by_its_metadata_are_read_so_again(tmp_path: Path) -> None:
     (tmp_path / "hr.people__ct").mkdir()
     path = tmp_path / "hr.people__ct" / "a.csv"
-    path.write_text(csv_of([*FIRST, B], list(B), header=False))
+    path.write_text(csv_text([*FIRST, B], list(B), header=False))
     names = [{"ordinal": n, "name": name, "primaryKeyPos": int(name == "idu")}
              for n, name in enumerate(B, 1)]  # fmt: skip
     info = {"sourceSchema": "hr", "sourceTable": 'the "people"', "columns": names}

@@ -22,9 +22,9 @@ from publisher.sources.change_table.masks import (
     mask_of,
 )
 from publisher.sources.files.options import SnapshotOptions
-from tests.support.change_table_files import HEADERS, csv_of, options, read, record, told
+from tests.support.change_table_files import HEADERS, options, read, record, told
 from tests.support.change_table_files import seq as seq_text
-from tests.support.event_log_files import Row
+from tests.support.event_log_files import Row, csv_text
 
 
 def bits(mask: str, order: str) -> list[int]:
@@ -176,7 +176,7 @@ SMALL = SnapshotOptions(line_breaks=False, block_size=256)
 def paired(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
     """What is told of pairs whose partners are neighbours."""
     path = tmp_path_factory.mktemp("paired") / "all.csv"
-    path.write_text(csv_of(pairs(40)))
+    path.write_text(csv_text(pairs(40)))
     return [told(one) for one in read(path, options(), SMALL)]
 
 
@@ -201,9 +201,9 @@ def test_partners_are_found_wherever_they_lie(
     cut = len(rows) // 3 if two_files else len(rows)
     files = [path / f"{n}.csv" for n in range(2 if two_files else 1)]
     names = list(rows[0])
-    files[0].write_text(csv_of(rows[:cut], names))
+    files[0].write_text(csv_text(rows[:cut], names))
     if two_files:
-        files[1].write_text(csv_of(rows[cut:], names))
+        files[1].write_text(csv_text(rows[cut:], names))
     found = read(files, options(join_rows=window), SMALL, wanted)
     assert [told(one) for one in found] == paired
     assert not any(one["outcome"] for one in found)
@@ -212,7 +212,7 @@ def test_partners_are_found_wherever_they_lie(
 def test_too_many_strays_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     rows = pairs(30)
     rows.sort(key=lambda row: row["header__change_oper"] == "B")
-    (tmp_path / "a.csv").write_text(csv_of(rows))
+    (tmp_path / "a.csv").write_text(csv_text(rows))
     with pytest.raises(FatalError, match="join_strays"):
         read(tmp_path / "a.csv", options(join_rows=2, join_strays=5), SMALL, 8)
 
@@ -220,7 +220,7 @@ def test_too_many_strays_are_an_error_that_says_what_to_do(tmp_path: Path) -> No
 def test_a_file_read_twice_gives_each_change_twice(tmp_path: Path) -> None:
     rows = [record(2, "B", idu="1"), record(2, "U", [1], idu="1", fname="x"), *pairs(4)[:1]]
     for name in ("a.csv", "b.csv"):
-        (tmp_path / name).write_text(csv_of(rows))
+        (tmp_path / name).write_text(csv_text(rows))
     found = read([tmp_path / "a.csv", tmp_path / "b.csv"])
     assert [one["event_type"] for one in found] == [1, 1, 2, 2]
     assert [one["records"] for one in found] == [1, 1, 2, 2]
@@ -249,7 +249,7 @@ def test_ranks_keep_the_order_of_sequences(parts: list[tuple[int, int]]) -> None
 def test_numbers_of_all_19_digits_have_their_order(tmp_path: Path) -> None:
     numbers = [0, 1, (1 << 63) - 1, 1 << 63, 10**19 - 1]
     rows = [record(number, "I", range(10), idu=str(number)) for number in reversed(numbers)]
-    (tmp_path / "a.csv").write_text(csv_of(rows))
+    (tmp_path / "a.csv").write_text(csv_text(rows))
     found = sorted(read(tmp_path / "a.csv"), key=lambda one: (one["rank"], one["high"], one["low"]))
     assert [one["key"] for one in found] == [f"idu={number}" for number in numbers]
     texts = [change_seq.text_of(int(str(one["high"])), int(str(one["low"]))) for one in found]

@@ -10,8 +10,8 @@ import pytest
 from publisher.errors import FatalError
 from publisher.model.change import Reason
 from publisher.sources.change_table.masks import Order
-from tests.support.change_table_files import csv_of, options, read, record, told, write
-from tests.support.event_log_files import Row, Tables
+from tests.support.change_table_files import options, read, record, told, write
+from tests.support.event_log_files import Row, Tables, csv_text
 
 ALL = range(10)
 KINDS = ("t__ct.csv", "t__ct.jsonl", "t__ct.parquet")
@@ -182,7 +182,7 @@ def test_the_table_is_named_by_folder_or_settings(tmp_path: Path) -> None:
 def test_any_subset_of_header_columns_will_do(tmp_path: Path) -> None:
     rows = [record(1, "I", idu="1"), record(2, "D", idu="1")]
     kept = ("header__change_seq", "header__change_oper", "header__timestamp", "idu")
-    (tmp_path / "t__ct.csv").write_text(csv_of(rows, kept))
+    (tmp_path / "t__ct.csv").write_text(csv_text(rows, kept))
     assert [told(one) for one in read(tmp_path / "t__ct.csv")] == [
         (1, "idu=1", ("idu", "1")),
         (4, "idu=1"),

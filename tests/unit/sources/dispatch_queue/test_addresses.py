@@ -22,8 +22,8 @@ from tests.support.dispatch_queue_files import (
     options,
     read,
 )
+from tests.support.dispatch_queue_jobs import QUEUE
 from tests.support.local_engine import EngineSwitch
-from tests.unit.runs.test_find_torn_transactions import QUEUE
 
 HALF = 1 << 63
 ADDRESSES = [HALF - 200, HALF - 100, HALF, HALF + 100, (1 << 64) - 1]

@@ -27,8 +27,8 @@ from tests.support.dispatch_queue_files import (
     read,
     short,
 )
+from tests.support.dispatch_queue_jobs import Job
 from tests.support.local_engine import EngineSwitch
-from tests.unit.sources.dispatch_queue.test_runs import Job
 
 
 def rows(*nodes: str) -> list[Row]:

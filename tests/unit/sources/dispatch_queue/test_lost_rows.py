@@ -14,8 +14,8 @@ from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
 from tests.support.dispatch_queue_codes import COMMIT, INSERT
 from tests.support.dispatch_queue_files import Queue, Row, delimited, jack, options, read, shorts
+from tests.support.dispatch_queue_jobs import Job
 from tests.support.local_engine import EngineSwitch
-from tests.unit.sources.dispatch_queue.test_runs import Job
 
 BROKEN = [
     {"DATA": "no hex"},

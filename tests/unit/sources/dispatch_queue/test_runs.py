@@ -2,72 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
-from publisher.config.job_file import load
 from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.reports.explain import explain
-from publisher.runs import publisher_instance
 from publisher.sources.dispatch_queue.options import QueueTable
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
-from tests.support.dispatch_queue_files import BIG, Queue, Row, binary, delimited, image, jack
+from tests.support.dispatch_queue_files import BIG, Queue, binary, image, jack
+from tests.support.dispatch_queue_jobs import JOB, Job
 
 pytestmark = pytest.mark.usefixtures("local_engine")
-
-JOB = """\
-[job]
-reject_budget = "unlimited"
-[[sources]]
-format = "dispatch-queue"
-snapshots = ["in"]
-null_mode = "byte_before"
-null_flag = 1
-image_charset = "cp866"
-{more}
-[[sources.tables]]
-number = 7
-name = "usr"
-columns = ["idu INTEGER", "fname CHAR(8)", "lname VARCHAR(12)", "photo BLOB(24)", "note CHAR(4)"]
-key = ["idu"]
-[[sources.tables]]
-number = 8
-name = "big"
-columns = ["id BIGINT", "a CHAR(2000)", "b CHAR(3000)"]
-key = ["id"]
-[dispatch]
-path = "out"
-[run]
-lanes = 1
-"""
-
-
-class Job:
-    """A job in a folder, and the exports that are put there."""
-
-    def __init__(self, base: Path, more: str = "") -> None:
-        self.base = base
-        (base / "in").mkdir()
-        (base / "job.toml").write_text(JOB.format(more=more))
-
-    def publish(self, name: str, *rows: Row, text: bool = False) -> RunReport:
-        """A run after one more export."""
-        path = self.base / "in" / name
-        if text:
-            path.write_text(delimited(rows))
-        else:
-            path.write_bytes(binary(rows))
-        return publisher_instance.publish(load(self.base / "job.toml"))
-
-    def keys(self) -> list[str]:
-        """The keys of all documents, in the order in which they went out."""
-        found = []
-        for part in sorted((self.base / "out" / "runs").rglob("part-*.xds")):
-            found += re.findall(r"<association>(\w+=\d+)", part.read_text())
-        return found
 
 
 def reasons(report: RunReport) -> dict[str, int]:

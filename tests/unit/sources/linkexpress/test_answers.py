@@ -23,6 +23,7 @@ from tests.support.linkexpress_files import (
     JNL,
     OPEN,
     USR,
+    group_source,
     jack,
     little,
     mark,
@@ -129,25 +130,7 @@ def test_fields_of_intervals_stay_in_range(
     assert short(records[0]) == ("rejected value" if text is None else f"1 idu=1 age={text}")
 
 
-JOB = """
-[[sources]]
-format = "linkexpress"
-unit = "group"
-extract = "diff"
-nulls = true
-charset = "CP932"
-national_charset = "CP932"
-[[sources.tables]]
-name = "usr"
-key = ["idu"]
-xid = 1
-items = ["idu INTEGER", "fname CHARACTER(8)", "pay DECIMAL(5,2)", "note VARCHAR(6)"]
-[[sources.tables]]
-name = "dept"
-key = ["no"]
-xid = 2
-items = ["no SMALLINT", "title NCHAR(4)"]
-"""
+JOB = group_source()
 
 
 def test_inspect_shows_the_records_of_a_file_in_order_and_held_ones_with_values(

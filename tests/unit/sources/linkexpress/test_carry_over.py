@@ -23,15 +23,20 @@ from publisher.runs.replay import rehearse, replay
 from publisher.sources.contract import CarryOver, Context
 from publisher.sources.files.file_splits import Split
 from publisher.sources.linkexpress import Linkexpress
-from tests.support.linkexpress_files import GROUP, OPEN, Record, jack, mark, record, short
+from tests.support.linkexpress_files import (
+    GROUP,
+    OPEN,
+    Record,
+    jack,
+    mark,
+    record,
+    short,
+)
+from tests.support.linkexpress_jobs import JOB, published, rows
 from tests.support.local_engine import EngineSwitch, LocalEngine
 
 SOURCE = Linkexpress(GROUP)
 MARK = mark(GROUP)
-
-
-def rows(*ids: int) -> bytes:
-    return b"".join(record(GROUP, *jack(idu)) for idu in ids)
 
 
 SIZE = len(rows(1))
@@ -296,31 +301,6 @@ def test_however_a_stream_is_cut_into_files_and_runs_the_same_is_published(
     assert held == [text.removeprefix("held ") for text in whole if text.startswith("held")]
 
 
-JOB = """
-[[sources]]
-name = "hr"
-format = "linkexpress"
-snapshots = ["in"]
-unit = "group"
-extract = "diff"
-nulls = true
-charset = "CP932"
-national_charset = "CP932"
-[[sources.tables]]
-name = "usr"
-key = ["idu"]
-xid = 1
-items = ["idu INTEGER", "fname CHARACTER(8)", "pay DECIMAL(5,2)", "note VARCHAR(6)"]
-[[sources.tables]]
-name = "dept"
-key = ["no"]
-xid = 2
-items = ["no SMALLINT", "title NCHAR(4)"]
-[dispatch]
-path = "out"
-"""
-
-
 @pytest.fixture
 def job(tmp_path: Path, local_engine: EngineSwitch) -> Path:
     (tmp_path / "job.toml").write_text(JOB)
@@ -331,11 +311,6 @@ def job(tmp_path: Path, local_engine: EngineSwitch) -> Path:
 def publish(job: Path, more: str = "") -> RunReport:
     (job / "job.toml").write_text(JOB + more)
     return publisher_instance.publish(load(job / "job.toml"))
-
-
-def published(directory: Path) -> list[str]:
-    texts = "".join(path.read_text() for path in sorted(directory.rglob("part-*.xds")))
-    return sorted(line.partition("<association>")[2][:5] for line in texts.splitlines())
 
 
 def test_a_job_publishes_what_it_held_with_the_next_file(job: Path) -> None:

@@ -17,9 +17,9 @@ from publisher.runs import publisher_instance
 from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.triggerless import plan_comparison
+from tests.support.compared_jobs import documents, told
 from tests.support.local_engine import LocalEngine
 from tests.support.table_queue_files import call, element, text_file
-from tests.unit.sources.triggerless.test_runs import documents, told
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

@@ -17,7 +17,7 @@ from publisher.runs import migrate, publisher_instance
 from publisher.sources.triggerless.compare import ComparisonCounts
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
 from publisher.sources.triggerless.plan_comparison import Migration
-from tests.unit.sources.triggerless.test_runs import told
+from tests.support.compared_jobs import told
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

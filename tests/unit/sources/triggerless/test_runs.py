@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,68 +23,19 @@ from publisher.reports import check, status
 from publisher.reports.explain import explain
 from publisher.runs import publisher_instance
 from publisher.runs import replay as rehearsing
+from tests.support.compared_jobs import (
+    Row,
+    documents,
+    job,
+    key_of,
+    publish,
+    row,
+    told,
+    write,
+)
 from tests.support.local_engine import EngineSwitch, LocalEngine
 
 pytestmark = pytest.mark.usefixtures("local_engine")
-
-Row = Mapping[str, str | None]
-COLUMNS = ("idu", "fname", "lname")
-TABLE = """
-[tables.usr]
-key = ["idu"]
-columns = { idu = "int", fname = "string", lname = "string" }
-[run]
-lanes = 1
-[dispatch]
-path = "out"
-"""
-
-
-def row(idu: object, fname: str | None = "Ann", lname: str | None = None) -> Row:
-    return {"idu": str(idu), "fname": fname, "lname": lname}
-
-
-def write(base: Path, rows: Sequence[Row], name: str = "usr.csv") -> Path:
-    path = base / "in" / name
-    path.parent.mkdir(exist_ok=True)
-    text = io.StringIO()
-    text.write(",".join(COLUMNS) + "\n")
-    for values in rows:
-        cells = ("" if v is None else '"' + v.replace('"', '""') + '"' for v in values.values())
-        text.write(",".join(cells) + "\n")
-    path.write_text(text.getvalue(), newline="")
-    return path
-
-
-def job(base: Path, more: str = "", rest: str = "") -> Path:
-    path = base / "job.toml"
-    path.write_text(
-        f'[[sources]]\nname = "hr"\nformat = "triggerless"\nsnapshots = ["in"]\n{more}\n{TABLE}{rest}'
-    )
-    return path
-
-
-def publish(base: Path, more: str = "", rest: str = "") -> RunReport:
-    return publisher_instance.publish(load(job(base, more, rest)))
-
-
-def documents(report: RunReport, base: Path) -> list[etree._Element]:
-    """The operations of a run, in the order of its part files."""
-    lines = [
-        line
-        for part in sorted((base / "out" / "runs" / report.run).glob("part-*.xds"))
-        for line in part.read_text("utf-8").splitlines()
-    ]
-    return [op for line in lines for op in etree.fromstring(line.encode()).iterfind("input/*")]
-
-
-def told(report: RunReport, base: Path) -> list[tuple[str, str]]:
-    """Kind and key of each operation."""
-    return sorted((op.tag, key_of(op)) for op in documents(report, base))
-
-
-def key_of(op: etree._Element) -> str:
-    return str(op.findtext("association")).partition(",")[0].partition("=")[2]
 
 
 def applied(table: dict[str, dict[str, str]], operations: Sequence[etree._Element]) -> None:
