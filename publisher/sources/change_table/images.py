@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,29 +10,21 @@ from publisher.model.change import Reason
 from publisher.sources.change_table.change_seq import Flags
 from publisher.sources.change_table.masks import MaskProblem, MaskReading
 from publisher.sources.columns.object_names import RecordFault
-
-Matrix = npt.NDArray[np.bool_]
-"""Marks by row and data column."""
+from publisher.sources.columns.row_images import Matrix, differ, non_null
 
 _SHOWN = 5
 
 
-def non_null(image: pa.RecordBatch, names: tuple[str, ...]) -> Matrix:
+def supplied(image: pa.RecordBatch, names: tuple[str, ...]) -> Matrix:
     """Marks the values of some columns that are not NULL: an image supplies them."""
-    flags = np.zeros((image.num_rows, len(names)), bool)
-    for place, name in enumerate(names):
-        flags[:, place] = image.column(name).is_valid().to_numpy(zero_copy_only=False)
-    return flags
+    return non_null([image.column(name) for name in names], image.num_rows)
 
 
 def differences(after: pa.RecordBatch, before: pa.RecordBatch, names: tuple[str, ...]) -> Matrix:
-    """Marks the columns with different values in two images; NULL differs from every value."""
+    """Marks the columns with different values in two images."""
     flags = np.zeros((after.num_rows, len(names)), bool)
     for place, name in enumerate(names):
-        ours, theirs = after.column(name), before.column(name)
-        same = pc.fill_null(pc.equal(ours, theirs), False)
-        same = pc.or_(same, pc.and_(ours.is_null(), theirs.is_null()))
-        flags[:, place] = ~same.to_numpy(zero_copy_only=False)
+        flags[:, place] = differ(after.column(name), before.column(name))
     return flags
 
 

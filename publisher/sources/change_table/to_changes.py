@@ -27,7 +27,6 @@ from publisher.sources.change_table import images
 from publisher.sources.change_table.before_images import ALONE, PairedRows
 from publisher.sources.change_table.change_seq import Flags, Integers, Ranking
 from publisher.sources.change_table.data_columns import DataColumns
-from publisher.sources.change_table.images import Matrix
 from publisher.sources.change_table.keys import KeyReader, RowKeys
 from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.masks import MaskReading
@@ -36,6 +35,7 @@ from publisher.sources.change_table.rejects import RejectBuilder
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, header_times
 from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.sources.columns.record_batches import Place, batch
+from publisher.sources.columns.row_images import Matrix, marked_names, marked_values
 
 NO_OLD_KEY = RecordFault(
     Reason.KEY_CHANGE,
@@ -104,7 +104,7 @@ class ChangeTableChangeBuilder:
         self._options = options
         self._ranking = ranking
         self.rejects = RejectBuilder(place, columns.target, ranking)
-        self._spelled = pa.array([columns.name(name) for name in layout.data], pa.string())
+        self._spelled = [columns.name(name) for name in layout.data]
         width = len(layout.data)
         self._beyond = np.arange(width) >= (width if reading is None else reading.maskable(width))
         """Columns without a bit in a mask of 128 bytes."""
@@ -157,7 +157,7 @@ class ChangeTableChangeBuilder:
         draft.kinds[updates] = np.where(has_before[updates], 2, 3)
         if self._reading is None:
             self._choose_without_masks(draft, updates)
-        supplied = images.non_null(rows.batch, self._key)
+        supplied = images.supplied(rows.batch, self._key)
         differs = draft.differs[:, self._key_places] & supplied
         bits = draft.masked[:, self._key_places]
         if self._reading is not None:
@@ -184,7 +184,7 @@ class ChangeTableChangeBuilder:
         """Chooses among columns beyond the last bit of a mask of 128 bytes; some masks are longer."""
         ends = ~draft.masked[:, self._beyond].any(axis=1)
         inserts = ends & draft.has_mask & (draft.pairs.after.operations == ChangeOperation.INSERT)
-        supplied = images.non_null(draft.pairs.after.batch, self._layout.data)
+        supplied = images.supplied(draft.pairs.after.batch, self._layout.data)
         draft.chosen |= inserts[:, np.newaxis] & supplied & self._beyond
         self._choose_by_images(draft, updates & ends, self._beyond, UNCOVERED)
 
@@ -193,7 +193,7 @@ class ChangeTableChangeBuilder:
     ) -> None:
         """Chooses among the columns ``places``, which no mask covers."""
         rows, images_setting = draft.pairs.after, self._options.images
-        supplied = images.non_null(rows.batch, self._layout.data) & places
+        supplied = images.supplied(rows.batch, self._layout.data) & places
         differs = draft.differs & places
         with_before = updates & draft.pairs.has_before
         chosen = differs & supplied if images_setting == "sparse" else differs
@@ -218,9 +218,9 @@ class ChangeTableChangeBuilder:
         wrong: Matrix = draft.differs & ~draft.chosen & updates[:, np.newaxis]
         wrong[:, self._key_places] = False
         if wrong.any():
-            wrong &= self._values_if_null(rows) | images.non_null(rows.batch, data)
+            wrong &= self._values_if_null(rows) | images.supplied(rows.batch, data)
             if self._options.images == "sparse":
-                wrong &= images.non_null(draft.pairs.before, data)
+                wrong &= images.supplied(draft.pairs.before, data)
         hits = np.asarray(wrong.any(axis=1))
         rows.reject(hits, lambda row: images.unmarked_fault(data, wrong[row]))
 
@@ -234,7 +234,7 @@ class ChangeTableChangeBuilder:
         draft.chosen[moved] = True
         gaps = moved[:, np.newaxis] & ~known
         rows.batch = images.fill_gaps(rows.batch, before, data, gaps)
-        draft.unknown = gaps & ~images.non_null(rows.batch, data)
+        draft.unknown = gaps & ~images.supplied(rows.batch, data)
 
     def _values_if_null(self, rows: ChangeRows) -> Matrix:
         """Marks the columns whose NULL is a value even outside a mask.
@@ -312,9 +312,9 @@ class ChangeTableChangeBuilder:
             ordinal=moved.astype(np.int32),
             records=np.where(moved, 1, draft.pairs.records[live]).astype(np.int32),
             event_type=kinds.astype(np.int32),
-            columns=self._lists(None, chosen, live, np.ones(len(live), bool)),
-            old=self._lists(draft.pairs.before, chosen, live, old),
-            new=self._lists(rows.batch, chosen, live, new),
+            columns=marked_names(self._spelled, chosen),
+            old=marked_values(self._data_of(draft.pairs.before), chosen, live, old),
+            new=marked_values(self._data_of(rows.batch), chosen, live, new),
         )
         gone = live[moved]
         if len(gone) and old_keys is not None:
@@ -364,19 +364,5 @@ class ChangeTableChangeBuilder:
             **own,
         )
 
-    def _lists(
-        self, image: pa.RecordBatch | None, chosen: Matrix, live: Integers, present: Flags
-    ) -> pa.Array:
-        """Names (without ``image``) or values of the chosen columns of each row; NULL unless ``present``."""
-        marked = chosen & present[:, np.newaxis]
-        offsets = np.zeros(len(live) + 1, np.int32)
-        np.cumsum(marked.sum(axis=1), out=offsets[1:])
-        at, places = np.nonzero(marked)
-        if image is None:
-            values = self._spelled.take(pa.array(places))
-        else:
-            # one long column of all data columns, then the chosen ones row by row
-            columns = [image.column(name) for name in self._layout.data]
-            values = pa.concat_arrays(columns).take(pa.array(places * image.num_rows + live[at]))
-        absent = None if present.all() else pa.array(~present)
-        return pa.ListArray.from_arrays(pa.array(offsets), values, mask=absent)
+    def _data_of(self, image: pa.RecordBatch) -> list[pa.Array]:
+        return [image.column(name) for name in self._layout.data]

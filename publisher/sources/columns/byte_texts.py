@@ -39,6 +39,14 @@ class TextColumn(NamedTuple):
     texts: pa.Array
     wrong: Mask
 
+    def spread(self, places: Offsets, count: int) -> TextColumn:
+        """Puts the values at places of a column of ``count`` values; the others are null."""
+        where = np.full(count, -1, np.int64)
+        where[places] = np.arange(len(places))
+        wrong = np.zeros(count, bool)
+        wrong[places] = self.wrong
+        return TextColumn(self.texts.take(pa.array(where, mask=where < 0)), wrong)
+
 
 def strings(chars: Bytes, keep: Mask | None = None) -> pa.Array:
     """Makes texts of rows of ASCII characters, of those that ``keep`` marks."""

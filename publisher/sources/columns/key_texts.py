@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +11,13 @@ import pyarrow.compute as pc
 from publisher.model.keys import KeyForm, KeyPart, KeyProblem, quote
 
 _NEEDS_QUOTES = r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z"""
+
+
+class ColumnKeys(NamedTuple):
+    """Canonical keys of rows, null for rows without a valid key, and the problems of those rows."""
+
+    texts: pa.Array
+    problems: dict[int, str]
 
 
 def quote_values(values: pa.Array) -> pa.Array:
@@ -30,9 +38,7 @@ def join_key(names: Sequence[str], values: Sequence[pa.Array]) -> pa.Array:
     return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "+")
 
 
-def canonical_keys(
-    form: KeyForm, names: Sequence[str], values: Sequence[pa.Array]
-) -> tuple[pa.Array, dict[int, str]]:
+def canonical_keys(form: KeyForm, names: Sequence[str], values: Sequence[pa.Array]) -> ColumnKeys:
     """Builds keys row by row, for values that need more than quotes, and the problems by row.
 
     A row with a NULL has neither key nor problem.
@@ -48,4 +54,4 @@ def canonical_keys(
             except KeyProblem as problem:
                 problems[row] = problem.message
         keys.append(key)
-    return pa.array(keys, pa.string()), problems
+    return ColumnKeys(pa.array(keys, pa.string()), problems)

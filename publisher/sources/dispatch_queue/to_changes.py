@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from publisher.sources.columns.byte_areas import Mask
+from publisher.sources.columns.row_images import differ, marked_names, marked_values
 from publisher.sources.dispatch_queue.images.by_table import DecodedTable
 from publisher.sources.dispatch_queue.operations import BLOB_TYPES, Operations
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
@@ -47,15 +47,12 @@ class DispatchQueueChangeBuilder:
         """UPDATEs without a difference, which give no change."""
 
     def _differ(self, texts: pa.Array) -> Mask:
-        """Compares the two images of UPDATEs; NULL differs from every value."""
-        differ = np.zeros(len(self._chosen), bool)
+        """Compares the two images of UPDATEs."""
+        marks = np.zeros(len(self._chosen), bool)
         places = np.flatnonzero(self._update)
         one = texts.take(pa.array(self._chosen[places]))
-        other = texts.take(pa.array(self._second[places]))
-        same = pc.fill_null(pc.equal(one, other), False)
-        same = pc.or_(same, pc.and_(one.is_null(), other.is_null()))
-        differ[places] = ~same.to_numpy(zero_copy_only=False)
-        return differ
+        marks[places] = differ(one, texts.take(pa.array(self._second[places])))
+        return marks
 
     def _changed_columns(self) -> Mask:
         """Returns a mask of the published columns that each operation sets or changes."""
@@ -101,20 +98,21 @@ class DispatchQueueChangeBuilder:
         records = self._operations.parts[self._group.numbers[self._chosen[rows]]]
         if not self._others and (kinds == 1).any():
             return self._key_only(rows, image, kinds, moved)
+        texts = [self._group.texts[column] for column in self._others]
         return self._batch(
             rows,
             image,
             ordinal=moved.astype(np.int32),
             records=records,
             event_type=kinds.astype(np.int32),
-            columns=self._lists(None, marked, np.ones(len(rows), bool)),
-            old=self._lists(self._chosen[rows], marked, kinds == 2),
-            new=self._lists(image, marked, np.isin(kinds, [1, 2, 3])),
+            columns=marked_names([self._group.names.columns[n] for n in self._others], marked),
+            old=marked_values(texts, marked, self._chosen[rows], kinds == 2),
+            new=marked_values(texts, marked, image, np.isin(kinds, [1, 2, 3])),
         )
 
     def _key_only(self, rows: Codes, image: Codes, kinds: Codes, moved: Mask) -> pa.RecordBatch:
         """Changes of a table without other columns: an insert names at least one column, as in event logs."""
-        name = self._group.names.spelled[self._group.names.key[0]]
+        name = self._group.names.columns[self._group.names.key[0]]
         inserts = kinds == 1
         return self._batch(
             rows,
@@ -129,7 +127,7 @@ class DispatchQueueChangeBuilder:
         names = self._group.names
         numbers = self._group.numbers[self._chosen[rows]]
         columns = self._operations.column("BLOBATR")[numbers] & 0xFF
-        spelled = [[names.spelled[names.numbers[number]]] for number in columns.tolist()]
+        spelled = [[names.columns[names.numbers[number]]] for number in columns.tolist()]
         return self._batch(
             rows,
             self._chosen[rows],
@@ -148,20 +146,3 @@ class DispatchQueueChangeBuilder:
             key=group.keys.take(pa.array(image)),
             **own,
         )
-
-    def _lists(self, image: Codes | None, marked: Mask, present: Mask) -> pa.Array:
-        """Lists names (without ``image``) or values of the marked columns of each row that is ``present``."""
-        marked = marked & present[:, None]
-        offsets = np.zeros(len(marked) + 1, np.int32)
-        np.cumsum(marked.sum(axis=1), out=offsets[1:])
-        at, places = np.nonzero(marked)
-        spelled = [self._group.names.spelled[column] for column in self._others]
-        if image is None:
-            values = pa.array(spelled, pa.string()).take(pa.array(places))
-        elif not len(at):
-            values = pa.array([], pa.string())
-        else:
-            columns = [self._group.texts[column] for column in self._others]
-            values = pa.concat_arrays(columns).take(pa.array(places * len(columns[0]) + image[at]))
-        absent = None if present.all() else pa.array(~present)
-        return pa.ListArray.from_arrays(pa.array(offsets), values, mask=absent)

@@ -33,7 +33,7 @@ from publisher.sources.linkexpress.carry_over import (
 from publisher.sources.linkexpress.file_probe import ExtractFileForm, build_framer, recognise_file
 from publisher.sources.linkexpress.headers import MARK
 from publisher.sources.linkexpress.layout import form_of
-from publisher.sources.linkexpress.object_names import names_of
+from publisher.sources.linkexpress.object_names import ExtractedTableNames
 from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.reject_messages import raw_text
 from publisher.sources.linkexpress.to_changes import LinkexpressChangeBuilder
@@ -216,7 +216,10 @@ class Linkexpress(Source):
         place = Place(ctx.source, number, split.path, ctx.lanes)
         base = split.first - split.start - 1
         case, schema = self.options.identifier_case, self.options.schema
-        names = tuple(names_of(t, schema, ctx.catalogue, case) for t in self.options.tables)
+        names = tuple(
+            ExtractedTableNames.of_table(table, schema, ctx.catalogue, case)
+            for table in self.options.tables
+        )
         finder = build_framer(self.options, data, known, split.stop)
         if split.start and finder.form.has_length:
             head = finder.heads(np.array([split.start], np.int64))

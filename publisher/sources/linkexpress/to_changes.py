@@ -27,10 +27,10 @@ from publisher.sources.columns.byte_areas import Mask, Offsets
 from publisher.sources.columns.byte_texts import TextColumn
 from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import Place, batch, record_lanes, tally
+from publisher.sources.columns.row_images import marked_names, marked_values
 from publisher.sources.linkexpress.carry_over import SplitOrigin
 from publisher.sources.linkexpress.framing import RecordBlock, RecordFramer
 from publisher.sources.linkexpress.headers import MARK, NO_ROWS
-from publisher.sources.linkexpress.images import build_images, spread_column
 from publisher.sources.linkexpress.item_offsets import FITS, ItemCells
 from publisher.sources.linkexpress.items import ItemReader
 from publisher.sources.linkexpress.layout import DELETE, UPDATE
@@ -238,13 +238,13 @@ class LinkexpressChangeBuilder:
         self, rows: DataRecords, columns: list[TextColumn], bad: Offsets
     ) -> dict[str, object]:
         """Objects and lanes of rejected rows, as far as their keys can be read."""
-        names, items = self.names[rows.number], self.framer.tables[rows.number].items
+        names = self.names[rows.number]
         texts = [columns[number].texts.take(pa.array(bad)) for number in names.key]
         valid = [text.is_valid().to_numpy(zero_copy_only=False) for text in texts]
         whole = np.flatnonzero(np.all(valid, axis=0))
         keys: list[str | None] = [None] * len(bad)
         lanes = record_lanes(self.place, rows.offsets[bad]).tolist()
-        read, _ = names.keys(items, [text.take(pa.array(whole)) for text in texts])
+        read, _ = names.keys([text.take(pa.array(whole)) for text in texts])
         for place, key in zip(whole.tolist(), read.to_pylist(), strict=True):
             if key is not None:
                 keys[place] = key
@@ -308,7 +308,7 @@ class LinkexpressChangeBuilder:
         for number, item in enumerate(table.items):
             column = reader.column(self.framer.data, cells, number, item)
             if not whole:
-                column = spread_column(column, live, len(rows.live))
+                column = column.spread(live, len(rows.live))
             wrong = column.wrong if number in names.key else column.wrong & ~deletes
             if wrong.any():
                 rows.reject(wrong, Reason.VALUE, self._item_detail(rows, number))
@@ -331,17 +331,17 @@ class LinkexpressChangeBuilder:
     def _keys(self, rows: DataRecords, columns: list[TextColumn]) -> tuple[pa.Array, pa.Array]:
         """Keys and lanes of the live rows; rows without a key are rejected."""
         names = self.names[rows.number]
-        items = self.framer.tables[rows.number].items
         for number in names.key:
             null = columns[number].texts.is_null().to_numpy(zero_copy_only=False)
             rows.reject(
                 null,
                 Reason.TABLE_KEY,
-                f"the item {items[number].name} of the key is NULL; fix the key in the settings of the table",
+                f"the item {names.items[number].name} of the key is NULL; fix the key in the settings of"
+                " the table",
             )
         live = np.flatnonzero(rows.live)
         texts = [columns[number].texts.take(pa.array(live)) for number in names.key]
-        keys, problems = names.keys(items, texts)
+        keys, problems = names.keys(texts)
         if problems:
             wrong = np.zeros(len(rows.live), bool)
             wrong[live[list(problems)]] = True
@@ -361,9 +361,14 @@ class LinkexpressChangeBuilder:
         names = self.names[rows.number]
         codes = rows.codes[live]
         types = np.where(codes == DELETE, 4, np.where(codes == UPDATE, 3, 1)).astype(np.int32)
-        column_names, new = build_images(
-            names, [columns[n].texts for n in names.others], live, codes
-        )
+        named = [names.columns[number] for number in names.others]
+        texts = [columns[number].texts for number in names.others]
+        present = codes != DELETE
+        marked = np.repeat(present[:, None], len(named), axis=1)
+        if not named:  # an insert has one column at least, as in event logs
+            named = [names.columns[names.key[0]]]
+            texts = [pa.nulls(len(rows.live), pa.string())]
+            marked = (present & (codes != UPDATE))[:, None]
         held: dict[str, object] = {}
         if self.held:
             held = {
@@ -378,8 +383,8 @@ class LinkexpressChangeBuilder:
             table=names.table,
             key=keys,
             event_type=types,
-            columns=column_names,
-            new=new,
+            columns=marked_names(named, marked),
+            new=marked_values(texts, marked, live, present),
             transaction=rows.transactions.take(pa.array(live)),
             **held,
         )

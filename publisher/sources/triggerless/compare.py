@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import InternalError
-from publisher.sources.triggerless.differences import Differences, Mask, Places, TableRows
+from publisher.sources.columns.row_images import Mask, differ
+from publisher.sources.triggerless.differences import Differences, Places, TableRows
 from publisher.sources.triggerless.hashing import Hashes, joined_hashes, text_hashes
 from publisher.sources.triggerless.options import Keeps
 
@@ -245,7 +246,7 @@ def _compare_contents(
     if keeps == "values":
         ours, theirs = pa.array(which), pa.array(before)
         for place, (new, old) in enumerate(zip(contents, known.contents, strict=True)):
-            differs[which, place] = _unequal(new.take(ours), old.take(theirs))
+            differs[which, place] = differ(new.take(ours), old.take(theirs))
     elif keeps == "row":
         differs[which] = (contents[0][which] != known.contents[0][before])[:, np.newaxis]
     else:
@@ -260,14 +261,6 @@ def _count_alike(
     """Counts known rows that are equal in all known columns; a new column would differ in every row."""
     old = np.array([known_columns is None or name in known_columns for name in columns], bool)
     return int((known & ~differs[:, old].any(axis=1)).sum())
-
-
-def _unequal(one: pa.Array, other: pa.Array) -> Mask:
-    """Compares two columns; NULL differs from every value."""
-    same = pc.fill_null(pc.equal(one, other), False)
-    same = pc.or_(same, pc.and_(one.is_null(), other.is_null()))
-    unequal: Mask = ~same.to_numpy(zero_copy_only=False)
-    return unequal
 
 
 def _values(known: KnownRows, places: Places) -> list[pa.Array]:

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from publisher.model.change import EventType, Outcome, Reason
 from publisher.sources.columns.record_batches import as_json
+from publisher.sources.columns.row_images import Mask, marked_names, marked_values, non_null
 from publisher.sources.triggerless.hashing import Hashes
 
-Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
 DIFFERENCE_SCHEMA = pa.schema(
@@ -69,15 +69,14 @@ class Differences:
             return
         chosen = np.ones((len(rows), len(self.columns)), bool)
         if not replace:  # an insert has no attributes for NULL
-            for place, values in enumerate(rows.values):
-                chosen[:, place] = values.is_valid().to_numpy(zero_copy_only=False)
+            chosen = non_null(rows.values, len(rows))
         event = EventType.REPLACE_FIELD if replace else EventType.INSERT_FIELD
         self._add(
             rows.hashes,
             rows.keys,
             event_type=event.value,
-            columns=self._names(chosen),
-            new=_lists(rows.values, chosen),
+            columns=marked_names(self.columns, chosen),
+            new=marked_values(rows.values, chosen),
         )
 
     def add_changed(self, rows: TableRows, chosen: Mask, old: Sequence[pa.Array] | None) -> None:
@@ -89,9 +88,9 @@ class Differences:
             rows.hashes,
             rows.keys,
             event_type=event.value,
-            columns=self._names(chosen),
-            old=None if old is None else _lists(old, chosen),
-            new=_lists(rows.values, chosen),
+            columns=marked_names(self.columns, chosen),
+            old=None if old is None else marked_values(old, chosen),
+            new=marked_values(rows.values, chosen),
         )
 
     def add_deleted(self, hashes: Hashes, keys: pa.Array) -> None:
@@ -137,11 +136,6 @@ class Differences:
         order = ("hash", "key", "event_type", "raw")
         return whole.take(pc.sort_indices(whole, [(name, "ascending") for name in order]))
 
-    def _names(self, chosen: Mask) -> pa.Array:
-        _, places = np.nonzero(chosen)
-        names = pa.array(list(self.columns), pa.string())
-        return _as_lists(names.take(pa.array(places)), chosen)
-
     def _add(self, hashes: Hashes, keys: pa.Array, **columns: object) -> None:
         values: dict[str, object] = {"hash": pa.array(hashes), "key": keys, **columns}
         arrays = []
@@ -155,19 +149,3 @@ class Differences:
                 value = pa.array(value, item.type)
             arrays.append(value)
         self.pieces.append(pa.RecordBatch.from_arrays(arrays, schema=DIFFERENCE_SCHEMA))
-
-
-def _lists(values: Sequence[pa.Array], chosen: Mask) -> pa.Array:
-    """The chosen values of each row as lists."""
-    at, places = np.nonzero(chosen)
-    if not values:
-        return _as_lists(pa.array([], pa.string()), chosen)
-    # concatenate all columns, then pick the chosen values row by row
-    long = pa.concat_arrays(list(values)).take(pa.array(places * len(chosen) + at))
-    return _as_lists(long, chosen)
-
-
-def _as_lists(values: pa.Array, chosen: Mask) -> pa.Array:
-    offsets = np.zeros(len(chosen) + 1, np.int32)
-    np.cumsum(chosen.sum(axis=1), out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), values)

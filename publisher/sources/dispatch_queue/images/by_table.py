@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from publisher.model.change import Reason
 from publisher.sources.columns.byte_areas import Bytes, Offsets
+from publisher.sources.columns.key_texts import ColumnKeys
 from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.dispatch_queue.images.decode import DecodedImages
-from publisher.sources.dispatch_queue.object_names import ImageKeys, QueueNames, QueueTableNames
+from publisher.sources.dispatch_queue.object_names import QueueNames, QueueTableNames
 from publisher.sources.dispatch_queue.operations import (
     BLOB_TYPES,
     Operations,
@@ -141,7 +142,9 @@ def _join_images(operations: Operations, numbers: Codes, double: Codes) -> tuple
     return data, np.cumsum(sizes) - sizes
 
 
-def _add_faults(table: DecodedTable, images: DecodedImages, keys: ImageKeys, double: Codes) -> None:
+def _add_faults(
+    table: DecodedTable, images: DecodedImages, keys: ColumnKeys, double: Codes
+) -> None:
     count = len(table.numbers)
     for reason, faults in ((Reason.ROW_IMAGE, images.faults), (Reason.TABLE_KEY, keys.problems)):
         for image, detail in faults.items():

@@ -1,0 +1,79 @@
+"""Names of tables whose columns the settings declare, spelled as in the catalogue, and their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+
+from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, LayeredCatalogue, Table
+from publisher.model.keys import IdentifierCase, KeyForm
+from publisher.model.lanes import table_hash
+from publisher.sources.columns.key_lanes import key_lanes
+from publisher.sources.columns.key_texts import ColumnKeys, canonical_keys, join_key
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredNames:
+    """Names of a table and its columns in changes, and the form of its keys."""
+
+    schema: str | None
+    table: str
+    columns: tuple[str, ...]
+    """Names in changes, in the order of their declaration."""
+    key: tuple[int, ...]
+    """Places of the key's columns, in the order of the code points of their names."""
+    kinds: tuple[ColumnKind | None, ...]
+    """By column."""
+    form: KeyForm
+    hash: int
+
+    @classmethod
+    def of(
+        cls,
+        own: Table,
+        columns: Sequence[str],
+        catalogue: Catalogue,
+        case: IdentifierCase,
+        **more: Any,
+    ) -> Self:
+        """Determines the names of a table: the catalogue's spelling and types, or else those of ``own``.
+
+        ``columns`` are the declared names in order, ``more`` the fields of a subclass.
+        """
+        known = LayeredCatalogue(catalogue, JobCatalogue([own])).table(own.schema, own.name)
+        assert known is not None  # the settings describe it
+        schema = own.schema or known.schema
+        if schema is not None:
+            schema = case.apply(schema, known.schema)
+        table = case.apply(own.name, known.name)
+        theirs = [known.column(name) for name in columns]
+        spelled = tuple(case.apply(name, t) for name, t in zip(columns, theirs, strict=True))
+        places = (columns.index(name) for name in own.key)
+        return cls(
+            schema=schema,
+            table=table,
+            columns=spelled,
+            key=tuple(sorted(places, key=lambda place: spelled[place])),
+            kinds=tuple(None if name is None else known.columns[name] for name in theirs),
+            form=KeyForm(dict(known.columns), case, known.columns),
+            hash=table_hash(schema, table),
+            **more,
+        )
+
+    def join_keys(self, texts: Sequence[pa.Array], plain: Sequence[pa.Array | None]) -> ColumnKeys:
+        """Builds the keys of rows from the texts of the key's columns.
+
+        ``plain`` has the parts of keys by column; ``None`` if each value needs its own treatment.
+        """
+        names = [self.columns[place] for place in self.key]
+        parts = [part for part in plain if part is not None]
+        if len(parts) < len(names):
+            return canonical_keys(self.form, names, texts)
+        return ColumnKeys(join_key(names, parts), {})
+
+    def lanes(self, keys: pa.Array, lanes: int) -> pa.Array:
+        """The lane of each key."""
+        return pa.array(key_lanes(self.hash, keys, lanes), pa.int32())

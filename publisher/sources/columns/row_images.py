@@ -1,0 +1,66 @@
+"""Images of rows by the column: the values they have, their differences, lists of marked columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Mask = npt.NDArray[np.bool_]
+Matrix = npt.NDArray[np.bool_]
+"""Marks by row and column."""
+Places = npt.NDArray[np.int64]
+
+
+def non_null(columns: Sequence[pa.Array], rows: int) -> Matrix:
+    """Marks the values of columns that are not NULL."""
+    marks = np.zeros((rows, len(columns)), bool)
+    for place, column in enumerate(columns):
+        marks[:, place] = column.is_valid().to_numpy(zero_copy_only=False)
+    return marks
+
+
+def differ(one: pa.Array, other: pa.Array) -> Mask:
+    """Compares two columns; NULL differs from every value."""
+    same = pc.fill_null(pc.equal(one, other), False)
+    same = pc.or_(same, pc.and_(one.is_null(), other.is_null()))
+    different: Mask = ~same.to_numpy(zero_copy_only=False)
+    return different
+
+
+def marked_names(names: Sequence[str], marked: Matrix) -> pa.Array:
+    """Lists the names of the marked columns of each row."""
+    places = np.flatnonzero(marked) % len(names)
+    return _lists(pa.array(list(names), pa.string()).take(pa.array(places)), marked)
+
+
+def marked_values(
+    columns: Sequence[pa.Array],
+    marked: Matrix,
+    rows: Places | None = None,
+    present: Mask | None = None,
+) -> pa.Array:
+    """Lists the values of the marked columns of each row, or null for a row that is not ``present``.
+
+    ``rows`` has the place of each row in the columns, by default its own.
+    """
+    if present is not None:
+        marked = marked & present[:, np.newaxis]
+    at, places = np.divmod(np.flatnonzero(marked), len(columns))
+    if not len(at):
+        return _lists(pa.array([], pa.string()), marked, present)
+    # one long column of all columns, then the marked values row by row
+    long = pa.concat_arrays(list(columns))
+    index = places * len(columns[0]) + (at if rows is None else rows[at])
+    return _lists(long.take(pa.array(index)), marked, present)
+
+
+def _lists(values: pa.Array, marked: Matrix, present: Mask | None = None) -> pa.Array:
+    """Divides values into one list for each row."""
+    offsets = np.zeros(len(marked) + 1, np.int32)
+    np.cumsum(marked.sum(axis=1), out=offsets[1:])
+    absent = None if present is None or present.all() else pa.array(~present)
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=absent)
