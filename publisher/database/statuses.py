@@ -64,18 +64,18 @@ class Sizes(NamedTuple):
     """Ids from which on a run without gaps gets its own statement."""
 
 
-_ARRAYS = Sizes(50_000, 50_000, 5_000)
+ARRAYS = Sizes(50_000, 50_000, 5_000)
 """PostgreSQL accepts a list of any length as one parameter."""
-_LISTS = Sizes(20_000, 500, 50)
+LISTS = Sizes(20_000, 500, 50)
 """Some databases treat long lists as tables, or refuse them."""
 # without an index on the record id, each statement reads the whole table
-_ARRAYS_UNINDEXED = Sizes(500_000, 500_000, 200_000)
-_LISTS_UNINDEXED = Sizes(500_000, 20_000, 20_000)
+UNINDEXED_ARRAYS = Sizes(500_000, 500_000, 200_000)
+UNINDEXED_LISTS = Sizes(500_000, 20_000, 20_000)
 _TAKE_LONG_LISTS = ("sqlite", "mysql", "mariadb")
 
 
-_LOCK_TIMEOUT = "30s"
-_IDLE_SECONDS = 15
+LOCK_TIMEOUT = "30s"
+IDLE_SECONDS = 15
 """Seconds after which a halted instance loses its locks to the one that takes over."""
 
 
@@ -215,7 +215,7 @@ class StatusWriter:
         def work(connection: Connection) -> int:
             with self._transaction_on(connection):
                 wanted = self._status.in_([_literal(letter) for letter in among])
-                return self._change(connection, NEW, wanted)
+                return self.change_rows(connection, NEW, wanted)
 
         return self._run(work)
 
@@ -260,7 +260,9 @@ class StatusWriter:
                 for step in steps:
                     for condition in self._conditions(connection, step):
                         both = and_(condition, self._has_one_of(among))
-                        changed[step.letter] += self._change(connection, step.letter, both, known)
+                        changed[step.letter] += self.change_rows(
+                            connection, step.letter, both, known
+                        )
             return changed
 
         return self._run(work)
@@ -283,7 +285,7 @@ class StatusWriter:
                 connection.execute(text(setting))
             yield
 
-    def _change(
+    def change_rows(
         self,
         connection: Connection,
         letter: str,
@@ -351,9 +353,9 @@ class StatusWriter:
         """Chooses the sizes of statements for this table."""
         self._indexed = self._has_index(connection)
         if connection.dialect.name == "postgresql":
-            return _ARRAYS if self._indexed else _ARRAYS_UNINDEXED
+            return ARRAYS if self._indexed else UNINDEXED_ARRAYS
         long = connection.dialect.name in _TAKE_LONG_LISTS and not self._text
-        return _LISTS_UNINDEXED if long and not self._indexed else _LISTS
+        return UNINDEXED_LISTS if long and not self._indexed else LISTS
 
     def _has_index(self, connection: Connection) -> bool:
         relation = self._log.relation
@@ -374,11 +376,11 @@ def _limits(connection: Connection) -> Iterator[str]:
     """Limits of the time that a transaction waits for others, and others for a halted one."""
     if connection.dialect.name == "postgresql":
         # while this transaction waits, others wait for it
-        yield f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'"
-        yield f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'"
+        yield f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"
+        yield f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'"
     elif getattr(connection.dialect, "is_mariadb", False):
         # MySQL has no such setting
-        yield f"SET SESSION idle_write_transaction_timeout = {_IDLE_SECONDS}"
+        yield f"SET SESSION idle_write_transaction_timeout = {IDLE_SECONDS}"
 
 
 def _number(value: int) -> ColumnElement[Any]:

@@ -25,7 +25,7 @@ BLOCK_BITS = 16
 ROWS = 1 << 15
 BYTES = 4 << 20
 """Rows and bytes that are collected before they are cut into pieces; whichever comes first."""
-_ROWS_TOGETHER = 1 << 13
+ROWS_TOGETHER = 1 << 13
 """Records of several blocks that are yielded together; a block may have more."""
 PIECE_BYTES = 2 << 20
 """Greatest size of a piece with more than one record."""
@@ -86,7 +86,7 @@ def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting.append(block)
         rows += block.num_rows
         size += block.nbytes
-        if rows >= _ROWS_TOGETHER or size >= BYTES:
+        if rows >= ROWS_TOGETHER or size >= BYTES:
             yield concat(waiting)
             waiting, rows, size = [], 0, 0
     if waiting:

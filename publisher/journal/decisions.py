@@ -43,7 +43,7 @@ DECISION_SCHEMA = pa.schema(
 one."""
 
 _REPEATING = ["source", "part", "split", "records", "schema", "table", "event_type", "reason"]
-_ROWS_TO_WRITE = 20_000
+ROWS_TO_WRITE = 20_000
 _NONE = -1
 _REASONS = pa.array([reason.value for reason in Reason])
 _REASON_CODES = {reason: code for code, reason in enumerate(Reason)}
@@ -104,7 +104,7 @@ class DecisionLog:
             if not self._window["outcome"][:count].all():
                 break
             self._ready.append(self._build_table(self._batches.popleft(), count))
-        if sum(table.num_rows for table in self._ready) >= _ROWS_TO_WRITE:
+        if sum(table.num_rows for table in self._ready) >= ROWS_TO_WRITE:
             self._write()
 
     def close(self) -> None:

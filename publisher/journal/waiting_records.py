@@ -22,7 +22,7 @@ from publisher.model.change import Object, Position
 from publisher.model.sorted_ids import IdGatherer, Ids, find_ids, open_ids
 
 _COLUMNS = ["source", *Position._fields, *Object._fields, "document"]
-_ROWS = 20_000
+ROWS_AT_ONCE = 20_000
 _BITS = (1 << 63) - 1
 _NAMELESS = 0
 """Replaces the digest of an id that differs between runs."""
@@ -106,7 +106,7 @@ class _Batch(NamedTuple):
 
 def _batches(journal: Path, lane: int, texts: Sequence[PositionText | None]) -> Iterator[_Batch]:
     with pq.ParquetFile(journal / LaneNames(lane).decisions) as file:
-        for batch in file.iter_batches(_ROWS, columns=_COLUMNS, use_threads=False):
+        for batch in file.iter_batches(ROWS_AT_ONCE, columns=_COLUMNS, use_threads=False):
             of_objects = batch.filter(batch.column("key").is_valid())
             if of_objects.num_rows:
                 yield _batch(of_objects, texts)

@@ -14,9 +14,9 @@ import numpy.typing as npt
 Ids = npt.NDArray[np.int64]
 
 _STORED = np.dtype("<i8")
-_IDS_AT_ONCE = 1 << 20
+IDS_AT_ONCE = 1 << 20
 """Number of ids in memory before they are sorted and written."""
-_FILES_AT_ONCE = 256
+FILES_AT_ONCE = 256
 """Maximum number of files that are merged at once."""
 
 
@@ -49,7 +49,7 @@ class IdGatherer:
             return
         self._waiting.append(sort_distinct(ids))
         self._size += len(ids)
-        if self._size >= _IDS_AT_ONCE:
+        if self._size >= IDS_AT_ONCE:
             self._write()
 
     def close(self) -> IdFile | None:
@@ -108,11 +108,11 @@ def merge(paths: Sequence[Path], target: Path) -> None:
     """Merges files of ids into one, which appears when it is complete."""
     unfinished = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
     level, between = list(paths), list[Path]()
-    while len(level) > _FILES_AT_ONCE:
-        starts = range(0, len(level), _FILES_AT_ONCE)
+    while len(level) > FILES_AT_ONCE:
+        starts = range(0, len(level), FILES_AT_ONCE)
         merged = [unfinished.with_name(f"{unfinished.name}-{len(between) + at}") for at in starts]
         for start, path in zip(starts, merged, strict=True):
-            _write_all(_merge(level[start : start + _FILES_AT_ONCE]), path)
+            _write_all(_merge(level[start : start + FILES_AT_ONCE]), path)
         between += merged
         level = merged
     _write_all(_merge(level), unfinished)
@@ -124,7 +124,7 @@ def merge(paths: Sequence[Path], target: Path) -> None:
 def _merge(paths: Sequence[Path]) -> Iterator[Ids]:
     """Merges files of ids; yields ascending portions."""
     runs = [open_ids(path) for path in paths]
-    step = max(1, _IDS_AT_ONCE // len(runs))
+    step = max(1, IDS_AT_ONCE // len(runs))
     while runs:
         # up to the smallest of the ``step``-th ids, no run has more than ``step`` ids
         bound = min(run[:step][-1] for run in runs)

@@ -39,8 +39,8 @@ from publisher.planning.torn_transactions import RejectedTransactions
 
 _OBJECTS_AT_ONCE = 1_000
 """Maximum number of objects in one look-up, which is one statement for each table."""
-_DOCUMENTS_HELD = 20_000
-_BYTES_HELD = 32 << 20
+DOCUMENTS_HELD = 20_000
+BYTES_HELD = 32 << 20
 """Limits of the documents that wait in memory behind objects to be looked up."""
 
 
@@ -104,7 +104,7 @@ class Planner:
         else:
             for change in changes:
                 for poll in self._polls.add(change):
-                    self._close(poll)
+                    self.close_poll(poll)
         return self._take()
 
     def advance(self, rank: int) -> Collection[Object]:
@@ -112,7 +112,7 @@ class Planner:
         if self._polls is None:
             return ()
         for poll in self._polls.close_until(rank):
-            self._close(poll)
+            self.close_poll(poll)
         return self._polls.open_objects()
 
     def take(self, documents: Iterable[Documents], singles: Iterable[tuple[int, Document]]) -> None:
@@ -128,7 +128,7 @@ class Planner:
         """Closes all polls at the end of the lane; returns the rest of the plan."""
         if self._polls is not None:
             for poll in self._polls.close_all():
-                self._close(poll)
+                self.close_poll(poll)
         self._close_repeats()
         self._look_up()
         return self._take()
@@ -136,13 +136,13 @@ class Planner:
     def _close_repeats(self) -> None:
         repeats, self._repeats = self._repeats, []
         if len(repeats) == 1:
-            self._close(ObjectPoll(repeats[0].rank, repeats[0].object, repeats))
+            self.close_poll(ObjectPoll(repeats[0].rank, repeats[0].object, repeats))
             return
         objects: dict[Object, list[Change]] = {}
         for change in repeats:
             objects.setdefault(change.object, []).append(change)
         for obj, changes in objects.items():
-            self._close(ObjectPoll(changes[0].rank, obj, changes))
+            self.close_poll(ObjectPoll(changes[0].rank, obj, changes))
 
     def _apply_filter(self, changes: Iterable[Change]) -> Iterator[Change]:
         for change in changes:
@@ -152,7 +152,8 @@ class Planner:
             else:
                 self._result.decisions.append(decision)
 
-    def _close(self, poll: ObjectPoll) -> None:
+    def close_poll(self, poll: ObjectPoll) -> None:
+        """Settles the changes of one object in one poll."""
         changes = self._drop_out_of_range(self._drop_repeats(poll.changes))
         prepared = self._renderer.prepare(changes)
         if prepared.problems:
@@ -240,8 +241,8 @@ class Planner:
         documents, held = self._held_before
         return (
             len(self._waiting) >= _OBJECTS_AT_ONCE
-            or self._outbox.count - documents >= _DOCUMENTS_HELD
-            or self._outbox.bytes - held + self._bytes_waiting >= _BYTES_HELD
+            or self._outbox.count - documents >= DOCUMENTS_HELD
+            or self._outbox.bytes - held + self._bytes_waiting >= BYTES_HELD
         )
 
     def _look_up(self) -> None:

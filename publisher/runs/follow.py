@@ -30,7 +30,7 @@ _SHORTEST_PAUSE = 0.05
 """Seconds between two looks at an empty log, however short the interval."""
 _PAUSE_WITHOUT_EFFECT = 1.0
 """Seconds after a poll that left its rows as they were, for instance events of the future."""
-_SECONDS_BETWEEN_EXPIRIES = 60.0
+SECONDS_BETWEEN_EXPIRIES = 60.0
 _LONGEST_PAUSE = 60.0
 """Seconds between two looks at the clock, which may be set, or stand still while a machine sleeps."""
 
@@ -59,7 +59,7 @@ class Follower:
         self._job: PublisherInstance | None = None
         self._is_settled = False
         self._failures = 0
-        self._last_expiry = -_SECONDS_BETWEEN_EXPIRIES
+        self._last_expiry = -SECONDS_BETWEEN_EXPIRIES
         self._last_heartbeat = time.monotonic()
 
     def run(self) -> None:
@@ -157,7 +157,7 @@ class Follower:
             self._last_heartbeat = time.monotonic()
 
     def _expire(self, job: PublisherInstance) -> None:
-        if time.monotonic() - self._last_expiry >= _SECONDS_BETWEEN_EXPIRIES:
+        if time.monotonic() - self._last_expiry >= SECONDS_BETWEEN_EXPIRIES:
             job.expire()
             self._last_expiry = time.monotonic()
 

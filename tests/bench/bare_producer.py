@@ -21,7 +21,7 @@ BATCH = 1_000
 
 def send(lanes: Sequence[LaneDocuments], options: KafkaOptions, processes: int) -> float:
     """Sends the documents of the lanes to the topic of the options; gives the seconds from when all
-    processes have their records until all have been told that the brokers have them."""
+    processes have their records until all have been on_delivery that the brokers have them."""
     spawn = multiprocessing.get_context("spawn")
     barrier = spawn.Barrier(processes + 1)
     started = [
@@ -61,12 +61,12 @@ def _work(lanes: Sequence[LaneDocuments], options: KafkaOptions, barrier: Barrie
 def _send(records: Sequence[Record | DeadLetter], options: KafkaOptions) -> None:
     failed: list[KafkaError] = []
 
-    def told(error: KafkaError | None, _: Message) -> None:
+    def on_delivery(error: KafkaError | None, _: Message) -> None:
         if error is not None:
             failed.append(error)
 
     # the program's own settings, but for transactions
-    producer = KafkaClients(options).producer({"on_delivery": told})
+    producer = KafkaClients(options).producer({"on_delivery": on_delivery})
     topic, produce = options.topic, producer.produce
     for first in range(0, len(records), BATCH):
         for key, value, headers in records[first : first + BATCH]:

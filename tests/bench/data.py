@@ -84,15 +84,15 @@ def cache() -> Path:
 
 def event_log(log: Log) -> Path:
     """The log as one Parquet file of several row groups; made when it is not there."""
-    return _kept(log.name, _groups(log))
+    return _cache_parquet(log.name, _groups(log))
 
 
 def wide_log(values: int, size: int) -> Path:
     """``values`` events of type 3 on as many objects, each with a new value of ``size`` bytes."""
-    return _kept(f"wide-{values}-{size}.parquet", _wide(values, size))
+    return _cache_parquet(f"wide-{values}-{size}.parquet", _wide(values, size))
 
 
-def _kept(name: str, batches: Iterator[pa.RecordBatch]) -> Path:
+def _cache_parquet(name: str, batches: Iterator[pa.RecordBatch]) -> Path:
     path = cache() / name
     if not path.exists():
         unfinished = path.with_suffix(f".{os.getpid()}.tmp")
@@ -131,9 +131,9 @@ def _group(log: Log, event: np.ndarray) -> pa.RecordBatch:
 
 def _values(column: np.ndarray, seed: np.ndarray) -> pa.Array:
     """A value for each column number: a given name, a family name, 24 bytes in Base64."""
-    given = _picked(GIVEN, seed)
-    family = _picked(FAMILY, seed)
-    photo = _picked([base64.b64encode(bytes([i]) * 24).decode() for i in range(32)], seed)
+    given = _pick_words(GIVEN, seed)
+    family = _pick_words(FAMILY, seed)
+    photo = _pick_words([base64.b64encode(bytes([i]) * 24).decode() for i in range(32)], seed)
     text = (seed % 9973).astype(str)
     names = [
         pc.binary_join_element_wise(given, text, " "),
@@ -143,7 +143,7 @@ def _values(column: np.ndarray, seed: np.ndarray) -> pa.Array:
     return pc.choose(pa.array(column), *names)
 
 
-def _picked(words: list[str], seed: np.ndarray) -> pa.Array:
+def _pick_words(words: list[str], seed: np.ndarray) -> pa.Array:
     return pa.array(words, pa.string()).take(pa.array(seed % len(words)))
 
 

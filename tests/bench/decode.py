@@ -54,8 +54,8 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
             megabytes = path.stat().st_size / 1e6
             found, floors = [], []
             for _run in range(runs):
-                found.append(_decoded(one.name, path))
-                floors.append(_counted(spark, path))
+                found.append(_decode(one.name, path))
+                floors.append(_time_spark(spark, path))
             _add(report, one.name, megabytes, found)
             best = min(floors)
             report.add(f"{one.name}: binaryFile and count", megabytes / best, "MB/s")
@@ -83,7 +83,7 @@ def _add(report: Report, name: str, megabytes: float, found: list[Decoded]) -> N
     )
 
 
-def _decoded(name: str, path: Path) -> Decoded:
+def _decode(name: str, path: Path) -> Decoded:
     """Reads a file in a new process."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
@@ -125,7 +125,7 @@ def decode(pipe: Connection, name: str, path: Path) -> None:
     )
 
 
-def _counted(spark: SparkSession, path: Path) -> float:
+def _time_spark(spark: SparkSession, path: Path) -> float:
     """Seconds that Spark takes to load the bytes of a file and to count them."""
     start = time.perf_counter()
     files = spark.read.format("binaryFile").load(str(path))

@@ -114,7 +114,7 @@ def inputs() -> tuple[Input, ...]:
     )
 
 
-def _kept(name: str, write: Callable[[Path], None]) -> Path:
+def _cache_file(name: str, write: Callable[[Path], None]) -> Path:
     path = cache() / name
     if not path.exists():
         unfinished = path.with_name(f"{os.getpid()}-{name}")
@@ -123,7 +123,9 @@ def _kept(name: str, write: Callable[[Path], None]) -> Path:
     return path
 
 
-def _repeated(path: Path, block: bytes, size: int, mark: Callable[[np.ndarray, int], None]) -> None:
+def _repeat_block(
+    path: Path, block: bytes, size: int, mark: Callable[[np.ndarray, int], None]
+) -> None:
     """Writes a block again and again; ``mark`` writes into its bytes what is a record's own."""
     blocks = max(1, CHUNK // len(block))
     with path.open("wb") as file:
@@ -165,7 +167,7 @@ def queue(size: int) -> Path:
         cells[has_image, key : key + 4] = keys[has_image]
         cells[has_two, key + length : key + length + 4] = keys[has_two]
 
-    return _kept(f"queue-{size}.dat", lambda path: _repeated(path, block, size, mark))
+    return _cache_file(f"queue-{size}.dat", lambda path: _repeat_block(path, block, size, mark))
 
 
 def _queue_image(chance: random.Random) -> bytes:
@@ -191,7 +193,7 @@ def extract(size: int) -> Path:
         numbers = (start + np.arange(count)).astype(">i4")
         data.reshape(count, length)[:, key : key + 4] = numbers.view(np.uint8).reshape(count, 4)
 
-    return _kept(f"extract-{size}.dat", lambda path: _repeated(path, block, size, mark))
+    return _cache_file(f"extract-{size}.dat", lambda path: _repeat_block(path, block, size, mark))
 
 
 def _items(chance: random.Random) -> list[object]:
@@ -222,7 +224,7 @@ def _items(chance: random.Random) -> list[object]:
 
 def changes(size: int, kind: str) -> Path:
     """Inserts, updates beside their before images, deletes, with masks."""
-    return _kept(f"changes-{size}__ct.{kind}", lambda path: _write_changes(path, size, kind))
+    return _cache_file(f"changes-{size}__ct.{kind}", lambda path: _write_changes(path, size, kind))
 
 
 def _write_changes(path: Path, size: int, kind: str) -> None:

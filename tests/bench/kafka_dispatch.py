@@ -20,7 +20,7 @@ from tests.bench import bare_producer
 from tests.bench.data import Log, event_log
 from tests.bench.program import job_file, settings_of, workspace
 from tests.bench.report import Report
-from tests.bench.topic import check, held
+from tests.bench.topic import check, read_topic
 from tests.services.kafka import KafkaCluster, cluster
 
 EVENTS = 1_800_000
@@ -64,13 +64,13 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
     report = Report("kafka-dispatch")
     with cluster(options=[f"-Xmx{HEAP}"]) as brokers, workspace() as work:
         settings = settings_of(job_file(work))
-        planned = _planned(settings, event_log(Log(events or EVENTS)), work / "out")
+        planned = _plan(settings, event_log(Log(events or EVENTS)), work / "out")
         with SparkEngine(settings.spark) as engine:
             _in_turn(report, planned, brokers, engine, runs)
     return report
 
 
-def _planned(settings: Settings, log: Path, to: Path) -> Planned:
+def _plan(settings: Settings, log: Path, to: Path) -> Planned:
     found = replay(settings, [log], str(to))
     journal = Journal(Path(found.journal))
     manifest = journal.manifest()
@@ -84,11 +84,11 @@ def _in_turn(
     taken: dict[str, list[float]] = {TAKING_OVER: [], OURS: [], BARE: []}
     processes = os.cpu_count() or 1
     for _ in range(WARMING):  # starts the session, and compiles what the broker does
-        _sent(planned, brokers, engine)
+        _send(planned, brokers, engine)
         _sent_bare(planned, brokers, processes)
     size = 0
     for _ in range(runs):
-        taking_over, seconds = _sent(planned, brokers, engine)
+        taking_over, seconds = _send(planned, brokers, engine)
         taken[TAKING_OVER].append(taking_over)
         taken[OURS].append(seconds)
         seconds, size = _sent_bare(planned, brokers, processes)
@@ -97,7 +97,7 @@ def _in_turn(
     _add(report, planned, size, taken)
 
 
-def _sent(planned: Planned, brokers: KafkaCluster, engine: SparkEngine) -> tuple[float, float]:
+def _send(planned: Planned, brokers: KafkaCluster, engine: SparkEngine) -> tuple[float, float]:
     """Sends the journal to a new topic; gives the seconds of taking its lanes over and of sending."""
     made = brokers.topics
     topic = made.make(PARTITIONS)
@@ -114,7 +114,7 @@ def _sent(planned: Planned, brokers: KafkaCluster, engine: SparkEngine) -> tuple
     prepared = time.perf_counter()
     dispatcher.dispatch(journal, manifest, build_report(manifest, journal, "published", dispatcher))
     end = time.perf_counter()
-    check(held(brokers.bootstrap, topic).records, planned.documents)
+    check(read_topic(brokers.bootstrap, topic).records, planned.documents)
     made.drop()
     return prepared - start, end - prepared
 
@@ -124,7 +124,7 @@ def _sent_bare(planned: Planned, brokers: KafkaCluster, processes: int) -> tuple
     made = brokers.topics
     options = KafkaOptions(brokers.bootstrap, made.make(PARTITIONS))
     seconds = bare_producer.send(planned.lanes, options, processes)
-    found = held(brokers.bootstrap, options.topic, headers=True)
+    found = read_topic(brokers.bootstrap, options.topic, headers=True)
     check(found.records, planned.documents)
     made.drop()
     return seconds, found.bytes

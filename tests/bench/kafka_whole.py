@@ -14,7 +14,7 @@ from tests.bench.log_table import SOURCE, TABLE, fill_table, statuses
 from tests.bench.program import TABLE as KNOWN
 from tests.bench.program import workspace
 from tests.bench.report import Report
-from tests.bench.topic import check, held
+from tests.bench.topic import check, read_topic
 from tests.services.kafka import KafkaCluster, cluster
 from tests.services.servers import Server, postgresql
 
@@ -62,9 +62,9 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
     ):
         place = Place(server, brokers, log, count, work)
         for turn in range(runs):
-            taken[WITHOUT].append(_published(place, f"bench-{turn}-n", write_status=False))
+            taken[WITHOUT].append(_publish(place, f"bench-{turn}-n", write_status=False))
             taken[OTHER].append(_snapshot(place, f"debezium-{turn}", tuned=False))
-            taken[WITH].append(_published(place, f"bench-{turn}-s", write_status=True))
+            taken[WITH].append(_publish(place, f"bench-{turn}-s", write_status=True))
             taken[TUNED].append(_snapshot(place, f"debezium-{turn}-t", tuned=True))
     _add(report, count, taken)
     return report
@@ -81,7 +81,7 @@ def _add(report: Report, events: int, taken: dict[str, list[float]]) -> None:
     report.add(f"{WITHOUT} / {TUNED}", best[WITHOUT] / best[TUNED], "")
 
 
-def _published(place: Place, name: str, *, write_status: bool) -> float:
+def _publish(place: Place, name: str, *, write_status: bool) -> float:
     """Seconds of a publish from start to exit; fails unless all can be read once."""
     fill_table(place.server, place.log)
     made = place.brokers.topics
@@ -98,7 +98,7 @@ def _published(place: Place, name: str, *, write_status: bool) -> float:
     seconds = time.perf_counter() - start
     if done.returncode:
         raise RuntimeError(f"publish ended with {done.returncode}: {done.stderr[-2000:]}")
-    check(held(place.brokers.bootstrap, topic).records, place.events // PER_OBJECT)
+    check(read_topic(place.brokers.bootstrap, topic).records, place.events // PER_OBJECT)
     expected = {"S" if write_status else "N": place.events}
     if (found := statuses(place.server)) != expected:
         raise RuntimeError(f"rows by status are {found} instead of {expected}")

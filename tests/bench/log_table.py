@@ -24,14 +24,14 @@ url = "{url}"
 """
 
 
-def connected(server: Server) -> psycopg.Connection:
+def connect(server: Server) -> psycopg.Connection:
     """A connection that commits each statement."""
     return psycopg.connect(server.url.replace("+psycopg", ""), autocommit=True)
 
 
 def make_table(server: Server) -> None:
     """The empty log, made anew."""
-    with connected(server) as connection:
+    with connect(server) as connection:
         connection.execute(f"DROP TABLE IF EXISTS {TABLE}")
         for _, text in log_statements(TableRef("public", TABLE)):
             connection.execute(text.encode())
@@ -40,7 +40,7 @@ def make_table(server: Server) -> None:
 def fill_table(server: Server, log: Path) -> None:
     """The log with the rows of a file, all new; vacuumed, so that no reader pays for the first one."""
     make_table(server)
-    with connected(server) as connection, pq.ParquetFile(log) as file:
+    with connect(server) as connection, pq.ParquetFile(log) as file:
         columns = sql.SQL(", ").join(map(sql.Identifier, file.schema_arrow.names))
         statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(
             sql.Identifier(TABLE), columns
@@ -56,6 +56,6 @@ def fill_table(server: Server, log: Path) -> None:
 
 def statuses(server: Server) -> dict[str, int]:
     """Rows by status."""
-    with connected(server) as connection:
+    with connect(server) as connection:
         rows = connection.execute(f"SELECT status, count(*) FROM {TABLE} GROUP BY 1").fetchall()
     return {str(status): int(count) for status, count in rows}

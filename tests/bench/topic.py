@@ -19,7 +19,7 @@ class Held:
     bytes: int
 
 
-def held(bootstrap: str, topic: str, *, headers: bool = False) -> Held:
+def read_topic(bootstrap: str, topic: str, *, headers: bool = False) -> Held:
     """Reads a topic whole; headers count only where asked for.  Raises ``TimeoutError``."""
     consumer = Consumer(
         {

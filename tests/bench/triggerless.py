@@ -54,10 +54,10 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
         _write_job(work)
         settings = settings_of(work / "bench.toml")
         with spark_session(settings.spark) as spark:
-            small = _compared(work, settings, *tenth)[2]
+            small = _compare(work, settings, *tenth)[2]
             ours, joins, peak = [], [], 0
             for _number in range(runs):
-                seconds, done, peak_ = _compared(work, settings, before, after)
+                seconds, done, peak_ = _compare(work, settings, before, after)
                 ours.append(seconds)
                 peak = max(peak, peak_)
                 _check(report, done, rows)
@@ -76,7 +76,7 @@ def _write_job(work: Path) -> None:
     (work / "bench.toml").write_text(JOB + BOTH_COMPILERS)
 
 
-def _compared(
+def _compare(
     work: Path, settings: Settings, before: Path, after: Path
 ) -> tuple[float, RunReport, int]:
     """Seconds of the second comparison without the start of the session, its report, a worker's peak."""

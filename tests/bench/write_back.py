@@ -40,22 +40,22 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
         job = work / "write-back.toml"
         job.write_text(SOURCE.format(table=TABLE, url=server.url) + KNOWN + JOB)
         fill_table(server, log)
-        journal = _planned(job)
+        journal = _plan(job)
         for turn in range(runs):
             if turn:
                 fill_table(server, log)
-            taken.append(_written(server, job, journal, count))
+            taken.append(_write_statuses(server, job, journal, count))
     best = report.add_seconds(f"statuses of {count:,} rows", taken)
     report.add("rows a second", count / best, "", at_least=ROWS_A_SECOND)
     return report
 
 
-def _planned(job: Path) -> Journal:
+def _plan(job: Path) -> Journal:
     """The journal of a run that left all rows as they are."""
     return Journal(Path(publish(load(job)).journal))
 
 
-def _written(server: Server, job: Path, journal: Journal, events: int) -> float:
+def _write_statuses(server: Server, job: Path, journal: Journal, events: int) -> float:
     manifest = journal.manifest()
     database = load(job).sources[0].database
     assert manifest is not None

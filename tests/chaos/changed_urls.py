@@ -47,7 +47,7 @@ class ChangedUrls:
         folder = self.work / "changed-url"
         folder.mkdir()
         urls = [self.url, _other_database(self.url)]
-        job = KafkaJob.made(urls[0], TABLE, self.topics, folder)
+        job = KafkaJob.make(urls[0], TABLE, self.topics, folder)
         with killer(rng, folder, PHASES) as killing:
             turn = 0
             while turn < 2 or killing.goes_on(kills):

@@ -18,20 +18,20 @@ def main() -> None:
     """Marks, then serves as the program's own does."""
     tasks.read_split = while_read("read", tasks.read_split)
     tasks.plan_lane = during("plan", tasks.plan_lane)
-    sender: Any = lane_sender._ExactlyOnce
-    produce, commit = sender._produce, lane_sender.commit
+    sender: Any = lane_sender.ExactlyOnceSender
+    produce, commit = sender.produce, lane_sender.commit
 
-    def produced(self: Any, producer: Any, batch: Any) -> None:
+    def produce_slowly(self: Any, producer: Any, batch: Any) -> None:
         produce(self, producer, batch)
         mark("+", TRANSACTION)
         time.sleep(NETWORK_SECONDS)
 
-    def committed(producer: Any, timeout: float) -> None:
+    def commit_with_mark(producer: Any, timeout: float) -> None:
         commit(producer, timeout)
         mark("-", TRANSACTION)
 
-    sender._produce = produced
-    lane_sender.commit = committed
+    sender.produce = produce_slowly
+    lane_sender.commit = commit_with_mark
     worker_daemon.main()
 
 

@@ -63,8 +63,8 @@ class Killer:
         with Started(words, module=LAUNCHER, marks=self.marks.path) as started:
             if kill and self._wait(started, self._choice()):
                 started.kill()
-                return self._counted()
-            code, said = started.ended(_PATIENCE)
+                return self._count_kill()
+            code, said = started.wait_for_end(_PATIENCE)
         if code and refusal is not None and refusal in said:
             return REFUSED
         if code:
@@ -81,9 +81,9 @@ class Killer:
         self.marks.clear()
         with Started(words, module=LAUNCHER, marks=self.marks.path) as started:
             if self._wait(started, self._choice()):
-                self._counted()
+                self._count_kill()
                 kill()
-            code, said = started.ended(_PATIENCE)
+            code, said = started.wait_for_end(_PATIENCE)
         if code not in (0, UnreachableError.exit_code):
             raise RuntimeError(f"{words} ended with {code}: {said}")
         return code
@@ -110,7 +110,7 @@ class Killer:
         time.sleep(self.rng.uniform(0, took / 2 ** min(missed, 10)))
         return started.process.poll() is None
 
-    def _counted(self) -> str:
+    def _count_kill(self) -> str:
         self.marks.drain()
         last = self.marks.last
         if last in PARTS:

@@ -43,7 +43,7 @@ class KnownLog:
     """The last value of each object."""
 
     def __post_init__(self) -> None:
-        with self._connected() as connection:
+        with self._connect() as connection:
             connection.execute(f"DROP TABLE IF EXISTS {self.table}".encode())
             for _, text in log_statements(TableRef("public", self.table)):
                 connection.execute(text.encode())
@@ -58,7 +58,7 @@ class KnownLog:
         columns = "table_key, event_type, table_name, column_name, old_value, new_value"
         text = f"COPY {self.table} ({columns}) FROM STDIN"
         with (
-            self._connected() as connection,
+            self._connect() as connection,
             connection.cursor() as cursor,
             cursor.copy(text.encode()) as copying,
         ):
@@ -72,15 +72,15 @@ class KnownLog:
 
     def ask(self, question: str) -> list[tuple[Any, ...]]:
         """The rows that answer it."""
-        with self._connected() as connection:
+        with self._connect() as connection:
             return connection.execute(question.encode()).fetchall()
 
     def execute(self, statement: str) -> None:
         """Does something else to the database."""
-        with self._connected() as connection:
+        with self._connect() as connection:
             connection.execute(statement.encode())
 
-    def _connected(self) -> psycopg.Connection:
+    def _connect(self) -> psycopg.Connection:
         return psycopg.connect(self.url.replace("+psycopg", ""))
 
 
@@ -112,7 +112,7 @@ class Found:
         return not (self.lost or self.duplicated or self.out_of_order or self.strange)
 
 
-def judged(records: Iterable[tuple[int, bytes]], counts: Counter[int]) -> Found:
+def judge_documents(records: Iterable[tuple[int, bytes]], counts: Counter[int]) -> Found:
     """Looks documents (partition, text) through, those of a partition in order."""
     values: dict[int, list[int]] = {number: [] for number in counts}
     places: dict[int, set[int]] = {number: set() for number in counts}

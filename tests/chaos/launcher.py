@@ -27,7 +27,7 @@ IDLE_SECONDS = 5
 """A halted writer keeps its rows so long: nobody here waits for a slow database."""
 
 
-def late(function: Callable[..., Any]) -> Callable[..., Any]:
+def delay(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, some time later."""
 
     def done(*words: Any) -> Any:
@@ -37,7 +37,7 @@ def late(function: Callable[..., Any]) -> Callable[..., Any]:
     return done
 
 
-def seen(function: Callable[..., Any]) -> Callable[..., Any]:
+def expose(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, with a moment after it that can be hit."""
 
     def done(*words: Any) -> Any:
@@ -60,11 +60,11 @@ def main() -> None:
     ]
     for owner, function, name in named:
         setattr(owner, function, during(name, getattr(owner, function)))
-    statuses._IDLE_SECONDS = IDLE_SECONDS
+    statuses.IDLE_SECONDS = IDLE_SECONDS
     writer: Any = StatusWriter
-    writer._change = seen(writer._change)
-    os.fsync = late(os.fsync)
-    Path.replace = late(Path.replace)  # type: ignore[method-assign]
+    writer.change_rows = expose(writer.change_rows)
+    os.fsync = delay(os.fsync)
+    Path.replace = delay(Path.replace)  # type: ignore[method-assign]
     cli.main()
 
 

@@ -85,7 +85,7 @@ class LostJournals:
         rng = random.Random(self.seed)
         folder = self.work / f"{self.accident}-journal"
         folder.mkdir()
-        job = KafkaJob.made(self.url, f"{self.accident}_log", self.topics, folder)
+        job = KafkaJob.make(self.url, f"{self.accident}_log", self.topics, folder)
         log, journals, refused, accidents = job.log, folder / ".xds-publisher", 0, 0
         with killer(rng, folder, (*PHASES, TRANSACTION)) as killing:
             found = None
@@ -172,7 +172,7 @@ class SharedNames:
     def run(self, kills: int) -> Verdict:
         """At least so many kills, then until all is done."""
         rng = random.Random(self.seed)
-        first = KafkaJob.made(self.url, "first_log", self.topics, _folder(self.work / "first"))
+        first = KafkaJob.make(self.url, "first_log", self.topics, _folder(self.work / "first"))
         second = self._second(first)
         with killer(rng, self.work / "first", (*PHASES, TRANSACTION)) as killing:
             first.log.add(rng, self.events)

@@ -49,22 +49,22 @@ def during(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, with marks around."""
 
     @functools.wraps(function)
-    def marked(*words: Any, **named: Any) -> Any:
+    def call_with_marks(*words: Any, **named: Any) -> Any:
         with phase(name):
             return function(*words, **named)
 
-    return marked
+    return call_with_marks
 
 
 def while_read(name: str, function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     """The same generator, with marks around."""
 
     @functools.wraps(function)
-    def marked(*words: Any, **named: Any) -> Iterator[Any]:
+    def call_with_marks(*words: Any, **named: Any) -> Iterator[Any]:
         with phase(name):
             yield from function(*words, **named)
 
-    return marked
+    return call_with_marks
 
 
 @dataclass

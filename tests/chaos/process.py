@@ -28,14 +28,14 @@ class Started:
     ) -> None:
         environment = {**os.environ, **({VARIABLE: str(marks)} if marks else {})}
         # a pipe that nobody reads would halt it; it appends wherever we read
-        self._said = tempfile.TemporaryFile("a+")  # noqa: SIM115
+        self._messages = tempfile.TemporaryFile("a+")  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, *words],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=self._said,
+            stderr=self._messages,
             text=True,
             start_new_session=True,
         )
@@ -46,7 +46,7 @@ class Started:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        self._said.close()
+        self._messages.close()
 
     def members(self) -> set[int]:
         """All its processes that run."""
@@ -79,18 +79,18 @@ class Started:
         """Returns once ``reached()``; fails if the publisher ends before, or after ``seconds``."""
         deadline = time.monotonic() + seconds
         while not reached():
-            assert self.process.poll() is None, self.said()
-            assert time.monotonic() < deadline, self.said()
+            assert self.process.poll() is None, self.messages()
+            assert time.monotonic() < deadline, self.messages()
             time.sleep(0.05)
 
-    def ended(self, seconds: float = 120) -> tuple[int, str]:
+    def wait_for_end(self, seconds: float = 120) -> tuple[int, str]:
         """Exit code and what it said, when it has ended by itself."""
-        return self.process.wait(seconds), self.said()
+        return self.process.wait(seconds), self.messages()
 
-    def said(self) -> str:
+    def messages(self) -> str:
         """What it has written to its standard error."""
-        self._said.seek(0)
-        return self._said.read()
+        self._messages.seek(0)
+        return self._messages.read()
 
     def _signal(self, number: int, processes: list[int] | set[int]) -> None:
         for process in dict.fromkeys(processes):

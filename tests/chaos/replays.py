@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.chaos.kills import job_file
 from tests.chaos.known_log import random_events
 from tests.chaos.marks import PHASES
-from tests.chaos.scenarios import Say, Verdict, killer, lines, published, silent
+from tests.chaos.scenarios import Say, Verdict, killer, lines, published_files, silent
 from tests.support.event_log_files import csv_text, event
 
 EVENTS = 20_000
@@ -70,9 +70,9 @@ class KillsOfReplays:
     def _compare(
         self, verdict: Verdict, targets: list[Path], whole: Path, counts: Counter[int]
     ) -> None:
-        undisturbed = published(whole)
+        undisturbed = published_files(whole)
         documents = list(lines(undisturbed))
-        unlike = [target.name for target in targets if published(target) != undisturbed]
+        unlike = [target.name for target in targets if published_files(target) != undisturbed]
         verdict.documents("the undisturbed replay", documents, counts)
         verdict.figures |= {
             "replays": len(targets),

@@ -13,7 +13,7 @@ from typing import Self
 
 from publisher.errors import UnreachableError
 from tests.chaos.kills import BETWEEN, Killer, job_file
-from tests.chaos.known_log import KnownLog, judged, texts
+from tests.chaos.known_log import KnownLog, judge_documents, texts
 from tests.chaos.marks import PHASES, TRANSACTION, WRITTEN, Marks
 from tests.services.kafka import KafkaCluster
 from tests.services.topics import Topics
@@ -75,7 +75,7 @@ class Verdict:
 
     def directories(self, killed: Path, whole: Path, counts: Counter[int]) -> None:
         """Takes the directories of runs, beside those of undisturbed ones: the same bytes."""
-        runs, undisturbed = _published(killed), _published(whole)
+        runs, undisturbed = _published_runs(killed), _published_runs(whole)
         documents = [document for parts in runs for document in lines(parts)]
         self.figures |= {"runs": len(runs), "documents": len(documents)}
         self.documents("the files", documents, counts)
@@ -87,7 +87,7 @@ class Verdict:
         self, where: str, found: Iterable[tuple[int, bytes]], counts: Counter[int]
     ) -> None:
         """Takes documents (partition, text): all that was logged must be there once and in order."""
-        seen = judged(found, counts)
+        seen = judge_documents(found, counts)
         self.figures |= {
             "values logged": sum(counts.values()),
             "lost": seen.lost,
@@ -113,7 +113,7 @@ class KafkaJob:
     path: Path
 
     @classmethod
-    def made(cls, url: str, table: str, topics: Topics, work: Path, rest: str = "") -> Self:
+    def make(cls, url: str, table: str, topics: Topics, work: Path, rest: str = "") -> Self:
         """Makes table, topic and job file; ``rest`` stands in this, too."""
         log, topic = KnownLog(url, table), topics.make(3)
         sink = SINK.format(bootstrap=topics.bootstrap, topic=topic)
@@ -140,10 +140,10 @@ class KillsToKafka:
     def run(self, kills: int) -> Verdict:
         """At least so many kills, then until all is done."""
         rng = random.Random(self.seed)
-        job = KafkaJob.made(self.url, "known_log", self.topics, self.work)
+        job = KafkaJob.make(self.url, "known_log", self.topics, self.work)
         log = job.log
         with killer(rng, self.work, self.wanted) as killing:
-            while killing.goes_on(kills, blind=lambda: not self._aborted(job.topic)):
+            while killing.goes_on(kills, blind=lambda: not self._count_aborted(job.topic)):
                 if log.statuses().get("N", 0) < self.events:
                     log.add(rng, self.events)
                 self.say(f"{killing.run(job.words(rng), kill=True)} {log.statuses()}")
@@ -157,12 +157,12 @@ class KillsToKafka:
         verdict.statuses(log)
         return verdict
 
-    def _aborted(self, topic: str) -> int:
+    def _count_aborted(self, topic: str) -> int:
         seen = self.topics.read(topic, "read_committed", wait=False)
         return len(self.topics.read(topic, "read_uncommitted")) - len(seen)
 
 
-def published(directory: Path) -> dict[str, bytes]:
+def published_files(directory: Path) -> dict[str, bytes]:
     """The files with documents and rejects of a run, by name."""
     paths = (*sorted(directory.glob("part-*.xds")), directory / "rejects.jsonl")
     return {path.name: path.read_bytes() for path in paths}
@@ -173,12 +173,12 @@ def lines(parts: Mapping[str, bytes]) -> Iterator[tuple[int, bytes]]:
     return ((0, line) for part in parts.values() for line in part.splitlines())
 
 
-def _published(runs: Path) -> list[dict[str, bytes]]:
+def _published_runs(runs: Path) -> list[dict[str, bytes]]:
     """What runs with documents published, oldest first.
 
     Numbers of runs that never came to be, and runs that found nothing to read, are not compared.
     """
-    found = [published(run) for run in sorted(runs.iterdir()) if (run / "run.json").exists()]
+    found = [published_files(run) for run in sorted(runs.iterdir()) if (run / "run.json").exists()]
     return [parts for parts in found if any(parts.values())]
 
 
@@ -253,7 +253,7 @@ class BrokerKills:
     def run(self, kills: int) -> Verdict:
         """So many kills; the publisher is started again where it gave up."""
         rng = random.Random(self.seed)
-        job = KafkaJob.made(self.url, "broker_log", self.brokers.topics, self.work)
+        job = KafkaJob.make(self.url, "broker_log", self.brokers.topics, self.work)
         log = job.log
         gave_up = 0
         with killer(rng, self.work, ("dispatch", TRANSACTION)) as killing:

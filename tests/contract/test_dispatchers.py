@@ -20,7 +20,7 @@ from publisher.journal.conservation import report_of
 from publisher.journal.lane_writer import LaneNames
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
 from tests.services.topics import Topics
-from tests.support.planned_journals import LANES, RUN, planned
+from tests.support.planned_journals import LANES, RUN, plan_small_log
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class TestDispatchers:
     """The contract."""
 
     def sent(self, sink: Sink, tmp_path: Path) -> tuple[Path, Dispatcher, Journal, Manifest]:
-        journal, manifest = planned(tmp_path / "planned")
+        journal, manifest = plan_small_log(tmp_path / "planned")
         journal.commit(manifest)
         place = tmp_path / "sink"
         dispatcher = sink.dispatcher(place)
@@ -187,7 +187,7 @@ class TestDispatchers:
         assert sink.untouched(tmp_path / "new")
 
     def test_a_journal_with_a_missing_part_is_refused(self, sink: Sink, tmp_path: Path) -> None:
-        journal, manifest = planned(tmp_path / "planned")
+        journal, manifest = plan_small_log(tmp_path / "planned")
         journal.commit(manifest)
         (journal.documents(manifest) / LaneNames(1).part).unlink()
         dispatcher = sink.dispatcher(tmp_path / "sink")

@@ -29,7 +29,7 @@ from tests.support.change_table_files import HEADERS
 from tests.support.change_table_files import record as change
 from tests.support.change_table_files import seq as change_seq
 from tests.support.change_table_files import write as write_changes
-from tests.support.dispatch_queue_files import BIG, Queue, binary, delimited, image
+from tests.support.dispatch_queue_files import BIG, Queue, binary, delimited_text, image
 from tests.support.dispatch_queue_files import OPTIONS as QUEUE
 from tests.support.dispatch_queue_files import jack as queue_image
 from tests.support.event_log_files import Row, Tables, csv_text, event, write
@@ -83,7 +83,7 @@ def in_lines(path: Path) -> Path:
     return path
 
 
-def packed(path: Path) -> Path:
+def write_gzip(path: Path) -> Path:
     path.write_bytes(gzip.compress(csv_text(EVENTS).encode(), mtime=0))
     return path
 
@@ -103,7 +103,7 @@ SAMPLES = [
         UNUSED,
     ),
     Sample("log.parquet", LOG, lambda path: write(path, EVENTS), 7, None, UNUSED),
-    Sample("log.csv.gz", LOG, packed, 7, None, UNUSED),
+    Sample("log.csv.gz", LOG, write_gzip, 7, None, UNUSED),
     Sample(
         "lines.csv",
         EventLog(snapshot=SnapshotOptions(line_breaks=False, block_size=64)),
@@ -176,7 +176,7 @@ def count_lengths(data: bytes) -> int:
     return count
 
 
-def extracted(*parts: bytes) -> Callable[[Path], Path]:
+def writer_of(*parts: bytes) -> Callable[[Path], Path]:
     def make(path: Path) -> Path:
         path.write_bytes(b"".join(parts))
         return path
@@ -193,11 +193,11 @@ def differences(options: LinkexpressOptions) -> list[bytes]:
 NO_TIME = frozenset({"event_time", "perpetrator", "old"})
 """What an extraction file does not say, and one image of a row only."""
 SAMPLES += [
-    Sample("open.dat", Linkexpress(OPEN), extracted(*differences(OPEN)), 5, None, NO_TIME | UNUSED),
+    Sample("open.dat", Linkexpress(OPEN), writer_of(*differences(OPEN)), 5, None, NO_TIME | UNUSED),
     Sample(
         "little.dat",
         Linkexpress(little(OPEN)),
-        extracted(*differences(little(OPEN))),
+        writer_of(*differences(little(OPEN))),
         5,
         count_lengths,
         NO_TIME | UNUSED,
@@ -205,7 +205,7 @@ SAMPLES += [
     Sample(
         "jnl.dat",
         Linkexpress(JNL),
-        extracted(*differences(JNL)),
+        writer_of(*differences(JNL)),
         5,
         count_lengths,
         NO_TIME | UNUSED,
@@ -213,7 +213,7 @@ SAMPLES += [
     Sample(
         "group.dat",
         Linkexpress(GROUP),
-        extracted(
+        writer_of(
             *differences(GROUP), mark(GROUP), *differences(GROUP), mark(GROUP), *differences(GROUP)
         ),
         17,
@@ -316,7 +316,7 @@ def queue_in_binary(path: Path) -> Path:
 
 
 def queue_in_text(path: Path) -> Path:
-    path.write_text(delimited(queue_rows()))
+    path.write_text(delimited_text(queue_rows()))
     return path
 
 
@@ -427,7 +427,7 @@ class TestSource:
         sizes = sorted({*range(0, len(whole), max(1, len(whole) // 150)), len(whole)})
         for size in sizes:
             path.write_bytes(whole[:size])
-            framed = conserved_or_refused(sample.source, path)
+            framed = count_or_refusal(sample.source, path)
             if framed is None:
                 continue
             were_read += 1
@@ -442,7 +442,7 @@ class TestSource:
         for at in range(0, len(whole), max(1, len(whole) // 40)):  # ./run fuzz goes on
             for wrong in (b"\0", b"\xff", b'"', b"\n"):
                 path.write_bytes(whole[:at] + wrong + whole[at + 1 :])
-                conserved_or_refused(sample.source, path)
+                count_or_refusal(sample.source, path)
 
 
 KEEPERS = [sample for sample in SAMPLES if isinstance(sample.source, CarriesOver)]
@@ -459,7 +459,7 @@ def test_a_first_run_reads_what_a_replay_reads(sample: Sample, tmp_path: Path) -
         )
 
 
-def conserved_or_refused(source: Source, path: Path) -> int | None:
+def count_or_refusal(source: Source, path: Path) -> int | None:
     """Number of records, all of which have their outcome; ``None`` where the file is refused in words."""
     refusal = None
     try:
@@ -486,13 +486,13 @@ def read(source: Source, path: Path, wanted: int) -> tuple[list[Row], int]:
         assert tallies[0]["split"] == number
         for row in rows[:-1]:
             if row["split"] != number:
-                assert_fetched(source, splits, row)
+                assert_raw_is_found(source, splits, row)
         framed += tallies[0]["row"]
         records += rows[:-1]
     return records, framed
 
 
-def assert_fetched(source: Source, splits: list[Split], row: Row) -> None:
+def assert_raw_is_found(source: Source, splits: list[Split], row: Row) -> None:
     """A record that the task of another split accounts for carries the number of the split that framed
     it: there the reject, the fate of the file and the trace look for its row."""
     assert row["outcome"] == Outcome.REJECTED.value

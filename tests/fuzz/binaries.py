@@ -19,7 +19,7 @@ from publisher.sources.linkexpress.layout import form_of, word_offsets, word_typ
 from publisher.sources.linkexpress.options import ExtractedTable
 from tests.fuzz.form import Claim, Content, Form, Framing, Made, Piece
 from tests.fuzz.reading import reader_of
-from tests.support.dispatch_queue_files import BIG, Queue, Row, binary, delimited, image
+from tests.support.dispatch_queue_files import BIG, Queue, Row, binary, delimited_text, image
 from tests.support.dispatch_queue_files import OPTIONS as QUEUE
 from tests.support.dispatch_queue_files import jack as queue_image
 from tests.support.linkexpress_files import GROUP, JNL, NULL, OPEN, little, mark, record
@@ -80,7 +80,7 @@ def _extract(options: LinkexpressOptions) -> Callable[[random.Random, int], Made
                 pieces.append(Piece(mark(options), words=header[:2], transaction=transaction))
                 transaction += 1
                 continue
-            data = _extracted(chance, options)
+            data = _extract_record(chance, options)
             pieces.append(Piece(data, words=header, transaction=transaction if in_group else -1))
         return Made(
             b"", [p._replace(transaction=-1) if p.transaction == transaction else p for p in pieces]
@@ -89,7 +89,7 @@ def _extract(options: LinkexpressOptions) -> Callable[[random.Random, int], Made
     return make
 
 
-def _extracted(chance: random.Random, options: LinkexpressOptions) -> bytes:
+def _extract_record(chance: random.Random, options: LinkexpressOptions) -> bytes:
     code = 0 if options.extract == "all" else chance.randint(1, 3)
     if options.tables[0].items == _EVERY_ITEM.items:
         return record(options, 0, code, _every_item(chance))
@@ -164,7 +164,7 @@ def _within(content: Content) -> Content:
 def _linkexpress(name: str, options: LinkexpressOptions) -> Form:
     form, in_group = form_of(options), options.unit == "group"
     sample = random.Random(0)
-    stride = 0 if form.has_length else len(_extracted(sample, options))
+    stride = 0 if form.has_length else len(_extract_record(sample, options))
     return Form(
         name=f"linkexpress {name}",
         format="linkexpress",
@@ -218,7 +218,7 @@ def _claims(row: Row) -> frozenset[Claim]:
     return frozenset(found)
 
 
-def _marked(
+def _pieces_of(
     rows: list[Row], datas: Iterable[bytes], words: tuple[tuple[int, int], ...]
 ) -> list[Piece]:
     """Rows as pieces; transactions that list a of TYP alone has share a claim beside their own."""
@@ -241,15 +241,15 @@ def _in_rows(stride: int, every: bool = False) -> Callable[[random.Random, int],
     def make(chance: random.Random, count: int) -> Made:
         rows = _queue_rows(chance, count, every)
         datas = (binary([row], stride=stride) for row in rows)
-        return Made(b"", _marked(rows, datas, words))
+        return Made(b"", _pieces_of(rows, datas, words))
 
     return make
 
 
 def _in_text(chance: random.Random, count: int) -> Made:
     rows = _queue_rows(chance, count)
-    head, *lines = delimited(rows).encode().splitlines(keepends=True)
-    return Made(head, _marked(rows, lines, ()))
+    head, *lines = delimited_text(rows).encode().splitlines(keepends=True)
+    return Made(head, _pieces_of(rows, lines, ()))
 
 
 def _binary_claims() -> Callable[[bytes], Iterable[Claim]]:
@@ -258,7 +258,7 @@ def _binary_claims() -> Callable[[bytes], Iterable[Claim]]:
     assert kind.fields is not None
     typs, lens = (kind.fields[name][1] for name in ("TYP", "LEN1"))
 
-    def claimed(data: bytes) -> Iterable[Claim]:
+    def claims(data: bytes) -> Iterable[Claim]:
         if len(data) < 8:
             return
         every = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), 8)
@@ -270,7 +270,7 @@ def _binary_claims() -> Callable[[bytes], Iterable[Claim]]:
                 yield ("list a",)
                 return
 
-    return claimed
+    return claims
 
 
 def _text_claims(data: bytes) -> Iterable[Claim]:

@@ -145,7 +145,7 @@ def _drop(chance: random.Random, parts: Parts) -> None:
         del parts[at : at + chance.choice((1, 1, 2, 5))]
 
 
-def _taken(chance: random.Random, parts: Parts) -> Part:
+def _take_block(chance: random.Random, parts: Parts) -> Part:
     """A block of the file that begins and ends anywhere, or with records."""
     at = _at(chance, parts)
     block = parts[at : at + chance.choice((1, 1, 2, 4))]
@@ -157,7 +157,7 @@ def _taken(chance: random.Random, parts: Parts) -> Part:
 
 
 def _double(chance: random.Random, parts: Parts) -> None:
-    block = _taken(chance, parts)
+    block = _take_block(chance, parts)
     at = _at(chance, parts)
     if chance.random() < 0.7:
         parts.insert(at, block)
@@ -174,8 +174,8 @@ def _swap(chance: random.Random, parts: Parts) -> None:
     a, b = parts[one].data, parts[other].data
     if chance.random() < 0.5:
         parts[one], parts[other] = (
-            _moved(parts[other], parts[one]),
-            _moved(parts[one], parts[other]),
+            _move(parts[other], parts[one]),
+            _move(parts[one], parts[other]),
         )
         return
     i, j = chance.randint(0, len(a)), chance.randint(0, len(b))
@@ -193,12 +193,12 @@ def _swap_rows(chance: random.Random, parts: Parts) -> None:
     one, other = _at(chance, parts), _at(chance, parts)
     if one != other:
         parts[one], parts[other] = (
-            _moved(parts[other], parts[one]),
-            _moved(parts[one], parts[other]),
+            _move(parts[other], parts[one]),
+            _move(parts[one], parts[other]),
         )
 
 
-def _moved(part: Part, replaced: Part) -> Part:
+def _move(part: Part, replaced: Part) -> Part:
     same = part.same_size and len(part.data) == len(replaced.data)
     return Part(part.data, None, same, part.kept, part.words)
 

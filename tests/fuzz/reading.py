@@ -43,17 +43,17 @@ afterwards, to compare them, is not the reader's."""
 
 
 @contextmanager
-def measured() -> Iterator[None]:
+def measure_peak() -> Iterator[None]:
     """Adds the peak of what is done inside to ``peaks``."""
     (_PROCESS / "clear_refs").write_text("5")  # the peak begins anew
-    before = _held("VmRSS")
+    before = _memory("VmRSS")
     try:
         yield
     finally:
-        peaks.append(max(0, _held("VmHWM") - before))
+        peaks.append(max(0, _memory("VmHWM") - before))
 
 
-def _held(what: str) -> int:
+def _memory(what: str) -> int:
     """Bytes, by the kernel."""
     (found,) = re.findall(rf"{what}:\s+(\d+) kB", (_PROCESS / "status").read_text())
     return int(found) * 1024
@@ -64,7 +64,7 @@ def reader_of(source: Source, catalogue: Catalogue | None = None) -> Reader:
 
     def read(path: Path, wanted: int) -> Read:
         context = Context(0, LANES, catalogue or JobCatalogue(()))
-        with measured():
+        with measure_peak():
             splits = source.splits([path], wanted)
             resolved = survey_source(source, splits, context)
             batches = [list(resolved.read(s, n, context)) for n, s in enumerate(splits)]
@@ -90,7 +90,7 @@ def _rows(batch: pa.RecordBatch) -> Iterable[Content]:
     return (dict(zip(_COLUMNS, values, strict=True)) for values in zip(*columns, strict=True))
 
 
-def read_or_refused(form: Form, path: Path, wanted: int) -> Read | str:
+def try_read(form: Form, path: Path, wanted: int) -> Read | str:
     """What was read, or why the file was refused: in words that name it and say what to do.
 
     Raises ``PromiseError`` for any other error."""
@@ -110,12 +110,12 @@ def read_or_refused(form: Form, path: Path, wanted: int) -> Read | str:
         raise PromiseError(f"{type(error).__name__}: {error}") from error
 
 
-def checked(read: Read, form: Form) -> None:
+def check_read(read: Read, form: Form) -> None:
     """Raises ``PromiseError`` where something that was read cannot be."""
-    (form.check or conserved)(read)
+    (form.check or check_counts)(read)
 
 
-def conserved(read: Read) -> None:
+def check_counts(read: Read) -> None:
     """Every record has one outcome or change; rejects say why.  Raises ``PromiseError``."""
     counted = sum(row["records"] for row in read.rows)
     _must(counted == read.framed, f"{read.framed} records were framed, {counted} have an outcome")
@@ -134,7 +134,7 @@ def conserved(read: Read) -> None:
             json.loads(row["raw"])
 
 
-def rejected(read: Read) -> Counter[str]:
+def count_rejects(read: Read) -> Counter[str]:
     """Records rejected, by reason."""
     found: Counter[str] = Counter()
     for row in read.rows:

@@ -35,7 +35,9 @@ def places(head: bytes, datas: Sequence[bytes], form: Form) -> list[int]:
     return found
 
 
-def expected(valid: Read, head: bytes, pieces: Sequence[Piece], form: Form) -> list[list[Content]]:
+def expected_content(
+    valid: Read, head: bytes, pieces: Sequence[Piece], form: Form
+) -> list[list[Content]]:
     """What each record of the valid file gave."""
     found: list[list[Content]] = [[] for _ in pieces]
     numbers: dict[object, int] = {
@@ -54,7 +56,7 @@ def expected(valid: Read, head: bytes, pieces: Sequence[Piece], form: Form) -> l
 
 def unhurt(parts: Sequence[Part], head: bytes, pieces: Sequence[Piece], form: Form) -> set[int]:
     """The records that are claimed, by their number in the valid file."""
-    framed = set(_framed(parts, head, pieces, form))
+    framed = set(_intact_records(parts, head, pieces, form))
     hurt: set[Claim] = set()
     for number, piece in enumerate(pieces):
         if number not in framed:
@@ -77,7 +79,7 @@ def _runs(parts: Sequence[Part]) -> Iterator[bytes]:
         yield b"".join(run)
 
 
-def _framed(
+def _intact_records(
     parts: Sequence[Part], head: bytes, pieces: Sequence[Piece], form: Form
 ) -> Iterator[int]:
     """Untouched records that the reader must find."""
@@ -89,7 +91,7 @@ def _framed(
             if not part.same_size:
                 safe = at + len(part.data) + longest
             quoted = quoted or not part.kept
-        elif _found(form, at - len(head), before, at < safe, quoted):
+        elif _begins_record(form, at - len(head), before, at < safe, quoted):
             lengths = form.framing is Framing.LENGTHS
             if not (lengths and after and _share_bytes(part, after, pieces)):
                 yield part.origin
@@ -110,7 +112,7 @@ def _share_bytes(part: Part, after: Part, pieces: Sequence[Piece]) -> bool:
     )
 
 
-def _found(form: Form, at: int, before: bytes, resized: bool, quoted: bool) -> bool:
+def _begins_record(form: Form, at: int, before: bytes, resized: bool, quoted: bool) -> bool:
     match form.framing:
         case Framing.LINES:
             return before == _LF

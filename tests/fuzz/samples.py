@@ -16,7 +16,7 @@ from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import BULK_CALL
 from publisher.sources.table_queue.reading import read_samples, sample_files, sample_splits
 from tests.fuzz.form import Content, Form, Framing, Made, Piece, Read, Reader
-from tests.fuzz.reading import ADVICE, PromiseError, measured
+from tests.fuzz.reading import ADVICE, PromiseError, measure_peak
 from tests.support.table_queue_files import OPTIONS, call, element
 
 _NAMES = ("PERSON", "DEPT", "СОТРУДНИКИ", "A" * 66, "$$$SYSRL")
@@ -30,7 +30,7 @@ def _read(count: Callable[[bytes], int]) -> Reader:
     """Reads as tasks do; ``count`` says how many calls there are, by rules of its own."""
 
     def read(path: Path, wanted: int) -> Read:
-        with measured():
+        with measure_peak():
             splits = sample_splits(sample_files([path]), OPTIONS, wanted, _READING)
             batches = [
                 batch for split in splits for batch in read_samples(split, OPTIONS, _READING)

@@ -55,7 +55,7 @@ def _json(row: Row) -> bytes:
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
-def _written(rows: Rows, kind: str, names: Sequence[str]) -> Callable[[random.Random, int], Made]:
+def _writer_of(rows: Rows, kind: str, names: Sequence[str]) -> Callable[[random.Random, int], Made]:
     """What makes files of rows in CSV or JSON lines."""
     line = _csv if kind == "csv" else _json
 
@@ -77,7 +77,7 @@ def parquet(lines: bytes) -> bytes:
     return sink.getvalue()
 
 
-def packed(text: bytes) -> bytes:
+def pack(text: bytes) -> bytes:
     return gzip.compress(text, 1, mtime=0)
 
 
@@ -218,7 +218,7 @@ def _form(
         format=format_,
         file=f"usr.{kind}",
         read=read,  # type: ignore[arg-type]
-        make=_written(rows, _CSV if kind == _CSV else _JSONL, BREAKS if quoted else NAMES),
+        make=_writer_of(rows, _CSV if kind == _CSV else _JSONL, BREAKS if quoted else NAMES),
         framing=framing,
         claimed=claimed or (lambda data: ()),
         pack=parquet if kind == _PARQUET else None,
@@ -241,7 +241,7 @@ def _table(kind: str, options: SnapshotOptions = _SMALL) -> Form:
     return _form("change-table", kind, changes, read, options, seqs)
 
 
-def _compared(kind: str, options: SnapshotOptions = _SMALL) -> Form:
+def _compared_form(kind: str, options: SnapshotOptions = _SMALL) -> Form:
     read = reader_of(Triggerless(_PEOPLE, options))
     return _form("triggerless", kind, people, read, options, keys, compared=True)
 
@@ -253,9 +253,9 @@ FORMS = [
         format="event-log",
         file="usr.csv.gz",
         read=reader_of(EventLog(snapshot=_IN_LINES), Tables()),
-        make=_written(events, _CSV, NAMES),
+        make=_writer_of(events, _CSV, NAMES),
         framing=Framing.LINES,
-        pack=packed,
+        pack=pack,
     ),
     *(_table(_CSV), _table(_CSV, _IN_LINES), _table(_JSONL), _table(_PARQUET)),
     Form(
@@ -273,5 +273,5 @@ FORMS = [
         make=messages,
         framing=Framing.LINES,
     ),
-    *(_compared(_CSV, _IN_LINES), _compared(_JSONL), _compared(_PARQUET)),
+    *(_compared_form(_CSV, _IN_LINES), _compared_form(_JSONL), _compared_form(_PARQUET)),
 ]

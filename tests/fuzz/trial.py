@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tests.fuzz.damage import Parts, damage, damage_bytes, parts_of
 from tests.fuzz.form import Content, Form, Framing, Made, Read
-from tests.fuzz.reading import PromiseError, checked, read_or_refused, rejected, same
-from tests.fuzz.rules import compare, expected
+from tests.fuzz.reading import PromiseError, check_read, count_rejects, same, try_read
+from tests.fuzz.rules import compare, expected_content
 
 CUTS = (2, 3, 9)
 SHARED = 4
@@ -69,7 +69,7 @@ def case_of(form: Form, seed: str, folder: Path) -> Case:
     """The case of a seed.  Raises ``PromiseError`` where not even the valid file is read well."""
     run, _, number = seed.rpartition("-")
     base = f"{run}-{int(number) // SHARED}" if number.isdigit() else seed
-    made, valid = _made(form, base, folder)
+    made, valid = _make_valid(form, base, folder)
     chance = random.Random(f"{form.name} {seed}")
     parts = parts_of(made.pieces)
     container: tuple[int, ...] = ()
@@ -88,7 +88,7 @@ def case_of(form: Form, seed: str, folder: Path) -> Case:
 
 
 @lru_cache(maxsize=1)
-def _made(form: Form, base: str, folder: Path) -> tuple[Made, tuple[list[Content], ...]]:
+def _make_valid(form: Form, base: str, folder: Path) -> tuple[Made, tuple[list[Content], ...]]:
     """A valid file and what its records give."""
     chance = random.Random(f"{form.name} {base}")
     made = form.make(chance, chance.choice((1, 5, 40, 40, 200, 200)))
@@ -99,40 +99,40 @@ def _valid(form: Form, made: Made, folder: Path) -> tuple[list[Content], ...]:
     text = made.head + b"".join(piece.data for piece in made.pieces)
     path = folder / form.file
     path.write_bytes(form.pack(text) if form.pack else text)
-    read = read_or_refused(form, path, 1)
+    read = try_read(form, path, 1)
     if isinstance(read, str):
         raise PromiseError(f"a valid file is refused: {read}")
-    checked(read, form)
-    if rejected(read):
-        raise PromiseError(f"records of a valid file are rejected: {rejected(read)}")
-    return tuple(expected(read, made.head, made.pieces, form))
+    check_read(read, form)
+    if count_rejects(read):
+        raise PromiseError(f"records of a valid file are rejected: {count_rejects(read)}")
+    return tuple(expected_content(read, made.head, made.pieces, form))
 
 
-def tried(case: Case, folder: Path, tally: Tally | None = None) -> None:
+def try_case(case: Case, folder: Path, tally: Tally | None = None) -> None:
     """Reads the damaged file and holds it to the promises.  Raises ``PromiseError``."""
     data = case.data()
     path = folder / case.form.file
     path.write_bytes(data)
     start, cpu = time.perf_counter(), time.process_time()
-    read = read_or_refused(case.form, path, 1)
+    read = try_read(case.form, path, 1)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     if cpu > SLOW:
         raise PromiseError(f"{len(data)} bytes took {cpu:.0f} s")
-    claimed = _held(case, read, path)
+    claimed = _check_promises(case, read, path)
     if tally is not None:
         _count(tally, case, read, len(data), seconds)
         tally.claimed += claimed
 
 
-def _held(case: Case, read: Read | str, path: Path) -> int:
+def _check_promises(case: Case, read: Read | str, path: Path) -> int:
     """How many records were claimed."""
     form, made = case.form, case.made
-    same(read, read_or_refused(form, path, case.cut), form)
+    same(read, try_read(form, path, case.cut), form)
     if isinstance(read, str):
         if not _may_be_refused(case):
             raise PromiseError(f"damage to few of its records has the file refused: {read}")
         return 0
-    checked(read, form)
+    check_read(read, form)
     if case.container or case.head != made.head:
         return 0
     return compare(list(case.valid), read, case.parts, made.head, made.pieces, form)
@@ -165,13 +165,13 @@ def _count(tally: Tally, case: Case, read: Read | str, size: int, seconds: float
     tally.size += size
     tally.seconds += seconds
     tally.records += read.framed
-    tally.rejected += rejected(read)
+    tally.rejected += count_rejects(read)
 
 
 def fails(case: Case, folder: Path) -> str | None:
     """What is broken, ``None`` where nothing is."""
     try:
-        tried(case, folder)
+        try_case(case, folder)
     except PromiseError as broken:
         return str(broken)
     return None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.fuzz.forms import FORMS
 from tests.fuzz.reading import PromiseError, peaks
-from tests.fuzz.trial import Case, Tally, case_of, fails, smaller, tried
+from tests.fuzz.trial import Case, Tally, case_of, fails, smaller, try_case
 
 MOST_FAILURES = 5
 """Failures of a form after which it is not tried on."""
@@ -59,14 +59,14 @@ def work(name: str, seed: str, records: int, trial: str | None, keep: Path, say:
             case = None
             try:
                 case = case_of(form, one, Path(folder))
-                tried(case, Path(folder), tally)
+                try_case(case, Path(folder), tally)
             except PromiseError as broken:
                 failures += 1
-                say("failure", _kept(one, str(broken), case, Path(folder), keep))
+                say("failure", _keep(one, str(broken), case, Path(folder), keep))
     return tally
 
 
-def _kept(trial: str, why: str, case: Case | None, folder: Path, keep: Path) -> Failure:
+def _keep(trial: str, why: str, case: Case | None, folder: Path, keep: Path) -> Failure:
     """Keeps the smallest file that fails, and what it was made of."""
     if case is None:  # the valid file
         return Failure(trial, why[:2000], "")

@@ -44,14 +44,14 @@ def work_of(source: Source, path: Path, splits: int, database: str | None = None
     return Work(sources=(read,), rules=rules, lanes=1, clock=0, ids=path.parent / ".ids")
 
 
-def planned(work: Work, folder: Path) -> tuple[LaneResult, list[bytes]]:
+def plan_story(work: Work, folder: Path) -> tuple[LaneResult, list[bytes]]:
     """What the only lane reports, and the operations that it publishes."""
     (result,) = plan_all(work, read_all(work), folder)
     (part,) = (folder / "documents").rglob("*.xds")
     return result, operations_in(part)
 
 
-def counted(result: LaneResult) -> dict[tuple[Outcome, str | None], int]:
+def count_outcomes(result: LaneResult) -> dict[tuple[Outcome, str | None], int]:
     """Records by what became of them, and why."""
     return {(count.outcome, count.reason): count.records for count in result.counts}
 

@@ -38,7 +38,7 @@ def changes(*paths: Path) -> pa.RecordBatch:
     return table.sort_by(keys).combine_chunks().to_batches()[0]
 
 
-def planned(*paths: Path) -> tuple[list[Document], list[Decision]]:
+def plan_files(*paths: Path) -> tuple[list[Document], list[Decision]]:
     filter_ = Filter(FilterOptions())
     renderer = Renderer(
         SourceNaming("change-table", SOURCE.position_text),
@@ -56,14 +56,14 @@ def planned(*paths: Path) -> tuple[list[Document], list[Decision]]:
 
 
 def test_the_story_gives_its_documents() -> None:
-    documents, decisions = planned()
+    documents, decisions = plan_files()
     assert decisions == []
     texts = [document.text for document in documents]
     assert operations(texts) == operations_in(HERE / "story.xds")
 
 
 def test_documents_are_named_by_change_seq() -> None:
-    documents, _ = planned()
+    documents, _ = plan_files()
     assert [document.event_id.removeprefix("change-table:") for document in documents] == [
         "20240318104726580000000000000000001",
         "20240318104726580000000000000000003",
@@ -82,6 +82,6 @@ def test_a_second_export_that_overlaps_publishes_nothing_twice(tmp_path: Path) -
         for suffix in (".csv", ".dfm"):
             copied = (HERE / "story.csv").with_suffix(suffix).read_text("utf-8")
             (folder / f"{name}{suffix}").write_text(copied, "utf-8")
-    documents, decisions = planned(folder)
-    assert [document.text for document in documents] == [one.text for one in planned()[0]]
+    documents, decisions = plan_files(folder)
+    assert [document.text for document in documents] == [one.text for one in plan_files()[0]]
     assert [decision.reason for decision in decisions] == [Reason.DUPLICATE] * 7

@@ -12,7 +12,7 @@ from publisher.engine.survey import survey_sources, survey_splits
 from publisher.model.change import Outcome
 from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
 from publisher.sources.dispatch_queue.options import QueueTable
-from tests.golden.stories import counted, operations_in, planned, typed_lines, work_of
+from tests.golden.stories import count_outcomes, operations_in, plan_story, typed_lines, work_of
 
 HERE = Path(__file__).parent / "dispatch-queue"
 USR = QueueTable(
@@ -27,7 +27,7 @@ SOURCE = DispatchQueue(
 )
 
 
-def typed() -> bytes:
+def typed_queue() -> bytes:
     rows = []
     for line in typed_lines(HERE / "story.hex"):
         head, names, data = line.split("|")
@@ -52,12 +52,12 @@ def database(tmp_path: Path) -> str:
 @pytest.mark.parametrize("splits", [1, 100])
 def test_the_story_gives_its_documents(splits: int, database: str, tmp_path: Path) -> None:
     path = tmp_path / "queue.dat"
-    path.write_bytes(typed())
+    path.write_bytes(typed_queue())
     work = survey_sources(work_of(SOURCE, path, splits, database), survey_splits)
     assert len(work.splits()) == (1 if splits == 1 else 10)
-    result, published = planned(work, tmp_path)
+    result, published = plan_story(work, tmp_path)
     assert published == operations_in(HERE / "story.xds")
-    assert counted(result) == {
+    assert count_outcomes(result) == {
         (Outcome.PUBLISHED, None): 5,
         (Outcome.IGNORED, "duplicate"): 1,
         (Outcome.IGNORED, "commit"): 2,

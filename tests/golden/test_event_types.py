@@ -101,7 +101,7 @@ CASES = [
 ]
 
 
-def rendered(case: Case) -> str:
+def render_case(case: Case) -> str:
     values = Values(ValueOptions())
     kinds: set[OperationKind] = set()
     parts = []
@@ -138,7 +138,7 @@ def canonical_xml(text: str) -> str:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.file)
 def test_an_event_type_gives_its_operation(case: Case) -> None:
     expected = (EXPECTED / f"{case.file}.xml").read_text("utf-8")
-    assert canonical_xml(rendered(case)) == canonical_xml(expected)
+    assert canonical_xml(render_case(case)) == canonical_xml(expected)
 
 
 def test_every_expected_file_is_compared() -> None:

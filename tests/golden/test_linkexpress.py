@@ -10,7 +10,7 @@ import pytest
 from publisher.model.change import Outcome
 from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.linkexpress.options import ExtractedTable
-from tests.golden.stories import counted, operations_in, planned, typed_bytes, work_of
+from tests.golden.stories import count_outcomes, operations_in, plan_story, typed_bytes, work_of
 
 HERE = Path(__file__).parent / "linkexpress"
 USR = ExtractedTable(
@@ -41,9 +41,9 @@ def test_the_story_gives_its_documents(splits: int, tmp_path: Path) -> None:
     path = tmp_path / "story.dat"
     path.write_bytes(typed_bytes(HERE / "story.hex"))
     work = work_of(SOURCE, path, splits)
-    result, published = planned(work, tmp_path)
+    result, published = plan_story(work, tmp_path)
     assert published == operations_in(HERE / "story.xds")
-    assert counted(result) == {
+    assert count_outcomes(result) == {
         (Outcome.PUBLISHED, None): 5,
         (Outcome.IGNORED, "commit"): 2,
         (Outcome.HELD, "open-transaction"): 1,

@@ -13,7 +13,7 @@ from lxml import etree
 
 from publisher.config.job_file import load
 from publisher.runs import publisher_instance
-from tests.support.compared_jobs import documents
+from tests.support.compared_jobs import operations_of
 from tests.support.local_engine import EngineSwitch
 
 HERE = Path(__file__).parent / "triggerless"
@@ -68,7 +68,7 @@ def test_the_differences_of_two_exports(
     report = publisher_instance.publish(load(tmp_path / "job.toml"))
     got = sorted(
         etree.tostring(op, encoding="unicode", with_tail=False)
-        for op in documents(report, tmp_path)
+        for op in operations_of(report, tmp_path)
     )
     modified = [
         f'<modify class-name="usr"><association>{key},table=usr</association>{parts}</modify>'

@@ -43,7 +43,7 @@ CASTS = {
 }
 
 
-def written(dialect: str, style: Style) -> str:
+def trigger_script(dialect: str, style: Style) -> str:
     module: ModuleType = DIALECTS[dialect]
     schema = None if dialect == "sqlite" else "indirect"
     table = Table(schema, "usr", ("idu", "mail box"), KINDS, complete=True)
@@ -61,7 +61,7 @@ def written(dialect: str, style: Style) -> str:
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 def test_triggers_are_written_so(dialect: str, style: Style) -> None:
     expected = (EXPECTED / f"{dialect}-{style}.sql").read_text("utf-8")
-    assert written(dialect, style) == expected
+    assert trigger_script(dialect, style) == expected
 
 
 def test_every_expected_file_is_compared() -> None:

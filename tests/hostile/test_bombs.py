@@ -50,7 +50,7 @@ print(json.dumps(said | {"peak": peak() - before}))
 """
 
 
-def packed(path: Path, blocks: Iterable[bytes]) -> Path:
+def write_packed(path: Path, blocks: Iterable[bytes]) -> Path:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     with path.open("wb") as file:
         for block in blocks:
@@ -80,7 +80,7 @@ def large_page(folder: Path) -> Path:
     return path
 
 
-def repeated(head: bytes, block: bytes, times: int, end: bytes = b"") -> Iterator[bytes]:
+def repeat_block(head: bytes, block: bytes, times: int, end: bytes = b"") -> Iterator[bytes]:
     yield head
     for _ in range(times):
         yield block * (MIB // len(block))
@@ -90,26 +90,26 @@ def repeated(head: bytes, block: bytes, times: int, end: bytes = b"") -> Iterato
 BOMBS: dict[str, Callable[[Path], Path]] = {
     "a long entry of a dictionary in every row": long_entry,
     "a page of hundreds of megabytes": large_page,
-    "a CSV record without end": lambda folder: packed(
-        folder / "a.csv.gz", repeated(HEAD, b"a", 400)
+    "a CSV record without end": lambda folder: write_packed(
+        folder / "a.csv.gz", repeat_block(HEAD, b"a", 400)
     ),
-    "a CSV record of delimiters": lambda folder: packed(
-        folder / "a.csv.gz", repeated(HEAD, b",", 300)
+    "a CSV record of delimiters": lambda folder: write_packed(
+        folder / "a.csv.gz", repeat_block(HEAD, b",", 300)
     ),
-    "a CSV header of delimiters": lambda folder: packed(
-        folder / "a.csv.gz", repeated(b"record_id", b",", 40)
+    "a CSV header of delimiters": lambda folder: write_packed(
+        folder / "a.csv.gz", repeat_block(b"record_id", b",", 40)
     ),
-    "a JSON object of keys": lambda folder: packed(
-        folder / "a.jsonl.gz", repeated(b"{", b'"a":1,', 60, b'"b":2}\n')
+    "a JSON object of keys": lambda folder: write_packed(
+        folder / "a.jsonl.gz", repeat_block(b"{", b'"a":1,', 60, b'"b":2}\n')
     ),
-    "a JSON array": lambda folder: packed(
-        folder / "a.jsonl.gz", repeated(b'{"a":[', b"1,", 60, b"1]}\n")
+    "a JSON array": lambda folder: write_packed(
+        folder / "a.jsonl.gz", repeat_block(b'{"a":[', b"1,", 60, b"1]}\n")
     ),
 }
 REASONS = ("unpacks to", "has pages of", "fields where", "max_record", "more than")
 
 
-def measured(*paths: Path) -> dict[str, Any]:
+def measure_read(*paths: Path) -> dict[str, Any]:
     process = subprocess.run(
         [sys.executable, "-c", READ, *map(str, paths)], capture_output=True, text=True, check=False
     )
@@ -122,7 +122,7 @@ def measured(*paths: Path) -> dict[str, Any]:
 def test_a_small_file_takes_no_more_memory_than_its_records_may(tmp_path: Path, bomb: str) -> None:
     path = BOMBS[bomb](tmp_path)
     assert path.stat().st_size < MIB
-    found = measured(path)
+    found = measure_read(path)
     assert found["peak"] < 900
     said = found.get("refused") or " ".join(found["details"])
     assert any(reason in said for reason in REASONS)
@@ -132,11 +132,11 @@ def test_a_small_file_takes_no_more_memory_than_its_records_may(tmp_path: Path, 
 
 DOCUMENT = b'<nds dtdversion="2.0"><input>'
 DOCUMENTS: dict[str, Iterable[bytes]] = {
-    "a text": repeated(DOCUMENT, b"a", 300),
-    "tags": repeated(DOCUMENT, b"<a/>", 200),
-    "lines of tags": repeated(DOCUMENT, b"<delete x='1'/>\n", 100),
-    "attributes": repeated(b"<nds ", b"a='' ", 100),
-    "a comment": repeated(DOCUMENT + b"<!--", b"a", 300),
+    "a text": repeat_block(DOCUMENT, b"a", 300),
+    "tags": repeat_block(DOCUMENT, b"<a/>", 200),
+    "lines of tags": repeat_block(DOCUMENT, b"<delete x='1'/>\n", 100),
+    "attributes": repeat_block(b"<nds ", b"a='' ", 100),
+    "a comment": repeat_block(DOCUMENT + b"<!--", b"a", 300),
 }
 
 
@@ -144,10 +144,10 @@ DOCUMENTS: dict[str, Iterable[bytes]] = {
 def test_a_document_that_cannot_be_checked_is_a_finding_and_the_next_file_is_checked(
     tmp_path: Path, bomb: str
 ) -> None:
-    path = packed(tmp_path / "a.xds.gz", DOCUMENTS[bomb])
+    path = write_packed(tmp_path / "a.xds.gz", DOCUMENTS[bomb])
     wrong = tmp_path / "b.xds"
     wrong.write_text("<nds/>\n")
-    found = measured(path, wrong)
+    found = measure_read(path, wrong)
     assert found["peak"] < 900
     reasons = [reason for file, reason in found["findings"] if file == str(path)]
     assert len(reasons) == 1

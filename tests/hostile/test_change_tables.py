@@ -35,7 +35,7 @@ class Case(NamedTuple):
     refused: str = ""
 
 
-def changed(*rows: Row, **values: str | None) -> str:
+def with_bad_rows(*rows: Row, **values: str | None) -> str:
     return csv_text([*GOOD, *(row | values for row in rows)])
 
 
@@ -58,33 +58,40 @@ CASES = [
         4,
         {"broken-record": 1, "before-image-alone": 1},
     ),
-    Case("unknown operation", changed(ONE, **{OPER: "X"}), 5, {"change-operation": 1}),
-    Case("letter against word", changed(ONE, **{OPER: "D"}), 5, {"change-operation": 1}),
+    Case("unknown operation", with_bad_rows(ONE, **{OPER: "X"}), 5, {"change-operation": 1}),
+    Case("letter against word", with_bad_rows(ONE, **{OPER: "D"}), 5, {"change-operation": 1}),
     Case(
         "no operation at all",
-        changed(ONE, **{OPER: None, "header__operation": None}),
+        with_bad_rows(ONE, **{OPER: None, "header__operation": None}),
         5,
         {"change-operation": 1},
     ),
-    Case("sequence as a float", changed(ONE, **{SEQ: "2.0240318104726E+34"}), 5, {"change-seq": 1}),
-    Case("sequence one short", changed(ONE, **{SEQ: seq(4)[1:]}), 5, {"change-seq": 1}),
-    Case("sequence one long", changed(ONE, **{SEQ: "0" + seq(4)}), 5, {"change-seq": 1}),
+    Case(
+        "sequence as a float",
+        with_bad_rows(ONE, **{SEQ: "2.0240318104726E+34"}),
+        5,
+        {"change-seq": 1},
+    ),
+    Case("sequence one short", with_bad_rows(ONE, **{SEQ: seq(4)[1:]}), 5, {"change-seq": 1}),
+    Case("sequence one long", with_bad_rows(ONE, **{SEQ: "0" + seq(4)}), 5, {"change-seq": 1}),
     Case("sequences all NULL", every(SEQ, ""), 4, {"change-seq": 4}),
-    Case("mask beyond the table", changed(ONE, **{MASK: "FF" * 200}), 5, {"change-mask": 1}),
-    Case("huge mask", changed(ONE, **{MASK: "0" * 100_000 + "0100"}), 5),
-    Case("mask of a header column", changed(ONE, **{MASK: "0101"}), 5, {"change-mask": 1}),
-    Case("mask that is not hex", changed(ONE, **{MASK: "b'\\x01'"}), 5, {"change-mask": 1}),
+    Case("mask beyond the table", with_bad_rows(ONE, **{MASK: "FF" * 200}), 5, {"change-mask": 1}),
+    Case("huge mask", with_bad_rows(ONE, **{MASK: "0" * 100_000 + "0100"}), 5),
+    Case("mask of a header column", with_bad_rows(ONE, **{MASK: "0101"}), 5, {"change-mask": 1}),
+    Case("mask that is not hex", with_bad_rows(ONE, **{MASK: "b'\\x01'"}), 5, {"change-mask": 1}),
     Case("masks all of header columns", every(MASK, "01"), refused="header_columns"),
     Case("masks all beyond", every(MASK, "FF" * 200), refused="header_columns"),
-    Case("key NULL", changed(ONE, idu=None), 5, {"table-key": 1}),
-    Case("no time", changed(ONE, header__timestamp="yesterday"), 5, {"event-time": 1}),
-    Case("year 0", changed(ONE, header__timestamp="0000-00-00 00:00:00"), 5, {"event-time": 1}),
+    Case("key NULL", with_bad_rows(ONE, idu=None), 5, {"table-key": 1}),
+    Case("no time", with_bad_rows(ONE, header__timestamp="yesterday"), 5, {"event-time": 1}),
+    Case(
+        "year 0", with_bad_rows(ONE, header__timestamp="0000-00-00 00:00:00"), 5, {"event-time": 1}
+    ),
     Case("header twice", csv_text(GOOD).replace("header__operation", SEQ, 1), refused="twice"),
     Case("other prefix", csv_text(GOOD).replace("header__", "hdr_"), refused="prefix"),
     Case("before images only", csv_text([GOOD[1]]), 1, {"before-image-alone": 1}),
-    Case("the same update twice", changed(GOOD[2]), 5),
-    Case("the same before image twice", changed(GOOD[1]), 5),
-    Case("another before image", changed(GOOD[1], fname="no"), 5, {"before-image-alone": 1}),
+    Case("the same update twice", with_bad_rows(GOOD[2]), 5),
+    Case("the same before image twice", with_bad_rows(GOOD[1]), 5),
+    Case("another before image", with_bad_rows(GOOD[1], fname="no"), 5, {"before-image-alone": 1}),
 ]
 
 

@@ -24,13 +24,13 @@ from tests.support.dispatch_queue_files import (
     Record,
     Row,
     binary,
-    delimited,
+    delimited_text,
     image,
     jack,
     options,
     read,
-    short,
-    shorts,
+    record_text,
+    record_texts,
 )
 
 ROW = 3596
@@ -70,7 +70,7 @@ def of_rows(records: list[Record], framed: int) -> int:
 
 def test_the_file_itself(tmp_path: Path) -> None:
     records, framed = read(OPTIONS, binary(transactions()), tmp_path, 3)
-    assert shorts(records) == WHOLE
+    assert record_texts(records) == WHOLE
     assert of_rows(records, framed) == 9
 
 
@@ -88,7 +88,9 @@ def test_a_file_cut_within_any_row_loses_that_row_only(rows: int, tmp_path: Path
         assert sum(record["outcome"] is None for record in records) == {9: 3, 8: 1, 7: 1}.get(
             rows, 0
         )
-        assert all(text in shorts(records) for number, text in ended.items() if number <= rows)
+        assert all(
+            text in record_texts(records) for number, text in ended.items() if number <= rows
+        )
 
 
 @pytest.mark.parametrize("name", ["LEN1", "LEN2"])
@@ -131,7 +133,7 @@ def test_a_wrong_column_never_publishes_another_transaction_otherwise(
     records, framed = read(OPTIONS, binary(rows), tmp_path, 100)
     assert of_rows(records, framed) == 9
     other = WHOLE[1] if row in (0, 4, 8) else WHOLE[0]
-    assert other in shorts(records)
+    assert other in record_texts(records)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,10 @@ def test_the_stride_is_told_by_the_rows_where_the_size_misleads(count: int, tmp_
     rows = [queue.row(INSERT, jack(number)) for number in range(count - 1)] + [queue.row(COMMIT)]
     records, framed = read(OPTIONS, binary(rows, stride=stride), tmp_path, 7)
     assert of_rows(records, framed) == count
-    assert [short(record)[:7] for record in records[-2:]] == [f"1 idu={count - 2}"[:7], "ignored"]
+    assert [record_text(record)[:7] for record in records[-2:]] == [
+        f"1 idu={count - 2}"[:7],
+        "ignored",
+    ]
 
 
 @pytest.mark.parametrize("size", [0, 1, 3595])
@@ -170,7 +175,7 @@ def test_files_without_a_row(size: int, tmp_path: Path) -> None:
 
 def test_one_row_only(tmp_path: Path) -> None:
     records, framed = read(OPTIONS, binary(transactions()[:1]), tmp_path)
-    assert (shorts(records), framed) == (["held open-transaction"], 1)
+    assert (record_texts(records), framed) == (["held open-transaction"], 1)
 
 
 def test_garbage_is_refused(tmp_path: Path) -> None:
@@ -181,7 +186,7 @@ def test_garbage_is_refused(tmp_path: Path) -> None:
 
 def test_text_in_place_of_rows_is_refused(tmp_path: Path) -> None:
     for rows, delimiter in ((transactions() * 9, ","), (transactions()[-1:], ";")):
-        text = delimited(rows).replace(",", delimiter).encode()
+        text = delimited_text(rows).replace(",", delimiter).encode()
         for data in (text, text.partition(b"\n")[2]):
             with pytest.raises(FatalError, match=r'delimited text.* set layout = "text"'):
                 read(OPTIONS, data, tmp_path)
@@ -201,37 +206,37 @@ def test_rows_in_place_of_text_are_refused(name: str, seconds: int, tmp_path: Pa
 
 
 def test_a_zero_in_a_later_line_of_text_costs_that_line(tmp_path: Path) -> None:
-    text = delimited(transactions()).replace("SRV1", "SR\0V", 1)
+    text = delimited_text(transactions()).replace("SRV1", "SR\0V", 1)
     records, framed = read(OPTIONS, text, tmp_path)
     assert framed == 9
     assert len(records) == 7
 
 
 def test_what_a_commit_does_not_need_may_be_null_in_text(tmp_path: Path) -> None:
-    lines = delimited(transactions()).splitlines()
+    lines = delimited_text(transactions()).splitlines()
     for number, line in enumerate(lines):
         fields = line.split(",")
         if fields[5] in ("4", "10"):
             lines[number] = ",".join([*fields[:6], "", "", "", "", "", "", "", "", "", ""])
     records, _ = read(OPTIONS, "\n".join(lines) + "\n", tmp_path)
-    assert shorts(records) == WHOLE
+    assert record_texts(records) == WHOLE
     lines[1] = lines[1].replace(",59,0,", ",,,")
     records, _ = read(OPTIONS, "\n".join(lines) + "\n", tmp_path)
-    assert shorts(records)[0] == "rejected parts"
+    assert record_texts(records)[0] == "rejected parts"
 
 
 @pytest.mark.parametrize("name", ["queue.lst", "queue.csv.gz"])
 def test_text_of_any_name_can_be_said_to_be_text(name: str, tmp_path: Path) -> None:
-    data = delimited(transactions()).encode()
+    data = delimited_text(transactions()).encode()
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     records, framed = read(options(layout="text"), path, tmp_path, 3)
-    assert (shorts(records), framed) == (WHOLE, 9)
+    assert (record_texts(records), framed) == (WHOLE, 9)
 
 
 def test_text_without_the_columns_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FatalError, match="LEN2 is missing"):
-        read(OPTIONS, delimited(transactions()).replace("LEN2", "LEN3"), tmp_path)
+        read(OPTIONS, delimited_text(transactions()).replace("LEN2", "LEN3"), tmp_path)
 
 
 def test_a_wrong_charset_rejects_or_shows(tmp_path: Path) -> None:
@@ -259,7 +264,7 @@ def test_a_wrong_charset_rejects_or_shows(tmp_path: Path) -> None:
     ],
 )
 def test_text_that_is_no_row_is_rejected_by_itself(column: int, value: str, tmp_path: Path) -> None:
-    lines = delimited(transactions()).splitlines()
+    lines = delimited_text(transactions()).splitlines()
     fields = lines[7].split(",")  # the INSERT that is rolled back
     fields[column] = value
     lines[6] = ",".join(fields)
@@ -274,8 +279,8 @@ def test_addresses_and_blobatr_of_text_may_be_without_sign(tmp_path: Path) -> No
     queue = Queue()
     rows = [queue.row(8, jack(1), b"x", BLOBATR=0xFF04), queue.row(COMMIT)]
     rows[1]["SYSLOG_ADDR"] = (1 << 64) - 1
-    records, _ = read(OPTIONS, delimited(rows), tmp_path)
-    assert shorts(records) == ["8 idu=1 photo", "ignored commit"]
+    records, _ = read(OPTIONS, delimited_text(rows), tmp_path)
+    assert record_texts(records) == ["8 idu=1 photo", "ignored commit"]
 
 
 @settings(
@@ -303,9 +308,9 @@ def test_any_bytes_may_be_wrong(tmp_path: Path, data: st.DataObject) -> None:
     before = dict(zip(members, WHOLE, strict=False))
     for record in records:
         if record["outcome"] is None and touched.isdisjoint(members.get(record["row"], touched)):
-            assert short(record) == before[record["row"]]
+            assert record_text(record) == before[record["row"]]
     if all(place % ROW >= 196 for place in places) and not heads:
         # only images: other transactions give what they gave
         hit = {rows[row]["TRANSACT_ID"] for row in touched}
         left = [record for record in records if int(record["transaction"]) not in hit]
-        assert [short(record) in WHOLE for record in left] == [True] * len(left)
+        assert [record_text(record) in WHOLE for record in left] == [True] * len(left)

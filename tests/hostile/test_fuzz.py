@@ -48,7 +48,7 @@ def lossy(read: Read) -> Read:
     return Read(read.rows[:-1], read.framed)
 
 
-def changed(read: Read) -> Read:
+def change_perpetrator(read: Read) -> Read:
     return Read([row | {"perpetrator": "nobody"} for row in read.rows], read.framed)
 
 
@@ -58,7 +58,7 @@ def raising(read: Read) -> Read:
 
 BROKEN: dict[str, Callable[[Read], Read]] = {
     "have an outcome": lossy,
-    "said": changed,
+    "said": change_perpetrator,
     "KeyError": raising,
 }
 

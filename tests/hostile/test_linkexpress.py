@@ -23,7 +23,7 @@ from tests.support.linkexpress_files import (
     mark,
     read,
     record,
-    short,
+    record_text,
 )
 
 BARE = replace(OPEN, nulls=False)
@@ -56,8 +56,8 @@ def pieces(options: LinkexpressOptions) -> list[bytes]:
     return made
 
 
-def said(records: list[Record]) -> list[str]:
-    return [short(each) for each in records]
+def record_texts(records: list[Record]) -> list[str]:
+    return [record_text(each) for each in records]
 
 
 def rejects(records: list[Record]) -> list[Record]:
@@ -84,7 +84,7 @@ def test_a_file_cut_at_every_byte(name: str, tmp_path: Path) -> None:
         assert framed == len(records) == complete + (not exactly)
         assert len(rejects(records)) == (not exactly)
         for found, before in zip(records[:complete], whole, strict=False):
-            assert short(found).removeprefix("held ") == short(before)
+            assert record_text(found).removeprefix("held ") == record_text(before)
 
 
 @pytest.mark.parametrize("by", [-1, 1, -2, 2, 256, 1 << 24, 1 << 31])
@@ -92,7 +92,7 @@ def test_a_file_cut_at_every_byte(name: str, tmp_path: Path) -> None:
 def test_a_wrong_length_word_costs_its_record_only(name: str, by: int, tmp_path: Path) -> None:
     options = FORMS[name]
     parts = pieces(options)
-    expected = said(read(options, b"".join(parts), tmp_path)[0])
+    expected = record_texts(read(options, b"".join(parts), tmp_path)[0])
     for place, part in enumerate(parts):
         length = (int.from_bytes(part[:4], "big") + by) % (1 << 32)
         damaged = [*parts]
@@ -102,7 +102,7 @@ def test_a_wrong_length_word_costs_its_record_only(name: str, by: int, tmp_path:
         assert len(rejects(records)) == 1
         assert records[place]["outcome"] == 5
         assert records[place]["reason"] == "broken-record"
-        found = [text.removeprefix("held ") for text in said(records)]
+        found = [text.removeprefix("held ") for text in record_texts(records)]
         assert found[:place] + found[place + 1 :] == expected[:place] + expected[place + 1 :]
 
 
@@ -250,21 +250,21 @@ def test_records_beside_a_record_of_no_rows_are_rejected(tmp_path: Path) -> None
     rows = [record(options, 0, 0, RECORDS[n][2]) for n in range(2)]
     empty = bytes.fromhex("00000006 FFFF")
     first, _ = read(options, empty + b"".join(rows), tmp_path)
-    assert said(first) == ["ignored empty-table", *["rejected operation-code"] * 2]
+    assert record_texts(first) == ["ignored empty-table", *["rejected operation-code"] * 2]
     last, _ = read(options, b"".join(rows) + empty, tmp_path)
-    assert said(last)[-1] == "rejected operation-code"
+    assert record_texts(last)[-1] == "rejected operation-code"
     assert len(rejects(last)) == 1
 
 
 def test_a_key_that_is_null_is_rejected(tmp_path: Path) -> None:
     records, _ = read(OPEN, record(OPEN, 0, 1, [NULL, *RECORDS[0][2][1:]]), tmp_path)
-    assert said(records) == ["rejected table-key"]
+    assert record_texts(records) == ["rejected table-key"]
 
 
 def test_a_delete_needs_no_more_than_its_key(tmp_path: Path) -> None:
     values = [7, b"\x81\xff      ", b"\xff\xff\xff", {"length": 0, "data": b""}]
     records, _ = read(OPEN, record(OPEN, 0, 3, values) + record(OPEN, 0, 2, values), tmp_path)
-    assert said(records) == ["4 idu=7", "rejected value"]
+    assert record_texts(records) == ["4 idu=7", "rejected value"]
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -281,10 +281,10 @@ def test_mutations_change_only_what_they_touch(name: str, tmp_path: Path) -> Non
         damaged = data[:at] + bytes([data[at] ^ (1 << chance.randrange(8))]) + data[at + 1 :]
         records, framed = read(options, damaged, tmp_path)
         assert framed == len(records)
-        after = {each["high"]: short(each).removeprefix("held ") for each in records}
+        after = {each["high"]: record_text(each).removeprefix("held ") for each in records}
         for start, part, found in zip(starts, parts, before, strict=True):
             if not start <= at < start + len(part):
-                assert after.get(start) == short(found), (at, start)
+                assert after.get(start) == record_text(found), (at, start)
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -312,9 +312,9 @@ def test_a_damaged_record_behind_a_commit_is_found_by_every_cut(tmp_path: Path) 
     parts = [record(GROUP, *RECORDS[0]), mark(GROUP), record(GROUP, *RECORDS[1]), mark(GROUP)]
     parts[2] = parts[2][:4] + b"\xff" + parts[2][5:]
     data = b"".join(parts)
-    expected = said(read(GROUP, data, tmp_path)[0])
+    expected = record_texts(read(GROUP, data, tmp_path)[0])
     for wanted in (2, 4, 50):
-        assert said(read(GROUP, data, tmp_path, wanted)[0]) == expected
+        assert record_texts(read(GROUP, data, tmp_path, wanted)[0]) == expected
 
 
 def test_what_is_said_of_the_last_bytes_of_a_part_does_not_depend_on_the_part(

@@ -26,7 +26,7 @@ from tests.support.linkexpress_files import (
     mark,
     read,
     record,
-    short,
+    record_text,
 )
 
 RECORDS = [
@@ -55,8 +55,8 @@ def pieces(options: LinkexpressOptions, order: ByteOrder = "big") -> list[bytes]
     return made
 
 
-def said(records: list[Record]) -> list[str]:
-    return [short(each).removeprefix("held ") for each in records]
+def record_texts(records: list[Record]) -> list[str]:
+    return [record_text(each).removeprefix("held ") for each in records]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_lost_bytes_cost_their_record_only(
     was not in the file, and finds every other record."""
     options = replace(options, byte_order=order)
     parts = pieces(options, order)
-    expected = said(read(options, b"".join(parts), tmp_path)[0])
+    expected = record_texts(read(options, b"".join(parts), tmp_path)[0])
     count, wrong, without = 0, [], []
     for number, part in enumerate(parts[:-1]):
         before = [*parts[: max(number - 1, 0)], (parts[number - 1] if number else b"")[:-lost]]
@@ -95,7 +95,7 @@ def test_lost_bytes_cost_their_record_only(
             others = expected[: number - other] + expected[number + 1 :]
             records, framed = read(options, data, tmp_path)
             assert framed == len(records)
-            found = Counter(said(records))
+            found = Counter(record_texts(records))
             count += 1
             if not all(each in expected or each.startswith("rejected") for each in found):
                 wrong.append((number, at, found))
@@ -115,14 +115,14 @@ def test_a_value_that_looks_like_a_header_is_no_record(tmp_path: Path) -> None:
     options = replace(OPEN, tables=(table,), extract="all")
     parts = [record(options, 0, 0, [n, 22, n]) for n in range(1, 9)]
     assert {len(part) for part in parts} == {22}
-    expected = said(read(options, b"".join(parts), tmp_path)[0])
+    expected = record_texts(read(options, b"".join(parts), tmp_path)[0])
     for lost in (1, 2, 3, 4, 5, 6):
         damaged = [*parts]
         damaged[3] = parts[3][:11] + parts[3][11 + lost :]
-        found = said(read(options, b"".join(damaged), tmp_path)[0])
+        found = record_texts(read(options, b"".join(damaged), tmp_path)[0])
         assert found == [*expected[:3], "rejected broken-record", *expected[4:]]
         damaged[3] = b"\xee" * 6 + parts[3][6:]
-        found = said(read(options, b"".join(damaged), tmp_path)[0])
+        found = record_texts(read(options, b"".join(damaged), tmp_path)[0])
         assert found == [*expected[:3], "rejected broken-record", *expected[4:]]
 
 
@@ -234,7 +234,7 @@ def test_a_wrong_logtype_of_a_table_of_a_group_is_named(tmp_path: Path) -> None:
     )
 
 
-def nested(size: int) -> tuple[LinkexpressOptions, bytes]:
+def nest_headers(size: int) -> tuple[LinkexpressOptions, bytes]:
     """Headers of records that hold each other and lead to no record: LEN, OP, NULL, BLOB of the rest."""
     options = replace(OPEN, charset=None, tables=(DENSE,), blob_head=4, nulls=False)
     head = 14
@@ -264,7 +264,7 @@ def headless(size: int) -> tuple[LinkexpressOptions, bytes]:
     return options, (good + mark(options)) * 30 + bad * (size // len(good))
 
 
-def unknown(size: int) -> tuple[LinkexpressOptions, bytes]:
+def headers_of_unknown_table(size: int) -> tuple[LinkexpressOptions, bytes]:
     """Headers of a table that is not known, each inside the one before it."""
     good = record(GROUP, *jack(1))
     head = 14
@@ -275,7 +275,7 @@ def unknown(size: int) -> tuple[LinkexpressOptions, bytes]:
     return GROUP, (good + mark(GROUP)) * 30 + b"".join(made)
 
 
-@pytest.mark.parametrize("make", [nested, alternating, headless, unknown])
+@pytest.mark.parametrize("make", [nest_headers, alternating, headless, headers_of_unknown_table])
 def test_time_grows_with_the_bytes(
     make: Callable[[int], tuple[LinkexpressOptions, bytes]],
 ) -> None:

@@ -24,7 +24,7 @@ from tests.support.linkexpress_files import (
     mark,
     read,
     record,
-    short,
+    record_text,
 )
 
 FORMS = {
@@ -89,7 +89,7 @@ def random_parts(
         yield mark(options, order)
 
 
-def damaged(rng: random.Random, part: bytes) -> bytes:
+def damage(rng: random.Random, part: bytes) -> bytes:
     """A record with some bytes missing, or doubled."""
     at, size = rng.randrange(len(part)), rng.randrange(1, MOST_BYTES + 1)
     if rng.random() < 0.5:
@@ -97,21 +97,21 @@ def damaged(rng: random.Random, part: bytes) -> bytes:
     return part[: at + size] + part[at:]
 
 
-def said(options: LinkexpressOptions, data: bytes, folder: Path) -> list[str]:
+def record_texts(options: LinkexpressOptions, data: bytes, folder: Path) -> list[str]:
     records, framed = read(options, data, folder)
     assert framed == len(records)
-    return [short(each).removeprefix("held ") for each in records]
+    return [record_text(each).removeprefix("held ") for each in records]
 
 
 def run_trial(rng: random.Random, options: LinkexpressOptions, hits: int, folder: Path) -> Trial:
     order = rng.choice(ORDERS)
     options = replace(options, byte_order=order)
     parts = list(random_parts(rng, options, order))
-    expected = said(options, b"".join(parts), folder)
+    expected = record_texts(options, b"".join(parts), folder)
     first = rng.randrange(len(parts) - hits)  # the last record is intact
     hit = range(first, first + hits)
-    made = [damaged(rng, part) if n in hit else part for n, part in enumerate(parts)]
-    found = said(options, b"".join(made), folder)
+    made = [damage(rng, part) if n in hit else part for n, part in enumerate(parts)]
+    found = record_texts(options, b"".join(made), folder)
     wrong = [one for one in found if one not in expected and not one.startswith("rejected")]
     intact = Counter(one for n, one in enumerate(expected) if n not in hit)
     return Trial(wrong, intact - Counter(found))

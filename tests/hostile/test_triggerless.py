@@ -17,7 +17,7 @@ from publisher.sources.contract import Context
 from publisher.sources.triggerless.comparison import BucketResult, Comparison
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
-from tests.support.compared_jobs import job, publish, row, told, write
+from tests.support.compared_jobs import kinds_and_keys, publish, table_row, write_job, write_table
 from tests.support.event_log_files import USR, Tables
 from tests.support.local_engine import EngineSwitch, LocalEngine
 
@@ -108,37 +108,37 @@ def test_hostile_exports(case: Case, tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_all_but_empty_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, [row(n) for n in range(300)])
+    write_table(tmp_path, [table_row(n) for n in range(300)])
     publish(tmp_path)
-    write(tmp_path, [row(n) for n in range(149)])
+    write_table(tmp_path, [table_row(n) for n in range(149)])
     with pytest.raises(PublisherError, match="151 of 300 known rows of table usr"):
         publish(tmp_path)
     assert publish(tmp_path, "most_deleted = 1").operations == {"delete": 151}
 
 
 def test_a_few_rows_may_always_be_gone(tmp_path: Path) -> None:
-    write(tmp_path, [row(n) for n in range(100)])
+    write_table(tmp_path, [table_row(n) for n in range(100)])
     publish(tmp_path)
-    write(tmp_path, [])
+    write_table(tmp_path, [])
     assert publish(tmp_path).operations == {"delete": 100}
 
 
 def test_a_file_that_changes_while_it_is_compared_is_refused(
     local_engine: EngineSwitch, tmp_path: Path
 ) -> None:
-    write(tmp_path, [row(1), row(2)])
-    settings = load(job(tmp_path))
+    write_table(tmp_path, [table_row(1), table_row(2)])
+    settings = load(write_job(tmp_path))
 
     class Meddling(LocalEngine):
         def compare(self, comparison: Comparison) -> list[BucketResult]:
-            write(tmp_path, [row(1)])
+            write_table(tmp_path, [table_row(1)])
             return super().compare(comparison)
 
     local_engine.use(Meddling)
     with pytest.raises(PublisherError, match="has changed since the run began"):
         publisher_instance.publish(settings)
     local_engine.use(LocalEngine)
-    assert told(publish(tmp_path), tmp_path) == [("add", "1")]
+    assert kinds_and_keys(publish(tmp_path), tmp_path) == [("add", "1")]
 
 
 def test_names_and_values_of_any_kind(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_names_and_values_of_any_kind(tmp_path: Path) -> None:
     lines = [{"idu": n, odd: odd * n, "état civil": "\u202e"} for n in range(1, 4)]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (tmp_path / "in" / "usr.jsonl").write_text(text)
-    path = job(tmp_path)
+    path = write_job(tmp_path)
     path.write_text(
         path.read_text().partition("columns =")[0].replace('key = ["idu"]', f"key = ['{odd}']")
         + '[dispatch]\npath = "out"\n'

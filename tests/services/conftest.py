@@ -32,7 +32,7 @@ def _url(
         with server() as started:
             yield started.url
     except servers.MissingServerError as missing:
-        servers.unproved(f"{unproved} ({missing}; or set {variable})")
+        servers.skip_unproved(f"{unproved} ({missing}; or set {variable})")
 
 
 @pytest.fixture(scope="session")
@@ -53,22 +53,22 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "sqlite":
         yield sqlite_place(tmp_path / "test.db")
         return
-    yield from emptied(request, request.param)
+    yield from empty_place(request, request.param)
 
 
 @pytest.fixture
 def postgres(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A PostgreSQL database without tables."""
-    yield from emptied(request, "postgresql")
+    yield from empty_place(request, "postgresql")
 
 
 @pytest.fixture
 def mariadb(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A MariaDB database without tables."""
-    yield from emptied(request, "mariadb")
+    yield from empty_place(request, "mariadb")
 
 
-def emptied(request: pytest.FixtureRequest, kind: str) -> Iterator[Place]:
+def empty_place(request: pytest.FixtureRequest, kind: str) -> Iterator[Place]:
     """The server's database; what a test made in it is dropped."""
     place = Place(
         kind,

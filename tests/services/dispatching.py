@@ -12,10 +12,10 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.errors import FatalError
 from publisher.journal.manifest import Journal, Manifest
 from tests.services.topics import Record, Topics
-from tests.support.journals import Made, report
+from tests.support.journals import PlannedDocument, report
 
 
-def pickled(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
+def send_pickled(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
     """Sends lanes as tasks do: what they are told has been pickled."""
     return [pickle.loads(pickle.dumps(lane)).send() for lane in lanes]
 
@@ -25,12 +25,14 @@ def dispatcher(topics: Topics, topic: str, lanes: int = 2, **options: object) ->
     return KafkaDispatcher(made, job=f"job-{topic}", owner=f"job-{topic}", lanes=lanes)
 
 
-def sent(sink: KafkaDispatcher, journal: Journal, manifest: Manifest) -> list[LaneSendReport]:
+def dispatch_run(
+    sink: KafkaDispatcher, journal: Journal, manifest: Manifest
+) -> list[LaneSendReport]:
     """Sends, and says what each lane reported."""
     told: list[LaneSendReport] = []
 
     def run(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
-        told.extend(pickled(lanes))
+        told.extend(send_pickled(lanes))
         return told
 
     sink = replace(sink, run_lanes=run)
@@ -50,7 +52,7 @@ def by_key(found: list[Record]) -> dict[str, list[str]]:
     return keys
 
 
-def expected(made: list[Made]) -> dict[str, list[str]]:
+def texts_by_key(made: list[PlannedDocument]) -> dict[str, list[str]]:
     keys: dict[str, list[str]] = {}
     for document in made:
         keys.setdefault(document.key, []).append(document.text)

@@ -56,7 +56,7 @@ def wait_until_read(place: Place, process: subprocess.Popen[str], seconds: float
         time.sleep(0.1)
 
 
-def make_log(place: Place) -> None:
+def make_event_log(place: Place) -> None:
     place.execute(
         "CREATE TABLE event_log (record_id INTEGER PRIMARY KEY, table_key TEXT, status CHAR(1),"
         " event_type INTEGER, event_time TIMESTAMP, perpetrator TEXT, table_name TEXT,"
@@ -65,7 +65,7 @@ def make_log(place: Place) -> None:
     )
 
 
-def served(port: int) -> dict[tuple[str, ...], float]:
+def scrape_metrics(port: int) -> dict[tuple[str, ...], float]:
     with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         text = answer.read().decode()
     return {

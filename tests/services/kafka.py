@@ -22,7 +22,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.services.jars import jars, java
-from tests.services.servers import MissingServerError, find, unproved
+from tests.services.servers import MissingServerError, find, skip_unproved
 from tests.services.topics import Topics
 
 START_SECONDS = 90.0
@@ -267,7 +267,7 @@ def brokers(nodes: int) -> Iterator[KafkaCluster]:
         with cluster(nodes) as started:
             yield started
     except MissingServerError as missing:
-        unproved(f"behaviour with Kafka ({missing})")
+        skip_unproved(f"behaviour with Kafka ({missing})")
 
 
 def shared_topics() -> Iterator[Topics]:

@@ -1,7 +1,7 @@
 """Sends lane 0 of a made journal, in a process that a test may kill or pause.
 
 Arguments: broker, topic, folder of the journal, transaction number to halt in; before it commits
-that one it says ``halted`` and waits for a line.
+that one it says ``halt_before_commit`` and waits for a line.
 """
 
 # ruff: noqa: T201 - it speaks with the test
@@ -37,7 +37,7 @@ def halting(halt: int) -> None:
     commit = lane_sender.commit
     number = 0
 
-    def halted(producer: Producer, timeout: float) -> None:
+    def halt_before_commit(producer: Producer, timeout: float) -> None:
         nonlocal number
         number += 1
         if number == halt:
@@ -46,7 +46,7 @@ def halting(halt: int) -> None:
             sys.stdin.readline()
         commit(producer, timeout)
 
-    lane_sender.commit = halted
+    lane_sender.commit = halt_before_commit
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.records import Batch, LaneDocuments
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
-from tests.support.journals import committed, documents, report
+from tests.support.journals import commit_run, documents, report
 
 LANES = 3
 COUNT = 5_500
@@ -47,7 +47,7 @@ def main() -> None:
     lanes = [documents(COUNT, first=1 + lane * COUNT) for lane in range(LANES)]
     with SparkEngine(SparkOptions(master="local[2,4]")) as engine:
         for mode, topic in zip(modes_and_topics[::2], modes_and_topics[1::2], strict=True):
-            journal, manifest = committed(Path(folder, mode), lanes)
+            journal, manifest = commit_run(Path(folder, mode), lanes)
             options = KafkaOptions(
                 bootstrap=bootstrap,
                 topic=topic,
@@ -55,23 +55,23 @@ def main() -> None:
                 transaction_size=3_000,
                 transaction_ms=10_000,
             )
-            send = partial(send_killed, engine, mode)
+            send = partial(send_and_kill, engine, mode)
             sink = KafkaDispatcher(options, job=topic, owner=topic, lanes=LANES, run_lanes=send)
             sink.prepare(manifest.run)
             sink.dispatch(journal, manifest, report(journal, manifest))
 
 
-def send_killed(
+def send_and_kill(
     engine: SparkEngine, mode: str, sendings: Sequence[LaneSendTask]
 ) -> list[LaneSendReport]:
-    made = [replace(one, documents=killed(one.documents)) for one in sendings]
+    made = [replace(one, documents=kill_first_attempt(one.documents)) for one in sendings]
     sent = engine.send(made)
     for lane in sent:
         sys.stdout.write(f"{mode} {lane.lane} {lane.documents} {lane.transactions}\n")
     return sent
 
 
-def killed(made: LaneDocuments | DeadLetters) -> Killed:
+def kill_first_attempt(made: LaneDocuments | DeadLetters) -> Killed:
     """The same documents, but not for the first attempt."""
     assert isinstance(made, LaneDocuments)
     return Killed(made.lane, made.root, made.documents, made.sources, made.template)

@@ -19,7 +19,7 @@ from publisher.sources.event_log.options import EventLogOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
-from tests.support.planned_journals import committed, manifest_of
+from tests.support.planned_journals import commit_plan, manifest_of
 
 USR = Table(
     None,
@@ -42,7 +42,7 @@ def read_from(database: DatabaseOptions, table: str = "log") -> FoundLog:
     return FoundLog(LogPlace("hr", database, table), Verdict.SAME)
 
 
-def planned(
+def plan_live_log(
     place: Place,
     root: Path,
     *,
@@ -75,4 +75,4 @@ def planned(
         )
         work = Work((live,), rules, lanes=LANES, clock=CLOCK, ids=root / "ids")
         root.mkdir(parents=True)
-        return committed(work, root, manifest_of(LANES, run=run, table=table, options=options))
+        return commit_plan(work, root, manifest_of(LANES, run=run, table=table, options=options))

@@ -17,7 +17,7 @@ from publisher.observing.contract import Observers
 from publisher.runs import publisher_instance
 from publisher.runs import recover as recovering
 from publisher.runs.follow import Follower
-from tests.chaos.known_log import Found, KnownLog, judged
+from tests.chaos.known_log import Found, KnownLog, judge_documents
 from tests.services.topics import Record, Topics
 from tests.support.local_engine import LocalEngine
 
@@ -73,11 +73,11 @@ RECOVERED = ("recovered", b"at-least-once")
 def judge(records: list[Record], counts: Counter[int]) -> Found:
     """Judges a topic after a recovery: what was sent again as recovered must be marked so, and
     complete it; all else must be there once and in order."""
-    values = judged(((r.partition, r.value or b"") for r in records), counts)
+    values = judge_documents(((r.partition, r.value or b"") for r in records), counts)
     again = {r.key for r in records if RECOVERED in r.headers}
     once = [r for r in records if r.key not in again]
     known = Counter({n: c for n, c in counts.items() if _key(n) not in again})
-    rest = judged(((r.partition, r.value or b"") for r in once), known)
+    rest = judge_documents(((r.partition, r.value or b"") for r in once), known)
     return Found(values.values, values.lost, rest.duplicated, rest.out_of_order, values.strange)
 
 

@@ -62,7 +62,7 @@ class Mirror:
         self, connection: sa.Connection, operation: etree._Element, key: dict[str, str]
     ) -> None:
         where = sa.and_(
-            *(self._table.c[name] == self._typed(name, value) for name, value in key.items())
+            *(self._table.c[name] == self._cast(name, value) for name, value in key.items())
         )
         row = connection.execute(sa.select(self._table).where(where)).mappings().one_or_none()
         if operation.tag == "delete":
@@ -74,12 +74,12 @@ class Mirror:
         else:
             assert row is not None or not self._strict, key
         if row is None:
-            typed = {name: self._typed(name, value) for name, value in key.items()}
+            typed = {name: self._cast(name, value) for name, value in key.items()}
             connection.execute(self._table.insert().values(typed))
         for element in operation.iterchildren("add-attr", "modify-attr"):
             self._attribute(connection, where, element)
 
-    def _typed(self, name: str, value: Any) -> Any:
+    def _cast(self, name: str, value: Any) -> Any:
         """The database makes its own of a text."""
         if isinstance(value, bytes):
             return value
@@ -102,13 +102,13 @@ class Mirror:
                 else:
                     self._check(connection, where, name, removed)
             value = given if part.tag == "add-value" else None
-        value = None if value is None else self._typed(name, value)
+        value = None if value is None else self._cast(name, value)
         connection.execute(self._table.update().where(where).values({name: value}))
 
     def _check(self, connection: sa.Connection, where: Any, name: str, value: Any) -> None:
         """Fails unless the row has this value."""
         column = self._table.c[name]
-        is_old = column.is_(None) if value is None else column == self._typed(name, value)
+        is_old = column.is_(None) if value is None else column == self._cast(name, value)
         asked = sa.select(sa.func.count()).where(where, is_old)
         assert connection.execute(asked).scalar() == 1, (name, value)
 

@@ -26,7 +26,7 @@ import sqlalchemy as sa
 POSTGRESQL = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
 
 
-def unproved(what: str) -> NoReturn:
+def skip_unproved(what: str) -> NoReturn:
     """Skips a test whose server cannot be had; with ``CI=true`` it fails."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"not proved: {what}")
@@ -149,7 +149,7 @@ def postgresql(**settings: str) -> Iterator[Server]:
         program = str(Path(initdb).resolve().with_name("postgres"))
         url = f"postgresql+psycopg://tester@127.0.0.1:{port}/postgres"
         server = Server(url, [*prefix, program, "-D", data, *flags], path / "log")
-        yield from _served(server)
+        yield from _serve(server)
 
 
 @contextmanager
@@ -182,10 +182,10 @@ def mariadb() -> Iterator[Server]:
         quick.append(f"--init-file={path / 'init.sql'}")
         url = f"mariadb+pymysql://root@127.0.0.1:{port}/test"
         command = [*prefix, program, *base, *quick]
-        yield from _served(Server(url, command, path / "log", signal.SIGTERM))
+        yield from _serve(Server(url, command, path / "log", signal.SIGTERM))
 
 
-def _served(server: Server) -> Iterator[Server]:
+def _serve(server: Server) -> Iterator[Server]:
     try:
         server.start()
         yield server

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.chaos.process import Started
-from tests.support.followed_jobs import documents, write_file
+from tests.support.followed_jobs import published_values, write_file
 
 AWAY = 4.0
 """Seconds; long enough for two tries without it."""
@@ -31,18 +31,18 @@ def test_a_directory_that_goes_and_comes_back_is_followed(tmp_path: Path) -> Non
     job, inputs, away = tmp_path / "job.toml", tmp_path / "in", tmp_path / "away"
     job.write_text(JOB)
     with Started(["publish", "--follow", "-c", str(job)]) as started:
-        started.wait_until(lambda: f"source hr: {inputs} does not exist" in started.said())
+        started.wait_until(lambda: f"source hr: {inputs} does not exist" in started.messages())
         write_file(tmp_path, "1.csv", 1)
-        started.wait_until(lambda: documents(tmp_path) == ["1"])
-        before = started.said().count("retrying in")
+        started.wait_until(lambda: published_values(tmp_path) == ["1"])
+        before = started.messages().count("retrying in")
         inputs.rename(away)
         time.sleep(AWAY)
-        assert started.said().count("retrying in") >= before + 2, started.said()
+        assert started.messages().count("retrying in") >= before + 2, started.messages()
         away.rename(inputs)
         write_file(tmp_path, "2.csv", 2, 3)
-        started.wait_until(lambda: documents(tmp_path) == ["1", "2", "3"])
+        started.wait_until(lambda: published_values(tmp_path) == ["1", "2", "3"])
         started.process.terminate()
-        code, said = started.ended()
+        code, said = started.wait_for_end()
     assert code == 0, said
     runs = sorted(path.name for path in (tmp_path / ".xds-publisher" / "job").glob("job-*"))
     assert runs == ["job-000001", "job-000002"]

@@ -21,7 +21,7 @@ from publisher.journal.manifest import Journal, Manifest
 from publisher.reports.explain import explain
 from publisher.sources.event_log.options import EventLogOptions
 from tests.services.databases import Place
-from tests.services.live_journals import LANES, planned, read_from
+from tests.services.live_journals import LANES, plan_live_log, read_from
 from tests.services.live_tables import make_tables
 from tests.spark import whole_log as log
 
@@ -32,7 +32,7 @@ UNNAMED = {"15": "S", "16": "E"}
 """Two rows have each of these ids: published and double, published and rejected."""
 
 
-def wanted(*, held: bool = False) -> list[tuple[int, str]]:
+def wanted_statuses(*, held: bool = False) -> list[tuple[int, str]]:
     """Record id and letter of each row of the log."""
     found = []
     for entry in log.LOG:
@@ -49,7 +49,7 @@ def statuses_of(place: Place) -> list[tuple]:
     return place.query("SELECT record_id, status FROM log ORDER BY 1, 2")
 
 
-def told(
+def acknowledge_run(
     place: Place,
     run: tuple[Journal, Manifest],
     check_lease: Callable[[], None] = lambda: None,
@@ -69,7 +69,7 @@ def told(
 @pytest.fixture(params=[True, False], ids=["one-transaction", "small-transactions"])
 def portions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if not request.param:
-        for name in ("_ARRAYS", "_LISTS", "_ARRAYS_UNINDEXED", "_LISTS_UNINDEXED"):
+        for name in ("ARRAYS", "LISTS", "UNINDEXED_ARRAYS", "UNINDEXED_LISTS"):
             monkeypatch.setattr(statuses, name, statuses.Sizes(rows=4, listed=1, run=2))
 
 
@@ -79,27 +79,27 @@ def test_every_row_gets_its_letter(place: Place, tmp_path: Path, indexed: bool) 
     make_tables(place)
     if indexed:
         place.execute("CREATE INDEX by_id ON log (record_id)", "CREATE INDEX s ON log (status)")
-    run = planned(place, tmp_path / "j")
-    done = told(place, run)
-    assert statuses_of(place) == wanted()
-    letters = dict(wanted()) | {12: None}
+    run = plan_live_log(place, tmp_path / "j")
+    done = acknowledge_run(place, run)
+    assert statuses_of(place) == wanted_statuses()
+    letters = dict(wanted_statuses()) | {12: None}
     assert done.letters == {
         letter: sum(found == letter for found in letters.values()) for letter in "SWE"
     }
     assert sum(done.changed.values()) == len(log.LOG) - 1
     assert done.unnamed == 0
-    assert told(place, run).changed == {}
+    assert acknowledge_run(place, run).changed == {}
 
 
 def test_held_rows_stay_new(place: Place, tmp_path: Path) -> None:
     make_tables(place)
-    told(place, planned(place, tmp_path / "j", future_events=True))
-    assert statuses_of(place) == wanted(held=True)
+    acknowledge_run(place, plan_live_log(place, tmp_path / "j", future_events=True))
+    assert statuses_of(place) == wanted_statuses(held=True)
 
 
 def test_rows_that_came_or_changed_meanwhile_are_left_alone(place: Place, tmp_path: Path) -> None:
     make_tables(place)
-    run = planned(place, tmp_path / "j")
+    run = plan_live_log(place, tmp_path / "j")
     place.execute(
         "UPDATE log SET status = 'X' WHERE record_id = 1",
         "DELETE FROM log WHERE record_id = 2",
@@ -107,16 +107,16 @@ def test_rows_that_came_or_changed_meanwhile_are_left_alone(place: Place, tmp_pa
         "INSERT INTO log (record_id, table_key, status, event_type, table_name)"
         " VALUES (24, 'idu=1', 'N', 4, 'usr'), (30, 'idu=1', 'N', 4, 'usr')",
     )
-    told(place, run)
+    acknowledge_run(place, run)
     meanwhile = {1: "X", 24: "N", 30: "N"}
-    expected = [pair for pair in wanted() if pair[0] not in (1, 2)]
+    expected = [pair for pair in wanted_statuses() if pair[0] not in (1, 2)]
     assert statuses_of(place) == sorted([*expected, *meanwhile.items()])
 
 
 @pytest.mark.usefixtures("portions")
 def test_rows_that_took_over_record_ids_are_left_alone(place: Place, tmp_path: Path) -> None:
     make_tables(place)
-    run = planned(place, tmp_path / "j")
+    run = plan_live_log(place, tmp_path / "j")
     key, moment = "'idu=77'", "'2031-01-01 00:00:00'"
     place.execute(
         f"UPDATE log SET table_key = {key} WHERE record_id IN (3, 20)",
@@ -124,27 +124,28 @@ def test_rows_that_took_over_record_ids_are_left_alone(place: Place, tmp_path: P
         "UPDATE log SET table_key = NULL, event_time = NULL WHERE record_id = 27",
     )
     before = dict(statuses_of(place))
-    done = told(place, run)
+    done = acknowledge_run(place, run)
     touched = {3, 20, 5, 6, 7, 8, 9, 27} & set(before)
     after = dict(statuses_of(place))
     assert {number: after[number] for number in touched} == {n: before[n] for n in touched}
     assert {n: letter for n, letter in after.items() if n not in touched} == {
-        n: letter for n, letter in wanted() if n not in touched
+        n: letter for n, letter in wanted_statuses() if n not in touched
     }
     assert done.others == sum(before[number] == "N" for number in touched)
-    assert told(place, run).changed == {}
+    assert acknowledge_run(place, run).changed == {}
 
 
 def test_refused_documents_are_fatal(place: Place, tmp_path: Path) -> None:
     make_tables(place)
-    run = planned(place, tmp_path / "j")
+    run = plan_live_log(place, tmp_path / "j")
     everything = {
         (lane, n): ("too-large", "shorten it") for lane in range(LANES) for n in range(len(log.LOG))
     }
-    done = told(place, run, refused=everything, reason_table="reasons")
+    done = acknowledge_run(place, run, refused=everything, reason_table="reasons")
     # also record 16, of which the other row is rejected
     fatal = [
-        (i, "F" if (letter == "S" and i != 12) or i == 16 else letter) for i, letter in wanted()
+        (i, "F" if (letter == "S" and i != 12) or i == 16 else letter)
+        for i, letter in wanted_statuses()
     ]
     assert statuses_of(place) == fatal
     assert "S" not in done.letters
@@ -155,17 +156,19 @@ def test_refused_documents_are_fatal(place: Place, tmp_path: Path) -> None:
 
 def test_processed_rows_are_deleted_where_asked(place: Place, tmp_path: Path) -> None:
     make_tables(place)
-    run = planned(place, tmp_path / "j")
-    done = told(place, run, delete_processed_rows=True)
-    assert statuses_of(place) == [(i, letter) for i, letter in wanted() if letter == "E" or i == 12]
+    run = plan_live_log(place, tmp_path / "j")
+    done = acknowledge_run(place, run, delete_processed_rows=True)
+    assert statuses_of(place) == [
+        (i, letter) for i, letter in wanted_statuses() if letter == "E" or i == 12
+    ]
     assert set(done.changed) == {"D", "E"}
-    assert told(place, run, delete_processed_rows=True).changed == {}
+    assert acknowledge_run(place, run, delete_processed_rows=True).changed == {}
 
 
 def test_table_is_left_alone_where_asked(place: Place, tmp_path: Path) -> None:
     make_tables(place)
     before = statuses_of(place)
-    done = told(place, planned(place, tmp_path / "j"), write_status=False)
+    done = acknowledge_run(place, plan_live_log(place, tmp_path / "j"), write_status=False)
     assert statuses_of(place) == before
     assert done.changed == {}
     assert done.letters["S"] > 10
@@ -177,8 +180,8 @@ def reasons_of(place: Place, table: str = "reasons") -> list[tuple]:
 
 def test_reasons_are_written_once_for_a_run(place: Place, tmp_path: Path) -> None:
     make_tables(place)
-    run = planned(place, tmp_path / "j")
-    done = told(place, run, reason_table="reasons")
+    run = plan_live_log(place, tmp_path / "j")
+    done = acknowledge_run(place, run, reason_table="reasons")
     expected = []
     for entry in log.LOG:
         outcome, _, reason = entry.with_database.partition(" ")
@@ -192,43 +195,47 @@ def test_reasons_are_written_once_for_a_run(place: Place, tmp_path: Path) -> Non
     assert '"=" is missing' in text
     assert str(moment).startswith("20")
 
-    told(place, run, reason_table="reasons")
+    acknowledge_run(place, run, reason_table="reasons")
     assert len(reasons_of(place)) == len(expected)
-    told(place, (run[0], replace(run[1], run="hr-000002")), reason_table="reasons")
+    acknowledge_run(place, (run[0], replace(run[1], run="hr-000002")), reason_table="reasons")
     assert len(reasons_of(place)) == 2 * len(expected)
 
 
 def test_reason_table_may_be_there_but_must_fit(place: Place, tmp_path: Path) -> None:
     make_tables(place)
-    run = planned(place, tmp_path / "j")
+    run = plan_live_log(place, tmp_path / "j")
     with pytest.raises(FatalError, match=r"table usr .* has no column source, record_id, status"):
-        told(place, run, reason_table="usr")
+        acknowledge_run(place, run, reason_table="usr")
     assert ("S",) not in place.query("SELECT status FROM log WHERE record_id = 1")
 
 
 def test_statements_are_run_after_something_was_published(place: Place, tmp_path: Path) -> None:
     make_tables(place)
-    run = planned(place, tmp_path / "j")
+    run = plan_live_log(place, tmp_path / "j")
     place.execute("CREATE TABLE ran (what VARCHAR(40), status VARCHAR(1))")
     statements = (
         "INSERT INTO ran SELECT 'a % b %s :x', status FROM log WHERE record_id = 1",
         "INSERT INTO ran VALUES ('second', NULL)",
     )
-    told(place, run, post_polling_statements=statements)
+    acknowledge_run(place, run, post_polling_statements=statements)
     assert place.query("SELECT * FROM ran") == [("a % b %s :x", "S"), ("second", None)]
     with pytest.raises(
         FatalError, match="post_polling_statements: statement 2 failed on"
     ) as caught:
-        told(place, run, post_polling_statements=(*statements[:1], "CALL nobody('s3cret')"))
+        acknowledge_run(
+            place, run, post_polling_statements=(*statements[:1], "CALL nobody('s3cret')")
+        )
     assert "s3cret" not in str(caught.value)
     with pytest.raises(FatalError) as caught:
-        told(place, run, post_polling_statements=("SELECT SELECT 's3cret'", "SELECT 1"))
+        acknowledge_run(place, run, post_polling_statements=("SELECT SELECT 's3cret'", "SELECT 1"))
     assert "s3cret" not in str(caught.value)
     assert "syntax" in str(caught.value)
     assert len(place.query("SELECT * FROM ran")) == 3
 
     place.execute("DELETE FROM log", "DELETE FROM ran")
-    told(place, planned(place, tmp_path / "empty"), post_polling_statements=statements)
+    acknowledge_run(
+        place, plan_live_log(place, tmp_path / "empty"), post_polling_statements=statements
+    )
     assert place.query("SELECT * FROM ran") == []
 
 
@@ -239,7 +246,7 @@ class TakenOverError(Exception):
 @pytest.mark.usefixtures("portions")
 def test_nothing_is_written_after_another_instance_took_over(place: Place, tmp_path: Path) -> None:
     make_tables(place)
-    run = planned(place, tmp_path / "j")
+    run = plan_live_log(place, tmp_path / "j")
     options: dict = {"reason_table": "reasons", "post_polling_statements": ("DELETE FROM usr",)}
     before = (statuses_of(place), place.query("SELECT * FROM usr ORDER BY 1"))
     asked = 0
@@ -252,11 +259,11 @@ def test_nothing_is_written_after_another_instance_took_over(place: Place, tmp_p
         raise TakenOverError
 
     with pytest.raises(TakenOverError):
-        told(place, run, taken_over, **options)
+        acknowledge_run(place, run, taken_over, **options)
     assert before == (statuses_of(place), place.query("SELECT * FROM usr ORDER BY 1"))
-    told(place, run, count, **options)
+    acknowledge_run(place, run, count, **options)
     assert asked >= 4  # making the table, old reasons, new ones, letters, statement
-    assert statuses_of(place) == wanted()
+    assert statuses_of(place) == wanted_statuses()
     assert place.query("SELECT * FROM usr") == []
 
 
@@ -270,7 +277,7 @@ from publisher.journal.manifest import Journal
 from tests.services.live_journals import read_from
 
 small = statuses.Sizes(rows=4, listed=1, run=2)
-statuses._ARRAYS_UNINDEXED = statuses._LISTS_UNINDEXED = small
+statuses.UNINDEXED_ARRAYS = statuses.UNINDEXED_LISTS = small
 
 def check_lease():
     global left
@@ -295,7 +302,7 @@ for line in sys.stdin:
 
 def test_killed_in_the_middle_and_done_again(place: Place, tmp_path: Path) -> None:
     make_tables(place)
-    run = planned(place, tmp_path / "j")
+    run = plan_live_log(place, tmp_path / "j")
     seen = []
     command = [sys.executable, "-c", KILLED, str(run[0].root), place.url]
     pipe = subprocess.PIPE
@@ -309,44 +316,44 @@ def test_killed_in_the_middle_and_done_again(place: Place, tmp_path: Path) -> No
             seen.append(sum(status == "N" for _, status in statuses_of(place)))
     assert seen == sorted(seen, reverse=True)
     assert 0 < seen[-1] < seen[0]
-    told(place, run, reason_table="reasons")
-    assert statuses_of(place) == wanted()
+    acknowledge_run(place, run, reason_table="reasons")
+    assert statuses_of(place) == wanted_statuses()
     once = reasons_of(place)
     place.execute("DELETE FROM reasons")
-    told(place, run, reason_table="reasons")
+    acknowledge_run(place, run, reason_table="reasons")
     assert reasons_of(place) == once
 
 
 def test_columns_have_names_of_their_own(place: Place, tmp_path: Path) -> None:
     mark = "`" if place.kind == "mariadb" else '"'
 
-    def quoted(name: str) -> str:
+    def quote(name: str) -> str:
         return mark + name.replace(mark, mark * 2) + mark
 
     odd = "lo%g \"n`a'me; :x %(k0)s {} ?"
     names = {"record_id": f"{odd}1", "status": "Status", "event_type": "type"}
     columns = [
-        f"{quoted(names['record_id'])} BIGINT PRIMARY KEY, table_key VARCHAR(80)",
-        f"{quoted('Status')} VARCHAR(3), {quoted('type')} SMALLINT, event_time VARCHAR(40)",
+        f"{quote(names['record_id'])} BIGINT PRIMARY KEY, table_key VARCHAR(80)",
+        f"{quote('Status')} VARCHAR(3), {quote('type')} SMALLINT, event_time VARCHAR(40)",
         "perpetrator VARCHAR(40), table_name VARCHAR(40), column_name VARCHAR(40)",
         "old_value VARCHAR(40), new_value VARCHAR(40)",
     ]
     place.execute(
-        f"CREATE TABLE {quoted(odd)} ({', '.join(columns)})",
-        f"INSERT INTO {quoted(odd)} VALUES"
+        f"CREATE TABLE {quote(odd)} ({', '.join(columns)})",
+        f"INSERT INTO {quote(odd)} VALUES"
         " (1, 'idu=1', 'N', 4, '2024-05-06 07:08:09', NULL, 'usr', NULL, NULL, NULL),"
         " (2, 'idu=1', 'N', 9, '2024-05-06 07:08:09', NULL, 'usr', NULL, NULL, NULL),"
         " (9000000000000000000, 'idu=2', 'N', 4, '2024-05-06 07:08:09', NULL, 'usr', NULL, NULL, NULL)",
     )
     options = EventLogOptions(columns={theirs: ours for ours, theirs in names.items()})
-    run = planned(place, tmp_path / "j", table=odd, options=options, lookups=False)
+    run = plan_live_log(place, tmp_path / "j", table=odd, options=options, lookups=False)
     reasons = f"{odd} too"
-    told(place, run, reason_table=reasons)
-    told(place, run, reason_table=reasons)
-    asked = f"SELECT {quoted(names['record_id'])}, {quoted('Status')} FROM {quoted(odd)} ORDER BY 1"
+    acknowledge_run(place, run, reason_table=reasons)
+    acknowledge_run(place, run, reason_table=reasons)
+    asked = f"SELECT {quote(names['record_id'])}, {quote('Status')} FROM {quote(odd)} ORDER BY 1"
     found = place.query(asked.replace("%", "%%") if place.kind != "sqlite" else asked)
     assert found == [(1, "S"), (2, "E"), (9000000000000000000, "S")]
-    asked = f"SELECT record_id, reason FROM {quoted(reasons)}"
+    asked = f"SELECT record_id, reason FROM {quote(reasons)}"
     found = place.query(asked.replace("%", "%%") if place.kind != "sqlite" else asked)
     assert found == [(2, "event-type")]
 
@@ -363,17 +370,17 @@ def test_record_ids_may_be_of_other_types(place: Place, tmp_path: Path, type_: s
         " table_name VARCHAR(40), column_name VARCHAR(40), old_value TEXT, new_value TEXT)",
         "INSERT INTO log SELECT * FROM other WHERE record_id > 0",
     )
-    told(place, planned(place, tmp_path / "j"))
+    acknowledge_run(place, plan_live_log(place, tmp_path / "j"))
     found = sorted(
         (int(i), letter) for i, letter in place.query("SELECT record_id, status FROM log")
     )
-    assert found == [pair for pair in wanted() if pair[0]]
+    assert found == [pair for pair in wanted_statuses() if pair[0]]
 
 
 def test_row_without_a_record_id_stays_and_is_counted(place: Place, tmp_path: Path) -> None:
     make_tables(place)
     place.execute("INSERT INTO log (record_id, status, event_type) VALUES (NULL, 'N', 4)")
-    done = told(place, planned(place, tmp_path / "j"), reason_table="reasons")
+    done = acknowledge_run(place, plan_live_log(place, tmp_path / "j"), reason_table="reasons")
     assert done.unnamed == 1
     assert place.query("SELECT status FROM log WHERE record_id IS NULL") == [("N",)]
     assert place.query("SELECT reason FROM reasons WHERE record_id IS NULL") == [("record-id",)]
@@ -381,10 +388,10 @@ def test_row_without_a_record_id_stays_and_is_counted(place: Place, tmp_path: Pa
 
 def test_database_that_refuses_is_said(postgres: Place, tmp_path: Path) -> None:
     make_tables(postgres)
-    run = planned(postgres, tmp_path / "j")
+    run = plan_live_log(postgres, tmp_path / "j")
     postgres.execute("ALTER TABLE log ADD CONSTRAINT never CHECK (status IN ('N', 'X')) NOT VALID")
     with pytest.raises(FatalError, match="Writing the status into table log failed on postgresql"):
-        told(postgres, run)
+        acknowledge_run(postgres, run)
     gone = replace(postgres.database().options, url="postgresql://tester@127.0.0.1:1/none")
     with pytest.raises(UnreachableError):
         acknowledge(*run, 0, read_from(gone), AcknowledgeOptions())
@@ -392,7 +399,7 @@ def test_database_that_refuses_is_said(postgres: Place, tmp_path: Path) -> None:
 
 def test_lost_connection_is_made_again(postgres: Place, tmp_path: Path) -> None:
     make_tables(postgres)
-    run = planned(postgres, tmp_path / "j")
+    run = plan_live_log(postgres, tmp_path / "j")
     cut = iter([True])
 
     def cut_once() -> None:
@@ -402,29 +409,29 @@ def test_lost_connection_is_made_again(postgres: Place, tmp_path: Path) -> None:
                 " WHERE application_name = 'xds-publisher'"
             )
 
-    told(postgres, run, cut_once)
-    assert statuses_of(postgres) == wanted()
+    acknowledge_run(postgres, run, cut_once)
+    assert statuses_of(postgres) == wanted_statuses()
 
 
 def test_row_that_somebody_holds_is_waited_for_and_then_said(
     postgres: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_tables(postgres)
-    run = planned(postgres, tmp_path / "j")
-    monkeypatch.setattr(statuses, "_LOCK_TIMEOUT", "100ms")
+    run = plan_live_log(postgres, tmp_path / "j")
+    monkeypatch.setattr(statuses, "LOCK_TIMEOUT", "100ms")
     engine = sa.create_engine(postgres.url, poolclass=sa.NullPool)
     with engine.begin() as holding:
         holding.exec_driver_sql("SELECT * FROM log WHERE record_id = 27 FOR UPDATE")
         with pytest.raises(UnreachableError, match="lock timeout"):
-            told(postgres, run)
-    told(postgres, run)
-    assert statuses_of(postgres) == wanted()
+            acknowledge_run(postgres, run)
+    acknowledge_run(postgres, run)
+    assert statuses_of(postgres) == wanted_statuses()
 
 
 def test_letters_are_those_that_explain_tells(place: Place, tmp_path: Path) -> None:
     make_tables(place)
-    run = planned(place, tmp_path / "j")
-    told(place, run)
+    run = plan_live_log(place, tmp_path / "j")
+    acknowledge_run(place, run)
     for record_id, letter in statuses_of(place):
         if record_id and record_id not in (12, 15, 16):  # not read; there twice
             (story,) = explain(run[0].root, str(record_id))

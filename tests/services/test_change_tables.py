@@ -18,7 +18,7 @@ from publisher.sources.contract import CarryOver, Context
 from publisher.sources.live.table_reader import LiveTable, relation_of
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
-from tests.support.change_table_files import seq, told
+from tests.support.change_table_files import change_text, seq
 from tests.support.event_log_files import OPEN
 
 KEYED = ChangeTableOptions(key=("idu",), pair_wait=0)
@@ -76,7 +76,7 @@ def found_in(place: Place, options: ChangeTableOptions, kept: CarryOver | None) 
     assert sum(record["records"] for record in changes) == framed
     assert {record["event_time"] for record in changes} <= {1_710_758_846_000_000, None}
     changes.sort(key=lambda record: (record["high"], record["low"], record["ordinal"]))
-    return [told(record) for record in changes]
+    return [change_text(record) for record in changes]
 
 
 @pytest.mark.parametrize("order", ["msb", "lsb"])
@@ -109,7 +109,7 @@ def add(place: Place, *rows: str) -> None:
     place.execute(f"INSERT INTO usr__ct ({HEADS}) VALUES {', '.join(rows)}")
 
 
-def changed(change_seq: str, oper: str, idu: str, fname: str, mask: str = "0060") -> str:
+def change_values(change_seq: str, oper: str, idu: str, fname: str, mask: str = "0060") -> str:
     return f"({change_seq}, '{oper}', X'{mask}', '2024-03-18 10:47:26', '{idu}', '{fname}')"
 
 
@@ -118,7 +118,7 @@ def test_only_what_is_newer_than_the_last_run_is_read(place: Place, tmp_path: Pa
     literal = "'\\x" if place.kind == "postgresql" else "X'"
 
     def row(change_seq: str, oper: str, fname: str, mask: str = "20") -> str:
-        return changed(change_seq, oper, "1", fname, mask).replace("X'", literal)
+        return change_values(change_seq, oper, "1", fname, mask).replace("X'", literal)
 
     waits = ChangeTableBacklog(KEYED, place.database().options, "usr__ct")
     try:
@@ -157,7 +157,7 @@ def test_rows_that_come_late_are_read_once(place: Place, tmp_path: Path) -> None
     make(place, "msb")
     place.execute(f"DELETE FROM usr__ct WHERE header__change_seq = '{seq(3)}'")
     found_in(place, KEYED, CarryOver(None, tmp_path / "1"))
-    add(place, changed(f"'{seq(3)}'", "D", "2", "x", "10").replace("X'10'", "NULL"))
+    add(place, change_values(f"'{seq(3)}'", "D", "2", "x", "10").replace("X'10'", "NULL"))
     late = [
         found_in(place, KEYED, CarryOver(tmp_path / f"{number}", tmp_path / f"{number + 1}"))
         for number in (1, 2)

@@ -16,7 +16,7 @@ from publisher.reports.check import check
 from publisher.runs import migrate, publisher_instance
 from publisher.sources.triggerless.plan_comparison import Migration
 from tests.services.databases import BINARY, Place, sqlite_place
-from tests.support.compared_jobs import documents, told
+from tests.support.compared_jobs import kinds_and_keys, operations_of
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -42,7 +42,7 @@ def publish(base: Path, place: Place, *, by_rows: bool = False) -> RunReport:
 
 
 def values(report: RunReport, base: Path, key: str) -> dict[str, str | None]:
-    (found,) = [op for op in documents(report, base) if op.findtext("association", "") == key]
+    (found,) = [op for op in operations_of(report, base) if op.findtext("association", "") == key]
     return {str(a.attrib["attr-name"]): a.findtext("value") for a in found.iterfind("add-attr")}
 
 
@@ -74,7 +74,7 @@ def test_differences_of_tables(place: Place, tmp_path: Path) -> None:
         "UPDATE dep SET chief = 9 WHERE name = 'a=b'",
     )
     second = publish(tmp_path, place)
-    assert told(second, tmp_path) == [
+    assert kinds_and_keys(second, tmp_path) == [
         ("add", "-3"),
         ("delete", "30"),
         ("modify", "5"),
@@ -83,7 +83,7 @@ def test_differences_of_tables(place: Place, tmp_path: Path) -> None:
     assert second.outcomes["ignored"] == 29
     settings = load(tmp_path / "job.toml")
     report = migrate.migrate(settings, Migration(("usr",), (("idu", "7"),)))
-    assert told(report, tmp_path) == [("add", "7")]
+    assert kinds_and_keys(report, tmp_path) == [("add", "7")]
 
 
 def test_check_shows_a_sample_of_each_table(place: Place, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_restored_copy_goes_on_by_its_rows(place: Place, other: Place, tmp_pat
         with pytest.raises(FatalError, match="run xds-publisher publish --by-rows once"):
             publish(tmp_path, other)
     report = publish(tmp_path, other, by_rows=place.kind == "postgresql")
-    assert told(report, tmp_path) == [("add", "5")]
+    assert kinds_and_keys(report, tmp_path) == [("add", "5")]
     other.execute("DELETE FROM usr")
     assert publish(tmp_path, other).operations == {"delete": 5}
 

@@ -15,7 +15,7 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.journal.conservation import report_of
 from publisher.journal.manifest import Journal, Manifest
 from tests.services.topics import Record, Topics
-from tests.support.planned_journals import planned
+from tests.support.planned_journals import plan_small_log
 
 
 def send(sink: KafkaDispatcher, journal: Journal, manifest: Manifest) -> None:
@@ -34,7 +34,7 @@ def headers(record: Record) -> dict[str, str]:
 def test_each_rejected_record_comes_once_with_reason_and_position(
     mode: str, kafka: Topics, tmp_path: Path
 ) -> None:
-    journal, manifest = planned(tmp_path / "planned")
+    journal, manifest = plan_small_log(tmp_path / "planned")
     journal.commit(manifest)
     topic, letters = kafka.make(), kafka.make()
     options = KafkaOptions(

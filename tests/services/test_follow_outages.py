@@ -66,7 +66,7 @@ class Load(threading.Thread):
 
 
 @contextmanager
-def loaded(logged: Logged) -> Iterator[Load]:
+def load_table(logged: Logged) -> Iterator[Load]:
     load = Load(logged, random.Random(7))
     load.start()
     try:
@@ -81,7 +81,7 @@ def server() -> Iterator[servers.Server]:
         with servers.postgresql() as started:
             yield started
     except servers.MissingServerError as missing:
-        servers.unproved(f"resuming after PostgreSQL was away ({missing})")
+        servers.skip_unproved(f"resuming after PostgreSQL was away ({missing})")
 
 
 def test_restarted_under_load_nothing_is_lost_or_doubled(
@@ -100,7 +100,7 @@ def test_restarted_under_load_nothing_is_lost_or_doubled(
         started.wait_until(lambda: sum(topics.ends(topic).values()) > before + 50)
 
     with Started(["publish", "--follow", "-c", str(job)]) as started:
-        with loaded(logged) as load:
+        with load_table(logged) as load:
             progress()
             for outage in (0.5, AWAY):
                 own_kafka.kill()
@@ -116,7 +116,7 @@ def test_restarted_under_load_nothing_is_lost_or_doubled(
         assert load.failures
         wait_until_read(place, started.process)
         started.process.terminate()
-        code, said = started.ended()
+        code, said = started.wait_for_end()
     assert code == 0, said
     assert said.count("retrying in") >= 2, said  # else no outage was noticed
     assert rows_by_status(place) == {"S"}

@@ -1,4 +1,4 @@
-"""Whoever is halted while it writes statuses lets the rows go; its own try is repeated and told."""
+"""Whoever is halt while it writes statuses lets the rows go; its own try is repeated and told."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def test_rows_of_a_halted_writer_are_free_again(
     kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place: Place = request.getfixturevalue("postgres" if kind == "postgresql" else "mariadb")
-    monkeypatch.setattr(statuses, "_IDLE_SECONDS", 1)
+    monkeypatch.setattr(statuses, "IDLE_SECONDS", 1)
     place.execute(
         "CREATE TABLE log (record_id INTEGER PRIMARY KEY, status CHAR(1), event_time VARCHAR(40),"
         " table_key VARCHAR(40))",
         "INSERT INTO log (record_id, status) VALUES (1, 'N'), (2, 'N'), (3, 'N')",
     )
-    change = statuses.StatusWriter._change
+    change = statuses.StatusWriter.change_rows
     begun: list[int] = []
 
-    def halted(
+    def halt(
         writer: statuses.StatusWriter,
         connection: Connection,
         letter: str,
@@ -47,14 +47,14 @@ def test_rows_of_a_halted_writer_are_free_again(
             begun.append(changed)
             time.sleep(2)  # its transaction is gone when it wakes up
             with Database(place.database().options, writing=True) as newer:
-                assert written(newer) == {"S": 3}
+                assert write_letters(newer) == {"S": 3}
         return changed
 
     def check_lease() -> None:
         if begun:
             raise FatalError("a newer one has begun")
 
-    monkeypatch.setattr(statuses.StatusWriter, "_change", halted)
+    monkeypatch.setattr(statuses.StatusWriter, "change_rows", halt)
     with Database(place.database().options, writing=True) as database:
         log = log_table(database, "log", EventLogOptions())
         with pytest.raises(FatalError, match="a newer one has begun"):
@@ -62,6 +62,6 @@ def test_rows_of_a_halted_writer_are_free_again(
     assert begun == [3]
 
 
-def written(database: Database) -> dict[str, int]:
+def write_letters(database: Database) -> dict[str, int]:
     log = log_table(database, "log", EventLogOptions())
     return dict(statuses.StatusWriter(database, log, lambda: None).write(IDS, LETTERS, ROWS))

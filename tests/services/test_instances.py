@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.known_log import KnownLog, judged, texts
+from tests.chaos.known_log import KnownLog, judge_documents, texts
 from tests.chaos.marks import TRANSACTION, WRITTEN, Marks
 from tests.chaos.process import LAUNCHER, PROGRAM, Started
 from tests.chaos.scenarios import KafkaJob
 from tests.services.databases import Place
-from tests.services.followed_logs import served
+from tests.services.followed_logs import scrape_metrics
 from tests.services.servers import free_port
 from tests.services.topics import Topics
 
@@ -48,7 +48,7 @@ class Scene:
         deadline = time.monotonic() + SECONDS
         while not reached():
             for started in alive:
-                assert started.process.poll() is None, started.ended()
+                assert started.process.poll() is None, started.wait_for_end()
             assert time.monotonic() < deadline
             self.marks.take(0.1)
 
@@ -75,14 +75,14 @@ class Scene:
         return int(self.log.ask(question)[0][0])
 
     def assert_right(self) -> None:
-        found = judged(texts(self.topics.read(self.topic)), self.log.counts)
+        found = judge_documents(texts(self.topics.read(self.topic)), self.log.counts)
         assert found.is_right, found
 
 
 @pytest.fixture
 def scene(postgres: Place, kafka: Topics, tmp_path: Path) -> Iterator[Scene]:
     rest = "\n[follow]\npolling_interval = 0\n"
-    job = KafkaJob.made(postgres.url, "known_log", kafka, tmp_path, rest)
+    job = KafkaJob.make(postgres.url, "known_log", kafka, tmp_path, rest)
     with Marks(tmp_path / "marks") as marks:
         yield Scene(job.log, kafka, job.topic, job.path, marks, random.Random(1))
 
@@ -120,7 +120,7 @@ def test_the_newest_one_works_and_older_ones_stop(scene: Scene) -> None:
         assert_replaced(older)
         scene.wait(scene.is_all_read, newer)
         newer.process.terminate()
-        assert newer.ended(SECONDS)[0] == 0
+        assert newer.wait_for_end(SECONDS)[0] == 0
     assert set(scene.log.statuses()) == {"S"}
     scene.assert_right()
 
@@ -133,7 +133,7 @@ def test_instances_with_one_metrics_port_take_over_from_each_other(scene: Scene)
     now_served = f"[metrics] port: {port} of 127.0.0.1 serves the metrics now"
 
     def serves(epoch: int) -> bool:
-        return served(port)["xds_publisher_epoch",] == epoch
+        return scrape_metrics(port)["xds_publisher_epoch",] == epoch
 
     with ExitStack() as stack:
         scene.log.add(scene.rng, MORE)
@@ -144,13 +144,13 @@ def test_instances_with_one_metrics_port_take_over_from_each_other(scene: Scene)
         scene.log.add(scene.rng, MORE)
         second = stack.enter_context(scene.following())
         scene.wait(scene.is_all_read, second)
-        assert in_use in second.said()
-        assert now_served not in second.said()
+        assert in_use in second.messages()
+        assert now_served not in second.messages()
         first.kill()
-        scene.wait(lambda: now_served in second.said(), second)
+        scene.wait(lambda: now_served in second.messages(), second)
         assert serves(2)
         third = stack.enter_context(scene.following())
-        scene.wait(lambda: in_use in third.said(), third)
+        scene.wait(lambda: in_use in third.messages(), third)
 
         def stopped() -> bool:
             scene.log.add(scene.rng, MORE)
@@ -158,15 +158,15 @@ def test_instances_with_one_metrics_port_take_over_from_each_other(scene: Scene)
 
         scene.wait(stopped, third)
         assert_replaced(second)
-        scene.wait(lambda: now_served in third.said(), third)
+        scene.wait(lambda: now_served in third.messages(), third)
         assert serves(3)
         scene.wait(scene.is_all_read, third)
         third.process.terminate()
-        assert third.ended(SECONDS)[0] == 0
+        assert third.wait_for_end(SECONDS)[0] == 0
     assert set(scene.log.statuses()) == {"S"}
     scene.assert_right()
 
 
 def assert_replaced(older: Started) -> None:
-    code, said = older.ended(SECONDS)
+    code, said = older.wait_for_end(SECONDS)
     assert (code, NEWER in said) == (6, True), said

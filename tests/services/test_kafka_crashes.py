@@ -20,7 +20,7 @@ from publisher.journal.manifest import Journal, Manifest
 from tests.services.kafka import KafkaCluster
 from tests.services.kafka_sender import options
 from tests.services.topics import Topics
-from tests.support.journals import Made, committed, documents, report
+from tests.support.journals import PlannedDocument, commit_run, documents, report
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,13 +55,13 @@ def values(topics: Topics, topic: str) -> list[str]:
     return [(record.value or b"").decode() for record in topics.read(topic)]
 
 
-def texts(made: list[Made]) -> list[str]:
+def texts(made: list[PlannedDocument]) -> list[str]:
     return [document.text for document in made]
 
 
 def test_killed_in_a_transaction_and_started_again(kafka: Topics, tmp_path: Path) -> None:
     made = documents(3_500)
-    journal, manifest = committed(tmp_path / "journal", [made])
+    journal, manifest = commit_run(tmp_path / "journal", [made])
     topic = kafka.make()
     with halted_sender(kafka.bootstrap, topic, journal, 2) as process:
         process.kill()
@@ -75,7 +75,7 @@ def test_killed_in_a_transaction_and_started_again(kafka: Topics, tmp_path: Path
 
 def test_an_older_sender_that_wakes_up_is_fenced(kafka: Topics, tmp_path: Path) -> None:
     made = documents(3_500)
-    journal, manifest = committed(tmp_path / "journal", [made])
+    journal, manifest = commit_run(tmp_path / "journal", [made])
     topic = kafka.make()
     with halted_sender(kafka.bootstrap, topic, journal, 2) as older:
         send(kafka.bootstrap, topic, journal, manifest)
@@ -94,11 +94,11 @@ def test_a_commit_of_unknown_result_is_settled_by_the_token(
     committed_first: bool,
 ) -> None:
     made = documents(3_500)
-    journal, manifest = committed(tmp_path / "journal", [made])
+    journal, manifest = commit_run(tmp_path / "journal", [made])
     topic = kafka.make()
     commit, calls = lane_sender.commit, []
 
-    def unknown(producer: Producer, timeout: float) -> None:
+    def fail_second_commit(producer: Producer, timeout: float) -> None:
         calls.append(producer)
         if len(calls) != 2:
             commit(producer, timeout)
@@ -109,7 +109,7 @@ def test_a_commit_of_unknown_result_is_settled_by_the_token(
             producer.flush(timeout)
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
-    monkeypatch.setattr(lane_sender, "commit", unknown)
+    monkeypatch.setattr(lane_sender, "commit", fail_second_commit)
     send(kafka.bootstrap, topic, journal, manifest)
     assert len(calls) == (4 if committed_first else 5)
     assert values(kafka, topic) == texts(made)
@@ -117,7 +117,7 @@ def test_a_commit_of_unknown_result_is_settled_by_the_token(
 
 def test_a_broker_that_goes_and_comes_back(own_kafka: KafkaCluster, tmp_path: Path) -> None:
     made = documents(3_500)
-    journal, manifest = committed(tmp_path / "journal", [made])
+    journal, manifest = commit_run(tmp_path / "journal", [made])
     topic = own_kafka.topics.make()
     with halted_sender(own_kafka.bootstrap, topic, journal, 2) as sender:
         own_kafka.kill()
@@ -134,7 +134,7 @@ def test_a_broker_that_goes_and_comes_back(own_kafka: KafkaCluster, tmp_path: Pa
 
 def test_a_broker_that_stays_away_is_unreachable(own_kafka: KafkaCluster, tmp_path: Path) -> None:
     made = documents(10)
-    journal, manifest = committed(tmp_path / "journal", [made])
+    journal, manifest = commit_run(tmp_path / "journal", [made])
     topic = own_kafka.topics.make()
     quick = replace(options(own_kafka.bootstrap, topic), timeout=3)
     sink = KafkaDispatcher(quick, job=topic, owner=topic, lanes=1)

@@ -16,9 +16,9 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError, UnreachableError
 from publisher.reports.check import CheckFinding, check
-from tests.services.dispatching import Stop, by_key, dispatcher, expected, sent, texts
+from tests.services.dispatching import Stop, by_key, dispatch_run, dispatcher, texts, texts_by_key
 from tests.services.topics import Topics
-from tests.support.journals import Made, committed, documents, report
+from tests.support.journals import PlannedDocument, commit_run, documents, report
 
 
 @pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
@@ -27,19 +27,19 @@ def test_every_document_comes_once_in_the_order_of_its_key(
 ) -> None:
     made = documents(2_500)
     lanes = [made[:1_200], made[1_200:]]
-    journal, manifest = committed(tmp_path / "journal", lanes)
+    journal, manifest = commit_run(tmp_path / "journal", lanes)
     topic = kafka.make(partitions=3)
     sink = dispatcher(kafka, topic, mode=mode, transaction_size=500)
-    told = sent(sink, journal, manifest)
-    assert by_key(kafka.read(topic)) == expected(made)
+    told = dispatch_run(sink, journal, manifest)
+    assert by_key(kafka.read(topic)) == texts_by_key(made)
     assert [lane.documents for lane in told] == [1_200, 1_300]
     assert [lane.transactions for lane in told] == [3, 3]
     assert sink.has_run(manifest)
-    assert sent(sink, journal, manifest) == []
+    assert dispatch_run(sink, journal, manifest) == []
     assert len(kafka.read(topic)) == 2_500
     sink.forget()
     assert not sink.has_run(manifest)
-    sent(sink, journal, manifest)
+    dispatch_run(sink, journal, manifest)
     assert len(kafka.read(topic)) == 5_000
 
 
@@ -48,23 +48,25 @@ def test_a_producer_whose_queue_is_full_is_waited_for(
     kafka: Topics, tmp_path: Path, mode: str
 ) -> None:
     made = documents(1_000)
-    journal, manifest = committed(tmp_path / "journal", [made])
+    journal, manifest = commit_run(tmp_path / "journal", [made])
     topic = kafka.make()
     small = {"queue.buffering.max.messages": "50"}
     sink = dispatcher(kafka, topic, 1, mode=mode, transaction_size=200, kafka=small)
-    (told,) = sent(sink, journal, manifest)
+    (told,) = dispatch_run(sink, journal, manifest)
     assert (told.documents, told.transactions, told.retries) == (1_000, 5, 0)
-    assert by_key(kafka.read(topic)) == expected(made)
+    assert by_key(kafka.read(topic)) == texts_by_key(made)
 
 
 def test_a_record_has_key_and_headers(kafka: Topics, tmp_path: Path) -> None:
     made = [
-        Made(7, "<nds>ä</nds>", key="idu=ü,table=usr", operation="add modify", records="7,8,9"),
-        Made(10, "<nds/>", table="pürse", source=1, ordinal=2),
+        PlannedDocument(
+            7, "<nds>ä</nds>", key="idu=ü,table=usr", operation="add modify", records="7,8,9"
+        ),
+        PlannedDocument(10, "<nds/>", table="pürse", source=1, ordinal=2),
     ]
-    journal, manifest = committed(tmp_path / "journal", [made], sources=("log", "übrige"))
+    journal, manifest = commit_run(tmp_path / "journal", [made], sources=("log", "übrige"))
     topic = kafka.make()
-    sent(dispatcher(kafka, topic, 1), journal, manifest)
+    dispatch_run(dispatcher(kafka, topic, 1), journal, manifest)
     first, second = kafka.read(topic)
     assert first.key == "idu=ü,table=usr".encode()
     assert first.value == "<nds>ä</nds>".encode()
@@ -87,15 +89,19 @@ def test_a_record_has_key_and_headers(kafka: Topics, tmp_path: Path) -> None:
 
 
 def test_topics_by_template_are_made_where_they_may_be(kafka: Topics, tmp_path: Path) -> None:
-    made = [Made(1, "<a/>"), Made(2, "<b/>", table="dpt"), Made(3, "<c/>", table="dpt")]
-    journal, manifest = committed(tmp_path / "journal", [made])
+    made = [
+        PlannedDocument(1, "<a/>"),
+        PlannedDocument(2, "<b/>", table="dpt"),
+        PlannedDocument(3, "<c/>", table="dpt"),
+    ]
+    journal, manifest = commit_run(tmp_path / "journal", [made])
     prefix = kafka.make()
     sink = dispatcher(kafka, f"{prefix}.{{schema}}.{{table}}", 1)
     sink = replace(sink, job=prefix, owner=prefix)
     with pytest.raises(FatalError, match=rf"no topic {prefix}.indirect.dpt, .*nothing was sent"):
-        sent(sink, journal, manifest)
+        dispatch_run(sink, journal, manifest)
     making = replace(sink.options, create_topics=True, partitions=2)
-    sent(replace(sink, options=making), journal, manifest)
+    dispatch_run(replace(sink, options=making), journal, manifest)
     assert texts(kafka.read(f"{prefix}.indirect.usr")) == ["<a/>"]
     assert texts(kafka.read(f"{prefix}.indirect.dpt")) == ["<b/>", "<c/>"]
     assert len(kafka.ends(f"{prefix}.indirect.dpt")) == 2
@@ -109,8 +115,8 @@ def test_documents_without_a_usable_topic_are_refused_and_the_rest_is_sent(
         *("usr", "x" * 250, "__consumer_offsets", "__transaction_state", ".", "u-s", "u_s", "u.s"),
         *(f"{prefix}-tokens", f"{prefix}-letters", "dpt"),
     )
-    made = [Made(n, f"<{n}/>", table=table) for n, table in enumerate(tables, 1)]
-    journal, manifest = committed(tmp_path / "journal", [made[:6], made[6:]])
+    made = [PlannedDocument(n, f"<{n}/>", table=table) for n, table in enumerate(tables, 1)]
+    journal, manifest = commit_run(tmp_path / "journal", [made[:6], made[6:]])
     sink = dispatcher(
         kafka,
         "{table}",
@@ -119,7 +125,7 @@ def test_documents_without_a_usable_topic_are_refused_and_the_rest_is_sent(
         token_topic=f"{prefix}-tokens",
         dead_letter_topic=f"{prefix}-letters",
     )
-    sent(replace(sink, job=prefix, owner=prefix), journal, manifest)
+    dispatch_run(replace(sink, job=prefix, owner=prefix), journal, manifest)
     (record,) = read_records(journal.root)
     refused = {entry.position: (entry.reason, entry.detail) for entry in record.refusals}
     # of u_s and u.s one collides with the other; of both only the first may be made
@@ -133,7 +139,7 @@ def test_documents_without_a_usable_topic_are_refused_and_the_rest_is_sent(
 
 
 def test_a_missing_topic_is_an_error_before_anything_is_made(kafka: Topics, tmp_path: Path) -> None:
-    _, manifest = committed(tmp_path, [documents(1)])
+    _, manifest = commit_run(tmp_path, [documents(1)])
     sink = dispatcher(kafka, "test-there-is-none")
     for work in (sink.check, sink.prepare):
         with pytest.raises(FatalError, match="create_topics"):
@@ -164,11 +170,11 @@ def test_the_number_of_lanes_may_change_between_runs(kafka: Topics, tmp_path: Pa
         part = made[number * 20 : number * 20 + 20]
         split = [part[lane::lanes] for lane in range(lanes)]
         run = f"job-00000{number}"
-        journal, manifest = committed(tmp_path / run, split, run=run)
-        sent(dispatcher(kafka, topic, lanes), journal, manifest)
-    found = texts(kafka.read(topic))
-    assert sorted(found) == sorted(document.text for document in made)
-    assert len(found) == 60
+        journal, manifest = commit_run(tmp_path / run, split, run=run)
+        dispatch_run(dispatcher(kafka, topic, lanes), journal, manifest)
+    check_sink = texts(kafka.read(topic))
+    assert sorted(check_sink) == sorted(document.text for document in made)
+    assert len(check_sink) == 60
 
 
 def test_a_run_that_was_planned_anew_is_not_taken_for_the_first(
@@ -176,29 +182,29 @@ def test_a_run_that_was_planned_anew_is_not_taken_for_the_first(
 ) -> None:
     topic = kafka.make()
     made = documents(2_000)
-    journal, manifest = committed(tmp_path / "one", [made])
+    journal, manifest = commit_run(tmp_path / "one", [made])
     sink = dispatcher(kafka, topic, 2, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        sent(replace(sink, check_lease=Stop(2)), journal, manifest)
+        dispatch_run(replace(sink, check_lease=Stop(2)), journal, manifest)
     assert len(kafka.read(topic)) == 1_000
-    journal, manifest = committed(tmp_path / "two", [made[::2], made[1::2]])
+    journal, manifest = commit_run(tmp_path / "two", [made[::2], made[1::2]])
     with pytest.raises(FatalError, match="planned again"):
-        sent(sink, journal, manifest)
+        dispatch_run(sink, journal, manifest)
     assert len(kafka.read(topic)) == 1_000
 
 
 def test_what_stopped_goes_on_from_the_token(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make()
     made = documents(3_000)
-    journal, manifest = committed(tmp_path / "journal", [made])
+    journal, manifest = commit_run(tmp_path / "journal", [made])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     for stop, count in ((1, 0), (2, 1_000), (2, 2_000)):
         with pytest.raises(FatalError, match="stop here"):
-            sent(replace(sink, check_lease=Stop(stop)), journal, manifest)
+            dispatch_run(replace(sink, check_lease=Stop(stop)), journal, manifest)
         assert len(kafka.read(topic)) == count
-    (told,) = sent(sink, journal, manifest)
+    (told,) = dispatch_run(sink, journal, manifest)
     assert told.documents == 1_000
-    assert by_key(kafka.read(topic)) == expected(made)
+    assert by_key(kafka.read(topic)) == texts_by_key(made)
 
 
 def test_a_login_that_fails_shows_no_password(
@@ -222,7 +228,7 @@ def test_a_login_that_fails_shows_no_password(
 def test_check_proves_brokers_settings_and_topics(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make()
 
-    def found(more: str) -> CheckFinding:
+    def check_sink(more: str) -> CheckFinding:
         path = tmp_path / "job.toml"
         path.write_text(
             f'[job]\nname = "{topic}"\n[source]\nsnapshots = ["log.csv"]\n[dispatch]\nto = "kafka"\n'
@@ -231,25 +237,25 @@ def test_check_proves_brokers_settings_and_topics(kafka: Topics, tmp_path: Path)
         (sink,) = [finding for finding in check(load(path)) if finding.what == "sink"]
         return sink
 
-    good = found(f'topic = "{topic}"\n')
+    good = check_sink(f'topic = "{topic}"\n')
     assert good.ok, good
     assert f"topics {topic}; to be created: xds-publisher.{topic}" in good.detail
     with pytest.raises(KafkaException):
         kafka.ends(f"xds-publisher.{topic}")
-    assert "no topic test-missing" in found('topic = "test-missing"\n').detail
-    assert not found('topic = "test-missing"\n').ok
-    assert found('topic = "test-missing"\ncreate_topics = true\n').ok
-    wrong = found(f'topic = "{topic}"\n[dispatch.kafka]\nlingr.ms = 5\n')
+    assert "no topic test-missing" in check_sink('topic = "test-missing"\n').detail
+    assert not check_sink('topic = "test-missing"\n').ok
+    assert check_sink('topic = "test-missing"\ncreate_topics = true\n').ok
+    wrong = check_sink(f'topic = "{topic}"\n[dispatch.kafka]\nlingr.ms = 5\n')
     assert not wrong.ok
     assert "lingr.ms: librdkafka has no such setting" in wrong.detail
-    assert "replication: is 7" in found(f'topic = "{topic}"\nreplication = 7\n').detail
+    assert "replication: is 7" in check_sink(f'topic = "{topic}"\nreplication = 7\n').detail
 
 
 def test_a_newer_one_takes_its_lanes_back(kafka: Topics, tmp_path: Path) -> None:
     """An older instance that wakes up may fence the newer one before it sees that it is older."""
     topic = kafka.make()
     made = documents(3_000)
-    journal, manifest = committed(tmp_path / "journal", [made])
+    journal, manifest = commit_run(tmp_path / "journal", [made])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     calls: list[None] = []
 

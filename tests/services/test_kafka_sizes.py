@@ -22,9 +22,9 @@ from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError
 from publisher.journal.manifest import Journal
 from publisher.runs import execute
-from tests.services.dispatching import Stop, by_key, dispatcher, expected, sent, texts
+from tests.services.dispatching import Stop, by_key, dispatch_run, dispatcher, texts, texts_by_key
 from tests.services.topics import Topics
-from tests.support.journals import Made, committed, documents
+from tests.support.journals import PlannedDocument, commit_run, documents
 
 
 def test_documents_that_are_too_large_are_refused_and_the_rest_is_sent(
@@ -34,11 +34,11 @@ def test_documents_that_are_too_large_are_refused_and_the_rest_is_sent(
     made = documents(30)
     for place in (3, 29):
         made[place] = replace(made[place], text="x" * 20_000, records="1,2")
-    journal, manifest = committed(tmp_path / "journal", [made[:10], made[10:]])
+    journal, manifest = commit_run(tmp_path / "journal", [made[:10], made[10:]])
     sink = dispatcher(kafka, topic)
-    sent(sink, journal, manifest)
+    dispatch_run(sink, journal, manifest)
     small = [document for document in made if len(document.text) < 20_000]
-    assert by_key(kafka.read(topic)) == expected(small)
+    assert by_key(kafka.read(topic)) == texts_by_key(small)
     (record,) = read_records(journal.root)
     assert [(entry.lane, entry.document) for entry in record.refusals] == [(0, 3), (1, 19)]
     assert {entry.reason for entry in record.refusals} == {"too-large"}
@@ -56,17 +56,19 @@ def test_the_size_is_counted_to_the_byte(kafka: Topics, tmp_path: Path, own: str
     topic = kafka.make(max_message_bytes=10_000)
     limit = int(own or 10_000)
 
-    def value(size: int) -> list[Made]:
-        return [Made(1, "y" * size, key="idu=ä" * 20, records=",".join(map(str, range(300))))]
+    def value(size: int) -> list[PlannedDocument]:
+        return [
+            PlannedDocument(1, "y" * size, key="idu=ä" * 20, records=",".join(map(str, range(300))))
+        ]
 
     near = limit - 1_500  # lengths take as many bytes as those that follow
-    probed, _ = committed(tmp_path / "near", [value(near)])
+    probed, _ = commit_run(tmp_path / "near", [value(near)])
     ((_, rows),) = lane_of(probed, 0, topic).rows(SIZE_COLUMNS)
     exact = near + limit - int(sizes(rows, ("log",))[0])
     lanes = [value(exact + more) for more in (-1, 0, 1)]
-    journal, manifest = committed(tmp_path / "journal", lanes)
+    journal, manifest = commit_run(tmp_path / "journal", lanes)
     settings = {"message.max.bytes": own} if own is not None else {}
-    sent(dispatcher(kafka, topic, 3, kafka=settings), journal, manifest)
+    dispatch_run(dispatcher(kafka, topic, 3, kafka=settings), journal, manifest)
     (record,) = read_records(journal.root)
     assert [entry.lane for entry in record.refusals] == [2]
     assert len(kafka.read(topic)) == 2
@@ -87,7 +89,7 @@ def lane_of(journal: Journal, number: int, topic: str) -> LaneDocuments:
     return LaneDocuments(number, journal.root, journal.root, ("log",), TopicTemplate(topic))
 
 
-def with_one_of(size: int) -> list[Made]:
+def with_one_of(size: int) -> list[PlannedDocument]:
     """Documents for two transactions of 1,000; one of the second has this size."""
     made = documents(2_000)
     made[1_500] = replace(made[1_500], text="x" * size)
@@ -96,23 +98,23 @@ def with_one_of(size: int) -> list[Made]:
 
 def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make(max_message_bytes=20_000)
-    journal, manifest = committed(tmp_path / "journal", [with_one_of(20_000)])
+    journal, manifest = commit_run(tmp_path / "journal", [with_one_of(20_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        sent(replace(sink, check_lease=Stop(2)), journal, manifest)
+        dispatch_run(replace(sink, check_lease=Stop(2)), journal, manifest)
     (first,) = read_records(journal.root)
     allow(kafka, topic, 100_000)
-    sent(sink, journal, manifest)
+    dispatch_run(sink, journal, manifest)
     assert list(read_records(journal.root)) == [first]
     assert len(kafka.read(topic)) == 1_999
     sink.forget()
-    sent(sink, journal, manifest)
+    dispatch_run(sink, journal, manifest)
     assert len(kafka.read(topic)) == 1_999 + 2_000
 
 
 def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make(max_message_bytes=20_000)
-    journal, manifest = committed(tmp_path / "journal", [with_one_of(20_000)])
+    journal, manifest = commit_run(tmp_path / "journal", [with_one_of(20_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
         execute.send(journal, manifest, replace(sink, check_lease=Stop(2)))
@@ -129,19 +131,19 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(
 ) -> None:
     topic = kafka.make(max_message_bytes=20_000)
     made = with_one_of(15_000)
-    journal, manifest = committed(tmp_path / "journal", [made])
+    journal, manifest = commit_run(tmp_path / "journal", [made])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000, mode=mode)
     with pytest.raises(FatalError, match="stop here"):
-        sent(replace(sink, check_lease=Stop(2)), journal, manifest)
+        dispatch_run(replace(sink, check_lease=Stop(2)), journal, manifest)
     allow(kafka, topic, 10_000)
     for _ in range(2):
         with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
-            sent(sink, journal, manifest)
+            dispatch_run(sink, journal, manifest)
         assert not sink.has_run(manifest)
     if mode == "exactly-once":
         assert len(kafka.read(topic)) == 1_000
     allow(kafka, topic, 20_000)
-    sent(sink, journal, manifest)
+    dispatch_run(sink, journal, manifest)
     found = kafka.read(topic)
     assert set(texts(found)) == {document.text for document in made}
     assert len(found) == 2_000 or mode == "at-least-once"

@@ -44,7 +44,7 @@ def make_log(place: Place) -> None:
     )
 
 
-def published(place: Place, folder: Path, polls: PollOptions, splits: int) -> list[str]:
+def plan_documents(place: Place, folder: Path, polls: PollOptions, splits: int) -> list[str]:
     database: DatabaseOptions = place.database().options
     source = LiveEventLog(EventLogOptions(), database, "event_log", text_of)
     rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), database)
@@ -62,7 +62,8 @@ def test_gaps_end_no_poll_and_splits_change_nothing(place: Place, tmp_path: Path
     ):
         polls = PollOptions(poll_size=size, poll_slack=slack)
         found = [
-            published(place, tmp_path / f"{number}-{splits}", polls, splits) for splits in (1, 2, 5)
+            plan_documents(place, tmp_path / f"{number}-{splits}", polls, splits)
+            for splits in (1, 2, 5)
         ]
         assert found[0] == found[1] == found[2]
         assert len(found[0]) == count

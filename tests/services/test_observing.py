@@ -14,7 +14,13 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from tests.services.databases import Place, sqlite_place
-from tests.services.followed_logs import ROOT, make_log, served, wait_until_read, write_job
+from tests.services.followed_logs import (
+    ROOT,
+    make_event_log,
+    scrape_metrics,
+    wait_until_read,
+    write_job,
+)
 from tests.services.servers import free_port
 from tests.services.topics import Topics
 
@@ -32,14 +38,14 @@ def add_rows(place: Place, first: int, kind: int = 1) -> None:
 def wait_for(port: int, name: str, value: float) -> dict[tuple[str, ...], float]:
     """A poll is counted only after its rows have their status."""
     deadline = time.monotonic() + 20
-    while (found := served(port))[name,] < value:
+    while (found := scrape_metrics(port))[name,] < value:
         assert time.monotonic() < deadline, found
         time.sleep(0.05)
     return found
 
 
 def test_log_metrics_trace_and_status(postgres: Place, kafka: Topics, tmp_path: Path) -> None:
-    make_log(postgres)
+    make_event_log(postgres)
     add_rows(postgres, 1)
     add_rows(postgres, 101, kind=99)
     job = write_job(tmp_path / "people.toml", postgres, kafka, kafka.make())

@@ -21,7 +21,7 @@ from publisher.reports.explain import explain
 from publisher.runs.publisher_instance import PublisherInstance
 from tests.services.databases import Place
 from tests.support.change_table_files import seq
-from tests.support.followed_jobs import followed
+from tests.support.followed_jobs import follow_until_idle
 from tests.support.local_engine import EngineSwitch, LocalEngine
 
 JOB = """
@@ -70,7 +70,7 @@ def run(command: str, job: Path, *more: str) -> tuple[int, Any, str]:
     return result.exit_code, json.loads(result.stdout or "{}"), result.stderr
 
 
-def published(base: Path) -> list[str]:
+def operation_texts(base: Path) -> list[str]:
     """The documents of all runs in short, by run and lane."""
     parts = sorted((base / "out" / "runs").glob("*/part-*.xds"))
     lines = [line for part in parts for line in part.read_text().splitlines()]
@@ -102,7 +102,12 @@ def test_a_second_publish_reads_what_is_newer(postgres: Place, tmp_path: Path) -
     assert ["late: 1 row(s) of table usr__ct" in note for note in second["notes"]] == [True]
     code, third, _ = run("publish", job)
     assert (code, third["read"], third["notes"]) == (0, 0, [])
-    assert sorted(published(tmp_path)) == ["add idu=1", "add idu=2", "modify idu=1", "modify idu=2"]
+    assert sorted(operation_texts(tmp_path)) == [
+        "add idu=1",
+        "add idu=2",
+        "modify idu=1",
+        "modify idu=2",
+    ]
     (story,) = {story.document for story in explain(Path(second["journal"]), seq(3))}
     assert story is not None
     result = CliRunner().invoke(cli, ["retry", "-c", str(job)])
@@ -115,8 +120,8 @@ def test_a_change_table_is_followed(
     make(place)
     add(place, (1, "I", "38", 1, "Ann"))
     made = load(write_job(tmp_path, place, "[journal]\nretention_runs = 1\n"))
-    monkeypatch.setattr("publisher.runs.follow._SECONDS_BETWEEN_EXPIRIES", 0.0)
-    watcher = followed(
+    monkeypatch.setattr("publisher.runs.follow.SECONDS_BETWEEN_EXPIRIES", 0.0)
+    watcher = follow_until_idle(
         made,
         LocalEngine(),
         lambda: add(place, (2, "D", "08", 1, "Ann"), (3, "I", "38", 2, "Bob")),
@@ -125,8 +130,13 @@ def test_a_change_table_is_followed(
     assert [poll.waiting for poll in watcher.polls] == [1, 2, 2]
     assert [poll.report.read for poll in watcher.polls] == [1, 2, 2]
     assert [poll.oldest is not None for poll in watcher.polls] == [True] * 3
-    assert sorted(published(tmp_path)) == ["add idu=1", "add idu=2", "delete idu=1", "modify idu=2"]
-    again = followed(made, LocalEngine())
+    assert sorted(operation_texts(tmp_path)) == [
+        "add idu=1",
+        "add idu=2",
+        "delete idu=1",
+        "modify idu=2",
+    ]
+    again = follow_until_idle(made, LocalEngine())
     assert again.told == ["begun", "told to stop"]
 
 
@@ -135,7 +145,7 @@ def test_late_rows_and_pairs_that_wait_are_followed(place: Place, tmp_path: Path
     make(place)
     add(place, (9, "I", "38", 9, "Zoe"))
     made = load(write_job(tmp_path, place))
-    watcher = followed(
+    watcher = follow_until_idle(
         made,
         LocalEngine(),
         lambda: add(place, (5, "I", "38", 5, "Fay")),
@@ -147,14 +157,14 @@ def test_late_rows_and_pairs_that_wait_are_followed(place: Place, tmp_path: Path
     assert [report.outcomes["rejected"] for report in reports] == [0] * 4
     assert ["late: 1 row(s)" in note for note in reports[1].notes] == [True]
     assert ["waiting: the row(s)" in note for note in reports[2].notes] == [True]
-    assert sorted(published(tmp_path)) == [
+    assert sorted(operation_texts(tmp_path)) == [
         "add idu=1",
         "add idu=5",
         "add idu=9",
         "delete idu=1",
         "modify idu=9",
     ]
-    assert followed(made, LocalEngine()).told == ["begun", "told to stop"]
+    assert follow_until_idle(made, LocalEngine()).told == ["begun", "told to stop"]
 
 
 def test_a_run_that_failed_moves_no_mark(postgres: Place, tmp_path: Path) -> None:
@@ -184,10 +194,10 @@ def test_a_table_that_was_made_again_is_refused(postgres: Place, tmp_path: Path)
         add(postgres, (2, "I", "38", 7, "Eve"))  # below the mark of the table before
         with pytest.raises(FatalError, match=r"usr__ct .* its table number is"):
             publishing.backlog()
-    refused(job, "its table number is")
+    publish_refused(job, "its table number is")
     job.write_text(job.read_text().replace('name = "ct"', 'name = "ct2"'))
     publish(job)
-    assert published(tmp_path) == ["add idu=1", "add idu=2", "add idu=7"]
+    assert operation_texts(tmp_path) == ["add idu=1", "add idu=2", "add idu=7"]
 
 
 def test_another_database_is_refused_by_the_marks_of_the_first(
@@ -202,7 +212,7 @@ def test_another_database_is_refused_by_the_marks_of_the_first(
         make(other)
         add(other, (2, "I", "38", 7, "Eve"), (5, "I", "38", 2, "Bob"))
         write_job(tmp_path, other)
-        refused(job, "its database number is")
+        publish_refused(job, "its database number is")
         findings = {finding.what: finding for finding in check(load(job))}
         assert "its database number is" in findings["source ct"].detail
         assert not findings["source ct"].ok
@@ -210,7 +220,7 @@ def test_another_database_is_refused_by_the_marks_of_the_first(
     assert all(finding.ok for finding in check(load(job)))
     add(postgres, (6, "D", "08", 1, "Ann"))
     publish(job)
-    assert published(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
+    assert operation_texts(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
 
 
 def test_a_restored_dump_goes_on_by_its_rows(
@@ -225,14 +235,14 @@ def test_a_restored_dump_goes_on_by_its_rows(
         make(restored)
         add(restored, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"), (6, "D", "08", 1, "Ann"))
         write_job(tmp_path, restored)
-        refused(job, "run xds-publisher publish --by-rows once, which goes on behind them")
+        publish_refused(job, "run xds-publisher publish --by-rows once, which goes on behind them")
         result = CliRunner().invoke(cli, ["publish", "-c", str(job), "--follow", "--by-rows"])
         assert (result.exit_code, "--by-rows" in result.stderr) == (2, True)
         for more, state in (["--dry-run"], "planned"), ([], "published"):
             code, report, said = run("publish", job, "--by-rows", *more)
             assert (code, report["state"], report["documents"]) == (0, state, 1), said
         publish(job)
-    assert published(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
+    assert operation_texts(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
 
 
 def test_a_dump_without_the_last_rows_is_refused_by_rows_too(
@@ -247,14 +257,14 @@ def test_a_dump_without_the_last_rows_is_refused_by_rows_too(
         make(restored)
         add(restored, (1, "I", "38", 1, "Ann"), (5, "I", "38", 3, "Eve"))
         write_job(tmp_path, restored)
-        message = refused(
+        message = publish_refused(
             job, "a row that was read with that change_seq is not in it", by_rows=True
         )
         assert "--by-rows" not in message
         assert "publishes all rows of this table, those that were published before once" in message
         job.write_text(job.read_text().replace('name = "ct"', 'name = "ct2"'))
         publish(job)
-    assert sorted(published(tmp_path)) == ["add idu=1", "add idu=1", "add idu=2", "add idu=3"]
+    assert sorted(operation_texts(tmp_path)) == ["add idu=1", "add idu=1", "add idu=2", "add idu=3"]
 
 
 def test_a_restored_table_goes_on_where_its_rows_prove_it(mariadb: Place, tmp_path: Path) -> None:
@@ -267,12 +277,12 @@ def test_a_restored_table_goes_on_where_its_rows_prove_it(mariadb: Place, tmp_pa
     mariadb.execute(restored, "DROP TABLE usr__ct", "RENAME TABLE restored TO usr__ct")
     add(mariadb, (6, "D", "08", 1, "Ann"))
     publish(job)
-    assert published(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
+    assert operation_texts(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
     time.sleep(1.1)
     mariadb.execute("DROP TABLE usr__ct")
     make(mariadb)
     add(mariadb, (2, "I", "38", 7, "Eve"))
-    refused(job, "a row that was read")
+    publish_refused(job, "a row that was read")
 
 
 def publish(job: Path, *, by_rows: bool = False) -> None:
@@ -280,7 +290,7 @@ def publish(job: Path, *, by_rows: bool = False) -> None:
         publishing.run_once(by_rows=by_rows)
 
 
-def refused(job: Path, why: str, *, by_rows: bool = False) -> str:
+def publish_refused(job: Path, why: str, *, by_rows: bool = False) -> str:
     """The message of a publication that ends with the name of the source, what differs and the way
     out."""
     with (

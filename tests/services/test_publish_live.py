@@ -75,7 +75,7 @@ def test_live_log_is_published_as_its_snapshot_is(place: Place, tmp_path: Path) 
     expected = log.fates(database=True)
     expected["ignored status"] -= 1  # the query does not read it
     journal = job.journal(1)
-    assert log.counted(journal) == +expected
+    assert log.count_fates(journal) == +expected
     assert report["read"] == len(NEW)
     letters = Counter(status for _, status in statuses(place))
     changed = letters - Counter(row["status"] for row in ROWS)
@@ -105,7 +105,7 @@ def test_statuses_can_be_left_as_they_are(place: Place, tmp_path: Path) -> None:
     assert "statuses are not written back" in err
     assert statuses(place) == before
     job.invoke("publish")
-    assert log.published(job.directory(2)) == log.published(job.directory(1))
+    assert log.published_files(job.directory(2)) == log.published_files(job.directory(1))
 
 
 def test_rows_are_read_back_and_explained(place: Place, tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_planned_run_that_was_not_sent_is_sent_first(
     other = two_sources(tmp_path / "undisturbed")
     other.invoke("publish")
     for files in zip(
-        *(log.published(each.directory(1)).items() for each in (job, other)), strict=True
+        *(log.published_files(each.directory(1)).items() for each in (job, other)), strict=True
     ):
         (name, content), (_, expected) = files
         assert content == expected.replace(b"/undisturbed/", b"/"), name

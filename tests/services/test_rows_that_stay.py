@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.chaos.process import Started
 from tests.services.databases import Place
-from tests.services.followed_logs import make_log, served, write_job
+from tests.services.followed_logs import make_event_log, scrape_metrics, write_job
 from tests.services.servers import free_port
 from tests.services.topics import Topics
 
@@ -43,7 +43,7 @@ def wait_for_documents(started: Started, port: int, count: int) -> None:
 
     def reached() -> bool:
         try:
-            return served(port).get(("xds_publisher_documents_total",), 0) == count
+            return scrape_metrics(port).get(("xds_publisher_documents_total",), 0) == count
         except OSError:  # it does not serve them yet
             return False
 
@@ -55,7 +55,7 @@ def wait_for_polls(started: Started, port: int) -> None:
     times = set()
 
     def reached() -> bool:
-        times.add(served(port)[SUCCESS,])
+        times.add(scrape_metrics(port)[SUCCESS,])
         return len(times) > POLLS
 
     started.wait_until(reached)
@@ -75,7 +75,7 @@ def following(job: Path) -> Iterator[Started]:
     with Started(["publish", "--follow", "-c", str(job)]) as started:
         yield started
         started.process.terminate()
-        code, said = started.ended()
+        code, said = started.wait_for_end()
         assert code == 0, said
 
 
@@ -83,7 +83,7 @@ def test_rows_that_stay_leave_no_runs_and_one_dead_letter_each(
     postgres: Place, kafka: Topics, tmp_path: Path
 ) -> None:
     """Over the polls of two instances; each start removes what lies beyond ``retention_runs``."""
-    make_log(postgres)
+    make_event_log(postgres)
     postgres.execute(
         "ALTER TABLE event_log DROP CONSTRAINT event_log_pkey",
         "ALTER TABLE event_log ALTER record_id DROP NOT NULL",

@@ -20,7 +20,7 @@ from publisher.errors import FatalError
 from tests.services.dispatching import dispatcher, texts
 from tests.services.killed_tasks import COUNT, LANES
 from tests.services.topics import Topics
-from tests.support.journals import committed, documents, report
+from tests.support.journals import commit_run, documents, report
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,7 +78,7 @@ def assert_at_most_a_transaction_doubled(kafka: Topics, topic: str) -> None:
 def test_an_error_of_a_lane_is_the_programs_own(
     kafka: Topics, engine: SparkEngine, tmp_path: Path, mode: str
 ) -> None:
-    journal, manifest = committed(tmp_path / "journal", [documents(10), documents(10, first=11)])
+    journal, manifest = commit_run(tmp_path / "journal", [documents(10), documents(10, first=11)])
     topic = kafka.make()
     sink = dispatcher(kafka, topic, mode=mode)
     part = tmp_path / "journal" / "part-00001.xds"
@@ -104,16 +104,16 @@ def test_an_error_of_a_lane_is_the_programs_own(
 def test_a_newer_instance_stops_the_tasks(
     kafka: Topics, engine: SparkEngine, tmp_path: Path
 ) -> None:
-    journal, manifest = committed(tmp_path / "journal", [documents(10)])
+    journal, manifest = commit_run(tmp_path / "journal", [documents(10)])
     topic = kafka.make()
 
-    def replaced() -> None:
+    def stop_replaced() -> None:
         if os.getppid() != driver:
             raise FatalError("a newer instance of the job works: this one stops")
 
     driver = os.getppid()
     sink = dispatcher(kafka, topic, 1)
-    sink = replace(sink, run_lanes=engine.send, check_lease=replaced)
+    sink = replace(sink, run_lanes=engine.send, check_lease=stop_replaced)
     sink.prepare(manifest.run)
     with pytest.raises(FatalError, match=r"^a newer instance of the job works: this one stops$"):
         sink.dispatch(journal, manifest, report(journal, manifest))

@@ -22,7 +22,7 @@ from publisher.reports.status import DISCARD, SEND
 from tests.services.databases import Place, sqlite_place
 from tests.services.topics import Topics
 from tests.services.waiting_logs import MOMENTS, ago, make_log
-from tests.support.journals import committed, documents, report, write_identity
+from tests.support.journals import commit_run, documents, report, write_identity
 
 LIVE = """
 [[sources]]
@@ -38,13 +38,13 @@ TO_FILES = '\n[dispatch]\npath = "out"\n'
 TO_KAFKA = '\n[dispatch]\nto = "kafka"\nbootstrap = "{bootstrap}"\ntopic = "{topic}"\ntimeout = 5\n'
 
 
-def asked(base: Path, *more: str) -> tuple[int, str, str]:
+def run_status(base: Path, *more: str) -> tuple[int, str, str]:
     result = CliRunner().invoke(cli, ["status", "-c", str(base / "people.toml"), *more])
     return result.exit_code, result.stdout, result.stderr
 
 
 def status(base: Path) -> tuple[int, dict[str, Any]]:
-    code, out, _ = asked(base, "--json")
+    code, out, _ = run_status(base, "--json")
     return code, json.loads(out)
 
 
@@ -73,7 +73,7 @@ def test_what_waits_in_a_log(place: Place, tmp_path: Path) -> None:
     assert log["statuses"] == {"E": 1, "N": 2, "NULL": 1, "S": 1}
     assert (found["epoch"], found["last"], found["unfinished"]) == (0, None, [])
     assert everything(tmp_path) == before
-    _, text, _ = asked(tmp_path)
+    _, text, _ = run_status(tmp_path)
     assert "job people: never started" in text
     assert "source live: 2 rows of log wait, the oldest for 10 min" in text
     assert "(1 E, 2 N, 1 NULL, 1 S)" in text
@@ -82,9 +82,9 @@ def test_what_waits_in_a_log(place: Place, tmp_path: Path) -> None:
 def test_runs_done_and_not_done(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     root = write_job(tmp_path, FILES + TO_FILES)
-    first, _ = committed(root / "people-000001", [documents(3)], run="people-000001")
+    first, _ = commit_run(root / "people-000001", [documents(3)], run="people-000001")
     first.mark_sent()
-    committed(root / "people-000002", [documents(5)], run="people-000002")
+    commit_run(root / "people-000002", [documents(5)], run="people-000002")
     (root / "people-000003").mkdir()
     next_epoch(root)
     next_epoch(root)
@@ -99,7 +99,7 @@ def test_runs_done_and_not_done(tmp_path: Path) -> None:
         ("people-000003", False, DISCARD),
     ]
     assert everything(tmp_path) == before
-    _, text, _ = asked(tmp_path)
+    _, text, _ = run_status(tmp_path)
     assert "unfinished people-000002: 5 documents, planned: the next start sends" in text
     assert "unfinished people-000003: not planned completely: the next start discards it" in text
 
@@ -118,17 +118,17 @@ def test_files_published_and_new(tmp_path: Path) -> None:
     expected = {"source": "export", "published": 1, "new": 1, "refused": 0, "compared": False}
     assert found["files"] == [expected]
     assert found["sink"]["runs"] == 1
-    assert "source export: files: 1 waiting, 1 published" in asked(tmp_path)[1]
+    assert "source export: files: 1 waiting, 1 published" in run_status(tmp_path)[1]
 
 
 def test_a_database_that_is_gone(tmp_path: Path) -> None:
     place = sqlite_place(tmp_path / "log.db")
     make_log(place, "TIMESTAMP", ("N", ago(60)))
     root = write_job(tmp_path, LIVE.format(url=place.url) + TO_FILES)
-    committed(root / "people-000001", [documents(3)], run="people-000001")
-    assert asked(tmp_path)[0] == 0
+    commit_run(root / "people-000001", [documents(3)], run="people-000001")
+    assert run_status(tmp_path)[0] == 0
     (tmp_path / "log.db").unlink()
-    code, text, said = asked(tmp_path)
+    code, text, said = run_status(tmp_path)
     assert code == 1
     assert "source live: " in text
     assert "does not exist" in text
@@ -140,7 +140,7 @@ def test_a_database_that_is_gone(tmp_path: Path) -> None:
 def test_a_log_that_does_not_fit(tmp_path: Path) -> None:
     place = sqlite_place(tmp_path / "log.db")
     write_job(tmp_path, LIVE.format(url=place.url) + TO_FILES)
-    code, text, _ = asked(tmp_path)
+    code, text, _ = run_status(tmp_path)
     assert code == 1
     assert "no table or view log" in text
 
@@ -152,7 +152,7 @@ def test_where_the_tokens_stand(kafka: Topics, tmp_path: Path) -> None:
     tokens = f"tokens-{topic}"
     root = write_job(tmp_path, FILES + to + f'token_topic = "{tokens}"\n')
     assert status(tmp_path)[1]["sink"]["tokens"] == []
-    journal, manifest = committed(
+    journal, manifest = commit_run(
         root / "people-000001", [documents(3), documents(4), documents(4)], run="people-000001"
     )
     options = KafkaOptions(bootstrap=kafka.bootstrap, topic=topic, token_topic=tokens, timeout=30)
@@ -170,7 +170,7 @@ def test_where_the_tokens_stand(kafka: Topics, tmp_path: Path) -> None:
         (2, "people-000001", 4),
     ]
     assert (kafka.ends(topic), kafka.ends(tokens)) == ends
-    _, text, _ = asked(tmp_path)
+    _, text, _ = run_status(tmp_path)
     assert f"sink {sink.target}: has all of people-000001" in text
     assert "  lane 0: 3 documents of people-000001" in text
     assert "  2 lanes from 1 to 2, each: 4 documents of people-000001" in text
@@ -181,7 +181,7 @@ def test_progress_that_does_not_fit_the_journal_is_a_problem(kafka: Topics, tmp_
     (tmp_path / "in").mkdir()
     to = TO_KAFKA.format(bootstrap=kafka.bootstrap, topic=topic)
     root = write_job(tmp_path, FILES + to)
-    journal, manifest = committed(root / "people-000001", [documents(3)], run="people-000001")
+    journal, manifest = commit_run(root / "people-000001", [documents(3)], run="people-000001")
     options = KafkaOptions(bootstrap=kafka.bootstrap, topic=topic)
     sink = KafkaDispatcher(options, job="people", owner="people", lanes=1)
     sink.prepare("people-000001")
@@ -200,7 +200,7 @@ def test_progress_that_does_not_fit_the_journal_is_a_problem(kafka: Topics, tmp_
 def test_what_the_sink_refused_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     root = write_job(tmp_path, FILES + TO_FILES)
-    journal, _ = committed(root / "people-000001", [documents(3)], run="people-000001")
+    journal, _ = commit_run(root / "people-000001", [documents(3)], run="people-000001")
     refusal = Refusal(0, 1, "log", "2", "2", "too-large", "of so many bytes")
     for sink in ("one", "another"):
         DispatchRecord("people-000001", "plan", sink, ("xds",), 1, 1, (refusal,)).write(
@@ -217,7 +217,7 @@ def test_brokers_that_are_away(tmp_path: Path) -> None:
         bootstrap = f"127.0.0.1:{nobody.getsockname()[1]}"
         (tmp_path / "in").mkdir()
         write_job(tmp_path, FILES + TO_KAFKA.format(bootstrap=bootstrap, topic="xds"))
-        code, text, said = asked(tmp_path)
+        code, text, said = run_status(tmp_path)
     assert code == 5
     assert f"sink kafka://{bootstrap}/xds: Kafka at {bootstrap}" in text
     assert "last run: none" in text

@@ -21,33 +21,33 @@ def waiting_rows(options: EventLogOptions, database: DatabaseOptions) -> Waiting
         return backlog.count()
 
 
-def found(place: Place, **options: str) -> WaitingRows:
+def count_waiting(place: Place, **options: str) -> WaitingRows:
     return waiting_rows(EventLogOptions(**options), place.database().options)  # type: ignore[arg-type]
 
 
 def test_only_new_rows_wait_and_the_oldest_is_told(place: Place) -> None:
     make_log(place, MOMENTS[place.kind], ("S", ago(9000)), ("N", ago(60)), ("N", ago(600)))
-    now = found(place)
+    now = count_waiting(place)
     assert now.rows == 2
     assert now.oldest == pytest.approx(600, abs=30)
-    every = found(place, status="any")
+    every = count_waiting(place, status="any")
     assert every.rows == 3
     assert every.oldest == pytest.approx(9000, abs=30)
 
 
 def test_an_empty_log(place: Place) -> None:
     make_log(place, MOMENTS[place.kind])
-    assert found(place) == WaitingRows(0, None)
+    assert count_waiting(place) == WaitingRows(0, None)
 
 
 def test_rows_without_time_wait_too(place: Place) -> None:
     make_log(place, MOMENTS[place.kind], ("N", "NULL"), ("N", "NULL"))
-    assert found(place) == WaitingRows(2, None)
+    assert count_waiting(place) == WaitingRows(2, None)
 
 
 def test_the_future_has_no_age(place: Place) -> None:
     make_log(place, MOMENTS[place.kind], ("N", ago(-3600)))
-    assert found(place) == WaitingRows(1, 0.0)
+    assert count_waiting(place) == WaitingRows(1, 0.0)
 
 
 def test_a_zone_is_minded(place: Place) -> None:
@@ -55,25 +55,25 @@ def test_a_zone_is_minded(place: Place) -> None:
     session = ["SET SESSION time_zone = '+00:00'"] if place.kind == "mariadb" else []
     zone = "" if place.kind == "mariadb" else "+00:00"
     place.execute(*session, f"INSERT INTO log VALUES (1, 'N', {ago(600, zone=zone)})")
-    assert found(place).oldest == pytest.approx(600, abs=30)
+    assert count_waiting(place).oldest == pytest.approx(600, abs=30)
 
 
 def test_times_without_zone_are_in_that_of_the_source(place: Place) -> None:
     make_log(place, MOMENTS[place.kind], ("N", ago(600 - 5.5 * 3600)))
-    assert found(place, time_zone="Asia/Kolkata").oldest == pytest.approx(600, abs=30)
+    assert count_waiting(place, time_zone="Asia/Kolkata").oldest == pytest.approx(600, abs=30)
 
 
 def test_times_as_text_and_what_is_no_time(place: Place) -> None:
     times = [ago(seconds, zone="Z").replace(" ", "T") for seconds in (60, 600)]
     make_log(place, "VARCHAR(40)", *[("N", time) for time in ("''", "'?'", *times)])
-    now = found(place)
+    now = count_waiting(place)
     assert now.rows == 4
     assert now.oldest == pytest.approx(600, abs=30)
 
 
 def test_infinity_is_no_age(postgres: Place) -> None:
     make_log(postgres, "TIMESTAMP", ("N", "'-infinity'"), ("N", ago(60)))
-    assert found(postgres) == WaitingRows(2, None)
+    assert count_waiting(postgres) == WaitingRows(2, None)
 
 
 def test_columns_of_other_names(place: Place) -> None:
@@ -100,10 +100,10 @@ def test_counted_again_by_the_same_connection(place: Place) -> None:
 
 def test_what_does_not_fit_is_said(place: Place) -> None:
     with pytest.raises(FatalError, match="no table or view log"):
-        found(place)
+        count_waiting(place)
     place.execute("CREATE TABLE log (record_id INTEGER, status CHAR(1))")
     with pytest.raises(FatalError, match="no column event_time"):
-        found(place)
+        count_waiting(place)
 
 
 def test_a_database_that_is_gone(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Topics:
         new = NewTopic(name, partitions, replication, config=config)
         admin.create_topics([new], operation_timeout=30)[name].result(30)
         self.made.append(name)
-        while not _led(admin, name, partitions):
+        while not _has_leaders(admin, name, partitions):
             time.sleep(0.02)
         return name
 
@@ -164,7 +164,7 @@ class Topics:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
 
-def _led(admin: AdminClient, name: str, partitions: int) -> bool:
+def _has_leaders(admin: AdminClient, name: str, partitions: int) -> bool:
     found = admin.list_topics(name, timeout=30).topics[name].partitions
     return len(found) == partitions and all(one.leader >= 0 for one in found.values())
 

@@ -85,7 +85,7 @@ def faulty(calls: list[Recorded], fault: str, at: int) -> list[Recorded]:
     return calls
 
 
-def counted(
+def count_sweeps(
     spark: SparkSession,
     paths: Sequence[Path],
     options: TableQueueOptions = OPTIONS,
@@ -115,7 +115,7 @@ def test_counts_are_those_of_plain_loops(
             for call, _, _ in calls[number::3]
         ]
         text_file(directory / f"{number}.jsonl", lines)
-    found = counted(spark, [directory], counting=replace(MINUTES, gap_seconds=gap))
+    found = count_sweeps(spark, [directory], counting=replace(MINUTES, gap_seconds=gap))
     nodes = {
         f"n{node:02}": Told(f"n{node:02}", calls, gap and gap * 1_000_000)
         for node, calls in enumerate(recorded)
@@ -153,7 +153,7 @@ def test_bare_records_have_no_neighbours(spark: SparkSession, tmp_path: Path) ->
         path = tmp_path / f"{number}.raw"
         path.write_bytes(b"".join(element(name, 5, name == "Y") for name in names))
     (tmp_path / "cut.raw").write_bytes(element("A") + element("X")[:50])
-    found = counted(spark, [tmp_path])
+    found = count_sweeps(spark, [tmp_path])
     (node,) = found.nodes
     assert (node.sweeps, node.untimed, node.failed, node.first, node.observed_us) == (
         2,
@@ -175,7 +175,7 @@ def test_unusable_calls_are_counted_with_their_place(spark: SparkSession, tmp_pa
     good = [json_line(call) for call, _, _ in whole(1, START, "AB", [1, 7])]
     bad = json_line(Call(2, START, 1, "NORMAL", 0, b"short"))
     path = text_file(tmp_path / "a.jsonl", [*good, "nothing", bad, bad])
-    found = counted(spark, [path])
+    found = count_sweeps(spark, [path])
     assert found.calls == len(good) + 3
     assert [(p.problem, p.calls, p.file, p.row) for p in found.problems] == [
         ("json", 1, str(path), 7),
@@ -186,7 +186,7 @@ def test_unusable_calls_are_counted_with_their_place(spark: SparkSession, tmp_pa
 
 
 def test_no_samples_give_no_counts(spark: SparkSession, tmp_path: Path) -> None:
-    assert counted(spark, [text_file(tmp_path / "a.jsonl", [])]).nodes == ()
+    assert count_sweeps(spark, [text_file(tmp_path / "a.jsonl", [])]).nodes == ()
 
 
 class TestCommand:

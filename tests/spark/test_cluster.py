@@ -35,7 +35,7 @@ def test_cluster_publishes_the_same_bytes(tmp_path: Path) -> None:
     snapshot = log.write_parquet(tmp_path / "log.parquet")
     here, there = tmp_path / "here", tmp_path / "there"
     replay(log.settings(tmp_path / "job.toml", database=url), [snapshot], str(here))
-    assert log.counted(here) == log.fates(database=True, broken=1)
+    assert log.count_fates(here) == log.fates(database=True, broken=1)
 
     job = log.job(tmp_path / "job.toml", rest=CLUSTER)
     words = ["replay", snapshot, "--to", there, "-c", job, "--database", url, "--json"]
@@ -49,4 +49,4 @@ def test_cluster_publishes_the_same_bytes(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["state"] == "published"
-    assert log.published(there) == log.published(here)
+    assert log.published_files(there) == log.published_files(here)

@@ -36,32 +36,32 @@ def losing_reader(read: Tasks) -> Tasks:
 
 
 def losing_shuffle(unpack: Tasks) -> Tasks:
-    def unpacked(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def unpack_changed(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in unpack(pieces):
             rows = [i for i, at in enumerate(batch["high"].to_pylist()) if at != 17]
             yield batch.take(pa.array(rows, pa.int64()))
 
-    return unpacked
+    return unpack_changed
 
 
 def doubling_shuffle(unpack: Tasks) -> Tasks:
-    def unpacked(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def unpack_changed(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in unpack(pieces):
             ids = batch["high"].to_pylist()
             twice = [i for i, at in enumerate(ids) for _ in range(1 + (at == 17))]
             yield batch.take(pa.array(twice, pa.int64()))
 
-    return unpacked
+    return unpack_changed
 
 
 def losing_plan(plan_lane: Tasks) -> Tasks:
-    def planned(*arguments: object, **named: object) -> object:
+    def plan_changed(*arguments: object, **named: object) -> object:
         import pyarrow.compute as pc
 
         from publisher.model.document_batches import Documents
         from publisher.planning.planner import Planner  # in the task
 
-        close, take = Planner._close, Planner.take
+        close, take = Planner.close_poll, Planner.take
 
         def forgetful(self: Any, poll: Any) -> None:
             if poll.first.position.high != 17:
@@ -75,13 +75,13 @@ def losing_plan(plan_lane: Tasks) -> Tasks:
             take(self, kept, singles)
 
         # whichever of the two plans it: change by change, or by the column
-        Planner._close, Planner.take = forgetful, forgetting  # type: ignore[method-assign]
+        Planner.close_poll, Planner.take = forgetful, forgetting  # type: ignore[method-assign]
         try:
             return plan_lane(*arguments, **named)
         finally:
-            Planner._close, Planner.take = close, take  # type: ignore[method-assign]
+            Planner.close_poll, Planner.take = close, take  # type: ignore[method-assign]
 
-    return planned
+    return plan_changed
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from publisher.config.job_file import load
 from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.runs.replay import replay
-from tests.services.servers import unproved
+from tests.services.servers import skip_unproved
 from tests.spark import whole_log as log
 from tests.support.event_log_files import csv_text, event
 
@@ -57,7 +57,7 @@ class Undisturbed:
 
     def assert_whole(self, target: Path) -> None:
         """The same bytes, and nothing beside them."""
-        assert log.published(target) == log.published(self.target)
+        assert log.published_files(target) == log.published_files(self.target)
         assert not log.left_over(target)
         assert_private(target)
         names = {path.name for path in self.target.rglob("*")}
@@ -67,16 +67,16 @@ class Undisturbed:
 @pytest.fixture(scope="module")
 def undisturbed(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     """One that takes a while, with more than fits on the small disk."""
-    return replayed(tmp_path_factory.mktemp("crash"), EVENTS)
+    return make_undisturbed(tmp_path_factory.mktemp("crash"), EVENTS)
 
 
 @pytest.fixture(scope="module")
 def small(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     """One of a few records."""
-    return replayed(tmp_path_factory.mktemp("small"), 0)
+    return make_undisturbed(tmp_path_factory.mktemp("small"), 0)
 
 
-def replayed(base: Path, events: int) -> Undisturbed:
+def make_undisturbed(base: Path, events: int) -> Undisturbed:
     rows = [
         event(100 + n, table_key=f"idu={n % 5_000}", new_value=f"value {n}") for n in range(events)
     ]
@@ -86,19 +86,19 @@ def replayed(base: Path, events: int) -> Undisturbed:
     )
     commit = Journal.commit
 
-    def kept(journal: Journal, manifest: Manifest) -> None:
+    def keep_staged(journal: Journal, manifest: Manifest) -> None:
         shutil.copytree(run.target, run.staged)
         run.manifest.write_text(manifest.to_json())
         commit(journal, manifest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Journal, "commit", kept)
+        patch.setattr(Journal, "commit", keep_staged)
         assert run.start(run.target) == "published"
     run.assert_whole(run.target)
     return run
 
 
-def killed_at_each_step(run: Undisturbed, work: Path, *, again: bool = False) -> list[Path]:
+def kill_at_each_step(run: Undisturbed, work: Path, *, again: bool = False) -> list[Path]:
     """Directories of replays that were killed at one step each."""
     work.mkdir()
     paths = [run.staged, run.manifest, work, run.job, run.snapshot]
@@ -115,7 +115,7 @@ def killed_at_each_step(run: Undisturbed, work: Path, *, again: bool = False) ->
 def test_killed_at_any_step_from_the_commit_on_it_goes_on(
     small: Undisturbed, tmp_path: Path
 ) -> None:
-    killed = killed_at_each_step(small, tmp_path / "work")
+    killed = kill_at_each_step(small, tmp_path / "work")
     planned = [path for path in killed if (path / "_journal" / MANIFEST).exists()]
     unplanned = [path for path in killed if path not in planned]
     assert len(planned) > 10
@@ -127,7 +127,7 @@ def test_killed_at_any_step_from_the_commit_on_it_goes_on(
 def test_killed_at_any_step_of_once_more_it_goes_on(small: Undisturbed, tmp_path: Path) -> None:
     again = tmp_path / "finished"
     shutil.copytree(small.target, again)
-    killed = killed_at_each_step(replace(small, target=again), tmp_path / "work", again=True)
+    killed = kill_at_each_step(replace(small, target=again), tmp_path / "work", again=True)
     lost = [path for path in killed if not (path / "_journal" / MANIFEST).exists()]
     for directory in killed:
         if directory not in lost[1:-1]:
@@ -188,7 +188,7 @@ def descendants(root: int) -> set[int]:
     return found - {root}
 
 
-def running(number: int) -> bool:
+def is_running(number: int) -> bool:
     try:
         return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -210,9 +210,9 @@ def test_killed_while_planning_it_goes_on_and_leaves_no_process(
     assert undisturbed.start(target) == "published"
     undisturbed.assert_whole(target)
     deadline = time.monotonic() + 10
-    while any(map(running, program.seen)) and time.monotonic() < deadline:
+    while any(map(is_running, program.seen)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not [*filter(running, program.seen)]
+    assert not [*filter(is_running, program.seen)]
 
 
 def test_interrupted_it_says_so_in_a_word_and_leaves_no_process(
@@ -225,7 +225,7 @@ def test_interrupted_it_says_so_in_a_word_and_leaves_no_process(
         _, message = program.process.communicate()
     assert message.strip() == b"Aborted!"
     assert program.process.returncode == 1
-    assert not [*filter(running, program.seen)]
+    assert not [*filter(is_running, program.seen)]
     assert not (target / "run.json").exists()
 
 
@@ -302,7 +302,7 @@ def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
     mount = shutil.which("mount")
     command = [mount or "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
     if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
-        unproved("a full disk (only root can mount a small one)")
+        skip_unproved("a full disk (only root can mount a small one)")
 
     def resize(size: str) -> None:
         subprocess.run([command[0], "-o", f"remount,size={size}", str(disk)], check=True)
@@ -336,7 +336,7 @@ def test_full_disk_of_a_further_directory_is_one_clear_error(
     assert result.stderr.count("\n") == 1
     resize("64m")
     assert CliRunner().invoke(cli, words).exit_code == 0
-    assert log.published(disk / "out") == log.published(undisturbed.target)
+    assert log.published_files(disk / "out") == log.published_files(undisturbed.target)
     assert not log.left_over(disk / "out")
 
 
@@ -367,4 +367,4 @@ def test_journal_of_another_version_is_refused(small: Undisturbed, tmp_path: Pat
         assert result.exit_code == 1
         assert "has format 99" in result.stderr
         assert "use x 9.9 that wrote it" in result.stderr
-    assert log.published(target) == log.published(small.target)
+    assert log.published_files(target) == log.published_files(small.target)

@@ -13,8 +13,8 @@ from publisher.journal.conservation import RunReport
 from publisher.reports.explain import explain
 from publisher.runs.replay import replay
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
-from tests.support.dispatch_queue_files import Queue, Row, binary, delimited, jack
-from tests.support.dispatch_queue_jobs import JOB, keys, queued, rejects, transactions
+from tests.support.dispatch_queue_files import Queue, Row, binary, delimited_text, jack
+from tests.support.dispatch_queue_jobs import JOB, keys, rejects, replay_queue, transactions
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -67,7 +67,7 @@ def test_documents_are_in_the_order_of_the_commits(replayed: tuple[Path, RunRepo
 
 
 def test_text_gives_the_same_documents(replayed: tuple[Path, RunReport], tmp_path: Path) -> None:
-    (tmp_path / "queue.csv").write_text(delimited(rows()))
+    (tmp_path / "queue.csv").write_text(delimited_text(rows()))
     report = replay(job(tmp_path), [tmp_path / "queue.csv"], str(tmp_path / "out"))
     assert report.outcomes == replayed[1].outcomes
     assert documents(tmp_path / "out") == documents(replayed[0])
@@ -88,7 +88,7 @@ def test_a_reject_of_one_lane_reaches_the_others(tmp_path: Path) -> None:
     for lanes in (1, 8):
         base = tmp_path / str(lanes)
         base.mkdir()
-        report = queued(base, transactions(), lanes=lanes)
+        report = replay_queue(base, transactions(), lanes=lanes)
         assert report.reasons["rejected"] == {"forbidden-character": 1, "held-back": 6}
         found.append((keys(base / "out"), rejects(base / "out")))
         assert not list(base.rglob("staging"))

@@ -199,15 +199,15 @@ class Mixed:
 
 
 @pytest.fixture(scope="module")
-def mixed(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Mixed:
+def run(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Mixed:
     return Mixed(tmp_path_factory.mktemp("mixed"))
 
 
-def test_records_are_counted_by_source(mixed: Mixed) -> None:
+def test_records_are_counted_by_source(run: Mixed) -> None:
     many = len(PEOPLE)
-    found = {source["name"]: source for source in mixed.report["sources"]}
-    assert {name: source["read"] for name, source in found.items()} == mixed.read
-    assert mixed.report["read"] == sum(mixed.read.values())
+    found = {source["name"]: source for source in run.report["sources"]}
+    assert {name: source["read"] for name, source in found.items()} == run.read
+    assert run.report["read"] == sum(run.read.values())
     some = {
         name: {outcome: n for outcome, n in source["outcomes"].items() if n}
         for name, source in found.items()
@@ -220,9 +220,9 @@ def test_records_are_counted_by_source(mixed: Mixed) -> None:
     }
 
 
-def test_precedence_holds_within_a_source(mixed: Mixed) -> None:
+def test_precedence_holds_within_a_source(run: Mixed) -> None:
     """The log's query-back and delete leave the others' values and inserts alone."""
-    stories = explain(mixed.journal, "idu=3")
+    stories = explain(run.journal, "idu=3")
     fates: dict[str, list[str]] = defaultdict(list)
     for story in stories:
         fates[story.source].append(story.outcome)
@@ -236,9 +236,9 @@ def test_precedence_holds_within_a_source(mixed: Mixed) -> None:
     assert (superseded.position, superseded.by) == ("12", "13")
 
 
-def test_order_holds_within_a_source(mixed: Mixed) -> None:
+def test_order_holds_within_a_source(run: Mixed) -> None:
     told: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for headers, key, value in sent(mixed):
+    for headers, key, value in records_to_send(run):
         text = value.rpartition("</value>")[0].rpartition(">")[2]
         told[headers["source"], key].append(f"{headers['operation']} {text}".strip())
     for number in PEOPLE:
@@ -250,38 +250,35 @@ def test_order_holds_within_a_source(mixed: Mixed) -> None:
     assert len(told) == 4 * len(PEOPLE)
 
 
-def test_every_record_and_header_names_its_source(mixed: Mixed) -> None:
+def test_every_record_and_header_names_its_source(run: Mixed) -> None:
     counted = {
         values["source"]: values["records_sum"]
-        for values in mixed.decisions()
-        .group_by("source")
-        .aggregate([("records", "sum")])
-        .to_pylist()
+        for values in run.decisions().group_by("source").aggregate([("records", "sum")]).to_pylist()
     }
-    assert counted == dict(enumerate(mixed.read.values()))
+    assert counted == dict(enumerate(run.read.values()))
     forms = {
         "log": r"[0-9]{1,2}",
         "tables": "[0-9]{35}",
         "queue": r"MAIN:3\.[0-9]+@3\.[0-9]+",
         "extract": r"usr\.dat:[0-9]+",
     }
-    for headers, _, _ in sent(mixed):
+    for headers, _, _ in records_to_send(run):
         assert re.fullmatch(forms[headers["source"]], headers["position"]), headers
 
 
-def test_events_are_ranked_by_time_beside_other_sources(mixed: Mixed) -> None:
+def test_events_are_ranked_by_time_beside_other_sources(run: Mixed) -> None:
     """Ranks make polls: each event of the log has its own, whatever tasks read and order it."""
-    log = mixed.decisions().filter(pa.compute.equal(mixed.decisions()["source"], 0))
+    log = run.decisions().filter(pa.compute.equal(run.decisions()["source"], 0))
     ranks = log.sort_by("high").column("rank").to_pylist()
-    assert ranks == list(range(1, mixed.read["log"] + 1))
+    assert ranks == list(range(1, run.read["log"] + 1))
 
 
-def sent(mixed: Mixed) -> list[tuple[dict[str, str], str, str]]:
+def records_to_send(run: Mixed) -> list[tuple[dict[str, str], str, str]]:
     """What would go to Kafka: headers, key and value of each document."""
     found = []
     for lane in range(LANES):
-        names = tuple(source["name"] for source in mixed.report["sources"])
-        reader = LaneDocuments(lane, mixed.journal, mixed.target, names, TopicTemplate("x"))
+        names = tuple(source["name"] for source in run.report["sources"])
+        reader = LaneDocuments(lane, run.journal, run.target, names, TopicTemplate("x"))
         for batch in reader.batches(0, 1000):
             for key, value, headers in batch.records:
                 assert key is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from publisher.engine.spark.event_time_ranks import _count_ranks, _number_ranks
+from publisher.engine.spark.event_time_ranks import count_ranks, number_ranks
 
 EVENTS = [(5, 1), (5, 1), (5, 2), (7, 1), (7, 1), (7, 1), (8, 3)]
 """Event time and record id."""
@@ -23,11 +23,11 @@ def batches(cut: int) -> list[pa.RecordBatch]:
 @pytest.mark.parametrize("cut", range(1, 8))
 def test_the_same_record_again_takes_no_place(cut: int) -> None:
     empty = batches(cut)[0].slice(0, 0)
-    (counted,) = _count_ranks(iter([empty, *batches(cut)]))
+    (counted,) = count_ranks(iter([empty, *batches(cut)]))
     assert counted.to_pylist() == [{"piece": 4, "events": 4}]
     ranks = [
         rank
-        for batch in _number_ranks({4: 10})(iter([empty, *batches(cut)]))
+        for batch in number_ranks({4: 10})(iter([empty, *batches(cut)]))
         for rank in batch.column("rank").to_pylist()
     ]
     assert ranks == [11, 11, 12, 13, 13, 13, 14]

@@ -47,7 +47,7 @@ def run(base: Path, *arguments: object) -> tuple[int, str, str]:
 def test_every_record_has_the_outcome_that_it_must_have(csv_run: Run) -> None:
     target, report = csv_run
     expected = log.fates(broken=1)
-    assert log.counted(target) == expected
+    assert log.count_fates(target) == expected
     assert report.read == sum(report.outcomes.values()) == len(log.LOG) + 1
     reported = {
         f"{outcome} {reason}": count
@@ -106,25 +106,25 @@ def test_result_depends_on_neither_kind_nor_cut_nor_lanes(
     assert log.by_object(log.lines(target)) == log.by_object(log.lines(expected))
     broken = {name: n for name, n in log.decisions(target).items() if log.BROKEN in name}
     assert log.decisions(target) - log.decisions(expected) <= Counter(broken)
-    assert log.counted(target) == log.fates(broken=cut)
+    assert log.count_fates(target) == log.fates(broken=cut)
     assert len(list(target.glob("part-*.xds"))) == lanes
 
     again = base / f"again{suffix}"
     replay(options, [folder], str(again))
-    assert log.published(again) == log.published(target)
+    assert log.published_files(again) == log.published_files(target)
 
 
 def test_finished_replay_sends_nothing_more_unless_told(csv_run: Run, base: Path) -> None:
     target, report = csv_run
-    before = log.published(target), (target / "run.json").stat().st_mtime_ns
+    before = log.published_files(target), (target / "run.json").stat().st_mtime_ns
     arguments = ["replay", base / "log.csv", "--to", target, "-c", base / "job.toml"]
     code, out, _ = run(base, *arguments, "--lanes", 1, "--json")
     shown = json.loads(out)
     assert (code, shown["state"], shown["outcomes"]) == (0, "already published", report.outcomes)
-    assert (log.published(target), (target / "run.json").stat().st_mtime_ns) == before
+    assert (log.published_files(target), (target / "run.json").stat().st_mtime_ns) == before
     code, out, _ = run(base, *arguments, "--lanes", 1, "--json", "--again")
     assert (code, json.loads(out)["state"]) == (0, "published")
-    assert log.published(target) == before[0]
+    assert log.published_files(target) == before[0]
     assert (target / "run.json").stat().st_mtime_ns != before[1]
     assert not log.left_over(target)
 
@@ -135,13 +135,13 @@ def test_directory_of_another_run_is_refused(csv_run: Run, base: Path, other: li
     log.write_csv(base / "other.csv", log.ROWS[:3])
     snapshot = base / (other[0] if len(other) == 1 else "log.csv")
     options = other if len(other) == 2 else []
-    before = log.published(target)
+    before = log.published_files(target)
     code, out, err = run(
         base, "replay", snapshot, "--to", target, "-c", base / "job.toml", *options
     )
     assert (code, out) == (2, "")
     assert "other input or settings" in err
-    assert log.published(target) == before
+    assert log.published_files(target) == before
 
 
 @pytest.mark.parametrize(
@@ -171,12 +171,12 @@ def test_dispatch_to_a_further_directory_gives_equal_bytes(csv_run: Run, base: P
     code, out, _ = run(base, "dispatch", target, "--to", further)
     assert code == 0
     assert "published" in out
-    assert log.published(further) == log.published(target)
+    assert log.published_files(further) == log.published_files(target)
     assert not log.left_over(further)
     assert dispatch(target, str(further), defaults()).state == "already published"
     (further / "part-00000.xds").write_text("damaged")
     assert dispatch(target, str(further), defaults(), again=True).state == "published"
-    assert log.published(further) == log.published(target)
+    assert log.published_files(further) == log.published_files(target)
     with pytest.raises(UsageError, match="not empty"):
         dispatch(target, str(base), defaults())
     with pytest.raises(UsageError, match="no journal"):
@@ -271,7 +271,7 @@ def test_any_status_publishes_what_was_processed(csv_run: Run, base: Path) -> No
         base, "replay", base / "log.csv", "--to", target, "-c", base / "job.toml", "--status", "any"
     )
     assert code == 0
-    assert log.counted(target) == log.fates(broken=1, r12="published")
+    assert log.count_fates(target) == log.fates(broken=1, r12="published")
 
 
 def test_future_events_are_held_and_time_gives_the_order(csv_run: Run, base: Path) -> None:
@@ -279,7 +279,7 @@ def test_future_events_are_held_and_time_gives_the_order(csv_run: Run, base: Pat
     target = base / "future"
     now = datetime(2024, 6, 1, tzinfo=UTC)
     replay(options, [base / "log.csv"], str(target), now=now)
-    assert log.counted(target) == log.fates(broken=1, r42="held future")
+    assert log.count_fates(target) == log.fates(broken=1, r42="held future")
     nine = log.by_object(log.lines(target))["idu=9,table=usr"]
     assert [line.split("v4")[1][0] for line in nine if "v4" in line] == ["1", "0"]
     (story,) = explain(target, "42")
@@ -287,7 +287,7 @@ def test_future_events_are_held_and_time_gives_the_order(csv_run: Run, base: Pat
 
     later = base / "later"
     replay(options, [base / "log.csv"], str(later), now=datetime(2999, 1, 2, tzinfo=UTC))
-    assert log.counted(later) == log.fates(broken=1)
+    assert log.count_fates(later) == log.fates(broken=1)
 
 
 @pytest.mark.parametrize("source", ["", "future_events = true"])

@@ -11,7 +11,7 @@ import pytest
 from publisher.config.job_file import load
 from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
-from tests.support.compared_jobs import TABLE, row, write
+from tests.support.compared_jobs import TABLE, table_row, write_table
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -22,9 +22,10 @@ format = "triggerless"
 snapshots = ["in"]
 {}
 """
-ROWS = [row(n, f"name {n}", None if n % 3 else "x") for n in range(3_000)]
+ROWS = [table_row(n, f"name {n}", None if n % 3 else "x") for n in range(3_000)]
 LATER = [
-    row(n, "new" if n % 50 == 0 else f"name {n}", None if n % 3 else "x") for n in range(30, 3_030)
+    table_row(n, "new" if n % 50 == 0 else f"name {n}", None if n % 3 else "x")
+    for n in range(30, 3_030)
 ]
 
 
@@ -39,7 +40,7 @@ def both(base: Path, first: str, second: str) -> RunReport:
         shutil.rmtree(base / "in", ignore_errors=True)
         (base / "in" / "usr").mkdir(parents=True)
         for part in range(3):
-            path = write(base, rows[part::3])
+            path = write_table(base, rows[part::3])
             path.rename(base / "in" / "usr" / f"part-{part}.csv")
         report = publish(base, more)
     return report
@@ -68,10 +69,10 @@ def test_any_number_of_parts_gives_the_same_bytes(
 
 
 def test_what_a_task_cannot_read_is_told(tmp_path: Path) -> None:
-    write(tmp_path, [row(1)])
+    write_table(tmp_path, [table_row(1)])
     publish(tmp_path, "")
     (known,) = (tmp_path / ".xds-publisher").rglob("known/*")
     known.unlink()
-    write(tmp_path, [row(2)])
+    write_table(tmp_path, [table_row(2)])
     with pytest.raises(Exception, match="of the state cannot be read"):
         publish(tmp_path, "")

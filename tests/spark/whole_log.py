@@ -39,7 +39,7 @@ lanes = 3
 
 
 @dataclass(frozen=True)
-class Told:
+class FatedRow:
     """A row, and its fate without and with a database: the outcome, or outcome and reason."""
 
     row: Row
@@ -47,14 +47,16 @@ class Told:
     with_database: str
 
 
-def told(record_id: int, fate: str, with_database: str = "", **changes: object) -> Told:
+def with_fate(record_id: int, fate: str, with_database: str = "", **changes: object) -> FatedRow:
     usual = {"event_type": 3, "old_value": None, "new_value": f"v{record_id}"}
     row = event(record_id, **usual | changes)
-    return Told(row, fate, with_database or fate)
+    return FatedRow(row, fate, with_database or fate)
 
 
-def _type(number: int, record_id: int, fate: str, with_database: str = "", **more: object) -> Told:
-    found = told(record_id, fate, with_database, **more)
+def _type(
+    number: int, record_id: int, fate: str, with_database: str = "", **more: object
+) -> FatedRow:
+    found = with_fate(record_id, fate, with_database, **more)
     found.row["event_type"] = number
     if number in (4, 5, 6):
         found.row["column_name"] = None
@@ -66,40 +68,40 @@ def _type(number: int, record_id: int, fate: str, with_database: str = "", **mor
 ASKED = "rejected no-database"
 REPLACED = "superseded row-query-back"
 
-LOG: tuple[Told, ...] = (
+LOG: tuple[FatedRow, ...] = (
     _type(1, 1, "published"),
     _type(1, 2, "published", column_name="lname"),
-    told(3, REPLACED, table_key="idu=2"),
+    with_fate(3, REPLACED, table_key="idu=2"),
     _type(6, 4, REPLACED, table_key="idu= 2"),
     _type(5, 5, ASKED, "published", table_key="idu=02"),
-    told(6, "superseded field-query-back", table_key="idu=3"),
+    with_fate(6, "superseded field-query-back", table_key="idu=3"),
     _type(8, 7, ASKED, "published", table_key="idu=3"),
-    told(8, "published", table_key="idu=3", column_name="lname"),
+    with_fate(8, "published", table_key="idu=3", column_name="lname"),
     _type(6, 9, "ignored ended-by-delete", table_key="idu=4"),
     _type(4, 10, "published", table_key="idu=4"),
     _type(2, 11, "ignored nothing-to-publish", table_key="idu=5"),
-    told(12, "ignored status", table_key="idu=6", status="S"),
-    told(13, "ignored loopback", table_key="idu=6", perpetrator="idm"),
-    told(14, "ignored excluded", table_name="usr_history"),
-    told(15, "published", table_key="idu=7"),
-    told(15, "ignored duplicate", table_key="idu=7"),
-    told(16, "published", table_key="idu=7"),
-    told(16, "rejected double-record", table_key="idu=7", new_value="w16"),
+    with_fate(12, "ignored status", table_key="idu=6", status="S"),
+    with_fate(13, "ignored loopback", table_key="idu=6", perpetrator="idm"),
+    with_fate(14, "ignored excluded", table_name="usr_history"),
+    with_fate(15, "published", table_key="idu=7"),
+    with_fate(15, "ignored duplicate", table_key="idu=7"),
+    with_fate(16, "published", table_key="idu=7"),
+    with_fate(16, "rejected double-record", table_key="idu=7", new_value="w16"),
     _type(9, 17, "rejected event-type"),
-    told(18, "rejected event-time", event_time="yesterday"),
-    told(19, "rejected table-name", table_name=None),
-    told(20, "rejected table-key", table_key="idu"),
-    told(21, "rejected column-name", column_name="nick"),
-    told(22, "rejected value", column_name="photo", new_value="***"),
-    told(23, "rejected forbidden-character", table_key="idu=8", new_value="bell \x07"),
-    told(0, "rejected record-id"),
+    with_fate(18, "rejected event-time", event_time="yesterday"),
+    with_fate(19, "rejected table-name", table_name=None),
+    with_fate(20, "rejected table-key", table_key="idu"),
+    with_fate(21, "rejected column-name", column_name="nick"),
+    with_fate(22, "rejected value", column_name="photo", new_value="***"),
+    with_fate(23, "rejected forbidden-character", table_key="idu=8", new_value="bell \x07"),
+    with_fate(0, "rejected record-id"),
     _type(6, 25, ASKED, "ignored row-gone", table_key="idu=99"),
     _type(6, 26, ASKED, "rejected database-refused", table_name="view_twice", table_key="a=7"),
-    told(27, "published", table_key="idu=9"),
-    told(28, "published", table_key="idu=9"),
-    told(40, "published", table_key='idu="9"'),
-    told(41, "published", table_key="idu=9", event_time="2024-05-06 07:08:08"),
-    told(42, "published", table_key="idu=1", event_time="2999-01-01 00:00:00"),
+    with_fate(27, "published", table_key="idu=9"),
+    with_fate(28, "published", table_key="idu=9"),
+    with_fate(40, "published", table_key='idu="9"'),
+    with_fate(41, "published", table_key="idu=9", event_time="2024-05-06 07:08:08"),
+    with_fate(42, "published", table_key="idu=1", event_time="2999-01-01 00:00:00"),
 )
 """Object usr 9 has changes in several polls.  Of record 16, the lesser content stays."""
 
@@ -185,7 +187,7 @@ def decisions(directory: Path) -> Counter[str]:
     return found
 
 
-def counted(directory: Path) -> Counter[str]:
+def count_fates(directory: Path) -> Counter[str]:
     """Records by fate, as the decisions have them."""
     found: Counter[str] = Counter()
     for name, count in decisions(directory).items():
@@ -193,7 +195,7 @@ def counted(directory: Path) -> Counter[str]:
     return found
 
 
-def published(directory: Path) -> dict[str, bytes]:
+def published_files(directory: Path) -> dict[str, bytes]:
     """What was published, byte for byte: part files and rejects."""
     names = [*directory.glob("part-*.xds"), directory / "rejects.jsonl"]
     return {path.name: path.read_bytes() for path in sorted(names)}

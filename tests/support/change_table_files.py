@@ -107,7 +107,7 @@ def read(
     return sorted(records, key=lambda row: (row["high"], row["low"], row["ordinal"], row["row"]))
 
 
-def told(record_: Row) -> tuple[object, ...]:
+def change_text(record_: Row) -> tuple[object, ...]:
     """Event type, key and columns with what they were and are; or the reason of a reject."""
     if record_["outcome"] is not None:
         return (record_["reason"],)

@@ -27,11 +27,11 @@ path = "out"
 """
 
 
-def row(idu: object, fname: str | None = "Ann", lname: str | None = None) -> Row:
+def table_row(idu: object, fname: str | None = "Ann", lname: str | None = None) -> Row:
     return {"idu": str(idu), "fname": fname, "lname": lname}
 
 
-def write(base: Path, rows: Sequence[Row], name: str = "usr.csv") -> Path:
+def write_table(base: Path, rows: Sequence[Row], name: str = "usr.csv") -> Path:
     path = base / "in" / name
     path.parent.mkdir(exist_ok=True)
     text = io.StringIO()
@@ -43,7 +43,7 @@ def write(base: Path, rows: Sequence[Row], name: str = "usr.csv") -> Path:
     return path
 
 
-def job(base: Path, more: str = "", rest: str = "") -> Path:
+def write_job(base: Path, more: str = "", rest: str = "") -> Path:
     path = base / "job.toml"
     path.write_text(
         f'[[sources]]\nname = "hr"\nformat = "triggerless"\nsnapshots = ["in"]\n{more}\n{TABLE}{rest}'
@@ -52,10 +52,10 @@ def job(base: Path, more: str = "", rest: str = "") -> Path:
 
 
 def publish(base: Path, more: str = "", rest: str = "") -> RunReport:
-    return publisher_instance.publish(load(job(base, more, rest)))
+    return publisher_instance.publish(load(write_job(base, more, rest)))
 
 
-def documents(report: RunReport, base: Path) -> list[etree._Element]:
+def operations_of(report: RunReport, base: Path) -> list[etree._Element]:
     """The operations of a run, in the order of its part files."""
     lines = [
         line
@@ -65,9 +65,9 @@ def documents(report: RunReport, base: Path) -> list[etree._Element]:
     return [op for line in lines for op in etree.fromstring(line.encode()).iterfind("input/*")]
 
 
-def told(report: RunReport, base: Path) -> list[tuple[str, str]]:
+def kinds_and_keys(report: RunReport, base: Path) -> list[tuple[str, str]]:
     """Kind and key of each operation."""
-    return sorted((op.tag, key_of(op)) for op in documents(report, base))
+    return sorted((op.tag, key_of(op)) for op in operations_of(report, base))
 
 
 def key_of(op: etree._Element) -> str:

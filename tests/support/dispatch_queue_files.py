@@ -132,15 +132,15 @@ def binary(
 ) -> bytes:
     """The rows as a binary file."""
     declaration = declared.row(used.byte_order, used.date_order)
-    return b"".join(declaration.build(_padded(row)).ljust(stride, b"\0") for row in rows)
+    return b"".join(declaration.build(_pad_row(row)).ljust(stride, b"\0") for row in rows)
 
 
-def _padded(row: Row) -> Row:
+def _pad_row(row: Row) -> Row:
     texts = {name: row[name].ljust(declared.WIDTHS[name]) for name in declared.TEXTS}
     return row | texts | {"DATA": row["DATA"].ljust(declared.DATA_BYTES, b"\0")}
 
 
-def delimited(rows: Iterable[Row], header: bool = True) -> str:
+def delimited_text(rows: Iterable[Row], header: bool = True) -> str:
     """The rows as delimited text."""
     lines = [",".join(declared.COLUMNS)] if header else []
     for row in rows:
@@ -191,7 +191,7 @@ def read_files(
     return sorted(records, key=lambda row: (row["row"], row["ordinal"])), framed
 
 
-def short(found: Record) -> str:
+def record_text(found: Record) -> str:
     """A record in short: ``2 idu=1 fname=Jack>Jim`` or ``rejected parts``."""
     if found["outcome"] is not None:
         return {3: "ignored", 4: "held", 5: "rejected"}[found["outcome"]] + f" {found['reason']}"
@@ -204,13 +204,13 @@ def short(found: Record) -> str:
     return " ".join([str(found["event_type"]), found["key"], *values])
 
 
-def shorts(found: Iterable[Record]) -> list[str]:
+def record_texts(found: Iterable[Record]) -> list[str]:
     """Records in short."""
-    return [short(record) for record in found]
+    return [record_text(record) for record in found]
 
 
-def said(rows: list[Row], folder: Path, wanted: int = 1, **changed: Any) -> list[str]:
+def texts_of_rows(rows: list[Row], folder: Path, wanted: int = 1, **changed: Any) -> list[str]:
     """The first words of all records."""
     records, framed = read(options(**changed), binary(rows), folder, wanted)
     assert framed == len(rows) == sum(record["records"] for record in records)
-    return [" ".join(short(record).split()[:2]) for record in records]
+    return [" ".join(record_text(record).split()[:2]) for record in records]

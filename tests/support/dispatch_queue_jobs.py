@@ -12,7 +12,7 @@ from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
 from publisher.runs import replay as job
 from tests.support.dispatch_queue_codes import COMMIT, INSERT
-from tests.support.dispatch_queue_files import Queue, Row, binary, delimited, jack
+from tests.support.dispatch_queue_files import Queue, Row, binary, delimited_text, jack
 
 JOB = """\
 [job]
@@ -41,7 +41,7 @@ lanes = 1
 """
 
 
-class Job:
+class QueueJob:
     """A job in a folder, and the exports that are put there."""
 
     def __init__(self, base: Path, more: str = "") -> None:
@@ -53,7 +53,7 @@ class Job:
         """A run after one more export."""
         path = self.base / "in" / name
         if text:
-            path.write_text(delimited(rows))
+            path.write_text(delimited_text(rows))
         else:
             path.write_bytes(binary(rows))
         return publisher_instance.publish(load(self.base / "job.toml"))
@@ -94,7 +94,7 @@ def replay(text: str, base: Path, *files: bytes, more: str = "", lanes: int = 4)
     return job.replay(load(base / "job.toml"), paths, str(base / "out"))
 
 
-def queued(base: Path, *files: Sequence[Row], more: str = "", lanes: int = 4) -> RunReport:
+def replay_queue(base: Path, *files: Sequence[Row], more: str = "", lanes: int = 4) -> RunReport:
     return replay(QUEUE, base, *map(binary, files), more=more, lanes=lanes)
 
 

@@ -26,7 +26,7 @@ TABLE = '[[sources]]\nname = "hr"\ntable = "log"\n[database]\nurl = "sqlite:///h
 SINK = '[dispatch]\npath = "out"\n'
 
 
-def settings(base: Path, source: str, more: str = "") -> Settings:
+def load_settings(base: Path, source: str, more: str = "") -> Settings:
     path = base / "job.toml"
     path.write_text(source + SINK + more)
     return load(path)
@@ -56,7 +56,7 @@ def write_rows(base: Path, *ids: int) -> None:
     connection.close()
 
 
-class Watcher:
+class PollWatcher:
     """Notes what it is told; ``on_idle`` is called when there is nothing to read."""
 
     def __init__(self, on_idle: Callable[[], object]) -> None:
@@ -82,7 +82,7 @@ class Watcher:
         self.told.append(reason)
 
 
-class Stop(threading.Event):
+class InstantStop(threading.Event):
     """Waits for nothing, and notes for how long it should have."""
 
     def __init__(self) -> None:
@@ -96,20 +96,22 @@ class Stop(threading.Event):
         return self.is_set()
 
 
-def followed(made: Settings, engine: LocalEngine, *then: Callable[[], object]) -> Watcher:
+def follow_until_idle(
+    made: Settings, engine: LocalEngine, *then: Callable[[], object]
+) -> PollWatcher:
     """Follows until it has been idle once more than ``then`` has things to do about that."""
-    stop = Stop()
+    stop = InstantStop()
     todo = [*then, stop.set]
 
     def on_idle() -> None:
         todo.pop(0)()
 
-    watcher = Watcher(on_idle)
+    watcher = PollWatcher(on_idle)
     Follower(made, engine, watcher, stop).run()
     return watcher
 
 
-def documents(base: Path) -> list[str]:
+def published_values(base: Path) -> list[str]:
     """The values in all documents, by run and lane."""
     parts = sorted((base / "out" / "runs").glob("*/part-*.xds"))
     lines = [line for part in parts for line in part.read_text().splitlines()]

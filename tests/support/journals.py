@@ -20,7 +20,7 @@ IDENTITY = "0123456789abcdef"
 
 
 @dataclass(frozen=True)
-class Made:
+class PlannedDocument:
     """A document; ``number`` is the record id of its one change."""
 
     number: int
@@ -34,17 +34,21 @@ class Made:
     records: str = ""
 
 
-def documents(count: int, *, objects: int = 7, first: int = 1, size: int = 0) -> list[Made]:
+def documents(
+    count: int, *, objects: int = 7, first: int = 1, size: int = 0
+) -> list[PlannedDocument]:
     """Numbered documents of some objects."""
     return [
-        Made(n, f"<nds>{n}{'x' * size}</nds>", key=f"idu={n % objects},table=usr,schema=indirect")
+        PlannedDocument(
+            n, f"<nds>{n}{'x' * size}</nds>", key=f"idu={n % objects},table=usr,schema=indirect"
+        )
         for n in range(first, first + count)
     ]
 
 
-def committed(
+def commit_run(
     folder: Path,
-    lanes: Sequence[Sequence[Made]],
+    lanes: Sequence[Sequence[PlannedDocument]],
     *,
     run: str = "job-000001",
     job: str = "job",
@@ -85,7 +89,7 @@ def report(journal: Journal, manifest: Manifest) -> RunReport:
 
 
 def _lane(
-    folder: Path, number: int, made: Sequence[Made], sources: Sequence[str], group: int
+    folder: Path, number: int, made: Sequence[PlannedDocument], sources: Sequence[str], group: int
 ) -> LaneResult:
     names = LaneNames(number)
     rows, offset = [], 0
@@ -104,7 +108,9 @@ def _lane(
     return LaneResult(number, "", len(made), offset, (), (), (), digest)
 
 
-def _row(made: Made, offset: int, length: int, sources: Sequence[str]) -> dict[str, object]:
+def _row(
+    made: PlannedDocument, offset: int, length: int, sources: Sequence[str]
+) -> dict[str, object]:
     event = f"{sources[made.source]}:{made.number}"
     return {
         "source": made.source,

@@ -147,7 +147,7 @@ def read(
     return sorted(records, key=lambda row: row["row"]), framed
 
 
-def short(found: Record) -> str:
+def record_text(found: Record) -> str:
     """A record in short: ``3 idu=1 fname=Jack note=NULL`` or ``rejected value``."""
     if found["outcome"] is not None and found["columns"] is None:
         return {3: "ignored", 4: "held", 5: "rejected"}[found["outcome"]] + f" {found['reason']}"

@@ -12,13 +12,13 @@ from tests.support.linkexpress_files import (
 )
 
 
-def rows(*ids: int) -> bytes:
+def inserts(*ids: int) -> bytes:
     return b"".join(record(GROUP, *jack(idu)) for idu in ids)
 
 
 JOB = group_source('name = "hr"\nsnapshots = ["in"]') + '[dispatch]\npath = "out"\n'
 
 
-def published(directory: Path) -> list[str]:
+def published_keys(directory: Path) -> list[str]:
     texts = "".join(path.read_text() for path in sorted(directory.rglob("part-*.xds")))
     return sorted(line.partition("<association>")[2][:5] for line in texts.splitlines())

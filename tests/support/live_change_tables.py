@@ -22,7 +22,7 @@ Record = tuple[int | str | None, str, int] | tuple[int | str | None, str, int, s
 MASKS = {"I": "18", "U": "10", "D": "08", "B": ""}
 
 
-class Table:
+class ColumnedTable:
     """The table, and the state that its runs leave."""
 
     def __init__(self, folder: Path, **settings: object) -> None:
@@ -69,7 +69,7 @@ class Table:
     def between(self) -> None:
         """Called between the planning of a run and its reading."""
 
-    def told(self) -> list[tuple[object, ...]]:
+    def read_texts(self) -> list[tuple[object, ...]]:
         """What a run reads, in short: event type and key, else outcome and reason."""
         return [
             (row["event_type"], row["key"])

@@ -56,7 +56,7 @@ class Result:
     """Outcome, reason and the row of the change that did it, -1 for none."""
 
 
-def ranked(changes: Iterable[Change], ids: Iterable[int]) -> list[Change]:
+def rank_changes(changes: Iterable[Change], ids: Iterable[int]) -> list[Change]:
     """The changes of a log whose usable record ids of the wanted status are ``ids``, in any order."""
     places = {number: place for place, number in enumerate(sorted(set(ids)), 1)}
     return [change._replace(rank=places[change.position.high]) for change in changes]
@@ -66,7 +66,7 @@ def plan(changes: Iterable[Change], rules: Rules, dropped_twins: frozenset[int])
     """``dropped_twins`` are the rows of those among different records of one position that lost:
     which of them is true cannot be known, so the choice is not part of the rules."""
     result = Result()
-    remaining = [change for change in changes if not _filtered(change, rules, result)]
+    remaining = [change for change in changes if not _is_filtered(change, rules, result)]
     for obj in {change.object for change in remaining}:
         mine = sorted(
             (change for change in remaining if change.object == obj), key=lambda c: (c.rank, c.row)
@@ -77,7 +77,7 @@ def plan(changes: Iterable[Change], rules: Rules, dropped_twins: frozenset[int])
     return result
 
 
-def _filtered(change: Change, rules: Rules, result: Result) -> bool:
+def _is_filtered(change: Change, rules: Rules, result: Result) -> bool:
     outcome = None
     if rules.driver_user is not None and change.perpetrator == rules.driver_user:
         outcome = ("ignored", "loopback", -1)

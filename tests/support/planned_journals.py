@@ -60,7 +60,7 @@ def manifest_of(
     return Manifest(run, "hr", lanes, "", {}, (entry,), (), "published", 0)
 
 
-def committed(work: Work, root: Path, manifest: Manifest) -> tuple[Journal, Manifest]:
+def commit_plan(work: Work, root: Path, manifest: Manifest) -> tuple[Journal, Manifest]:
     """Plans all lanes of a run and commits its journal."""
     results = plan_all(work, read_all(work), root)
     published = root / "published"
@@ -98,7 +98,7 @@ BROKEN = [
 LOG = "".join([HEAD, *WELL, *BROKEN])
 
 
-def planned(folder: Path) -> tuple[Journal, Manifest]:
+def plan_small_log(folder: Path) -> tuple[Journal, Manifest]:
     """A committed journal of a small log."""
     folder.mkdir()
     log = folder / "log.csv"

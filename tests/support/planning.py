@@ -179,7 +179,7 @@ def _operation(element: etree._Element) -> str:
     return " ".join(words)
 
 
-def published(planned: Result) -> list[str]:
+def operation_texts(planned: Result) -> list[str]:
     """The documents in short, in order."""
     return [operations(document) for document in planned.documents]
 
@@ -191,12 +191,12 @@ def outcomes(planned: Result, changes: Sequence[Change]) -> list[str]:
         for row in document.rows:
             found[row].append(f"document {place}")
     for decision in planned.decisions:
-        found[decision.row].append(told(decision))
+        found[decision.row].append(decision_text(decision))
     assert all(len(entries) == 1 for entries in found.values()), found
     return [found[change.row][0] for change in changes]
 
 
-def told(decision: Decision) -> str:
+def decision_text(decision: Decision) -> str:
     """``superseded: field-query-back by 3``, with the row of the change that did it."""
     by = f" by {decision.by}" if decision.by >= 0 else ""
     return f"{decision.outcome.label}: {decision.reason}{by}"

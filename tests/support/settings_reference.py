@@ -18,7 +18,7 @@ SHARED = "# The database with the tables themselves"
 _COMMENTED = re.compile(r"^# (?=\[|[\w.\"]+ = )", re.MULTILINE)
 
 
-def shown(name: str) -> Path:
+def reference_file(name: str) -> Path:
     """The file that shows the settings of a format."""
     return CONF / f"{name}.toml"
 
@@ -28,21 +28,21 @@ def in_force(path: Path) -> str:
     return _COMMENTED.sub("", path.read_text("utf-8"))
 
 
-def activated(name: str) -> dict[str, Any]:
+def activate_examples(name: str) -> dict[str, Any]:
     """The only source that a file shows, with every commented setting in force."""
-    (source,) = tomllib.loads(in_force(shown(name)))["sources"]
+    (source,) = tomllib.loads(in_force(reference_file(name)))["sources"]
     return dict(source)
 
 
-def loaded(name: str) -> SourceSettings:
+def load_source(name: str) -> SourceSettings:
     """The only source of a file as it stands."""
-    (source,) = load(shown(name)).for_publish().sources
+    (source,) = load(reference_file(name)).for_publish().sources
     return source
 
 
 def parts_of(name: str) -> tuple[str, str]:
     """A file's text of the source, and its text of what all formats share."""
-    own, shared = shown(name).read_text("utf-8").split(SHARED)
+    own, shared = reference_file(name).read_text("utf-8").split(SHARED)
     return own, shared
 
 

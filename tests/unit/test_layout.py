@@ -41,7 +41,7 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported(path: Path) -> Iterator[str]:
+def imports_of(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -50,9 +50,9 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def imported_parts(path: Path) -> set[str]:
+def parts_imported_by(path: Path) -> set[str]:
     """Packages of the program that a module imports, but for its own."""
-    parts = {part_of(name) for name in imported(path) if name.split(".")[0] == "publisher"}
+    parts = {part_of(name) for name in imports_of(path) if name.split(".")[0] == "publisher"}
     own = part_of(name_of(path)) if path.is_relative_to(ROOT) else ""
     return parts - {own, "", "__version__"}
 
@@ -60,7 +60,7 @@ def imported_parts(path: Path) -> set[str]:
 def upward_imports(path: Path, package: str) -> set[str]:
     """Packages that a module of ``package`` imports although they stand before it."""
     allowed = PACKAGES[PACKAGES.index(package) + 1 :]
-    return imported_parts(path) - set(allowed)
+    return parts_imported_by(path) - set(allowed)
 
 
 def test_every_package_has_its_place() -> None:
@@ -91,7 +91,7 @@ def test_an_upward_import_is_seen(tmp_path: Path, line: str) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_pyspark_is_imported_only_by_the_spark_engine(path: Path) -> None:
-    foreign = {name.split(".")[0] for name in imported(path)} & {"pyspark", "py4j"}
+    foreign = {name.split(".")[0] for name in imports_of(path)} & {"pyspark", "py4j"}
     assert not foreign or name_of(path).startswith("publisher.engine.spark.")
 
 
@@ -99,7 +99,7 @@ def test_workers_need_no_pydantic() -> None:
     users = {
         name_of(path)
         for path in MODULES
-        if any(name.split(".")[0] == "pydantic" for name in imported(path))
+        if any(name.split(".")[0] == "pydantic" for name in imports_of(path))
     }
     assert not {user for user in users if part_of(user) in WORKERS}
 

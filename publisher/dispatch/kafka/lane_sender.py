@@ -76,7 +76,7 @@ class LaneSendTask:
             ReplacedError: A newer instance has taken over.
             UnreachableError: The brokers do not answer.
         """
-        sender = _ExactlyOnce(self) if self.options.exactly_once else _AtLeastOnce(self)
+        sender = ExactlyOnceSender(self) if self.options.exactly_once else _AtLeastOnce(self)
         return sender.send()
 
     def is_pending(self, token: Token | None) -> bool:
@@ -178,7 +178,7 @@ class _Sender:
     def _batches(self, start: int) -> Iterator[Batch]:
         return self._work.documents.batches(start, self._most, self._work.refused)
 
-    def _produce(self, producer: Producer, batch: Batch) -> None:
+    def produce(self, producer: Producer, batch: Batch) -> None:
         """Gives documents to the producer; waits while its queue is full."""
         produce = producer.produce
         topics = batch.topics if len(batch.topics) > 1 else [*batch.topics] * len(batch.records)
@@ -217,7 +217,9 @@ class _Sender:
         return f"sending lane {self._work.lane} of run {self._work.run}"
 
 
-class _ExactlyOnce(_Sender):
+class ExactlyOnceSender(_Sender):
+    """Sends a lane in transactions, each with its progress token."""
+
     def _send_rest(self) -> None:
         work = self._work
         self._check_lease()  # the new producer fences all others of its name
@@ -246,7 +248,7 @@ class _ExactlyOnce(_Sender):
                 self._check_lease()
                 producer.begin_transaction()
                 due, is_open = time.monotonic() + options.transaction_ms / 1_000, True
-            self._produce(producer, batch)
+            self.produce(producer, batch)
             is_full = batch.end - committed + self._most > options.transaction_size
             if is_full or batch.end == self._work.total or time.monotonic() >= due:
                 self._produce_token(producer, batch.end)
@@ -297,7 +299,7 @@ class _AtLeastOnce(_Sender):
             self._check_lease()
             committed = start = self._read_start()
             for batch in self._batches(start):
-                self._produce(producer, batch)
+                self.produce(producer, batch)
                 is_full = batch.end - committed + self._most > self._work.options.transaction_size
                 if is_full or batch.end == self._work.total:
                     self._flush(producer)

@@ -34,15 +34,15 @@ def rank_by_time(records: DataFrame, sources: list[int], pieces: int) -> DataFra
         # one small row of each part; grouping them would be a further shuffle
         rows = (
             ordered.select(_PIECE, *_PLACE)
-            .mapInArrow(_count_ranks, "piece int, events bigint")
+            .mapInArrow(count_ranks, "piece int, events bigint")
             .collect()
         )
         counts = {row[0]: row[1] for row in rows}
-        result = result.union(ordered.mapInArrow(_number_ranks(_offsets(counts)), events.schema))
+        result = result.union(ordered.mapInArrow(number_ranks(_offsets(counts)), events.schema))
     return result
 
 
-def _count_ranks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def count_ranks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Counts the ranks of a part; yields nothing for an empty part."""
     events = 0
     last: _At = None
@@ -79,9 +79,11 @@ def _offsets(counts: dict[int, int]) -> dict[int, int]:
     return dict(zip(partitions, before, strict=False))
 
 
-def _number_ranks(
+def number_ranks(
     offsets: dict[int, int],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Returns the task that numbers the ranks of each part from its offset on."""
+
     def number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         done: int | None = None
         last: _At = None

@@ -38,7 +38,7 @@ from publisher.sources.triggerless.origin import OriginCheck, TableOrigin, plain
 from publisher.sources.triggerless.table_shape import TableShape, shape_of
 from publisher.sources.triggerless.tasks import check_results
 
-_BUCKET_BYTES = 16 << 20
+BUCKET_BYTES = 16 << 20
 """Approximate bytes of text per bucket; a task holds a multiple of it."""
 _MOST_BUCKETS = 4096
 _FEW_DELETES = 100
@@ -251,7 +251,7 @@ def _known_files(
 
 
 def _buckets(size: int) -> int:
-    wanted = max(1, -(-size // _BUCKET_BYTES))
+    wanted = max(1, -(-size // BUCKET_BYTES))
     return min(_MOST_BUCKETS, 1 << (wanted - 1).bit_length())
 
 

@@ -42,10 +42,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     Path("good.xds").write_text(DOCUMENT, "utf-8")
     Path("bad.xds").write_text("<nds/>\n" + DOCUMENT, "utf-8")
 
-    def invoked(*args: str) -> Result:
+    def invoke(*args: str) -> Result:
         return CliRunner().invoke(cli, args)
 
-    return invoked
+    return invoke
 
 
 def program(*args: str, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -329,12 +329,12 @@ class TestCheck:
     def test_what_the_system_refuses_says_what_to_do(
         self, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def refused(*_: object, **__: object) -> None:
+        def refuse(*_: object, **__: object) -> None:
             raise PermissionError(13, "Permission denied", "log.csv")
 
         Path("job.toml").write_text(self.JOB, "utf-8")
-        monkeypatch.setattr(file_splits, "splits", refused)
-        monkeypatch.setattr(status, "new_files", refused)
+        monkeypatch.setattr(file_splits, "splits", refuse)
+        monkeypatch.setattr(status, "new_files", refuse)
         said = "log.csv: Permission denied: give this user permission for it, then start the command again"
         assert f"FAILED  source event-log: {said}" in run("check", "-c", "job.toml").stdout
         assert said in run("status", "-c", "job.toml").output

@@ -27,12 +27,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
     Path("log.csv").write_text(csv_text([event()]))
 
-    def invoked(*args: str, job: str | None = None) -> Result:
+    def invoke(*args: str, job: str | None = None) -> Result:
         if job is not None:
             Path("job.toml").write_text(job)
         return CliRunner().invoke(cli, args)
 
-    return invoked
+    return invoke
 
 
 @pytest.mark.parametrize(

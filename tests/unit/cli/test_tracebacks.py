@@ -26,7 +26,7 @@ path = "out"
 """
 
 
-def failed(folder: Path, text: str, *, command: str = "status") -> str:
+def debug_output(folder: Path, text: str, *, command: str = "status") -> str:
     """What a command that fails prints with ``--debug``."""
     path = folder / "hr.toml"
     path.write_text(text)
@@ -48,7 +48,7 @@ def failed(folder: Path, text: str, *, command: str = "status") -> str:
     ],
 )
 def test_a_url(url: str, tmp_path: Path) -> None:
-    said = failed(tmp_path, JOB % url, command="check")
+    said = debug_output(tmp_path, JOB % url, command="check")
     assert "Traceback" in said
     assert SECRET not in said
     assert "unexpected error" not in said
@@ -66,14 +66,14 @@ bootstrap = "127.0.0.1:1"
 "debug" = "{SECRET}"
 [nope]
 """
-    said = failed(tmp_path, text)
+    said = debug_output(tmp_path, text)
     assert "Traceback" in said
     assert 'Invalid value "***" for configuration property "debug"' in said
     assert SECRET not in said
 
 
 def test_an_option_of_the_driver_that_is_wrong_is_named(tmp_path: Path) -> None:
-    said = failed(tmp_path, JOB % "mariadb://us@127.0.0.1:1/x?nope=1")
+    said = debug_output(tmp_path, JOB % "mariadb://us@127.0.0.1:1/x?nope=1")
     assert "its driver refuses the URL" in said
     assert "'nope'" in said
 

@@ -11,9 +11,9 @@ import pytest
 
 from publisher.config.job_file import SECTIONS, defaults, load
 from publisher.config.validation import option_defaults
-from tests.support.settings_reference import in_force, shown
+from tests.support.settings_reference import in_force, reference_file
 
-SHOWN = shown("event-log")
+SHOWN = reference_file("event-log")
 OWN_FILE = frozenset({"table_queue", "activity"})
 """Sections of samples, shown in conf/table-queue.toml."""
 
@@ -100,4 +100,4 @@ def test_the_demo_shows_every_setting_too() -> None:
         return found
 
     # beside the log it has sources of other formats, whose settings have files of their own
-    assert settings(SHOWN) <= settings(shown("demo"))
+    assert settings(SHOWN) <= settings(reference_file("demo"))

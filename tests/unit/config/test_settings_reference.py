@@ -15,7 +15,7 @@ from publisher.config.validation import option_defaults
 from publisher.errors import SettingsError
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.linkexpress.options import ExtractedTable
-from tests.support.settings_reference import activated, is_example, loaded, parts_of
+from tests.support.settings_reference import activate_examples, is_example, load_source, parts_of
 
 OF_DATABASES = frozenset({"table", "url", "url_env"})
 """Settings that have no meaning, and are not shown, where a source is read from files only."""
@@ -40,7 +40,7 @@ of_each_format = pytest.mark.parametrize("shown", FORMATS, ids=lambda shown: sho
 
 @of_each_format
 def test_it_loads_as_it_stands(shown: Format) -> None:
-    source = loaded(shown.name)
+    source = load_source(shown.name)
     assert source.format == shown.name
     assert source.polls is None
 
@@ -49,7 +49,7 @@ def test_it_loads_as_it_stands(shown: Format) -> None:
 def test_every_setting_is_shown_with_its_default(shown: Format) -> None:
     parts = source_parts(shown.name)
     known = {field.name for part in parts for field in fields(part)}
-    settings = activated(shown.name)
+    settings = activate_examples(shown.name)
     text, _ = parts_of(shown.name)
     if shown.table is None:
         assert set(settings) == known

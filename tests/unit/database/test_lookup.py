@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "snap?shot #1.db"
 
 
-def made(path: Path, *statements: str) -> Database:
+def make_database(path: Path, *statements: str) -> Database:
     connection = sqlite3.connect(path)
     connection.executescript(";".join(statements))
     connection.close()
@@ -96,7 +96,7 @@ def test_url_of_an_unknown_database_is_a_settings_error() -> None:
 
 
 def test_a_missing_file_is_named_at_once_and_not_made(path: Path) -> None:
-    database = made(path)
+    database = make_database(path)
     path.unlink()
     with pytest.raises(FatalError, match=r"SQLite file .* does not exist: check the path"):
         database.check_reachable()
@@ -104,7 +104,7 @@ def test_a_missing_file_is_named_at_once_and_not_made(path: Path) -> None:
 
 
 def test_files_are_only_read(path: Path) -> None:
-    database = made(path, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    database = make_database(path, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
     with pytest.raises(Exception, match="readonly"):
         database.run(lambda connection: connection.exec_driver_sql("INSERT INTO t VALUES (1)"))
 
@@ -120,7 +120,7 @@ def test_file_that_is_no_database_is_an_error_of_the_run(path: Path) -> None:
 
 
 def test_parts_fit_the_protocols(path: Path) -> None:
-    database = made(path, "CREATE TABLE t (k INTEGER PRIMARY KEY)")
+    database = make_database(path, "CREATE TABLE t (k INTEGER PRIMARY KEY)")
     catalogue: Catalogue = catalogue_of(database)
     lookup: Lookup = DatabaseLookup(database, text_of)
     assert catalogue.closed
@@ -158,7 +158,7 @@ def test_kind_follows_the_sql_type(type_: types.TypeEngine[object], kind: Column
 
 
 def test_schema_of_sqlite_is_a_name_for_associations_only(path: Path) -> None:
-    catalogue = catalogue_of(made(path, "CREATE TABLE usr (idu INTEGER PRIMARY KEY)"))
+    catalogue = catalogue_of(make_database(path, "CREATE TABLE usr (idu INTEGER PRIMARY KEY)"))
     with_schema, without = catalogue.table("indirect", "usr"), catalogue.table(None, "usr")
     assert with_schema is not None
     assert without is not None
@@ -166,7 +166,7 @@ def test_schema_of_sqlite_is_a_name_for_associations_only(path: Path) -> None:
 
 
 def test_schema_of_sqlite_is_spelled_as_in_the_settings(path: Path) -> None:
-    url = str(made(path, "CREATE TABLE usr (idu INTEGER PRIMARY KEY)").url)
+    url = str(make_database(path, "CREATE TABLE usr (idu INTEGER PRIMARY KEY)").url)
     catalogue = catalogue_of(Database(DatabaseOptions(url=url, schema="indirect")))
     for written, spelled in (("INDIRECT", "indirect"), ("Direct", "Direct"), (None, "indirect")):
         table = catalogue.table(written, "USR")
@@ -175,7 +175,7 @@ def test_schema_of_sqlite_is_spelled_as_in_the_settings(path: Path) -> None:
 
 
 def test_columns_that_collate_without_case_decide_themselves(path: Path) -> None:
-    database = made(
+    database = make_database(
         path,
         "CREATE TABLE t (k TEXT COLLATE NOCASE PRIMARY KEY, v INTEGER)",
         "INSERT INTO t VALUES ('abc', 1), ('def', 2)",
@@ -186,14 +186,14 @@ def test_columns_that_collate_without_case_decide_themselves(path: Path) -> None
 
 
 def test_columns_of_no_type_are_compared_as_text(path: Path) -> None:
-    database = made(
+    database = make_database(
         path, "CREATE TABLE t (k PRIMARY KEY, v)", "INSERT INTO t VALUES (1, 'one'), ('2', 'two')"
     )
     assert list(firsts(ask(database, "t", "k=1", "k=2", "k=3"))) == ["one", "two", None]
 
 
 def test_key_texts_and_stored_values_of_sqlite(path: Path) -> None:
-    database = made(
+    database = make_database(
         path,
         "CREATE TABLE d (k DECIMAL(8,2) PRIMARY KEY, v TEXT)",
         "CREATE TABLE t (k TIMESTAMP PRIMARY KEY, v TEXT)",
@@ -212,7 +212,9 @@ def test_key_texts_and_stored_values_of_sqlite(path: Path) -> None:
 
 @pytest.mark.parametrize("key", [f"k={2**63}", "k=1.5", "k=x", "k=-1" + "0" * 5000])
 def test_what_is_no_integer_of_the_column_is_refused(path: Path, key: str) -> None:
-    database = made(path, "CREATE TABLE t (k INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    database = make_database(
+        path, "CREATE TABLE t (k INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)"
+    )
     bad, good = ask(database, "t", key, "k=1")
     assert isinstance(bad, RefusedLookup)
     assert bad.reason is Reason.DATABASE_REFUSED
@@ -220,7 +222,7 @@ def test_what_is_no_integer_of_the_column_is_refused(path: Path, key: str) -> No
 
 
 def test_broken_text_refuses_its_row_only(path: Path) -> None:
-    database = made(
+    database = make_database(
         path,
         "CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT)",
         "INSERT INTO t VALUES (1, 'a'), (2, CAST(x'FF' AS TEXT)), (3, 'c')",

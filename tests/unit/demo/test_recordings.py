@@ -53,7 +53,7 @@ PHOTOS = Tables(
 )
 
 
-class Made:
+class Recordings:
     """The story and its recordings."""
 
     def __init__(self, folder: Path) -> None:
@@ -66,7 +66,7 @@ class Made:
     def options(self, name: str) -> Any:
         return next(source.options for source in self.settings.sources if source.name == name)
 
-    def counted(self, name: str) -> int:
+    def count_records(self, name: str) -> int:
         """The records that the builder says it wrote."""
         (source,) = (source for source in self.sources if source.name == name)
         return sum(source.counts.values())
@@ -77,8 +77,8 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return Made(tmp_path_factory.mktemp("recorded"))
+def written(tmp_path_factory: pytest.TempPathFactory) -> Recordings:
+    return Recordings(tmp_path_factory.mktemp("recorded"))
 
 
 def read(record: Row) -> Change:
@@ -98,7 +98,7 @@ def must_be(change: RowChange, event_type: int, names: tuple[str, ...]) -> Chang
     return event_type, change.table, _by_name(key), columns
 
 
-def flagged(change: Change) -> Change:
+def flag_values(change: Change) -> Change:
     """Linkexpress has no booleans: ``active`` is a number there."""
     *rest, columns = change
     words = {"0": "false", "1": "true"}
@@ -107,7 +107,7 @@ def flagged(change: Change) -> Change:
     )
 
 
-def spelled(change: Change) -> Change:
+def spell_values(change: Change) -> Change:
     """LINTER has no dates without time, and DISPATCH_ATTRS no scale of decimals."""
     *rest, columns = change
 
@@ -125,15 +125,15 @@ def _by_name(key: str) -> str:
     return f"{number}+{group}" if plus else key
 
 
-def test_change_tables_read_as_what_was_done(made: Made) -> None:
-    options = made.options("change-tables")
+def test_change_tables_read_as_what_was_done(written: Recordings) -> None:
+    options = written.options("change-tables")
     assert isinstance(options, ChangeTableOptions)
-    paths = sorted(p for p in (made.folder / "recorded").glob("*__ct/*") if p.suffix != ".dfm")
+    paths = sorted(p for p in (written.folder / "recorded").glob("*__ct/*") if p.suffix != ".dfm")
     assert {path.suffix for path in paths} == {".csv", ".jsonl"}
     records = change_table_files.read(paths, options, tables=PHOTOS)
     found = [read(row) for row in records]
     expected = []
-    for change in made.changes:
+    for change in written.changes:
         if change.after is None:
             expected.append(must_be(change, 4, ()))
         elif change.before is None:
@@ -143,43 +143,45 @@ def test_change_tables_read_as_what_was_done(made: Made) -> None:
             expected.append(must_be(change, 2, change.changed))
     assert found == expected
     records_ = sum(int(str(row["records"])) for row in records)
-    assert records_ == made.counted("change-tables")  # before images count with their updates
+    assert records_ == written.count_records(
+        "change-tables"
+    )  # before images count with their updates
 
 
-def test_an_extract_reads_as_what_was_done(made: Made) -> None:
-    options = made.options("extract")
+def test_an_extract_reads_as_what_was_done(written: Recordings) -> None:
+    options = written.options("extract")
     assert isinstance(options, LinkexpressOptions)
-    path = made.folder / "recorded" / "people.dat"
-    records, framed = linkexpress_files.read(options, path, made.folder)
-    found = [flagged(read(row)) for row in records if row["outcome"] is None]
+    path = written.folder / "recorded" / "people.dat"
+    records, framed = linkexpress_files.read(options, path, written.folder)
+    found = [flag_values(read(row)) for row in records if row["outcome"] is None]
     expected = []
-    for change in made.changes:
+    for change in written.changes:
         if change.after is None:
             expected.append(must_be(change, 4, ()))
         else:
             kind = 1 if change.before is None else 3
             expected.append(must_be(change, kind, COLUMNS[change.table]))
     assert found == expected
-    held = [flagged(read(row)) for row in records if row["outcome"] == 4]
-    assert held == [must_be(made.story.unfinished, 3, COLUMNS["employee"])]
-    assert framed == made.counted("extract")
+    held = [flag_values(read(row)) for row in records if row["outcome"] == 4]
+    assert held == [must_be(written.story.unfinished, 3, COLUMNS["employee"])]
+    assert framed == written.count_records("extract")
 
 
-def test_a_queue_reads_as_what_was_done(made: Made) -> None:
-    options = made.options("queue")
+def test_a_queue_reads_as_what_was_done(written: Recordings) -> None:
+    options = written.options("queue")
     assert isinstance(options, DispatchQueueOptions)
-    path = made.folder / "recorded" / "queue.dat"
-    records, framed = dispatch_queue_files.read(options, path, made.folder)
+    path = written.folder / "recorded" / "queue.dat"
+    records, framed = dispatch_queue_files.read(options, path, written.folder)
     found = [read(row) for row in records if row["outcome"] is None]
     expected = []
-    for change in made.changes:
+    for change in written.changes:
         kind = 4 if change.after is None else 1 if change.before is None else 2
         names = change.changed if kind == 2 else COLUMNS[change.table] if kind == 1 else ()
         expected.append(must_be(change, kind, names))
-    assert [spelled(change) for change in found] == expected
+    assert [spell_values(change) for change in found] == expected
     reasons = Counter(row["reason"] for row in records if row["outcome"] is not None)
-    assert reasons == {"commit": len(made.story.acts), "rollback": 2, "open-transaction": 1}
-    assert framed == made.counted("queue")
+    assert reasons == {"commit": len(written.story.acts), "rollback": 2, "open-transaction": 1}
+    assert framed == written.count_records("queue")
 
 
 @pytest.mark.parametrize(
@@ -229,8 +231,8 @@ def test_what_does_not_change_the_row_is_recorded_by_the_log_alone(episode: Any)
     assert act_of(played, episode(played)) is None
 
 
-def test_every_kind_of_act_is_in_the_story(made: Made) -> None:
-    assert {kind_of(act) for act in made.story.acts} >= set(KINDS) - {KINDS[11]}
+def test_every_kind_of_act_is_in_the_story(written: Recordings) -> None:
+    assert {kind_of(act) for act in written.story.acts} >= set(KINDS) - {KINDS[11]}
 
 
 DOCUMENT = (
@@ -239,7 +241,7 @@ DOCUMENT = (
 )
 
 
-def told(kind: str, inside: str = "") -> Operations:
+def operations_text(kind: str, inside: str = "") -> Operations:
     return tuple(operations(DOCUMENT.format(kind, inside)))
 
 
@@ -257,24 +259,28 @@ def one(operations_: Operations) -> Operation:
 
 
 def test_operations_are_the_same_in_any_order_of_attributes() -> None:
-    ab = told("modify", put("fname", "Jim") + put("lname", "Doe"))
-    assert ab == told("modify", put("lname", "Doe") + put("fname", "Jim"))
-    assert ab != told("modify", put("lname", "Doe") + put("fname", "Jim", "Jack"))
+    ab = operations_text("modify", put("fname", "Jim") + put("lname", "Doe"))
+    assert ab == operations_text("modify", put("lname", "Doe") + put("fname", "Jim"))
+    assert ab != operations_text("modify", put("lname", "Doe") + put("fname", "Jim", "Jack"))
 
 
 def test_numbers_are_the_same_without_zeros_at_their_end() -> None:
-    assert told("modify", put("pay", "12.50")) == told("modify", put("pay", "12.5"))
-    assert told("modify", put("pay", "120")) != told("modify", put("pay", "12"))
+    assert operations_text("modify", put("pay", "12.50")) == operations_text(
+        "modify", put("pay", "12.5")
+    )
+    assert operations_text("modify", put("pay", "120")) != operations_text(
+        "modify", put("pay", "12")
+    )
 
 
 def test_forms_are_named() -> None:
     three = "".join(put(name, "x") for name in COLUMNS["usr"])
-    assert form_of(one(told("modify", three)), "usr") == "whole row"
-    assert form_of(one(told("modify", put("fname", "x"))), "usr") == "new"
-    assert form_of(one(told("modify", put("fname", "x", "y"))), "usr") == "old → new"
+    assert form_of(one(operations_text("modify", three)), "usr") == "whole row"
+    assert form_of(one(operations_text("modify", put("fname", "x"))), "usr") == "new"
+    assert form_of(one(operations_text("modify", put("fname", "x", "y"))), "usr") == "old → new"
     both = put("fname", "x", "y") + put("lname", "x")
-    assert form_of(one(told("modify", both)), "usr") == "some of each"
-    assert form_of(one(told("delete")), "usr") == "delete"
+    assert form_of(one(operations_text("modify", both)), "usr") == "some of each"
+    assert form_of(one(operations_text("delete")), "usr") == "delete"
 
 
 def acts() -> list[Act]:
@@ -282,12 +288,14 @@ def acts() -> list[Act]:
     return user_acts(user_stories())[:2]
 
 
-ADD = told("add", "<add-attr attr-name='fname'><value type='string'>Jack</value></add-attr>")
+ADD = operations_text(
+    "add", "<add-attr attr-name='fname'><value type='string'>Jack</value></add-attr>"
+)
 
 
 def test_a_line_says_which_documents_are_the_same() -> None:
-    log = [ADD, told("modify", put("fname", "John"))]
-    images = [ADD, told("modify", put("fname", "John", "Jack"))]
+    log = [ADD, operations_text("modify", put("fname", "John"))]
+    images = [ADD, operations_text("modify", put("fname", "John", "Jack"))]
     inserted, changed = lines(acts(), [log, images, log])
     assert [cell.alike for cell in inserted.cells] == ["A", "A", "A"]
     assert [cell.alike for cell in changed.cells] == ["A", "", "A"]
@@ -295,15 +303,15 @@ def test_a_line_says_which_documents_are_the_same() -> None:
 
 
 def test_consumers_of_all_recordings_end_up_with_the_same_rows() -> None:
-    log = [ADD, told("modify", put("fname", "John"))]
-    images = [ADD, told("modify", put("fname", "John", "Jack"))]
+    log = [ADD, operations_text("modify", put("fname", "John"))]
+    images = [ADD, operations_text("modify", put("fname", "John", "Jack"))]
     assert agreed_rows(acts(), [log, images]) == 1
     with pytest.raises(InternalError, match="disagree"):
-        agreed_rows(acts(), [log, [ADD, told("modify", put("fname", "Jon"))]])
+        agreed_rows(acts(), [log, [ADD, operations_text("modify", put("fname", "Jon"))]])
     with pytest.raises(InternalError, match="should be string Jim"):
-        agreed_rows(acts(), [log, [ADD, told("modify", put("fname", "John", "Jim"))]])
+        agreed_rows(acts(), [log, [ADD, operations_text("modify", put("fname", "John", "Jim"))]])
     with pytest.raises(InternalError, match="disagree"):
-        agreed_rows(acts(), [log, [ADD, told("delete")]])
+        agreed_rows(acts(), [log, [ADD, operations_text("delete")]])
 
 
 def journal(folder: Path, documents: list[tuple[int, str, str]]) -> Path:
@@ -323,7 +331,7 @@ def journal(folder: Path, documents: list[tuple[int, str, str]]) -> Path:
     return folder
 
 
-def numbered() -> list[Act]:
+def number_acts() -> list[Act]:
     """``acts`` with record ids."""
     told_ = acts()
     for number, event in enumerate((e for act in told_ for e in act.events), 1):
@@ -343,7 +351,7 @@ def test_documents_go_to_the_acts_that_they_are_of(tmp_path: Path) -> None:
         (1, "b", GONE),
         (0, "9", GONE),
     ]
-    log, other = recordings(journal(tmp_path, listed), tmp_path, 1, numbered())
+    log, other = recordings(journal(tmp_path, listed), tmp_path, 1, number_acts())
     assert log == other == [tuple(operations(ADDED)), tuple(operations(GONE))]
 
 
@@ -356,11 +364,11 @@ def test_a_source_that_tells_more_or_less_is_found(
 ) -> None:
     listed = [(0, "1", ADDED), *((1, "", text) for text in documents)]
     with pytest.raises(InternalError, match=problem):
-        recordings(journal(tmp_path, listed), tmp_path, 1, numbered())
+        recordings(journal(tmp_path, listed), tmp_path, 1, number_acts())
 
 
-def test_check_shows_what_comes_out_of_each_recording(made: Made) -> None:
-    settings = replace(made.settings, database=None)
+def test_check_shows_what_comes_out_of_each_recording(written: Recordings) -> None:
+    settings = replace(written.settings, database=None)
     firsts = {}
     for source in settings.sources:
         if source.snapshots:

@@ -51,8 +51,8 @@ def ranks(folder: Path, splits: Sequence[Sequence[Sequence[int]]], ids: Sequence
 @pytest.fixture
 def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids that leave memory after seven, and files that are merged by three."""
-    monkeypatch.setattr(sorted_ids, "_IDS_AT_ONCE", 7)
-    monkeypatch.setattr(sorted_ids, "_FILES_AT_ONCE", 3)
+    monkeypatch.setattr(sorted_ids, "IDS_AT_ONCE", 7)
+    monkeypatch.setattr(sorted_ids, "FILES_AT_ONCE", 3)
 
 
 some_ids = st.one_of(
@@ -90,7 +90,7 @@ def test_runs_and_merged_files_of_a_level_are_taken_away(tmp_path: Path) -> None
 def test_ids_in_any_order_are_sorted_in_flat_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sorted_ids, "_IDS_AT_ONCE", 1 << 14)
+    monkeypatch.setattr(sorted_ids, "IDS_AT_ONCE", 1 << 14)
     ids = np.random.default_rng(0).permutation(np.arange(1, 1_500_001, dtype=np.int64) * 3)
     tracemalloc.start()
     try:
@@ -115,7 +115,9 @@ def test_an_id_that_was_not_gathered_and_a_split_without_note_fail_the_lane(tmp_
         LaneRanks(tmp_path, range(1, 3)).check()
 
 
-def published(rows: Sequence[Row], folder: Path, options: PollOptions, *, files: int) -> list[str]:
+def plan_documents(
+    rows: Sequence[Row], folder: Path, options: PollOptions, *, files: int
+) -> list[str]:
     """The documents of rows that are scattered over files; current rows are in a database."""
     folder.mkdir()
     paths = [write(folder / f"{n}.csv", list(rows[n::files])) for n in range(files)]
@@ -130,7 +132,7 @@ def published(rows: Sequence[Row], folder: Path, options: PollOptions, *, files:
     return lines(results, folder)
 
 
-def changed(record_id: int, event_type: int = 3, **more: object) -> Row:
+def update_event(record_id: int, event_type: int = 3, **more: object) -> Row:
     return event(record_id, event_type=event_type, **{"new_value": f"v{record_id}", **more})
 
 
@@ -140,30 +142,35 @@ def files(request: pytest.FixtureRequest) -> int:
 
 
 def test_a_gap_in_record_ids_ends_no_poll(tmp_path: Path, files: int) -> None:
-    rows = [changed(9_000), changed(10_200, 8)]
-    documents = published(rows, tmp_path / "a", PollOptions(), files=min(files, 2))
+    rows = [update_event(9_000), update_event(10_200, 8)]
+    documents = plan_documents(rows, tmp_path / "a", PollOptions(), files=min(files, 2))
     assert len(documents) == 1
     assert ">now<" in documents[0]
 
 
 def test_polls_are_counted_in_events(tmp_path: Path, files: int) -> None:
-    rows = [changed(7 * n * n + 5, 3 if n < 4 else 8) for n in range(1, 7)]
+    rows = [update_event(7 * n * n + 5, 3 if n < 4 else 8) for n in range(1, 7)]
     sizes = {}
     for size in range(1, 7):
         options = PollOptions(poll_size=size, poll_slack=0)
-        sizes[size] = len(published(rows, tmp_path / str(size), options, files=files))
+        sizes[size] = len(plan_documents(rows, tmp_path / str(size), options, files=files))
     # types 3 3 3 8 8 8: those of a poll are one document, an 8 supersedes the others
     assert sizes == {1: 6, 2: 3, 3: 2, 4: 2, 5: 2, 6: 1}
 
 
 def test_the_slack_is_a_distance_in_events(tmp_path: Path, files: int) -> None:
-    others = [changed(n, table_key="idu=9") for n in (3_000, 4_000, 5_000)]
-    rows = [changed(1_000), changed(2_000, table_key="idu=9"), *others, changed(6_000, 8)]
+    others = [update_event(n, table_key="idu=9") for n in (3_000, 4_000, 5_000)]
+    rows = [
+        update_event(1_000),
+        update_event(2_000, table_key="idu=9"),
+        *others,
+        update_event(6_000, 8),
+    ]
     for slack, documents in ((4, 3), (5, 2)):
         options = PollOptions(poll_size=3, poll_slack=slack)
         mine = [
             line
-            for line in published(rows, tmp_path / str(slack), options, files=files)
+            for line in plan_documents(rows, tmp_path / str(slack), options, files=files)
             if "idu=1," in line
         ]
         assert len(mine) == documents - 1
@@ -172,16 +179,16 @@ def test_the_slack_is_a_distance_in_events(tmp_path: Path, files: int) -> None:
 def test_rejected_and_excluded_rows_with_an_id_count_as_events_and_processed_rows_do_not(
     tmp_path: Path, files: int
 ) -> None:
-    between = [changed(20, event_type=9), changed(30, table_name="mysql.user")]
-    rows = [changed(10), *between, changed(40, 8)]
+    between = [update_event(20, event_type=9), update_event(30, table_name="mysql.user")]
+    rows = [update_event(10), *between, update_event(40, 8)]
     cut = PollOptions(poll_size=3, poll_slack=0)
-    assert len(published(rows, tmp_path / "rejects", cut, files=files)) == 2
-    rows = [changed(10), *(row | {"status": "S"} for row in between), changed(40, 8)]
-    assert len(published(rows, tmp_path / "processed", cut, files=files)) == 1
+    assert len(plan_documents(rows, tmp_path / "rejects", cut, files=files)) == 2
+    rows = [update_event(10), *(row | {"status": "S"} for row in between), update_event(40, 8)]
+    assert len(plan_documents(rows, tmp_path / "processed", cut, files=files)) == 1
     nameless = [row | {"record_id": None} for row in between]
-    rows = [changed(10), *nameless, changed(10), changed(40, 8)]
+    rows = [update_event(10), *nameless, update_event(10), update_event(40, 8)]
     cut = PollOptions(poll_size=2, poll_slack=0)
-    assert len(published(rows, tmp_path / "twice", cut, files=files)) == 1
+    assert len(plan_documents(rows, tmp_path / "twice", cut, files=files)) == 1
 
 
 def without_false_twins(changes: Sequence[Change]) -> list[Change]:
@@ -192,7 +199,7 @@ def without_false_twins(changes: Sequence[Change]) -> list[Change]:
     return [c for c in changes if c._replace(row=0) == first[c.position]._replace(row=0)]
 
 
-def moved(changes: Sequence[Change], ids: Sequence[int]) -> list[Change]:
+def move_changes(changes: Sequence[Change], ids: Sequence[int]) -> list[Change]:
     """The changes at other record ids, of a table without schema."""
     return [
         change._replace(
@@ -217,7 +224,7 @@ def test_files_give_what_the_rules_give_by_hand(
     """Ids with gaps, scattered over files that overlap, against ranks counted by hand."""
     rules = replace(case.rules, current=None, now=None)
     setup = replace(case, rules=rules).setup
-    changes = moved(without_false_twins(case.changes), np.cumsum(gaps).tolist())
+    changes = move_changes(without_false_twins(case.changes), np.cumsum(gaps).tolist())
     known = {change.position.high for change in changes}
     free = [number for number in range(1, max(known, default=1)) if number not in known]
     rejects, processed = free[::3], free[1::3]
@@ -241,6 +248,6 @@ def test_files_give_what_the_rules_give_by_hand(
             tables=TABLES,
         )
         documents = sorted(lines(plan_all(work, read_all(work, chance), folder), folder))
-    ranked = plan_oracle.ranked(changes, [*known, *rejects])
+    ranked = plan_oracle.rank_changes(changes, [*known, *rejects])
     expected = plan_oracle.plan(ranked, rules, frozenset())
     assert documents == sorted(text for _, _, text, _ in expected.documents)

@@ -85,7 +85,7 @@ def test_a_block_at_a_time_is_held_whatever_the_order_of_the_input() -> None:
     records = [record(rank=rank, row=number) for number, rank in enumerate(ranks_)]
     out = lanes(list(pack(batches(records, 1000))))[0]
     assert sum(batch.num_rows for batch in out) == len(records)
-    assert max(batch.num_rows for batch in out) < size // 16 + shuffle_pieces._ROWS_TOGETHER
+    assert max(batch.num_rows for batch in out) < size // 16 + shuffle_pieces.ROWS_TOGETHER
 
 
 def test_blocks_of_few_records_come_together() -> None:

@@ -23,7 +23,7 @@ from tests.support.event_log_files import Row, event, write
 from tests.support.plan_cases import COLUMNS, OBJECTS, TABLES, Case, cases, rows_of
 from tests.support.task_runs import lines, plan_all, read_all, work_of
 
-Told = dict[str, list[str]]
+DocumentTexts = dict[str, list[str]]
 
 
 def database_of(case: Case, path: Path) -> str | None:
@@ -45,7 +45,7 @@ def database_of(case: Case, path: Path) -> str | None:
     return f"sqlite:///{path}"
 
 
-def told(results: Sequence[LaneResult], folder: Path) -> tuple[Told, list[str]]:
+def plan_texts(results: Sequence[LaneResult], folder: Path) -> tuple[DocumentTexts, list[str]]:
     """Documents by association, and all decisions with their positions, in one order."""
     documents = defaultdict(list)
     for line in lines(results, folder):
@@ -101,7 +101,7 @@ def test_files_lanes_and_shuffle_change_nothing_for_an_object(
             )
             results = run(work, place, chance)
             assert sum(outcome_counts(results).values()) == len(rows)
-            found.append(told(results, place))
+            found.append(plan_texts(results, place))
     assert found[0] == found[1]
 
 

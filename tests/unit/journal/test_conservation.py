@@ -91,23 +91,23 @@ def test_a_piece_that_the_shuffle_drops_fails_the_run(work: Work, tmp_path: Path
 
 def test_a_piece_that_the_shuffle_doubles_fails_the_run(work: Work, tmp_path: Path) -> None:
     pieces = read_all(work)
-    for doubled in range(pieces.num_rows):
-        rows = pa.array([*range(pieces.num_rows), doubled])
+    for double in range(pieces.num_rows):
+        rows = pa.array([*range(pieces.num_rows), double])
         with pytest.raises(InternalError, match=r"outcome|counted twice"):
-            conserve(plan_all(work, pieces.take(rows), tmp_path / str(doubled)), SPLITS)
+            conserve(plan_all(work, pieces.take(rows), tmp_path / str(double)), SPLITS)
 
 
 def test_a_change_that_planning_forgets_fails_its_lane(
     work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    close = Planner._close
+    close = Planner.close_poll
 
-    def forgetful(self: Planner, poll: ObjectPoll) -> None:
+    def forget_some(self: Planner, poll: ObjectPoll) -> None:
         if poll.first.position.high != 3:
             close(self, poll)
 
     monkeypatch.setattr(tasks, "LanePlanner", only_singly)
-    monkeypatch.setattr(Planner, "_close", forgetful)
+    monkeypatch.setattr(Planner, "close_poll", forget_some)
     with pytest.raises(InternalError, match="no decision"):
         plan_all(work, read_all(work), tmp_path)
 
@@ -117,11 +117,11 @@ def test_a_document_that_planning_in_bulk_forgets_fails_its_lane(
 ) -> None:
     plan = ColumnarPlanner.plan
 
-    def forgetful(self: ColumnarPlanner, *args: Any, **options: Any) -> ColumnarPlan:
+    def forget_some(self: ColumnarPlanner, *args: Any, **options: Any) -> ColumnarPlan:
         plain = plan(self, *args, **options)
         return plain._replace(documents=plain.documents[1:])
 
-    monkeypatch.setattr(ColumnarPlanner, "plan", forgetful)
+    monkeypatch.setattr(ColumnarPlanner, "plan", forget_some)
     with pytest.raises(InternalError, match="no decision"):
         plan_all(work, read_all(work), tmp_path)
 
@@ -131,10 +131,10 @@ def test_a_change_that_never_reaches_planning_fails_its_lane(
 ) -> None:
     add = Planner.add
 
-    def deaf(self: Planner, changes: Iterable[Change]) -> PlanResult:
+    def ignore_some(self: Planner, changes: Iterable[Change]) -> PlanResult:
         return add(self, list(changes)[1:])
 
-    monkeypatch.setattr(Planner, "add", deaf)
+    monkeypatch.setattr(Planner, "add", ignore_some)
     with pytest.raises(InternalError, match="no decision"):
         plan_all(work, read_all(work), tmp_path)
 
@@ -145,12 +145,12 @@ def test_a_change_that_is_decided_twice_fails_its_lane(
 ) -> None:
     finish = Planner.finish
 
-    def doubled(self: Planner) -> PlanResult:
+    def double(self: Planner) -> PlanResult:
         planned = finish(self)
         setattr(planned, what, getattr(planned, what) * 2)
         return planned
 
-    monkeypatch.setattr(Planner, "finish", doubled)
+    monkeypatch.setattr(Planner, "finish", double)
     with pytest.raises(InternalError, match="decided twice"):
         plan_all(work, read_all(work), tmp_path)
 
@@ -159,14 +159,14 @@ def result(lane: int, counts: tuple[Count, ...], *tallies: tuple[int, int]) -> L
     return LaneResult(lane, "try", 0, 0, (), counts, tallies, "")
 
 
-def published(records: int, source: int = 0) -> Count:
+def count_published(records: int, source: int = 0) -> Count:
     return Count(source, PUBLISHED, None, records)
 
 
 def test_counts_that_add_up_give_the_number_of_records() -> None:
     results = [
-        result(0, (published(2), Count(0, Outcome.IGNORED, "status", 1)), (1, 4)),
-        result(1, (published(3),), (0, 2)),
+        result(0, (count_published(2), Count(0, Outcome.IGNORED, "status", 1)), (1, 4)),
+        result(1, (count_published(3),), (0, 2)),
     ]
     assert conserve(results, SPLITS) == 6
     assert conserve([], []) == 0
@@ -174,32 +174,32 @@ def test_counts_that_add_up_give_the_number_of_records() -> None:
 
 def test_a_tally_that_is_higher_than_the_outcomes_fails() -> None:
     with pytest.raises(InternalError, match="7 records were read, 6 have an outcome"):
-        conserve([result(0, (published(6),), (0, 3), (1, 4))], SPLITS)
+        conserve([result(0, (count_published(6),), (0, 3), (1, 4))], SPLITS)
 
 
 def test_a_tally_that_is_lower_than_the_outcomes_fails() -> None:
     with pytest.raises(InternalError, match="5 records were read, 6 have an outcome"):
-        conserve([result(0, (published(6),), (0, 3), (1, 2))], SPLITS)
+        conserve([result(0, (count_published(6),), (0, 3), (1, 2))], SPLITS)
 
 
 def test_a_split_that_did_not_report_fails_though_it_may_have_been_empty() -> None:
     with pytest.raises(InternalError, match=r"splits \[1\] of source 0"):
-        conserve([result(0, (published(3),), (0, 3))], SPLITS)
+        conserve([result(0, (count_published(3),), (0, 3))], SPLITS)
 
 
 def test_a_split_that_reported_twice_fails_though_the_sum_may_be_right() -> None:
-    results = [result(0, (published(3),), (0, 3)), result(1, (), (0, 0), (1, 0))]
+    results = [result(0, (count_published(3),), (0, 3)), result(1, (), (0, 0), (1, 0))]
     with pytest.raises(InternalError, match="split 0 was counted twice"):
         conserve(results, SPLITS)
 
 
 def test_a_split_that_is_none_of_the_run_fails() -> None:
     with pytest.raises(InternalError, match=r"\[2\]"):
-        conserve([result(0, (published(3),), (0, 3), (1, 0), (2, 0))], SPLITS)
+        conserve([result(0, (count_published(3),), (0, 3), (1, 0), (2, 0))], SPLITS)
 
 
 def test_one_source_does_not_make_up_for_another() -> None:
-    results = [result(0, (published(3), published(3, source=1)), (0, 2), (1, 4))]
+    results = [result(0, (count_published(3), count_published(3, source=1)), (0, 2), (1, 4))]
     with pytest.raises(InternalError, match="source 0"):
         conserve(results, [[0], [1]])
     assert conserve([replace(results[0], tallies=((0, 3), (1, 3)))], [[0], [1]]) == 6

@@ -15,21 +15,21 @@ from publisher.journal.conservation import RunReport
 from publisher.journal.identity import open_identity, read_identity
 from publisher.journal.manifest import JOURNAL_FORMAT
 from publisher.runs import publisher_instance
-from tests.support.followed_jobs import FILES, documents, settings, write_file
+from tests.support.followed_jobs import FILES, load_settings, published_values, write_file
 from tests.support.local_engine import LocalEngine
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 def publish(base: Path, more: str = "") -> RunReport:
-    return publisher_instance.publish(settings(base, FILES, more))
+    return publisher_instance.publish(load_settings(base, FILES, more))
 
 
 def journals(base: Path) -> Path:
     return base / ".xds-publisher" / "job"
 
 
-def published(base: Path) -> dict[str, bytes]:
+def published_files(base: Path) -> dict[str, bytes]:
     paths = (base / "out").rglob("*")
     return {str(path): path.read_bytes() for path in paths if path.is_file()}
 
@@ -55,11 +55,11 @@ def test_a_directory_of_another_version_is_refused(tmp_path: Path, version: int 
     publish(tmp_path)
     content = {"format": version, "identity": "a"}
     (journals(tmp_path) / "job.json").write_text(json.dumps(content))
-    before = published(tmp_path)
+    before = published_files(tmp_path)
     write_file(tmp_path, "2.csv", 2)
     with pytest.raises(FatalError, match=f"format {version}.*reads format {JOURNAL_FORMAT}: use"):
         publish(tmp_path)
-    assert published(tmp_path) == before
+    assert published_files(tmp_path) == before
 
 
 def test_a_directory_of_the_first_version_is_refused(tmp_path: Path) -> None:
@@ -81,18 +81,18 @@ def test_a_damaged_identity_is_one_clear_error(tmp_path: Path, text: str) -> Non
 def test_the_files_of_a_lost_journal_are_not_overwritten(tmp_path: Path) -> None:
     write_file(tmp_path, "1.csv", *range(1, 6))
     publish(tmp_path)
-    before = published(tmp_path)
+    before = published_files(tmp_path)
     shutil.rmtree(tmp_path / ".xds-publisher")
     (tmp_path / "in" / "1.csv").unlink()
     write_file(tmp_path, "2.csv", 6, 7)
     for _ in range(2):
         with pytest.raises(FatalError, match=r"came from another journal.*set another path"):
             publish(tmp_path)
-    assert published(tmp_path) == before
+    assert published_files(tmp_path) == before
     job = tmp_path / "job.toml"
     job.write_text(job.read_text().replace('"out"', '"other"'))
     assert publisher_instance.publish(load(job)).documents == 2
-    assert published(tmp_path) == before
+    assert published_files(tmp_path) == before
 
 
 def test_the_files_of_an_older_journal_are_not_overwritten(tmp_path: Path) -> None:
@@ -103,28 +103,28 @@ def test_the_files_of_an_older_journal_are_not_overwritten(tmp_path: Path) -> No
     publish(tmp_path)
     shutil.rmtree(tmp_path / ".xds-publisher")
     shutil.copytree(tmp_path / "copy", tmp_path / ".xds-publisher")
-    before = published(tmp_path)
+    before = published_files(tmp_path)
     write_file(tmp_path, "3.csv", 3)
     with pytest.raises(FatalError, match=r"newer than the last run that .* knows \(number 1\)"):
         publish(tmp_path)
-    assert published(tmp_path) == before
+    assert published_files(tmp_path) == before
 
 
 def test_a_run_of_another_job_in_the_way_is_refused_before_it_is_planned(tmp_path: Path) -> None:
     """It was not there when this job began: two jobs of one name work side by side."""
     write_file(tmp_path, "1.csv", 1)
     publish(tmp_path)
-    job = publisher_instance.PublisherInstance(settings(tmp_path, FILES, ""), LocalEngine())
+    job = publisher_instance.PublisherInstance(load_settings(tmp_path, FILES, ""), LocalEngine())
     shutil.copytree(tmp_path / "out/runs/job-000001", tmp_path / "out/runs/job-000002")
     mark = tmp_path / "out/runs/job-000002/run.json"
     mark.write_text(
         json.dumps(json.loads(mark.read_text()) | {"identity": "b", "run": "job-000002"})
     )
-    before = published(tmp_path)
+    before = published_files(tmp_path)
     write_file(tmp_path, "2.csv", 2)
     with pytest.raises(FatalError, match="run job-000002 came from another journal"):
         job.run_once()
-    assert published(tmp_path) == before
+    assert published_files(tmp_path) == before
 
 
 @pytest.mark.parametrize("version", [1, 99])
@@ -135,7 +135,7 @@ def test_a_directory_of_runs_of_another_version_is_refused(tmp_path: Path, versi
     mark.write_text(json.dumps(json.loads(mark.read_text()) | {"format": version}))
     with pytest.raises(FatalError, match=f"format {version}, this program reads format 2: use"):
         publish(tmp_path)
-    assert documents(tmp_path) == ["1"]
+    assert published_values(tmp_path) == ["1"]
 
 
 def test_runs_whose_journals_are_gone_are_known_by_their_number(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def document(*changes: Change, text: str = "<nds/>") -> Document:
     )
 
 
-def superseded(change: Change, by: Change) -> Decision:
+def supersede(change: Change, by: Change) -> Decision:
     return Decision(change.row, Outcome.SUPERSEDED, Reason.FIELD_QUERY_BACK, by=by.row)
 
 
@@ -74,7 +74,7 @@ class Lane:
     def arrive(self, changes: Sequence[Change]) -> int:
         return self.files.add_arrivals(arrivals(changes))
 
-    def planned(
+    def add_plan(
         self, source: int, documents: Sequence[Document], decisions: Sequence[Decision]
     ) -> None:
         batches = [Documents.of([(0, document) for document in documents])] if documents else []
@@ -109,9 +109,9 @@ def test_decisions_stand_in_the_order_of_arrival_whatever_the_order_they_come_in
     assert lane.arrive([ONE, TWO]) == 0
     lane.files.advance()
     assert lane.arrive([THREE, FOUR]) == 2
-    lane.planned(0, [document(THREE), document(FOUR)], [])
+    lane.add_plan(0, [document(THREE), document(FOUR)], [])
     lane.files.advance()
-    lane.planned(0, [document(TWO)], [superseded(ONE, TWO)])
+    lane.add_plan(0, [document(TWO)], [supersede(ONE, TWO)])
     lane.files.close()
     assert [
         (entry["high"], entry["outcome"], entry["by"], entry["document"])
@@ -122,11 +122,11 @@ def test_decisions_stand_in_the_order_of_arrival_whatever_the_order_they_come_in
 def test_what_is_decided_is_written_while_the_lane_goes_on(
     lane: Lane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decisions, "_ROWS_TO_WRITE", 10)
+    monkeypatch.setattr(decisions, "ROWS_TO_WRITE", 10)
     changes = log(*(Event(4) for _ in range(100)))
     for start in range(0, 100, 5):
         lane.arrive(changes[start : start + 5])
-        lane.planned(0, [document(change) for change in changes[start : start + 5]], [])
+        lane.add_plan(0, [document(change) for change in changes[start : start + 5]], [])
         lane.files.advance()
         kept = lane.files._decisions
         assert len(kept._window) == 0
@@ -142,7 +142,7 @@ def test_what_is_decided_is_written_while_the_lane_goes_on(
 def test_counts_are_those_of_source_records(lane: Lane) -> None:
     lane.files.add_arrivals(arrivals([ONE], records=3))
     lane.arrive([THREE, FOUR])
-    lane.planned(
+    lane.add_plan(
         0,
         [document(ONE._replace(row=0))],
         [Decision(1, Outcome.IGNORED, Reason.LOOPBACK), Decision(2, Outcome.HELD, Reason.FUTURE)],
@@ -163,7 +163,7 @@ def test_rejects_are_listed_with_reason_position_and_raw_record(lane: Lane) -> N
     rejected = Decision(
         1, Outcome.REJECTED, Reason.VALUE, detail="“2” is not an integer: mend it", raw='{"b": "2"}'
     )
-    lane.planned(0, [document(ONE)], [rejected])
+    lane.add_plan(0, [document(ONE)], [rejected])
     lane.files.close()
     (entry,) = lane.rejects()
     assert entry["reason"] == "value"
@@ -173,7 +173,7 @@ def test_rejects_are_listed_with_reason_position_and_raw_record(lane: Lane) -> N
 
 def test_a_change_without_decision_is_named_at_the_end(lane: Lane) -> None:
     lane.arrive([ONE, TWO, THREE])
-    lane.planned(0, [document(ONE), document(THREE._replace(row=2))], [])
+    lane.add_plan(0, [document(ONE), document(THREE._replace(row=2))], [])
     with pytest.raises(InternalError, match="change 1 of a lane"):
         lane.files.close()
     lane.files.abandon()
@@ -181,29 +181,29 @@ def test_a_change_without_decision_is_named_at_the_end(lane: Lane) -> None:
 
 def test_a_second_decision_is_refused_also_after_the_first_was_written(lane: Lane) -> None:
     lane.arrive([ONE])
-    lane.planned(0, [document(ONE)], [])
+    lane.add_plan(0, [document(ONE)], [])
     for _ in range(2):
         with pytest.raises(InternalError, match="change 0 of a lane was decided twice"):
-            lane.planned(0, [], [Decision(0, Outcome.IGNORED, Reason.STATUS)])
+            lane.add_plan(0, [], [Decision(0, Outcome.IGNORED, Reason.STATUS)])
         lane.files.advance()
     lane.files.abandon()
 
 
-def filled(lane: Lane) -> LaneResult:
+def fill_lane(lane: Lane) -> LaneResult:
     lane.arrive([ONE, TWO, THREE, FOUR])
     lane.files.add_lookup(0, USR, 0, LookupAnswer.ROW, json.dumps({"idu": "1", "a": None}))
     lane.files.add_lookup(0, USR, 4, LookupAnswer.GONE, None)
     lane.files.add_lookup(0, USR_2, 4, LookupAnswer.REFUSED, "overflow: mend the key")
-    lane.planned(
+    lane.add_plan(
         0,
         [document(TWO, text="<nds>é\U0001f600</nds>"), document(THREE, FOUR, text="<nds>2</nds>")],
-        [superseded(ONE, TWO)],
+        [supersede(ONE, TWO)],
     )
     return lane.files.close()
 
 
 def test_a_reader_finds_records_by_position_with_what_superseded_them(lane: Lane) -> None:
-    filled(lane)
+    fill_lane(lane)
     reader = lane.reader()
     (found,) = reader.by_position(0, Position("", 1, 0, 0))
     assert (found.outcome, found.reason) == (Outcome.SUPERSEDED, Reason.FIELD_QUERY_BACK)
@@ -215,7 +215,7 @@ def test_a_reader_finds_records_by_position_with_what_superseded_them(lane: Lane
 
 
 def test_a_reader_finds_nothing_where_there_is_nothing(lane: Lane) -> None:
-    filled(lane)
+    fill_lane(lane)
     reader = lane.reader()
     assert reader.by_position(0, Position("", 5, 0, 0)) == []
     assert reader.by_position(1, Position("", 1, 0, 0)) == []
@@ -225,7 +225,7 @@ def test_a_reader_finds_nothing_where_there_is_nothing(lane: Lane) -> None:
 
 
 def test_a_reader_finds_records_by_key_of_all_tables_or_one(lane: Lane) -> None:
-    filled(lane)
+    fill_lane(lane)
     reader = lane.reader()
     found = reader.by_key(frozenset({"idu=1", "no=1"}))
     assert [entry.row for entry in found] == [0, 1, 3]
@@ -233,7 +233,7 @@ def test_a_reader_finds_records_by_key_of_all_tables_or_one(lane: Lane) -> None:
 
 
 def test_a_reader_gives_documents_as_they_were_written(lane: Lane) -> None:
-    result = filled(lane)
+    result = fill_lane(lane)
     reader = lane.reader()
     second = reader.document(1)
     assert (second.text, second.records, second.event_id) == ("<nds>2</nds>", "3,4", "log:3")
@@ -245,7 +245,7 @@ def test_a_reader_gives_documents_as_they_were_written(lane: Lane) -> None:
 
 
 def test_a_reader_gives_what_was_looked_up(lane: Lane) -> None:
-    filled(lane)
+    fill_lane(lane)
     reader = lane.reader()
     first, second = reader.lookups(0, USR)
     assert (first.poll, first.answer, first.row) == (0, "row", {"idu": "1", "a": None})
@@ -262,7 +262,7 @@ def test_a_record_that_gave_no_change_is_found_where_it_was_read(lane: Lane) -> 
     )  # fmt: skip
     lane.files.add_arrivals(row)
     rejected = Decision(0, Outcome.REJECTED, Reason.BROKEN_RECORD, detail="cut", raw='"x"')
-    lane.planned(0, [], [rejected])
+    lane.add_plan(0, [], [rejected])
     lane.files.close()
     (found,) = lane.reader().by_position(0, Position("a.csv", 17, 0, 0))
     assert (found.object, found.event_type, found.columns) == (None, None, ())
@@ -272,7 +272,7 @@ def test_a_record_that_gave_no_change_is_found_where_it_was_read(lane: Lane) -> 
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_a_damaged_file_is_one_clear_error(damage: str, lane: Lane) -> None:
-    filled(lane)
+    fill_lane(lane)
     path = lane.folder / "staging" / "try-00003" / lane.names.decisions
     if damage == "missing":
         path.unlink()
@@ -283,19 +283,19 @@ def test_a_damaged_file_is_one_clear_error(damage: str, lane: Lane) -> None:
 
 
 def test_a_part_file_that_is_missing_is_one_clear_error(lane: Lane) -> None:
-    filled(lane)
+    fill_lane(lane)
     (lane.folder / "documents" / "try-00003" / "part-00003.xds").unlink()
     with pytest.raises(FatalError, match=r"part-00003\.xds"):
         lane.reader().document(0)
 
 
 def test_a_row_or_document_that_does_not_exist_is_one_clear_error(lane: Lane) -> None:
-    filled(lane)
+    fill_lane(lane)
     for ask in (lane.reader().row, lane.reader().document):
         with pytest.raises(FatalError, match="publish again"):
             ask(9)
 
 
 def test_the_columns_of_an_arrival_are_kept(lane: Lane) -> None:
-    filled(lane)
+    fill_lane(lane)
     assert list(lane.decisions()[0])[: len(ARRIVAL_COLUMNS)] == ARRIVAL_COLUMNS

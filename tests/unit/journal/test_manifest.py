@@ -67,7 +67,7 @@ class Run:
             records_read=conserve(results, [[0]]),
         )
 
-    def published(self) -> dict[str, bytes]:
+    def published_files(self) -> dict[str, bytes]:
         """All files at their places, by name."""
         files = [*self.folder.iterdir(), *self.journal.root.iterdir()]
         return {path.name: path.read_bytes() for path in files if path.is_file()}
@@ -89,7 +89,9 @@ def test_a_commit_brings_every_file_to_its_place(run: Run) -> None:
     files = [f"lane-0000{lane}.{name}" for lane in (0, 1) for name in (
         "documents.parquet", "decisions.parquet", "lookups.parquet", "rejects.jsonl"
     )]  # fmt: skip
-    assert sorted(run.published()) == sorted([*files, MANIFEST, "part-00000.xds", "part-00001.xds"])
+    assert sorted(run.published_files()) == sorted(
+        [*files, MANIFEST, "part-00000.xds", "part-00001.xds"]
+    )
     assert not run.journal.staging.exists()
     assert (run.journal.root / MANIFEST).stat().st_mode & 0o777 == 0o600
 
@@ -110,7 +112,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, last: int, *, before: bool) -> Non
     """The process ends at the rename with this number, before or after it is done."""
     replace, done = Path.replace, 0
 
-    def counted(self: Path, target: Path) -> Path:
+    def replace_or_crash(self: Path, target: Path) -> Path:
         nonlocal done
         done += 1
         if done == last and before:
@@ -120,7 +122,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, last: int, *, before: bool) -> Non
             raise Crash
         return moved
 
-    monkeypatch.setattr(Path, "replace", counted)
+    monkeypatch.setattr(Path, "replace", replace_or_crash)
 
 
 RENAMES = 1 + 2 * 5
@@ -146,13 +148,13 @@ def test_a_crash_at_any_rename_leaves_nothing_or_all_of_it(
         found = run.journal.manifest()
         if last == 1 and before:
             assert found is None
-            assert run.published().keys() <= {MANIFEST + ".new"}
+            assert run.published_files().keys() <= {MANIFEST + ".new"}
             run.journal.commit(run.stage())
         else:
             assert found == manifest
             for _ in range(3):
                 run.journal.complete(found)
-        assert run.published() == whole.published()
+        assert run.published_files() == whole.published_files()
 
 
 def test_a_crash_while_a_crash_is_mended_changes_nothing(work: Work, tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ def test_a_crash_while_a_crash_is_mended_changes_nothing(work: Work, tmp_path: P
     run.journal.complete(manifest)
     whole = Run(tmp_path / "whole", work)
     whole.journal.commit(whole.stage())
-    assert run.published() == whole.published()
+    assert run.published_files() == whole.published_files()
 
 
 def test_what_an_incomplete_run_staged_is_thrown_away_by_the_next(run: Run) -> None:

@@ -14,13 +14,13 @@ from publisher.journal.read_watermarks import read_greatest
 from publisher.model.change import Outcome
 from publisher.reports.explain import explain
 from publisher.runs.publisher_instance import PublisherInstance
-from tests.support.followed_jobs import TABLE, settings, write_rows
+from tests.support.followed_jobs import TABLE, load_settings, write_rows
 from tests.support.local_engine import LocalEngine
 from tests.support.planned_journals import record, write_decisions
 
 
 def once(base: Path, more: str = "") -> RunReport:
-    with PublisherInstance(settings(base, TABLE, more), LocalEngine()) as job:
+    with PublisherInstance(load_settings(base, TABLE, more), LocalEngine()) as job:
         job.finish()
         report = job.run_once()
         job.expire()

@@ -40,7 +40,7 @@ def planned(tmp_path: Path) -> tuple[Path, Manifest]:
     return tmp_path, manifest_of(2)
 
 
-def found(
+def find_documents(
     planned: tuple[Path, Manifest], texts: list[PositionText | None], *ids: str
 ) -> tuple[int, RecoveredDocuments]:
     """The number of waiting ids, and the documents that are recovered where the sink has some ids."""
@@ -52,15 +52,15 @@ def found(
 
 def test_whole_objects_are_recovered(planned: tuple[Path, Manifest]) -> None:
     """Also where the topic has only a record that is superseded now."""
-    count, recovered = found(planned, TEXTS, "3", "a,b.csv:5", "6", "99")
+    count, recovered = find_documents(planned, TEXTS, "3", "a,b.csv:5", "6", "99")
     assert count == 6
     assert recovered.lanes == {0: {0, 2}, 1: {0}}
-    assert found(planned, TEXTS)[1].count() == 0
-    assert found(planned, TEXTS, "99")[1].count() == 0
+    assert find_documents(planned, TEXTS)[1].count() == 0
+    assert find_documents(planned, TEXTS, "99")[1].count() == 0
 
 
 def test_records_without_lasting_ids_are_all_recovered(planned: tuple[Path, Manifest]) -> None:
-    count, recovered = found(planned, [None])
+    count, recovered = find_documents(planned, [None])
     assert count == 0
     assert recovered.lanes == {0: {0, 1, 2}, 1: {0, 1}}
 
@@ -68,8 +68,8 @@ def test_records_without_lasting_ids_are_all_recovered(planned: tuple[Path, Mani
 def test_memory_does_not_grow_with_the_waiting_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("publisher.model.sorted_ids._IDS_AT_ONCE", 1 << 10)
-    monkeypatch.setattr("publisher.journal.waiting_records._ROWS", 500)
+    monkeypatch.setattr("publisher.model.sorted_ids.IDS_AT_ONCE", 1 << 10)
+    monkeypatch.setattr("publisher.journal.waiting_records.ROWS_AT_ONCE", 500)
     peaks = []
     for count in (5_000, 40_000):
         root = tmp_path / str(count)
@@ -78,7 +78,7 @@ def test_memory_does_not_grow_with_the_waiting_ids(
         write_decisions(root, [changes], group=500)
         del changes
         tracemalloc.start()
-        waiting, recovered = found((root, manifest_of(1)), TEXTS, "7", "4000")
+        waiting, recovered = find_documents((root, manifest_of(1)), TEXTS, "7", "4000")
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert waiting == count

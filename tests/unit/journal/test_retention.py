@@ -23,7 +23,7 @@ def journals(tmp_path: Path) -> Journals:
     return Journals(root, "job")
 
 
-def planned(journals: Journals, *files: tuple[str, int]) -> Journal:
+def plan_run(journals: Journals, *files: tuple[str, int]) -> Journal:
     """A run that is planned wholly."""
     run = journals.next_run()
     read = tuple(FileEntry(*file) for file in files)
@@ -35,14 +35,14 @@ def planned(journals: Journals, *files: tuple[str, int]) -> Journal:
 
 def done(journals: Journals, days: float, *files: tuple[str, int]) -> str:
     """A run that ended so many days ago."""
-    journal = planned(journals, *files)
+    journal = plan_run(journals, *files)
     journal.mark_sent()
     moment = time.time() - days * DAY
     os.utime(journal.root / "sent", (moment, moment))
     return journal.root.name
 
 
-def left(journals: Journals) -> list[str]:
+def remaining_runs(journals: Journals) -> list[str]:
     return sorted(path.name for path in journals.root.iterdir() if path.is_dir())
 
 
@@ -55,29 +55,29 @@ def test_runs_that_ended_long_ago_go(journals: Journals) -> None:
     old, older_still = done(journals, 9), done(journals, 7.5)
     young = done(journals, 6.5)
     assert journals.expire(days=7, most=100) == [old, older_still]
-    assert left(journals) == [young]
+    assert remaining_runs(journals) == [young]
 
 
 def test_the_oldest_beyond_the_greatest_number_go(journals: Journals) -> None:
     runs = [done(journals, 0) for _ in range(5)]
     assert journals.expire(days=7, most=2) == runs[:3]
-    assert left(journals) == runs[3:]
+    assert remaining_runs(journals) == runs[3:]
 
 
 def test_what_is_within_both_stays(journals: Journals) -> None:
     runs = [done(journals, 0) for _ in range(3)]
     assert journals.expire(days=7, most=3) == []
-    assert left(journals) == runs
+    assert remaining_runs(journals) == runs
 
 
 def test_runs_that_are_not_done_stay_however_old(journals: Journals) -> None:
-    unsent = planned(journals)
+    unsent = plan_run(journals)
     begun = journals.next_run()
     for folder in (unsent.root, journals.root / begun):
         os.utime(folder, (0, 0))
     old = done(journals, 30)
     assert journals.expire(days=0, most=0) == [old]
-    assert left(journals) == [unsent.root.name, begun]
+    assert remaining_runs(journals) == [unsent.root.name, begun]
     assert [manifest.run for _, manifest in journals.unsent_runs()] == [unsent.root.name]
 
 
@@ -94,7 +94,7 @@ def test_marks_of_files_outlive_their_runs(journals: Journals) -> None:
     assert journals.published_files().entries == every
     journals.expire(days=7, most=0)
     assert journals.published_files().entries == every
-    assert left(journals) == []
+    assert remaining_runs(journals) == []
 
 
 class Killed(BaseException):
@@ -109,7 +109,7 @@ def test_a_start_takes_away_what_a_crash_in_the_middle_left(
     marks = journals.published_files().entries
     remove = shutil.rmtree
 
-    def killed(path: Path) -> None:
+    def kill(path: Path) -> None:
         """Ends before the second run is removed, or when some of its files are gone."""
         if path.name != runs[1]:
             remove(path)
@@ -120,14 +120,14 @@ def test_a_start_takes_away_what_a_crash_in_the_middle_left(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("publisher.journal.job_journals.shutil.rmtree", killed)
+        patched.setattr("publisher.journal.job_journals.shutil.rmtree", kill)
         with pytest.raises(Killed):
             journals.expire(days=7, most=100)
-    assert left(journals) == runs[1:]
+    assert remaining_runs(journals) == runs[1:]
     assert journals.unsent_runs() == []
     assert journals.discard_incomplete() == [runs[1]]
     assert journals.published_files().entries == marks
     assert journals.expire(days=7, most=100) == [runs[2]]
-    assert left(journals) == []
+    assert remaining_runs(journals) == []
     assert journals.published_files().entries == marks
     assert journals.next_run() == "job-000004"

@@ -29,7 +29,7 @@ def journals(tmp_path: Path) -> Journals:
     return Journals(root, "job")
 
 
-def begun(journals: Journals, **states: str | None) -> tuple[Journal, Manifest]:
+def begin_run(journals: Journals, **states: str | None) -> tuple[Journal, Manifest]:
     """A run that has planned, and wrote these texts as states; ``None``: an empty one."""
     run = journals.next_run()
     journal = journals.journal(run)
@@ -44,7 +44,7 @@ def begun(journals: Journals, **states: str | None) -> tuple[Journal, Manifest]:
 
 
 def done(journals: Journals, days: float = 0, **states: str | None) -> str:
-    journal, manifest = begun(journals, **states)
+    journal, manifest = begin_run(journals, **states)
     journal.commit(manifest)
     journal.mark_sent()
     moment = time.time() - days * DAY
@@ -52,7 +52,7 @@ def done(journals: Journals, days: float = 0, **states: str | None) -> str:
     return manifest.run
 
 
-def said(journals: Journals, source: str) -> str | None:
+def state_text(journals: Journals, source: str) -> str | None:
     """The text of a source's state, an empty one as no text."""
     state = journals.state_of(source)
     if state is None:
@@ -69,14 +69,18 @@ def test_the_newest_state_of_each_source_is_the_one(journals: Journals) -> None:
     done(journals, a="1", b="1")
     done(journals, a="2")
     done(journals)
-    assert (said(journals, "a"), said(journals, "b"), said(journals, "c")) == ("2", "1", None)
+    assert (state_text(journals, "a"), state_text(journals, "b"), state_text(journals, "c")) == (
+        "2",
+        "1",
+        None,
+    )
     assert set(journals.states_of(["a", "b", "c"])) == {"a", "b"}
 
 
 def test_an_empty_state_is_one(journals: Journals) -> None:
     done(journals, a="1")
     done(journals, a=None)
-    assert said(journals, "a") == ""
+    assert state_text(journals, "a") == ""
 
 
 def test_a_state_is_private(journals: Journals) -> None:
@@ -88,22 +92,22 @@ def test_a_state_is_private(journals: Journals) -> None:
 
 
 def test_a_manifest_is_read_back_with_its_states(journals: Journals) -> None:
-    journal, manifest = begun(journals, a="1", b=None)
+    journal, manifest = begin_run(journals, a="1", b=None)
     journal.commit(manifest)
     assert journal.manifest() == manifest
 
 
 def test_a_run_that_is_thrown_away_leaves_no_trace(journals: Journals) -> None:
     done(journals, a="1")
-    journal, manifest = begun(journals, a="2", b="2")
-    assert (said(journals, "a"), said(journals, "b")) == ("1", None)
+    journal, manifest = begin_run(journals, a="2", b="2")
+    assert (state_text(journals, "a"), state_text(journals, "b")) == ("1", None)
     assert journals.discard_incomplete() == [manifest.run]
-    assert (said(journals, "a"), said(journals, "b")) == ("1", None)
+    assert (state_text(journals, "a"), state_text(journals, "b")) == ("1", None)
     assert not journal.root.exists()
 
 
 def test_what_a_run_left_that_is_begun_again_is_gone(journals: Journals) -> None:
-    journal, _ = begun(journals, a="1")
+    journal, _ = begin_run(journals, a="1")
     journal.begin(journal.root)
     assert not journal.new_state("a").exists()
 
@@ -114,10 +118,10 @@ def test_a_crash_at_any_rename_leaves_the_old_or_the_new(
     journals: Journals, last: int, before: bool
 ) -> None:
     done(journals, a="old", b="old")
-    journal, manifest = begun(journals, a="new", b="new")
+    journal, manifest = begin_run(journals, a="new", b="new")
     replace, count = Path.replace, 0
 
-    def counted(self: Path, target: Path) -> Path:
+    def replace_or_crash(self: Path, target: Path) -> Path:
         nonlocal count
         count += 1
         if count == last and before:
@@ -128,25 +132,25 @@ def test_a_crash_at_any_rename_leaves_the_old_or_the_new(
         return moved
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(Path, "replace", counted)
+        monkeypatch.setattr(Path, "replace", replace_or_crash)
         with pytest.raises(Crash):
             journal.commit(manifest)
     expected = "old" if last == 1 and before else "new"
-    assert {said(journals, "a"), said(journals, "b")} == {expected}
+    assert {state_text(journals, "a"), state_text(journals, "b")} == {expected}
     found = journal.manifest()
     if found is not None:
         journal.complete(found)
-    assert {said(journals, "a"), said(journals, "b")} == {expected}
+    assert {state_text(journals, "a"), state_text(journals, "b")} == {expected}
 
 
 def test_the_newest_state_outlives_its_journal(journals: Journals) -> None:
     old = [done(journals, 30, a="1", b="1"), done(journals, 20, a="2"), done(journals, 10)]
     assert journals.expire(days=7, most=100) == old
-    assert (said(journals, "a"), said(journals, "b")) == ("2", "1")
+    assert (state_text(journals, "a"), state_text(journals, "b")) == ("2", "1")
     done(journals, 9, b="3")
-    assert (said(journals, "a"), said(journals, "b")) == ("2", "3")
+    assert (state_text(journals, "a"), state_text(journals, "b")) == ("2", "3")
     journals.expire(days=7, most=100)
-    assert (said(journals, "a"), said(journals, "b")) == ("2", "3")
+    assert (state_text(journals, "a"), state_text(journals, "b")) == ("2", "3")
     kept = [path.name for path in (journals.root / "state").rglob("job-*")]
     assert sorted(kept) == [old[1], "job-000004"]
 
@@ -155,7 +159,7 @@ def test_a_state_that_is_not_the_newest_goes_with_its_journal(journals: Journals
     done(journals, 30, a="1")
     done(journals, a="2")
     journals.expire(days=7, most=100)
-    assert said(journals, "a") == "2"
+    assert state_text(journals, "a") == "2"
     assert not (journals.root / "state").exists()
 
 
@@ -165,7 +169,7 @@ def test_a_journal_that_stayed_does_not_win_over_a_newer_state_that_was_kept(
     done(journals, 1, a="1")
     done(journals, 30, a="2")  # the clock was set back in between
     journals.expire(days=7, most=100)
-    assert said(journals, "a") == "2"
+    assert state_text(journals, "a") == "2"
 
 
 @pytest.mark.parametrize("when", ["copied", "renamed", "forgotten"])
@@ -188,10 +192,10 @@ def test_a_crash_while_journals_go_loses_no_state(
             )
         with pytest.raises(Crash):
             journals.expire(days=7, most=100)
-    assert said(journals, "a") == "1"
+    assert state_text(journals, "a") == "1"
     journals.expire(days=7, most=100)
     journals.discard_incomplete()
-    assert said(journals, "a") == "1"
+    assert state_text(journals, "a") == "1"
     assert not (journals.root / run).exists()
     assert StateArchive(journals.root).newest("a") == journals.root / "state" / "a" / run
 

@@ -56,17 +56,17 @@ class TestLayers:
         padded=frozenset({"LNAME"}),
     )
 
-    def layered(self, *tables: Table) -> Table:
+    def layer_over_database(self, *tables: Table) -> Table:
         database = Everything(self.DATABASE)
         table = LayeredCatalogue(JobCatalogue(tables), database).table(None, "USR")
         assert table is not None
         return table
 
     def test_the_database_alone_is_taken_as_it_is(self) -> None:
-        assert self.layered() == self.DATABASE
+        assert self.layer_over_database() == self.DATABASE
 
     def test_the_job_file_wins_for_the_kinds_that_it_names_whatever_their_case(self) -> None:
-        table = self.layered(
+        table = self.layer_over_database(
             Table(None, "usr", columns={"idu": ColumnKind.INT}, padded=frozenset({"fname"}))
         )
         assert table.columns == {
@@ -80,7 +80,10 @@ class TestLayers:
 
     def test_a_column_that_the_database_does_not_have_is_not_added(self) -> None:
         assert (
-            "PIN" not in self.layered(Table(None, "USR", columns={"PIN": ColumnKind.INT})).columns
+            "PIN"
+            not in self.layer_over_database(
+                Table(None, "USR", columns={"PIN": ColumnKind.INT})
+            ).columns
         )
 
     def test_a_key_of_the_job_file_serves_where_the_database_has_none(self) -> None:

@@ -23,7 +23,7 @@ def document(rank: int, key: str = "idu=1") -> Document:
     )
 
 
-def taken(batches: list[Documents]) -> list[Document]:
+def flatten(batches: list[Documents]) -> list[Document]:
     return [document for batch in batches for document in batch]
 
 
@@ -58,10 +58,10 @@ def test_documents_leave_in_order_and_none_too_early(
     seen: list[int] = []
     for place in sorted(places):
         seen += [
-            found.position.high for found in taken(outbox.take((place, Position("", 0, 0, 0))))
+            found.position.high for found in flatten(outbox.take((place, Position("", 0, 0, 0))))
         ]
         assert seen == [rank for rank in everything if rank < place]
-    seen += [found.position.high for found in taken(outbox.take())]
+    seen += [found.position.high for found in flatten(outbox.take())]
     assert seen == everything
     assert outbox.count == 0
 
@@ -70,5 +70,5 @@ def test_one_record_id_of_two_objects_goes_by_association() -> None:
     outbox = Outbox()
     outbox.add(7, document(7, "idu=2"))
     outbox.add(7, document(7, "idu=1"))
-    assert [found.object.key for found in taken(outbox.take())] == ["idu=1", "idu=2"]
+    assert [found.object.key for found in flatten(outbox.take())] == ["idu=1", "idu=2"]
     assert (outbox.count, outbox.bytes) == (0, 0)

@@ -29,7 +29,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     return found
 
 
-def told(path: Path) -> dict[tuple[str, ...], float]:
+def read_samples(path: Path) -> dict[tuple[str, ...], float]:
     return samples(path.read_text())
 
 
@@ -40,7 +40,7 @@ def test_what_polls_did(tmp_path: Path) -> None:
         metrics.on_poll(poll())
         metrics.on_poll(poll())
         metrics.on_failure(UnreachableError("away"), 1.0)
-        found = told(path)
+        found = read_samples(path)
     expected: dict[tuple[str, ...], float] = {
         ("changes_read_total", "log"): 2400,
         ("records_total", "published"): 2300,
@@ -76,14 +76,14 @@ def test_an_idle_look_is_a_success_without_lag(tmp_path: Path) -> None:
         metrics.on_poll(poll())
         metrics.on_idle(0, None)
         metrics.on_stop("told to stop")
-    found = told(path)
+    found = read_samples(path)
     assert found["lag_seconds",] == found["waiting_rows",] == 0
     assert found["poll_duration_seconds_count",] == 1
 
 
 def test_all_is_there_before_the_first_poll(tmp_path: Path) -> None:
     with Metrics(MetricsOptions(textfile=tmp_path / "people.prom"), "people"):
-        found = told(tmp_path / "people.prom")
+        found = read_samples(tmp_path / "people.prom")
     assert found["documents_total",] == found["records_total", "rejected"] == 0
 
 
@@ -155,14 +155,14 @@ def test_a_file_that_can_no_more_be_written_stops_nothing(tmp_path: Path) -> Non
         assert "cannot be written" in said[0]
         path.parent.mkdir()
         metrics.on_poll(poll())
-        assert told(path)["documents_total",] == 1200
+        assert read_samples(path)["documents_total",] == 1200
 
 
 def test_the_error_that_ends_it_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "people.prom"
     with pytest.raises(FatalError), Metrics(MetricsOptions(textfile=path), "people"):
         raise FatalError("a newer instance of the job works")
-    assert told(path)["failures_total", "1"] == 1
+    assert read_samples(path)["failures_total", "1"] == 1
 
 
 def test_readers_see_whole_files_only(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from publisher.observing.log_lines import LogLines
 from publisher.observing.options import MetricsOptions
 from publisher.observing.trace import MOST_CHARACTERS, MOST_LINES, Trace
 from tests.support.event_log_files import Row, csv_text, event
-from tests.support.planned_journals import committed, manifest_of
+from tests.support.planned_journals import commit_plan, manifest_of
 from tests.support.poll_recorder import REPORT
 from tests.support.task_runs import work_of
 
@@ -42,14 +42,14 @@ def journal(tmp_path: Path) -> Journal:
     path.write_text(csv_text(rows))
     (tmp_path / "journal").mkdir()
     work = work_of([path], lanes=2)
-    return committed(work, tmp_path / "journal", manifest_of(2, table="log"))[0]
+    return commit_plan(work, tmp_path / "journal", manifest_of(2, table="log"))[0]
 
 
 def poll_of(journal: Journal) -> Poll:
     return Poll(replace(REPORT, journal=str(journal.root)), 0.8, 3, 1.0, transactions=2, retries=0)
 
 
-def traced(level: int, journal: Journal) -> Lines:
+def trace_lines(level: int, journal: Journal) -> Lines:
     lines: Lines = []
     with Trace(level, lambda level, text: lines.append((level, text))) as trace:
         trace.on_start("hr", "kafka://broker:9092/xds", [])
@@ -63,18 +63,18 @@ def of(level: int, lines: Lines) -> list[str]:
 
 
 def test_nothing_on_level_0(journal: Journal) -> None:
-    assert traced(0, journal) == []
+    assert trace_lines(0, journal) == []
 
 
 @pytest.mark.parametrize("level", range(1, 8))
 def test_each_level_adds_to_the_one_below(level: int, journal: Journal) -> None:
-    lines = traced(level, journal)
-    assert [line for line in lines if line[0] < level] == traced(level - 1, journal)
+    lines = trace_lines(level, journal)
+    assert [line for line in lines if line[0] < level] == trace_lines(level - 1, journal)
     assert {found for found, _ in lines} == set(range(1, min(level, 5) + 1))
 
 
 def test_what_a_poll_took(journal: Journal) -> None:
-    assert of(1, traced(1, journal)) == [
+    assert of(1, trace_lines(1, journal)) == [
         "people-000017 took 0.80 s: plan 0.50 s, dispatch 0.20 s",
         "people-000017 documents 400, 80,000 bytes, transactions 2, tried again 0",
         "people-000017 ignored: 15 no-change",
@@ -84,14 +84,14 @@ def test_what_a_poll_took(journal: Journal) -> None:
 
 
 def test_no_values_below_level_3(journal: Journal) -> None:
-    text = "\n".join(text for _, text in traced(2, journal))
+    text = "\n".join(text for _, text in trace_lines(2, journal))
     assert "source hr: event-log, table log: 3 published, 1 rejected" in text
     assert "Zo" not in text
     assert "idu" not in text
 
 
 def test_records_and_documents_from_level_3(journal: Journal) -> None:
-    lines = of(3, traced(3, journal))
+    lines = of(3, trace_lines(3, journal))
     records = sorted(line for line in lines if " record " in line)
     assert records[0] == "hr-000001 record 1 of hr: type 1 (fname) of usr idu=1: published"
     assert "record 3 of hr: rejected (event-type)" in records[2]
@@ -104,7 +104,7 @@ def test_records_and_documents_from_level_3(journal: Journal) -> None:
 
 
 def test_lanes_and_files(journal: Journal) -> None:
-    lines = traced(5, journal)
+    lines = trace_lines(5, journal)
     assert "nothing to read" in of(4, lines)
     assert sum("records" in text and "lane" in text for text in of(4, lines)) == 2
     assert any("file manifest.json, " in text for text in of(5, lines))
@@ -124,8 +124,8 @@ def test_a_poll_gives_so_many_lines_and_no_longer_ones(journal: Journal, tmp_pat
     many = [event_of(n, 4, f"idu={n}", column_name=None, new_value=None) for n in range(2, 1202)]
     path.write_text(csv_text([long, *many]))
     (tmp_path / "again").mkdir()
-    big, _ = committed(work_of([path]), tmp_path / "again", manifest_of(1))
-    lines = of(3, traced(3, big))
+    big, _ = commit_plan(work_of([path]), tmp_path / "again", manifest_of(1))
+    lines = of(3, trace_lines(3, big))
     assert len(lines) == 2 * (MOST_LINES + 1)
     assert sum(text.startswith(f"… more than {MOST_LINES:,}") for text in lines) == 2
     (cut,) = [text for text in lines if "xxx" in text]
@@ -136,7 +136,7 @@ def test_a_poll_gives_so_many_lines_and_no_longer_ones(journal: Journal, tmp_pat
 def test_a_journal_that_is_gone_stops_nothing(journal: Journal) -> None:
     for part in journal.root.glob("published/part-*"):
         part.unlink()
-    lines = traced(3, journal)
+    lines = trace_lines(3, journal)
     assert any("cannot be traced" in text for text in of(1, lines))
 
 

@@ -19,18 +19,18 @@ from tests.support.planning import (
     Setup,
     documents_of,
     log,
+    operation_texts,
     operations,
     outcomes,
-    published,
 )
 
 ROW = CurrentRow(("idu", "a", "b"), ("1", "A", None))
 DATABASE = Rows({USR: ROW, USR_2: CurrentRow(("idu", "a", "b"), ("2", "A2", "B2"))})
 
 
-def given(*events: Event, **settings: object) -> list[str]:
+def plan_texts(*events: Event, **settings: object) -> list[str]:
     """The documents that events give, in short, with the usual database."""
-    return published(Setup(**{"lookup": DATABASE, **settings}).plan(log(*events)))  # type: ignore[arg-type]
+    return operation_texts(Setup(**{"lookup": DATABASE, **settings}).plan(log(*events)))  # type: ignore[arg-type]
 
 
 def many(count: int, event_type: int = 6) -> list[Change]:
@@ -76,7 +76,7 @@ def test_documents_behind_a_look_up_wait_for_it() -> None:
 
 
 def test_one_look_up_does_not_hold_back_a_long_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "_DOCUMENTS_HELD", 10)
+    monkeypatch.setattr(plan, "DOCUMENTS_HELD", 10)
     planner = Setup(lookup=DATABASE, polls=PollOptions(1, 0)).planner()
     kept = 0
     for change in log(Event(6), *(Event(4) for _ in range(1_000))):
@@ -85,7 +85,7 @@ def test_one_look_up_does_not_hold_back_a_long_log(monkeypatch: pytest.MonkeyPat
 
 
 def test_large_values_do_not_wait_for_many_look_ups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "_BYTES_HELD", 10_000)
+    monkeypatch.setattr(plan, "BYTES_HELD", 10_000)
     planner = Setup(lookup=DATABASE, polls=PollOptions(2, 0)).planner()
     kept = 0
     events = [Event(8, "a"), Event(3, "b", "x" * 1_000)] * 100
@@ -99,7 +99,7 @@ def test_a_poll_that_goes_on_does_not_make_look_ups_single(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What an open poll holds back in memory is no reason to ask for each object by itself."""
-    monkeypatch.setattr(plan, "_DOCUMENTS_HELD", 10)
+    monkeypatch.setattr(plan, "DOCUMENTS_HELD", 10)
     events: list[Event] = []
     for at in range(1, 601, 3):
         events += [
@@ -124,7 +124,7 @@ def test_a_row_that_is_gone_gives_no_document() -> None:
 def test_logged_values_beside_a_row_that_is_gone_are_published() -> None:
     changes = log(Event(3, "a", "1"), Event(8, "b"), Event(3, "n", "2"))
     planned = Setup(lookup=Rows()).plan(changes)
-    assert published(planned) == ["modify a!+1 n!+2"]
+    assert operation_texts(planned) == ["modify a!+1 n!+2"]
     assert outcomes(planned, changes)[1] == "ignored: row-gone"
 
 
@@ -162,19 +162,19 @@ def test_a_looked_up_value_that_cannot_be_written_is_rejected() -> None:
         "rejected: forbidden-character"
     ]
     replaced = Setup(lookup=database, values=ValueOptions(forbidden="replace"))
-    assert published(replaced.plan(changes)) == ["modify a!+\ufffd"]
+    assert operation_texts(replaced.plan(changes)) == ["modify a!+\ufffd"]
 
 
 def test_a_column_is_found_whatever_its_case_where_only_one_fits() -> None:
     database = Rows({USR: CurrentRow(("IDU", "FNAME"), ("1", "Jack"))})
-    assert given(Event(8, "fname"), lookup=database) == ["modify FNAME!+Jack"]
-    assert given(Event(6), lookup=database) == ["modify FNAME!+Jack"]
+    assert plan_texts(Event(8, "fname"), lookup=database) == ["modify FNAME!+Jack"]
+    assert plan_texts(Event(6), lookup=database) == ["modify FNAME!+Jack"]
 
 
 def test_a_column_is_found_by_its_exact_name_where_several_fit() -> None:
     database = Rows({USR: CurrentRow(("idu", "name", "NAME"), ("1", "small", "GREAT"))})
-    assert given(Event(8, "name"), lookup=database) == ["modify name!+small"]
-    assert given(Event(8, "NAME"), lookup=database) == ["modify NAME!+GREAT"]
+    assert plan_texts(Event(8, "name"), lookup=database) == ["modify name!+small"]
+    assert plan_texts(Event(8, "NAME"), lookup=database) == ["modify NAME!+GREAT"]
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,10 @@ def test_columns_of_looked_up_rows_have_the_case_that_is_set(
     case: IdentifierCase, name: str
 ) -> None:
     database = Rows({USR: CurrentRow(("Idu", "Fname"), ("1", "Jack"))})
-    assert given(Event(6), lookup=database, case=case) == [f"modify {name}!+Jack"]
+    assert plan_texts(Event(6), lookup=database, case=case) == [f"modify {name}!+Jack"]
 
 
 def test_the_key_is_left_out_of_a_row_whatever_its_case_and_parts() -> None:
     obj = Object("indirect", "part", "no=1+plant=2")
     database = Rows({obj: CurrentRow(("PLANT", "x", "NO"), ("2", "y", "1"))})
-    assert given(Event(6, obj=obj), lookup=database) == ["modify x!+y"]
+    assert plan_texts(Event(6, obj=obj), lookup=database) == ["modify x!+y"]

@@ -24,8 +24,8 @@ from tests.support.planning import (
     Setup,
     documents_of,
     log,
+    operation_texts,
     outcomes,
-    published,
     reason,
 )
 
@@ -33,9 +33,9 @@ ROW = CurrentRow(("idu", "a", "b"), ("1", "A", None))
 DATABASE = Rows({USR: ROW, USR_2: CurrentRow(("idu", "a", "b"), ("2", "A2", "B2"))})
 
 
-def given(*events: Event, **settings: object) -> list[str]:
+def plan_texts(*events: Event, **settings: object) -> list[str]:
     """The documents that events give, in short, with the usual database."""
-    return published(Setup(**{"lookup": DATABASE, **settings}).plan(log(*events)))  # type: ignore[arg-type]
+    return operation_texts(Setup(**{"lookup": DATABASE, **settings}).plan(log(*events)))  # type: ignore[arg-type]
 
 
 # what the types give, NULL included
@@ -63,7 +63,7 @@ def given(*events: Event, **settings: object) -> list[str]:
     ],
 )
 def test_an_event_gives_its_document(event: Event, document: str) -> None:
-    assert given(event) == [document]
+    assert plan_texts(event) == [document]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_an_event_gives_its_document(event: Event, document: str) -> None:
     ],
 )
 def test_inserts_with_query_back_may_give_adds(event: Event, document: str) -> None:
-    assert given(event, documents=DocumentOptions(insert_query_back="add")) == [document]
+    assert plan_texts(event, documents=DocumentOptions(insert_query_back="add")) == [document]
 
 
 def test_a_modify_without_any_part_is_ignored() -> None:
@@ -88,7 +88,7 @@ def test_a_modify_without_any_part_is_ignored() -> None:
 def test_an_update_from_null_to_null_adds_nothing_to_the_operation_around_it() -> None:
     changes = log(Event(2, "a", "1", "0"), Event(2, "b", None, None), Event(3, "a", "2"))
     planned = Setup().plan(changes)
-    assert published(planned) == ["modify a-0+1!+2"]
+    assert operation_texts(planned) == ["modify a-0+1!+2"]
     assert outcomes(planned, changes)[1] == "ignored: nothing-to-publish"
 
 
@@ -96,13 +96,13 @@ def test_an_update_from_null_to_null_adds_nothing_to_the_operation_around_it() -
 
 
 def test_per_field_events_of_one_kind_of_operation_are_one_operation() -> None:
-    assert given(Event(2, "a", "1", "0"), Event(8, "b"), Event(3, "n", "5")) == [
+    assert plan_texts(Event(2, "a", "1", "0"), Event(8, "b"), Event(3, "n", "5")) == [
         "modify a-0+1 b! n!+5"
     ]
 
 
 def test_another_kind_of_operation_begins_a_new_one() -> None:
-    assert given(Event(1, "a", "1"), Event(2, "b", "1", "0"), Event(1, "n", "5")) == [
+    assert plan_texts(Event(1, "a", "1"), Event(2, "b", "1", "0"), Event(1, "n", "5")) == [
         "add a+1",
         "modify b-0+1",
         "add n+5",
@@ -110,12 +110,12 @@ def test_another_kind_of_operation_begins_a_new_one() -> None:
 
 
 def test_two_updates_of_one_column_both_stay_in_order() -> None:
-    assert given(Event(2, "a", "1", "0"), Event(2, "a", "2", "1")) == ["modify a-0+1-1+2"]
+    assert plan_texts(Event(2, "a", "1", "0"), Event(2, "a", "2", "1")) == ["modify a-0+1-1+2"]
 
 
 def test_a_row_query_back_is_an_operation_by_itself() -> None:
     """After a delete, so that precedence leaves both; one kind, yet two operations."""
-    assert given(Event(3, "a", "x"), Event(4), Event(6)) == [
+    assert plan_texts(Event(3, "a", "x"), Event(4), Event(6)) == [
         "modify a!+x",
         "delete",
         "modify a!+A b!",
@@ -123,7 +123,7 @@ def test_a_row_query_back_is_an_operation_by_itself() -> None:
 
 
 def test_events_of_another_object_between_do_not_break_an_operation() -> None:
-    assert given(Event(3, "a", "1"), Event(4, obj=USR_2), Event(3, "b", "2")) == [
+    assert plan_texts(Event(3, "a", "1"), Event(4, obj=USR_2), Event(3, "b", "2")) == [
         "modify a!+1 b!+2",
         "delete",
     ]
@@ -131,13 +131,13 @@ def test_events_of_another_object_between_do_not_break_an_operation() -> None:
 
 def test_operations_do_not_cross_a_poll() -> None:
     events = [Event(3, "a", "1", at=10), Event(3, "b", "2", at=11)]
-    assert given(*events, polls=PollOptions(10, 0)) == ["modify a!+1", "modify b!+2"]
-    assert given(*events, polls=PollOptions(10, 1)) == ["modify a!+1 b!+2"]
+    assert plan_texts(*events, polls=PollOptions(10, 0)) == ["modify a!+1", "modify b!+2"]
+    assert plan_texts(*events, polls=PollOptions(10, 1)) == ["modify a!+1 b!+2"]
 
 
 def test_precedence_does_not_cross_a_poll() -> None:
     events = [Event(3, "a", "1", at=10), Event(8, "a", at=11)]
-    assert given(*events, polls=PollOptions(10, 0)) == ["modify a!+1", "modify a!+A"]
+    assert plan_texts(*events, polls=PollOptions(10, 0)) == ["modify a!+1", "modify a!+A"]
 
 
 def test_a_document_stands_at_its_first_change_and_names_all_of_them() -> None:
@@ -166,7 +166,7 @@ def test_documents_leave_in_the_order_of_positions_though_polls_close_in_another
 
 def test_a_document_holds_as_many_operations_as_the_batch_size_says() -> None:
     events = [Event(3, "a", "1"), Event(4), Event(1, "a", "2"), Event(4), Event(1, "a", "3")]
-    assert given(*events, documents=DocumentOptions(batch_size=2)) == [
+    assert plan_texts(*events, documents=DocumentOptions(batch_size=2)) == [
         "modify a!+1; delete",
         "add a+2; delete",
         "add a+3",
@@ -182,7 +182,7 @@ def test_a_document_may_hold_128_operations_and_names_each() -> None:
 def test_a_document_holds_operations_of_one_object_and_one_poll_alone() -> None:
     events = [Event(4, at=1), Event(4, obj=USR_2, at=2), Event(4, at=3), Event(4, at=11)]
     documents = DocumentOptions(batch_size=128)
-    assert given(*events, documents=documents, polls=PollOptions(10, 0)) == [
+    assert plan_texts(*events, documents=documents, polls=PollOptions(10, 0)) == [
         "delete; delete",
         "delete",
         "delete",
@@ -191,7 +191,7 @@ def test_a_document_holds_operations_of_one_object_and_one_poll_alone() -> None:
 
 def test_without_polls_every_change_is_an_operation_by_itself() -> None:
     events = [Event(3, "a", "1"), Event(3, "b", "2"), Event(8, "a")]
-    assert given(*events, polls=None) == ["modify a!+1", "modify b!+2", "modify a!+A"]
+    assert plan_texts(*events, polls=None) == ["modify a!+1", "modify b!+2", "modify a!+A"]
 
 
 def test_event_ids_are_written_on_request_and_are_those_of_first_changes() -> None:
@@ -215,7 +215,7 @@ def test_operations_of_one_record_have_ids_of_their_own() -> None:
 
 def test_excluded_columns_are_left_out_of_looked_up_rows() -> None:
     filters = FilterOptions(exclude_columns=("usr.b",))
-    assert given(Event(6), Event(6, obj=USR_2), filters=filters) == [
+    assert plan_texts(Event(6), Event(6, obj=USR_2), filters=filters) == [
         "modify a!+A",
         "modify a!+A2",
     ]
@@ -236,7 +236,7 @@ def test_a_bad_value_of_an_excluded_column_is_excluded_and_not_rejected() -> Non
 def test_events_of_the_future_are_held_in_whatever_poll_they_are() -> None:
     changes = log(Event(3, "a", "1", time=10), Event(4, time=30), Event(3, "b", "2", time=20))
     planned = Setup(held_after=25).plan(changes)
-    assert published(planned) == ["modify a!+1 b!+2"]
+    assert operation_texts(planned) == ["modify a!+1 b!+2"]
     assert outcomes(planned, changes)[1] == "held: future"
 
 
@@ -274,7 +274,7 @@ def test_another_record_of_the_same_number_is_rejected(other: Event) -> None:
 
 def test_which_of_two_different_records_is_rejected_does_not_hang_on_their_order() -> None:
     one, other = Event(3, "a", "1", at=5), Event(3, "a", "2", at=5)
-    assert given(one, other) == given(other, one)
+    assert plan_texts(one, other) == plan_texts(other, one)
 
 
 def test_nor_on_ranks_which_by_event_time_follow_the_cut_of_the_files() -> None:
@@ -282,12 +282,12 @@ def test_nor_on_ranks_which_by_event_time_follow_the_cut_of_the_files() -> None:
     documents = []
     for order in (events, events[::-1]):
         changes = [change._replace(rank=rank) for rank, change in enumerate(log(*order), 7)]
-        documents += published(Setup().plan(changes))
+        documents += operation_texts(Setup().plan(changes))
     assert documents[0] == documents[1]
 
 
 def test_the_same_number_of_another_object_is_no_duplicate() -> None:
-    assert len(given(Event(4, at=5), Event(4, obj=USR_2, at=5))) == 2
+    assert len(plan_texts(Event(4, at=5), Event(4, obj=USR_2, at=5))) == 2
 
 
 def test_a_reject_keeps_the_change_as_its_raw_record() -> None:
@@ -315,7 +315,7 @@ def test_a_window_leaves_out_what_is_outside(
 ) -> None:
     window = Window(*(None if at is None else Position("", at, 0, 0) for at in (first, last)))
     events = [Event(3, "a", "1"), Event(3, "b", "2"), Event(3, "n", "3")]
-    assert given(*events, window=window) == documents
+    assert plan_texts(*events, window=window) == documents
 
 
 def test_polls_are_cut_before_the_window_takes_events_out() -> None:
@@ -362,15 +362,15 @@ def test_a_character_that_xml_forbids_rejects_the_record(event: Event) -> None:
 
 def test_forbidden_characters_of_values_may_be_replaced_but_never_those_of_names() -> None:
     values = ValueOptions(forbidden="replace", replacement="?")
-    assert given(Event(3, "a", "x\x01y"), values=values) == ["modify a!+x?y"]
-    assert given(Event(3, "a\x01", "x"), values=values) == []
+    assert plan_texts(Event(3, "a", "x\x01y"), values=values) == ["modify a!+x?y"]
+    assert plan_texts(Event(3, "a\x01", "x"), values=values) == []
 
 
 @pytest.mark.parametrize("event", [Event(3, "n", "no number"), Event(2, "p", "qqo=", "?")])
 def test_a_value_that_is_not_of_its_columns_kind_is_rejected_alone(event: Event) -> None:
     changes = log(Event(3, "a", "1"), event, Event(3, "b", "2"))
     planned = Setup().plan(changes)
-    assert published(planned) == ["modify a!+1 b!+2"]
+    assert operation_texts(planned) == ["modify a!+1 b!+2"]
     assert outcomes(planned, changes)[1] == "rejected: value"
 
 

@@ -100,7 +100,7 @@ def test_a_poll_is_not_given_while_the_slack_keeps_it_open() -> None:
     assert ranks(polls.add(second)) == [[9]]
 
 
-def held(changes: Iterable[Change], options: PollOptions) -> Iterator[int]:
+def count_held(changes: Iterable[Change], options: PollOptions) -> Iterator[int]:
     """How many changes are kept after each one."""
     polls, kept = Polls(options), 0
     for change in changes:
@@ -113,12 +113,12 @@ def test_what_is_kept_of_a_long_log_of_many_objects_is_a_poll_of_it() -> None:
         change._replace(object=Object(None, "t", f"id={rank // 3}"))
         for rank, change in enumerate(at(*range(1, 20_001)))
     )
-    assert max(held(changes, PollOptions(poll_size=100, poll_slack=10))) <= 110
+    assert max(count_held(changes, PollOptions(poll_size=100, poll_slack=10))) <= 110
 
 
 def test_what_is_kept_of_a_long_history_of_one_object_is_a_poll_of_it() -> None:
     changes = (change for change in at(*range(1, 20_001)))
-    assert max(held(changes, PollOptions(poll_size=100, poll_slack=10))) <= 100
+    assert max(count_held(changes, PollOptions(poll_size=100, poll_slack=10))) <= 100
 
 
 def test_what_is_kept_is_bounded_where_one_object_changes_without_an_end() -> None:
@@ -128,7 +128,7 @@ def test_what_is_kept_is_bounded_where_one_object_changes_without_an_end() -> No
         change._replace(object=hot if rank % slack == 0 else Object(None, "t", f"id={rank}"))
         for rank, change in enumerate(at(*range(1, 20_001)))
     ]
-    kept = list(held(changes, PollOptions(poll_size=size, poll_slack=slack)))
+    kept = list(count_held(changes, PollOptions(poll_size=size, poll_slack=slack)))
     assert max(kept[10_000:]) == max(kept[:10_000]) <= size * slack + size
 
 

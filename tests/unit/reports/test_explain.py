@@ -13,7 +13,7 @@ from publisher.runs import publisher_instance
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.registry import FORMATS
 from tests.support import linkexpress_files
-from tests.support.followed_jobs import FILES, settings, write_file
+from tests.support.followed_jobs import FILES, load_settings, write_file
 from tests.support.local_engine import EngineSwitch
 
 KNOWN_AT = "2026-05-04 11:15:03+00:00"
@@ -72,7 +72,7 @@ def test_an_unknown_position_is_answered_with_the_forms_of_the_sources(
     local_engine: EngineSwitch, tmp_path: Path
 ) -> None:
     write_file(tmp_path, "1.csv", 1, 2)
-    report = publisher_instance.publish(settings(tmp_path, FILES, ""))
+    report = publisher_instance.publish(load_settings(tmp_path, FILES, ""))
     for what in ("4711", "nobody", "idu=4711"):
         with pytest.raises(UsageError) as caught:
             explain(Path(report.journal), what)

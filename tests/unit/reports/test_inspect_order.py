@@ -30,7 +30,7 @@ CHANGES = [
 ]
 
 
-def inspected(path: Path, *options: str) -> list[Row]:
+def inspect_rows(path: Path, *options: str) -> list[Row]:
     result = CliRunner().invoke(cli, ["inspect", str(path), *options])
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
@@ -42,7 +42,7 @@ def test_changes_of_a_table_stand_in_the_order_of_their_file(suffix: str, tmp_pa
     settings = 'header_columns = 7\nmask_order = "msb"\n'
     (tmp_path / "job.toml").write_text(job + settings)
     path = write(tmp_path / f"usr__ct{suffix}", CHANGES)
-    shown = inspected(path, "-c", str(tmp_path / "job.toml"))
+    shown = inspect_rows(path, "-c", str(tmp_path / "job.toml"))
     first = 2 if suffix == ".csv" else 1
     assert [int(str(each["record"])) - first for each in shown] == [0, 2, 3, 4, 6, 6, 7]
     assert [each.get("key") for each in shown[4:6]] == ["idu=3", "idu=9"]
@@ -63,7 +63,7 @@ def test_events_stand_in_the_order_of_their_file_with_those_that_a_run_would_hol
     lines = [",".join(rows[0])]
     lines += [",".join("" if v is None else str(v) for v in row.values()) for row in rows]
     (tmp_path / "log.csv").write_text("\n".join([*lines[:3], "broken", *lines[3:]]) + "\n")
-    shown = inspected(tmp_path / "log.csv")
+    shown = inspect_rows(tmp_path / "log.csv")
     assert [each["record"] for each in shown] == [2, 3, 4, 5, 6, 7]
     assert [each.get("outcome") for each in shown] == [
         *(None, "rejected", "rejected", None, "rejected", None)

@@ -12,7 +12,7 @@ from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, UPDATE
 from tests.support.dispatch_queue_files import Queue, jack
-from tests.support.dispatch_queue_jobs import keys, queued, rejects, replay, transactions
+from tests.support.dispatch_queue_jobs import keys, rejects, replay, replay_queue, transactions
 from tests.support.linkexpress_files import GROUP, OPEN, group_source, mark, record
 from tests.support.linkexpress_files import jack as extracted
 from tests.support.local_engine import EngineSwitch, LocalEngine
@@ -26,7 +26,7 @@ EXTRACT = '[job]\nreject_budget = "unlimited"\n' + group_source() + "[run]\nlane
 def test_a_value_that_cannot_be_rendered_rejects_its_transaction(
     lanes: int, tmp_path: Path
 ) -> None:
-    report = queued(tmp_path, transactions(), lanes=lanes)
+    report = replay_queue(tmp_path, transactions(), lanes=lanes)
     assert keys(tmp_path / "out") == ["idu=3", "idu=4"]
     assert report.reasons["rejected"] == {"forbidden-character": 1, "held-back": 6}
     why = set(rejects(tmp_path / "out")["held-back"])
@@ -37,14 +37,14 @@ def test_a_value_that_cannot_be_rendered_rejects_its_transaction(
 def test_what_is_replaced_or_left_out_rejects_nothing(tmp_path: Path) -> None:
     for name, more in (("a", 'exclude_columns = ["fname"]'), ("b", 'exclude = ["usr"]')):
         (tmp_path / name).mkdir()
-        report = queued(tmp_path / name, transactions(), more=more)
+        report = replay_queue(tmp_path / name, transactions(), more=more)
         assert report.outcomes["rejected"] == 0, more
 
 
 def test_both_halves_of_a_changed_key_are_rejected(tmp_path: Path) -> None:
     queue = Queue()
     rows = [queue.row(UPDATE, jack(1), jack(2, "B\x01b")), queue.row(COMMIT)]
-    report = queued(tmp_path, rows)
+    report = replay_queue(tmp_path, rows)
     assert report.documents == 0
     assert report.outcomes["rejected"] == 1
 
@@ -57,7 +57,7 @@ def test_a_query_back_that_is_refused_rejects_its_transaction(tmp_path: Path) ->
         queue.row(UPDATE, jack(3), jack(3, "Jim")),
         queue.row(COMMIT),
     ]
-    report = queued(tmp_path, rows, more='update = "query-back"')
+    report = replay_queue(tmp_path, rows, more='update = "query-back"')
     assert report.documents == 0
     assert report.reasons["rejected"] == {"no-database": 1, "held-back": 2}
 
@@ -66,7 +66,7 @@ def test_exports_that_contradict_each_other_reject_the_transaction(tmp_path: Pat
     queue = Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(INSERT, jack(2)), queue.row(COMMIT)]
     other = [*rows[:1], rows[1] | {"DATA": jack(2, "Jim")}, *rows[2:]]
-    report = queued(tmp_path, rows, other)
+    report = replay_queue(tmp_path, rows, other)
     assert report.documents == 0
     assert report.reasons["rejected"] == {"double-record": 2, "held-back": 1}
 
@@ -84,7 +84,7 @@ def test_a_run_without_rejects_is_planned_once(tmp_path: Path, local_engine: Eng
     for number, rows in enumerate([transactions()[2:3], early, transactions()]):
         base = tmp_path / str(number)
         base.mkdir()
-        queued(base, rows)
+        replay_queue(base, rows)
     assert [len(engine.lanes) for engine in engines] == [1, 1, 2]
 
 

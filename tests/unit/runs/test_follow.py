@@ -22,11 +22,11 @@ from publisher.runs.publisher_instance import PublisherInstance
 from tests.support.followed_jobs import (
     FILES,
     TABLE,
-    Stop,
-    Watcher,
-    documents,
-    followed,
-    settings,
+    InstantStop,
+    PollWatcher,
+    follow_until_idle,
+    load_settings,
+    published_values,
     write_file,
     write_rows,
 )
@@ -37,8 +37,8 @@ AWAY = UnreachableError("the database does not answer: try again later")
 
 def test_a_directory_that_grows_is_published_file_by_file(tmp_path: Path) -> None:
     write_file(tmp_path, "1.csv", 1, 2)
-    made = settings(tmp_path, FILES)
-    watcher = followed(
+    made = load_settings(tmp_path, FILES)
+    watcher = follow_until_idle(
         made,
         LocalEngine(),
         lambda: write_file(tmp_path, "2.csv", 3),
@@ -48,22 +48,22 @@ def test_a_directory_that_grows_is_published_file_by_file(tmp_path: Path) -> Non
     runs = [f"job-{number:06d}" for number in (1, 2, 3)]
     assert watcher.told == ["begun", *runs, "told to stop"]
     assert [poll.report.read for poll in watcher.polls] == [2, 1, 2]
-    assert documents(tmp_path) == ["1", "2", "3", "4", "5"]
-    again = followed(made, LocalEngine())
+    assert published_values(tmp_path) == ["1", "2", "3", "4", "5"]
+    again = follow_until_idle(made, LocalEngine())
     assert again.told == ["begun", "told to stop"]
 
 
 def test_a_directory_may_be_empty_at_first(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    made = settings(tmp_path, FILES)
-    watcher = followed(made, LocalEngine(), lambda: write_file(tmp_path, "1.csv", 1))
+    made = load_settings(tmp_path, FILES)
+    watcher = follow_until_idle(made, LocalEngine(), lambda: write_file(tmp_path, "1.csv", 1))
     assert len(watcher.polls) == 1
 
 
 def test_an_input_that_is_absent_is_waited_for(tmp_path: Path) -> None:
-    made = settings(tmp_path, FILES.replace('["in"]', '["in", "one.csv"]'))
-    stop = Stop()
-    watcher = Watcher(stop.set)
+    made = load_settings(tmp_path, FILES.replace('["in"]', '["in", "one.csv"]'))
+    stop = InstantStop()
+    watcher = PollWatcher(stop.set)
     errors: list[str] = []
     steps = [
         lambda: write_file(tmp_path, "1.csv", 1),
@@ -80,19 +80,19 @@ def test_an_input_that_is_absent_is_waited_for(tmp_path: Path) -> None:
     absent = [f"source hr: {tmp_path / name} does not exist" for name in ("in", "one.csv")]
     advice = ": mount or make it, or fix the job file"
     assert errors == ["; ".join(absent) + advice, absent[1] + advice]
-    assert documents(tmp_path) == ["1", "2"]
+    assert published_values(tmp_path) == ["1", "2"]
 
 
 def test_a_directory_that_goes_for_a_while_is_waited_for(tmp_path: Path) -> None:
     write_file(tmp_path, "1.csv", 1)
-    made = settings(tmp_path, FILES)
-    stop = Stop()
+    made = load_settings(tmp_path, FILES)
+    stop = InstantStop()
     steps = [lambda: (tmp_path / "in").rename(tmp_path / "away"), lambda: None, stop.set]
 
     def on_idle() -> None:
         steps.pop(0)()
 
-    watcher = Watcher(on_idle)
+    watcher = PollWatcher(on_idle)
     pauses: list[float] = []
 
     def on_failure(error: PublisherError, again_in: float) -> None:
@@ -104,16 +104,16 @@ def test_a_directory_that_goes_for_a_while_is_waited_for(tmp_path: Path) -> None
     watcher.on_failure = on_failure  # type: ignore[method-assign]
     Follower(made, LocalEngine(), watcher, stop).run()
     assert pauses == [1, 2, 4]
-    assert documents(tmp_path) == ["1", "2"]
+    assert published_values(tmp_path) == ["1", "2"]
 
 
 @pytest.mark.parametrize("gone", ["in", "in/1.csv"])
 def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone: str) -> None:
     """Also where the directory stays, as an empty mount point does."""
     write_file(tmp_path, "1.csv", 1)
-    made = settings(tmp_path, FILES)
-    stop, away = Stop(), tmp_path / "away"
-    watcher = Watcher(stop.set)
+    made = load_settings(tmp_path, FILES)
+    stop, away = InstantStop(), tmp_path / "away"
+    watcher = PollWatcher(stop.set)
     errors: list[str] = []
 
     class Unmounting(LocalEngine):
@@ -131,22 +131,22 @@ def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone:
     assert errors == [
         f"source hr: {tmp_path / 'in' / '1.csv'} does not exist: mount or make it, or fix the job file"
     ]
-    assert documents(tmp_path) == ["1"]
+    assert published_values(tmp_path) == ["1"]
 
 
 def test_a_published_file_that_grows_ends_it(tmp_path: Path) -> None:
     file = write_file(tmp_path, "1.csv", 1)
-    made = settings(tmp_path, FILES)
+    made = load_settings(tmp_path, FILES)
     with pytest.raises(FatalError, match=r"1\.csv had .* bytes when it was published, and has"):
-        followed(made, LocalEngine(), lambda: write_file(tmp_path, file.name, 1, 2))
-    assert documents(tmp_path) == ["1"]
+        follow_until_idle(made, LocalEngine(), lambda: write_file(tmp_path, file.name, 1, 2))
+    assert published_values(tmp_path) == ["1"]
 
 
 def test_rows_are_acknowledged_and_read_once(tmp_path: Path) -> None:
     write_rows(tmp_path, 10, 11)
-    made = settings(tmp_path, TABLE)
+    made = load_settings(tmp_path, TABLE)
     # 5 was committed later: rows are picked by status, not by a watermark
-    watcher = followed(made, LocalEngine(), lambda: write_rows(tmp_path, 12, 5))
+    watcher = follow_until_idle(made, LocalEngine(), lambda: write_rows(tmp_path, 12, 5))
     assert [poll.report.read for poll in watcher.polls] == [2, 2]
     assert [poll.waiting for poll in watcher.polls] == [2, 2]
     assert [poll.report.statuses for poll in watcher.polls] == [{"S": 2}, {"S": 2}]
@@ -155,8 +155,8 @@ def test_rows_are_acknowledged_and_read_once(tmp_path: Path) -> None:
 def test_small_polls_use_few_lanes(tmp_path: Path) -> None:
     write_rows(tmp_path, *range(1, 2_002))
     engine = LocalEngine()
-    followed(
-        settings(tmp_path, TABLE, "[run]\nlanes = 3\n"),
+    follow_until_idle(
+        load_settings(tmp_path, TABLE, "[run]\nlanes = 3\n"),
         engine,
         lambda: write_rows(tmp_path, 3_000),
         lambda: write_rows(tmp_path, *range(4_000, 12_000)),
@@ -168,8 +168,8 @@ def test_small_polls_use_few_lanes(tmp_path: Path) -> None:
 def test_pauses_double_up_to_a_minute_and_begin_anew(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
     engine = LocalEngine(*[AWAY] * 8, None, *[AWAY] * 2)
-    watcher = followed(
-        settings(tmp_path, TABLE, "[follow]\npolling_interval = 0\n"),
+    watcher = follow_until_idle(
+        load_settings(tmp_path, TABLE, "[follow]\npolling_interval = 0\n"),
         engine,
         lambda: write_rows(tmp_path, 2),
     )
@@ -199,7 +199,9 @@ def test_a_poll_that_was_cut_short_counts_when_it_is_done(
 ) -> None:
     write_rows(tmp_path, 1, 2)
     cut_short(monkeypatch, 1, 2)
-    watcher = followed(settings(tmp_path, TABLE), LocalEngine(), lambda: write_rows(tmp_path, 3))
+    watcher = follow_until_idle(
+        load_settings(tmp_path, TABLE), LocalEngine(), lambda: write_rows(tmp_path, 3)
+    )
     assert watcher.told == ["begun", "job-000001", "job-000002", "told to stop"]
     assert [poll.report.statuses for poll in watcher.polls] == [{"S": 2}, {"S": 1}]
     assert [poll.waiting for poll in watcher.polls] == [None, 1]
@@ -210,11 +212,11 @@ def test_what_an_earlier_start_had_planned_counts_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_rows(tmp_path, 1, 2)
-    made = settings(tmp_path, TABLE)
+    made = load_settings(tmp_path, TABLE)
     cut_short(monkeypatch, 1)
     with PublisherInstance(made, LocalEngine()) as job, pytest.raises(UnreachableError):
         job.run_once()
-    watcher = followed(made, LocalEngine())
+    watcher = follow_until_idle(made, LocalEngine())
     first = "run job-000001, which an earlier start had planned, was sent first"
     assert watcher.told == ["begun", first, "job-000001", "told to stop"]
     (poll,) = watcher.polls
@@ -225,29 +227,29 @@ def test_what_waiting_does_not_mend_ends_it(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
     engine = LocalEngine(AWAY, FatalError("the table is gone: restore it"))
     with pytest.raises(FatalError, match="the table is gone"):
-        followed(settings(tmp_path, TABLE), engine)
+        follow_until_idle(load_settings(tmp_path, TABLE), engine)
 
 
 def test_it_stops_after_the_poll_in_hand(tmp_path: Path) -> None:
     write_rows(tmp_path, 1, 2)
-    stop = Stop()
+    stop = InstantStop()
 
     class Told(LocalEngine):
         def plan(self, *args: object, **named: object) -> list:
             stop.set()
             return super().plan(*args, **named)  # type: ignore[arg-type]
 
-    watcher = Watcher(lambda: None)
-    Follower(settings(tmp_path, TABLE), Told(), watcher, stop).run()
+    watcher = PollWatcher(lambda: None)
+    Follower(load_settings(tmp_path, TABLE), Told(), watcher, stop).run()
     assert watcher.told == ["begun", "job-000001", "told to stop"]
     assert watcher.polls[0].report.statuses == {"S": 2}
 
 
 def test_told_before_it_begins_it_takes_nothing_over(tmp_path: Path) -> None:
-    stop = Stop()
+    stop = InstantStop()
     stop.set()
-    watcher = Watcher(lambda: None)
-    Follower(settings(tmp_path, TABLE), LocalEngine(), watcher, stop).run()
+    watcher = PollWatcher(lambda: None)
+    Follower(load_settings(tmp_path, TABLE), LocalEngine(), watcher, stop).run()
     assert watcher.told == ["told to stop"]
     assert not (tmp_path / ".xds-publisher").exists()
 
@@ -255,12 +257,12 @@ def test_told_before_it_begins_it_takes_nothing_over(tmp_path: Path) -> None:
 def test_a_newer_instance_ends_it(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
 
-    def replaced() -> None:
+    def replace_instance() -> None:
         next_epoch(tmp_path / ".xds-publisher" / "job")
         write_rows(tmp_path, 2)
 
     with pytest.raises(FatalError, match="a newer instance of the job"):
-        followed(settings(tmp_path, TABLE), LocalEngine(), replaced)
+        follow_until_idle(load_settings(tmp_path, TABLE), LocalEngine(), replace_instance)
     with sqlite3.connect(tmp_path / "hr.db") as connection:
         found = connection.execute("SELECT record_id, status FROM log ORDER BY 1").fetchall()
     connection.close()
@@ -270,7 +272,7 @@ def test_a_newer_instance_ends_it(tmp_path: Path) -> None:
 class WallClock:
     """A clock that goes on by what a ``Stop`` should have waited for; ``jump`` sets it."""
 
-    def __init__(self, stop: Stop, now: str) -> None:
+    def __init__(self, stop: InstantStop, now: str) -> None:
         self._stop = stop
         self._begun = datetime.fromisoformat(now)
         self.jump = timedelta()
@@ -281,7 +283,7 @@ class WallClock:
 
 def test_at_times_of_day_it_waits_for_the_first(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
-    stop = Stop()
+    stop = InstantStop()
     clock = WallClock(stop, "2026-10-25T00:20:00Z")
     polled: list[datetime] = []
 
@@ -291,9 +293,9 @@ def test_at_times_of_day_it_waits_for_the_first(tmp_path: Path) -> None:
         if len(polled) == 3:
             stop.set()
 
-    watcher = Watcher(on_idle)
+    watcher = PollWatcher(on_idle)
     more = '[follow]\npublication_times = ["02:30"]\ntime_zone = "Europe/Berlin"\n'
-    made = settings(tmp_path, TABLE, more)
+    made = load_settings(tmp_path, TABLE, more)
     told = watcher.on_poll
 
     def on_poll(poll: Poll) -> None:
@@ -312,11 +314,11 @@ def test_at_times_of_day_it_waits_for_the_first(tmp_path: Path) -> None:
 
 def test_a_poll_that_fails_at_its_time_is_repeated_soon(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
-    stop = Stop()
+    stop = InstantStop()
     clock = WallClock(stop, "2026-05-04T05:59:00Z")
-    watcher = Watcher(lambda: None)
+    watcher = PollWatcher(lambda: None)
     watcher.on_poll = lambda poll: stop.set()  # type: ignore[method-assign]
-    made = settings(tmp_path, TABLE, '[follow]\npublication_times = ["06:00"]\n')
+    made = load_settings(tmp_path, TABLE, '[follow]\npublication_times = ["06:00"]\n')
     Follower(made, LocalEngine(AWAY, AWAY), watcher, stop, clock).run()
     assert watcher.failures == [1, 2]
     assert stop.pauses == [60, 1, 2, 60]
@@ -324,9 +326,9 @@ def test_a_poll_that_fails_at_its_time_is_repeated_soon(tmp_path: Path) -> None:
 
 def test_a_pause_between_polls_is_the_interval(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
-    stop = Stop()
-    made = settings(tmp_path, TABLE, "[follow]\npolling_interval = 7\n")
-    Follower(made, LocalEngine(), Watcher(stop.set), stop).run()
+    stop = InstantStop()
+    made = load_settings(tmp_path, TABLE, "[follow]\npolling_interval = 7\n")
+    Follower(made, LocalEngine(), PollWatcher(stop.set), stop).run()
     assert stop.pauses == [7, 7]
 
 
@@ -349,8 +351,8 @@ FUTURE = TABLE.replace("[database]", "future_events = true\n[database]")
 
 def test_notes_of_the_last_poll_reach_status(tmp_path: Path) -> None:
     write_rows(tmp_path, 10, 11)
-    made = settings(tmp_path, TABLE)
-    watcher = followed(made, LocalEngine(), lambda: write_rows(tmp_path, 5))
+    made = load_settings(tmp_path, TABLE)
+    watcher = follow_until_idle(made, LocalEngine(), lambda: write_rows(tmp_path, 5))
     (note,) = watcher.polls[-1].report.notes
     assert note.startswith("late: 1 published record(s) of hr")
     found = status(made)
@@ -362,14 +364,14 @@ def test_notes_of_the_last_poll_reach_status(tmp_path: Path) -> None:
 def test_rows_that_stay_make_one_run_and_are_looked_at_with_a_breath(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
     change_rows(tmp_path, "UPDATE log SET event_time = '2999-01-01 00:00:00'")
-    stop = Stop()
+    stop = InstantStop()
     idle = iter([lambda: None, lambda: None, stop.set])
 
     def on_idle() -> None:
         next(idle)()
 
-    watcher = Watcher(on_idle)
-    made = settings(tmp_path, FUTURE, "[follow]\npolling_interval = 0\n")
+    watcher = PollWatcher(on_idle)
+    made = load_settings(tmp_path, FUTURE, "[follow]\npolling_interval = 0\n")
     Follower(made, LocalEngine(), watcher, stop).run()
     assert [poll.report.outcomes["held"] for poll in watcher.polls] == [1]
     assert stop.pauses == [1, 1, 1, 1]
@@ -379,8 +381,8 @@ def test_rows_that_stay_make_one_run_and_are_looked_at_with_a_breath(tmp_path: P
 def test_a_held_row_is_published_when_its_time_comes(tmp_path: Path) -> None:
     write_rows(tmp_path, 1, 2)
     change_rows(tmp_path, "UPDATE log SET event_time = '2999-01-01 00:00:00' WHERE record_id = 1")
-    watcher = followed(
-        settings(tmp_path, FUTURE),
+    watcher = follow_until_idle(
+        load_settings(tmp_path, FUTURE),
         LocalEngine(),
         lambda: None,
         lambda: change_rows(
@@ -400,7 +402,9 @@ def test_another_held_row_makes_a_run_of_its_own(tmp_path: Path) -> None:
         write_rows(tmp_path, 2)
         change_rows(tmp_path, later)
 
-    watcher = followed(settings(tmp_path, FUTURE), LocalEngine(), lambda: None, more, lambda: None)
+    watcher = follow_until_idle(
+        load_settings(tmp_path, FUTURE), LocalEngine(), lambda: None, more, lambda: None
+    )
     assert [poll.report.outcomes["held"] for poll in watcher.polls] == [1, 2]
 
 
@@ -409,8 +413,8 @@ def test_a_row_without_record_id_is_reported_once(tmp_path: Path) -> None:
     nameless = "INSERT INTO log SELECT NULL, table_key, 'N', event_type, event_time, perpetrator,"
     nameless += " table_name, column_name, old_value, '{}' FROM log LIMIT 1"
     change_rows(tmp_path, nameless.format("Joe"))
-    made = settings(tmp_path, TABLE)
-    watcher = followed(
+    made = load_settings(tmp_path, TABLE)
+    watcher = follow_until_idle(
         made,
         LocalEngine(),
         lambda: None,
@@ -429,7 +433,7 @@ def test_a_row_without_record_id_is_reported_once(tmp_path: Path) -> None:
     assert ["Joe" in text for text in rejects] == [True, False, False]
     assert len(kept_runs(tmp_path)) == 3
     # another start remembers it, too
-    assert followed(made, LocalEngine()).polls == []
+    assert follow_until_idle(made, LocalEngine()).polls == []
     with PublisherInstance(made, LocalEngine()) as job:
         report = job.run_once()
     assert report is not None
@@ -439,14 +443,14 @@ def test_a_row_without_record_id_is_reported_once(tmp_path: Path) -> None:
 
 def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
-    made = settings(tmp_path, FUTURE, "[journal]\nretention_runs = 2\n")
+    made = load_settings(tmp_path, FUTURE, "[journal]\nretention_runs = 2\n")
     later = "UPDATE log SET event_time = '2999-01-01 00:00:00' WHERE status = 'N'"
 
     def held_row() -> None:
         write_rows(tmp_path, 2)
         change_rows(tmp_path, later)
 
-    followed(made, LocalEngine(), held_row, *[lambda: None] * 20)
+    follow_until_idle(made, LocalEngine(), held_row, *[lambda: None] * 20)
     with PublisherInstance(made, LocalEngine()) as job:
         job.expire()
     assert kept_runs(tmp_path) == ["job-000001", "job-000002"]
@@ -462,25 +466,25 @@ def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:
 )
 def test_leftovers_of_another_version_are_refused(tmp_path: Path, content: str, said: str) -> None:
     write_rows(tmp_path, 1)
-    followed(settings(tmp_path, TABLE), LocalEngine())
+    follow_until_idle(load_settings(tmp_path, TABLE), LocalEngine())
     root = tmp_path / ".xds-publisher" / "job"
     (root / "leftovers.json").write_text(content)
     write_rows(tmp_path, 2)
     with pytest.raises(FatalError, match=rf"leftovers\.json {said}.*remove it"):
-        followed(settings(tmp_path, TABLE), LocalEngine())
+        follow_until_idle(load_settings(tmp_path, TABLE), LocalEngine())
     assert kept_runs(tmp_path) == ["job-000001"]
 
 
 def test_without_statuses_it_would_publish_the_same_for_ever(tmp_path: Path) -> None:
-    made = settings(tmp_path, TABLE, "[acknowledge]\nwrite_status = false\n")
+    made = load_settings(tmp_path, TABLE, "[acknowledge]\nwrite_status = false\n")
     with pytest.raises(SettingsError, match="each poll would publish again"):
-        follow.follow(made, Watcher(lambda: None), Stop())
+        follow.follow(made, PollWatcher(lambda: None), InstantStop())
 
 
 def test_rows_of_any_status_would_be_published_at_each_poll(tmp_path: Path) -> None:
-    made = settings(tmp_path, TABLE.replace("[database]", 'status = "any"\n[database]'))
+    made = load_settings(tmp_path, TABLE.replace("[database]", 'status = "any"\n[database]'))
     with pytest.raises(SettingsError, match="status: each poll would publish all rows"):
-        follow.follow(made, Watcher(lambda: None), Stop())
+        follow.follow(made, PollWatcher(lambda: None), InstantStop())
 
 
 class Clock:
@@ -503,9 +507,11 @@ def test_a_heartbeat_comes_after_quiet_minutes(
     monkeypatch.setattr(JobSink, "heartbeat", lambda _: beats.append(clock.now))
     monkeypatch.setattr(follow, "time", clock)
     quiet = [lambda: None] * 40
-    followed(settings(tmp_path, TABLE, "[follow]\nheartbeat_minutes = 10\n"), LocalEngine(), *quiet)
+    follow_until_idle(
+        load_settings(tmp_path, TABLE, "[follow]\nheartbeat_minutes = 10\n"), LocalEngine(), *quiet
+    )
     assert len(beats) >= 3
     assert all(10 <= (later - before) / 60 <= 14 for before, later in pairwise(beats))
     beats.clear()
-    followed(settings(tmp_path, TABLE), LocalEngine(), *quiet)
+    follow_until_idle(load_settings(tmp_path, TABLE), LocalEngine(), *quiet)
     assert beats == []

@@ -15,29 +15,29 @@ from publisher.runs import execute
 from publisher.runs import migrate as migrating
 from publisher.runs.migrate import RESUMED
 from publisher.sources.triggerless.plan_comparison import Migration
-from tests.support.compared_jobs import job, publish, row, told, write
+from tests.support.compared_jobs import kinds_and_keys, publish, table_row, write_job, write_table
 from tests.unit.sources.triggerless import test_live_tables as live
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 def migrate(base: Path, migration: Migration, more: str = "") -> RunReport:
-    return migrating.migrate(load(job(base, more)), migration)
+    return migrating.migrate(load(write_job(base, more)), migration)
 
 
 def test_all_rows_as_new(tmp_path: Path) -> None:
-    write(tmp_path, [row(1), row(2)])
+    write_table(tmp_path, [table_row(1), table_row(2)])
     publish(tmp_path)
-    assert told(migrate(tmp_path, Migration()), tmp_path) == [("add", "1"), ("add", "2")]
+    assert kinds_and_keys(migrate(tmp_path, Migration()), tmp_path) == [("add", "1"), ("add", "2")]
     assert publish(tmp_path).documents == 0
 
 
 def test_a_first_migration_is_what_a_first_comparison_is(tmp_path: Path) -> None:
-    write(tmp_path, [row(1), row(2)])
+    write_table(tmp_path, [table_row(1), table_row(2)])
     report = migrate(tmp_path, Migration(), 'startup_option = "future"')
-    assert told(report, tmp_path) == [("add", "1"), ("add", "2")]
-    write(tmp_path, [row(1)])
-    assert told(publish(tmp_path), tmp_path) == [("delete", "2")]
+    assert kinds_and_keys(report, tmp_path) == [("add", "1"), ("add", "2")]
+    write_table(tmp_path, [table_row(1)])
+    assert kinds_and_keys(publish(tmp_path), tmp_path) == [("delete", "2")]
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,19 @@ def test_a_first_migration_is_what_a_first_comparison_is(tmp_path: Path) -> None
     ],
 )
 def test_some_rows(tmp_path: Path, migration: Migration, keys: list[str]) -> None:
-    write(tmp_path, [row(1), row(2, "Eve"), row(3)])
+    write_table(tmp_path, [table_row(1), table_row(2, "Eve"), table_row(3)])
     publish(tmp_path)
     report = migrate(tmp_path, migration)
-    assert told(report, tmp_path) == [("add", key) for key in keys]
+    assert kinds_and_keys(report, tmp_path) == [("add", key) for key in keys]
     assert report.read == len(keys)
 
 
 def test_rows_that_are_not_migrated_stay_as_they_were(tmp_path: Path) -> None:
-    write(tmp_path, [row(1), row(2), row(3)])
+    write_table(tmp_path, [table_row(1), table_row(2), table_row(3)])
     publish(tmp_path)
-    write(tmp_path, [row(1, "Eve"), row(2, "Eve")])
-    assert told(migrate(tmp_path, Migration(keys=("idu=1",))), tmp_path) == [("add", "1")]
-    assert told(publish(tmp_path), tmp_path) == [("delete", "3"), ("modify", "2")]
+    write_table(tmp_path, [table_row(1, "Eve"), table_row(2, "Eve")])
+    assert kinds_and_keys(migrate(tmp_path, Migration(keys=("idu=1",))), tmp_path) == [("add", "1")]
+    assert kinds_and_keys(publish(tmp_path), tmp_path) == [("delete", "3"), ("modify", "2")]
 
 
 @pytest.mark.parametrize(
@@ -73,23 +73,23 @@ def test_the_first_comparison_after_some_rows_goes_by_the_startup_option(
     tmp_path: Path, option: str, rest: list[tuple[str, str]]
 ) -> None:
     more = f'startup_option = "{option}"'
-    write(tmp_path, [row(1), row(2)])
+    write_table(tmp_path, [table_row(1), table_row(2)])
     migrate(tmp_path, Migration(keys=("idu=1",)), more)
-    assert told(publish(tmp_path, more), tmp_path) == rest
-    write(tmp_path, [row(1), row(2), row(3)])
-    assert told(publish(tmp_path, more), tmp_path) == [("add", "3")]
+    assert kinds_and_keys(publish(tmp_path, more), tmp_path) == rest
+    write_table(tmp_path, [table_row(1), table_row(2), table_row(3)])
+    assert kinds_and_keys(publish(tmp_path, more), tmp_path) == [("add", "3")]
 
 
 def test_a_migration_that_was_cut_short_goes_on_and_is_not_done_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, [row(1), row(2)])
+    write_table(tmp_path, [table_row(1), table_row(2)])
 
-    def killed(*_: object) -> RunReport:
+    def kill(*_: object) -> RunReport:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(execute, "send", killed)
+        patched.setattr(execute, "send", kill)
         with pytest.raises(KeyboardInterrupt):
             migrate(tmp_path, Migration())
     report = migrate(tmp_path, Migration())
@@ -109,7 +109,7 @@ def test_a_migration_that_was_cut_short_goes_on_and_is_not_done_twice(
     ],
 )
 def test_what_makes_no_sense_is_told(tmp_path: Path, migration: Migration, words: str) -> None:
-    write(tmp_path, [row(1)])
+    write_table(tmp_path, [table_row(1)])
     with pytest.raises(PublisherError, match=words):
         migrate(tmp_path, migration)
 
@@ -132,14 +132,22 @@ def test_rows_of_a_database(tmp_path: Path) -> None:
     live.publish(tmp_path)
     settings = load(tmp_path / "job.toml")
     report = migrating.migrate(settings, Migration(("usr",), (("fname", "Bob"),)))
-    assert told(report, tmp_path) == [("add", "2")]
+    assert kinds_and_keys(report, tmp_path) == [("add", "2")]
     report = migrating.migrate(settings, Migration(("dep",)))
-    assert told(report, tmp_path) == [("add", "IT")]
+    assert kinds_and_keys(report, tmp_path) == [("add", "IT")]
 
 
 def test_the_command(tmp_path: Path) -> None:
-    write(tmp_path, [row(1), row(2, "Eve")])
-    arguments = ["migrate", "-c", str(job(tmp_path)), "--table", "usr", "--where", "fname=Eve"]
+    write_table(tmp_path, [table_row(1), table_row(2, "Eve")])
+    arguments = [
+        "migrate",
+        "-c",
+        str(write_job(tmp_path)),
+        "--table",
+        "usr",
+        "--where",
+        "fname=Eve",
+    ]
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 0, done.output
     assert "documents  1 (1 add)" in done.output

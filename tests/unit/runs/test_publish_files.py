@@ -16,14 +16,21 @@ from publisher.reports.check import CheckFinding, check
 from publisher.reports.explain import explain
 from publisher.reports.status import status
 from publisher.runs import publisher_instance
-from tests.support.followed_jobs import FILES, TABLE, documents, settings, write_file, write_rows
+from tests.support.followed_jobs import (
+    FILES,
+    TABLE,
+    load_settings,
+    published_values,
+    write_file,
+    write_rows,
+)
 from tests.support.local_engine import EngineSwitch, LocalEngine
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 def publish(base: Path, more: str = "") -> RunReport:
-    return publisher_instance.publish(settings(base, FILES, more))
+    return publisher_instance.publish(load_settings(base, FILES, more))
 
 
 def test_a_second_publish_reads_only_new_files(tmp_path: Path) -> None:
@@ -33,26 +40,26 @@ def test_a_second_publish_reads_only_new_files(tmp_path: Path) -> None:
     write_file(tmp_path, "3.csv", 4)
     second = publish(tmp_path)
     assert (second.run, second.read) == ("job-000002", 1)
-    assert documents(tmp_path) == ["1", "2", "3", "4"]
+    assert published_values(tmp_path) == ["1", "2", "3", "4"]
     (story,) = explain(Path(second.journal), "4")
     assert story.place == f"{tmp_path / 'in' / '3.csv'}, record 2"
 
 
 def test_check_finds_what_publish_would_refuse(tmp_path: Path) -> None:
-    def found() -> CheckFinding:
-        checked = check(settings(tmp_path, FILES, ""))
+    def check_source() -> CheckFinding:
+        checked = check(load_settings(tmp_path, FILES, ""))
         return next(finding for finding in checked if finding.what == "source hr")
 
     write_file(tmp_path, "1.csv", 1, 2)
-    assert found().ok
+    assert check_source().ok
     publish(tmp_path)
     write_file(tmp_path, "2.csv", 3)
-    assert found().ok
+    assert check_source().ok
     write_file(tmp_path, "1.csv", 1, 2, 3)
     with pytest.raises(FatalError) as refused:
         publish(tmp_path)
     assert "1.csv had" in refused.value.message
-    assert (found().ok, found().detail) == (False, refused.value.message)
+    assert (check_source().ok, check_source().detail) == (False, refused.value.message)
 
 
 def test_without_new_files_there_is_nothing_to_read(tmp_path: Path) -> None:
@@ -60,7 +67,7 @@ def test_without_new_files_there_is_nothing_to_read(tmp_path: Path) -> None:
     publish(tmp_path)
     again = publish(tmp_path)
     assert (again.run, again.state, again.read) == ("job", "nothing new to read", 0)
-    assert documents(tmp_path) == ["1"]
+    assert published_values(tmp_path) == ["1"]
     assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == ["job-000001"]
 
 
@@ -91,7 +98,7 @@ def test_a_published_file_that_grew_is_an_error(tmp_path: Path) -> None:
     write_file(tmp_path, "1.csv", 1, 2)
     with pytest.raises(FatalError, match="write new records to a new file"):
         publish(tmp_path)
-    assert documents(tmp_path) == ["1"]
+    assert published_values(tmp_path) == ["1"]
 
 
 def test_a_published_file_may_be_removed(tmp_path: Path) -> None:
@@ -123,10 +130,10 @@ def test_a_file_that_is_written_to_while_it_is_read_is_an_error(
         f"{path} was written to while it was read ({before} bytes before, {after} after): write files "
         "elsewhere, then move them here"
     )
-    assert documents(tmp_path) == []
+    assert published_values(tmp_path) == []
     # it is complete now, and nothing was sent from it
     assert publish(tmp_path).read == 2
-    assert documents(tmp_path) == ["1", "2"]
+    assert published_values(tmp_path) == ["1", "2"]
 
 
 def test_the_sinks_directory_may_be_lost_but_not_the_marks(tmp_path: Path) -> None:
@@ -142,7 +149,9 @@ def test_log_trace_and_metrics_tell_of_a_single_publish(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     write_file(tmp_path, "1.csv", 1, 2)
-    job = settings(tmp_path, FILES, f'[metrics]\nport = 1\ntextfile = "{tmp_path}/people.prom"\n')
+    job = load_settings(
+        tmp_path, FILES, f'[metrics]\nport = 1\ntextfile = "{tmp_path}/people.prom"\n'
+    )
     publish_once(job, None, None, log="json", trace=3)
     lines = capfd.readouterr().err.splitlines()
     (poll,) = [json.loads(line) for line in lines if '"read"' in line]
@@ -162,9 +171,9 @@ def test_another_spelling_of_a_path_publishes_nothing(tmp_path: Path) -> None:
     (tmp_path / "away").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "in")
     for spelled in ("./in", "away/../in", "link", "in/1.csv"):
-        made = settings(tmp_path, FILES.replace('"in"', f'"{spelled}"'))
+        made = load_settings(tmp_path, FILES.replace('"in"', f'"{spelled}"'))
         assert publisher_instance.publish(made).state == "nothing new to read"
-    both = settings(tmp_path, FILES.replace('"in"', '"in", "link/1.csv", "link"'))
+    both = load_settings(tmp_path, FILES.replace('"in"', '"in", "link/1.csv", "link"'))
     assert publisher_instance.publish(both).state == "nothing new to read"
 
 
@@ -174,10 +183,10 @@ def test_a_copy_is_refused_unless_equal_files_are_wanted(tmp_path: Path) -> None
     shutil.copy(tmp_path / "in" / "1.csv", tmp_path / "in" / "2.csv")
     with pytest.raises(FatalError, match=r"2\.csv has the same content as .*1\.csv"):
         publish(tmp_path)
-    assert documents(tmp_path) == ["1"]
-    wanted = settings(tmp_path, FILES + 'copies = "publish"\n')
+    assert published_values(tmp_path) == ["1"]
+    wanted = load_settings(tmp_path, FILES + 'copies = "publish"\n')
     assert publisher_instance.publish(wanted).read == 1
-    assert documents(tmp_path) == ["1", "1"]
+    assert published_values(tmp_path) == ["1", "1"]
 
 
 def test_exports_without_records_are_no_copies(tmp_path: Path) -> None:
@@ -191,7 +200,7 @@ def test_exports_without_records_are_no_copies(tmp_path: Path) -> None:
 
 def test_copies_are_refused_in_formats_without_files(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"copies: is for files of changes; leave it out"):
-        settings(
+        load_settings(
             tmp_path, TABLE.replace("[database]", 'copies = "publish"\n[database]')
         ).for_publish()
 
@@ -202,18 +211,18 @@ def test_a_file_of_which_all_is_rejected_is_read_again_after_the_fix(tmp_path: P
     path.write_text(path.read_text().replace(",", ";"))
     good = write_file(tmp_path, "2.csv", 3)
     first = publish(tmp_path)
-    assert (first.outcomes["published"], documents(tmp_path)) == (1, ["3"])
+    assert (first.outcomes["published"], published_values(tmp_path)) == (1, ["3"])
     (note,) = first.notes
     assert note.startswith(f"all records were rejected of {path}: not marked as published")
     assert publish(tmp_path).state == "nothing new to read"
-    known = status(settings(tmp_path, FILES)).files[0]
+    known = status(load_settings(tmp_path, FILES)).files[0]
     assert (known.published, known.new, known.refused) == (1, 0, 1)
     good.unlink()
     fixed = FILES + 'delimiter = ";"\n'
-    second = publisher_instance.publish(settings(tmp_path, fixed))
+    second = publisher_instance.publish(load_settings(tmp_path, fixed))
     assert (second.read, second.outcomes["published"], second.notes) == (2, 2, ())
-    assert documents(tmp_path) == ["1", "2", "3"]
-    assert publisher_instance.publish(settings(tmp_path, fixed)).state == "nothing new to read"
+    assert published_values(tmp_path) == ["1", "2", "3"]
+    assert publisher_instance.publish(load_settings(tmp_path, fixed)).state == "nothing new to read"
 
 
 def test_a_refused_file_is_remembered_when_its_journal_is_gone(tmp_path: Path) -> None:
@@ -231,12 +240,12 @@ def test_a_file_with_some_rejected_records_is_published(tmp_path: Path) -> None:
     path = write_file(tmp_path, "1.csv", 1, 2)
     path.write_text(path.read_text().replace("idu=1", "idu"))
     assert publish(tmp_path).outcomes["rejected"] == 1
-    other = settings(tmp_path, FILES + 'null_text = "-"\n')
+    other = load_settings(tmp_path, FILES + 'null_text = "-"\n')
     assert publisher_instance.publish(other).state == "nothing new to read"
 
 
 def sample(base: Path, source: str = FILES) -> CheckFinding:
-    checked = check(settings(base, source, ""))
+    checked = check(load_settings(base, source, ""))
     return next(finding for finding in checked if finding.what == "sample of hr")
 
 
@@ -263,9 +272,11 @@ def test_check_shows_a_sample_of_a_table(tmp_path: Path) -> None:
 def test_check_fails_where_a_sample_is_rejected(tmp_path: Path) -> None:
     path = write_file(tmp_path, "1.csv", 1, 2)
     path.write_text(path.read_text().replace(",", ";"))
-    found = sample(tmp_path)
-    assert not found.ok
-    assert found.detail.startswith(
+    check_source = sample(tmp_path)
+    assert not check_source.ok
+    assert check_source.detail.startswith(
         "all of the first 3 record(s) are rejected, the first at 1.csv:1:"
     )
-    assert found.detail.endswith("check that format and settings of the source fit its content")
+    assert check_source.detail.endswith(
+        "check that format and settings of the source fit its content"
+    )

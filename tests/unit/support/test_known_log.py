@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.chaos.known_log import Found, judged
+from tests.chaos.known_log import Found, judge_documents
 
 COUNTS = Counter({1: 3, 2: 1})
 
@@ -26,7 +26,7 @@ RIGHT = [(0, document(1, 1)), (1, document(2, 1)), (0, document(1, 2, 3))]
 
 
 def test_a_whole_log_is_right() -> None:
-    found = judged(RIGHT, COUNTS)
+    found = judge_documents(RIGHT, COUNTS)
     assert found == Found(values=4)
     assert found.is_right
 
@@ -45,6 +45,6 @@ def test_a_whole_log_is_right() -> None:
     ],
 )
 def test_a_fault_is_seen(documents: Sequence[tuple[int, bytes]], fault: str) -> None:
-    found = judged(documents, COUNTS)
+    found = judge_documents(documents, COUNTS)
     assert getattr(found, fault)
     assert not found.is_right

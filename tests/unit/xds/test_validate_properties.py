@@ -152,7 +152,7 @@ def documents(draw: Draw) -> Element:
     return root
 
 
-def governed(root: Element) -> list[Element]:
+def elements_in_schema(root: Element) -> list[Element]:
     """The elements whose content the schema looks at."""
     return [
         found
@@ -176,7 +176,7 @@ ELEMENT_ONLY = {
 
 
 def with_unknown_child(draw: Draw, root: Element) -> None:
-    etree.SubElement(draw(st.sampled_from(governed(root))), "unknown")
+    etree.SubElement(draw(st.sampled_from(elements_in_schema(root))), "unknown")
 
 
 def with_wrong_word(draw: Draw, root: Element) -> None:
@@ -190,7 +190,7 @@ def with_wrong_word(draw: Draw, root: Element) -> None:
 
 
 def with_text(draw: Draw, root: Element) -> None:
-    places = [found for found in governed(root) if found.tag in ELEMENT_ONLY]
+    places = [found for found in elements_in_schema(root) if found.tag in ELEMENT_ONLY]
     draw(st.sampled_from(places)).text = "text"
 
 
@@ -202,7 +202,9 @@ def without_required_attribute(draw: Draw, root: Element) -> None:
         "modify-attr": "attr-name",
         "component": "name",
     }
-    place = draw(st.sampled_from([found for found in governed(root) if found.tag in needed]))
+    place = draw(
+        st.sampled_from([found for found in elements_in_schema(root) if found.tag in needed])
+    )
     del place.attrib[needed[place.tag]]
 
 
@@ -284,7 +286,7 @@ def test_a_damaged_document_has_findings_in_both_profiles(
 def test_an_unknown_attribute_is_a_finding_of_the_strict_profile_alone(
     root: Element, data: st.DataObject
 ) -> None:
-    place = data.draw(st.sampled_from(governed(root)))
+    place = data.draw(st.sampled_from(elements_in_schema(root)))
     place.set(data.draw(st.sampled_from(["unknown", "{urn:x}unknown"])), "1")
     assert len(findings(root, Profile.STRICT)) == 1
     assert findings(root, Profile.LENIENT) == []

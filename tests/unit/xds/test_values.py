@@ -38,7 +38,7 @@ def attempt(kind: ColumnKind | None, text: str) -> str | ValueProblem:
         return problem
 
 
-def refused(kind: ColumnKind, text: str) -> ValueProblem:
+def refusal(kind: ColumnKind, text: str) -> ValueProblem:
     with pytest.raises(ValueProblem) as caught:
         element(kind, text)
     assert caught.value.detail == str(caught.value)
@@ -94,7 +94,7 @@ def is_xml_char(code: int) -> bool:
     ],
 )
 def test_a_forbidden_character_is_named_with_its_place(text: str, says: str) -> None:
-    problem = refused(ColumnKind.STRING, text)
+    problem = refusal(ColumnKind.STRING, text)
     assert says in problem.detail
     assert problem.detail.encode()  # has no surrogate itself
 
@@ -172,7 +172,7 @@ def test_octet_takes_what_a_strict_decoder_takes(text: str) -> None:
     "text", ["qqo", "qqp=", "qr==", "q-o=", "qqo==", "====", "A===", "0xAAAA", "é"]
 )
 def test_damaged_base64_is_refused(text: str) -> None:
-    assert "not Base64" in refused(ColumnKind.OCTET, text).detail
+    assert "not Base64" in refusal(ColumnKind.OCTET, text).detail
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_integers_go_in_canonical_form(text: str, number: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "one", "1.5", "1e3", "0x1", "\u0661", "1 2", "1\n2"])
 def test_what_is_no_integer_is_refused(text: str) -> None:
-    problem = refused(ColumnKind.INT, text)
+    problem = refusal(ColumnKind.INT, text)
     assert problem.reason is Reason.VALUE
     assert "not an integer" in problem.detail
 
@@ -209,7 +209,7 @@ def test_false_in_its_spellings(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "2", "on", "maybe"])
 def test_what_is_no_boolean_is_refused(text: str) -> None:
-    assert "not a boolean" in refused(ColumnKind.STATE, text).detail
+    assert "not a boolean" in refusal(ColumnKind.STATE, text).detail
 
 
 @pytest.mark.parametrize("kind", list(ColumnKind))

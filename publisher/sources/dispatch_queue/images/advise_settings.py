@@ -71,14 +71,14 @@ class SettingsAdvisor:
             return others and f"others of the table are rejected, too, and {others}"
         if length not in self._advice:
             self._searches_left -= 1
-            advice = _search(length, count, layout, options, scoring)
+            advice = search_settings(length, count, layout, options, scoring)
             if advice is None:  # other images of this length may fit
                 return None
             self._advice[length] = advice
         return self._advice[length]
 
 
-def _search(
+def search_settings(
     length: int, count: int, layout: ImageLayout, options: DispatchQueueOptions, scoring: Scoring
 ) -> str | None:
     """Finds the best explanations by one setting, or else by two."""

@@ -22,7 +22,7 @@ def nobody() -> Iterator[str]:
         yield f"127.0.0.1:{held.getsockname()[1]}"
 
 
-def said(clients: KafkaClients, code: int) -> PublisherError:
+def error_of(clients: KafkaClients, code: int) -> PublisherError:
     with pytest.raises(PublisherError) as raised, clients.errors("sending"):
         raise KafkaException(KafkaError(code))
     return raised.value
@@ -31,20 +31,20 @@ def said(clients: KafkaClients, code: int) -> PublisherError:
 def test_the_error_says_what_the_client_has_heard_beside_it(nobody: str) -> None:
     clients = KafkaClients(KafkaOptions(bootstrap=nobody))
     producer = clients.producer({})
-    assert "Connect to" not in str(said(clients, KafkaError._TIMED_OUT))
+    assert "Connect to" not in str(error_of(clients, KafkaError._TIMED_OUT))
     deadline = time.monotonic() + 20
-    while "Connect to" not in str(said(clients, KafkaError._TIMED_OUT)):
+    while "Connect to" not in str(error_of(clients, KafkaError._TIMED_OUT)):
         assert time.monotonic() < deadline
         producer.poll(0.1)
-    timed_out = said(clients, KafkaError._TIMED_OUT)
+    timed_out = error_of(clients, KafkaError._TIMED_OUT)
     assert isinstance(timed_out, UnreachableError)
     assert timed_out.message.startswith(f"Kafka at {nobody}: sending: Local: Timed out (")
     advice = "check the address and security.protocol in [dispatch.kafka] (now plaintext)"
     assert timed_out.message.endswith(f"): try again later; if this lasts, {advice}")
-    vague = said(clients, KafkaError._TRANSPORT)
+    vague = error_of(clients, KafkaError._TRANSPORT)
     assert "transport failure (" in vague.message
     assert vague.message.count("Connection refused") == 1
-    assert isinstance(said(clients, KafkaError.INVALID_TXN_STATE), FatalError)
+    assert isinstance(error_of(clients, KafkaError.INVALID_TXN_STATE), FatalError)
     producer.purge()
 
 
@@ -59,7 +59,7 @@ def test_the_error_says_what_the_client_has_heard_beside_it(nobody: str) -> None
 )
 def test_an_answer_of_a_moment_is_tried_again(nobody: str, code: int) -> None:
     clients = KafkaClients(KafkaOptions(bootstrap=nobody))
-    assert isinstance(said(clients, code), UnreachableError)
+    assert isinstance(error_of(clients, code), UnreachableError)
 
 
 def test_a_server_that_answers_nothing_is_not_waited_for_to_the_end() -> None:

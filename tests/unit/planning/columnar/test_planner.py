@@ -85,7 +85,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"sqlite:///{path}"
 
 
-def staged(work: Work, batches: list[pa.RecordBatch], folder: Path) -> dict[str, bytes]:
+def staged_files(work: Work, batches: list[pa.RecordBatch], folder: Path) -> dict[str, bytes]:
     """Names and content of all files of a lane."""
     result = plan_lane(
         work,
@@ -139,10 +139,10 @@ def test_planning_by_the_column_gives_the_same_files(
             places = pa.array(range(1, records.num_rows + 1), pa.int64())
             records = records.set_column(records.schema.get_field_index("rank"), "rank", places)
         batches = records.combine_chunks().to_batches(max_chunksize=cut)
-        in_bulk = staged(work, batches, folder / "bulk")
+        in_bulk = staged_files(work, batches, folder / "bulk")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(tasks, "LanePlanner", only_singly)
-            singly = staged(work, batches, folder / "singly")
+            singly = staged_files(work, batches, folder / "singly")
     assert in_bulk == singly
 
 
@@ -158,11 +158,11 @@ def test_most_of_a_usual_log_is_planned_by_the_column(
     singly: list[Change] = []
     add = Planner.add
 
-    def counted(self: Planner, changes: Iterable[Change]) -> PlanResult:
+    def add_and_count(self: Planner, changes: Iterable[Change]) -> PlanResult:
         kept = list(changes)
         singly.extend(kept)
         return add(self, kept)
 
-    monkeypatch.setattr(Planner, "add", counted)
-    staged(work, list(unpack(pieces.to_batches())), tmp_path)
+    monkeypatch.setattr(Planner, "add", add_and_count)
+    staged_files(work, list(unpack(pieces.to_batches())), tmp_path)
     assert 0 < len(singly) < 0.05 * len(rows)

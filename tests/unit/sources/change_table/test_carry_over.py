@@ -27,7 +27,7 @@ from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
 from publisher.xds.values import text_of
 from tests.support.change_table_files import seq
-from tests.support.live_change_tables import Table
+from tests.support.live_change_tables import ColumnedTable
 
 MARKS = {
     "hr.usr__ct": Mark(
@@ -132,7 +132,7 @@ def test_what_a_table_has_is_seen(database: Database) -> None:
 
 
 def test_rows_wait_behind_the_mark(tmp_path: Path) -> None:
-    table = Table(tmp_path)
+    table = ColumnedTable(tmp_path)
     table.add((1, "I", 1), (2, "I", 2), (3, "U", 2))
     waits = ChangeTableBacklog(ChangeTableOptions(), table.options, "ct")
     assert [waits.count_after(mark).rows for mark in (Mark(), Mark(seq(2), seq(2)))] == [3, 1]

@@ -11,10 +11,10 @@ from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_table_files import (
     DATA,
     HEADERS,
+    change_text,
     options,
     read,
     record,
-    told,
     write,
 )
 from tests.support.event_log_files import Row, csv_text
@@ -36,7 +36,7 @@ def rows_of(headers: int) -> list[Row]:
 @pytest.mark.parametrize("name", ["t__ct.csv", "t__ct.parquet", "t__ct.jsonl"])
 def test_a_partition_column_may_stand_last(tmp_path: Path, headers: int, name: str) -> None:
     found = read(write(tmp_path / name, rows_of(headers)))
-    assert told(found[1]) == (3, "idu=1", ("fname", "Eve"), ("c05", None))
+    assert change_text(found[1]) == (3, "idu=1", ("fname", "Eve"), ("c05", None))
     assert [one["event_type"] for one in found] == [1, 3, 4]
     assert "header__partition_name" not in str(found[0]["columns"])
 
@@ -44,7 +44,7 @@ def test_a_partition_column_may_stand_last(tmp_path: Path, headers: int, name: s
 def test_all_header_columns_may_stand_last(tmp_path: Path) -> None:
     rows = [{name: row[name] for name in (*DATA, *HEADERS)} for row in rows_of(7)]
     found = read(write(tmp_path / "t__ct.csv", rows))
-    assert told(found[1]) == (3, "idu=1", ("fname", "Eve"), ("c05", None))
+    assert change_text(found[1]) == (3, "idu=1", ("fname", "Eve"), ("c05", None))
 
 
 def test_header_columns_between_data_columns_are_refused(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_value_that_equals_a_column_name_is_no_header(tmp_path: Path, header: 
     reading = SnapshotOptions(header=header)  # type: ignore[arg-type]
     found = read(path, options(columns=tuple(rows[0])), reading)
     assert [one["event_type"] for one in found] == [1, 4]
-    assert ("fname", "fname") in told(found[0])
+    assert ("fname", "fname") in change_text(found[0])
 
 
 def test_a_header_is_read_as_the_setting_says(tmp_path: Path) -> None:

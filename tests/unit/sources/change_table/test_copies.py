@@ -11,9 +11,9 @@ import pytest
 from publisher.model.change import Outcome
 from publisher.sources.change_table.copies import find_surplus
 from publisher.sources.files.options import SnapshotOptions
-from tests.support.change_table_files import options, read, record, told
+from tests.support.change_table_files import change_text, options, read, record
 from tests.support.event_log_files import Row, csv_text
-from tests.support.live_change_tables import Table
+from tests.support.live_change_tables import ColumnedTable
 
 B = record(2, "B", idu="1", fname="a")
 U = record(2, "U", [1], idu="1", fname="x")
@@ -30,7 +30,7 @@ def meant(tmp_path: Path, files: list[list[Row]], **settings: object) -> list[tu
         path.write_text(csv_text(rows, list(B)))
         paths.append(path)
     found = read(paths, options(**settings), SMALL, 4)
-    return [told(one) for one in found if one["key"] != "idu=7" and one["high"]][1:]
+    return [change_text(one) for one in found if one["key"] != "idu=7" and one["high"]][1:]
 
 
 @pytest.mark.parametrize("records", [(B, B, U), (B, U, U), (B, B, B, U), (B, U, U, U)])
@@ -74,7 +74,7 @@ def test_copies_among_others_are_found_wherever_they_lie(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("records", ["BBU", "BUU", "UBUU"])
 def test_copies_of_a_live_table_are_duplicates(tmp_path: Path, records: str) -> None:
-    table = Table(tmp_path)
+    table = ColumnedTable(tmp_path)
     names = {"B": "old", "U": "new"}
     table.add((1, "I", 1), *((2, one, 1, names[one]) for one in records), (3, "D", 1))
     found = table.run()

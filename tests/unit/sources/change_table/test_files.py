@@ -19,10 +19,10 @@ from publisher.sources.files.recognise import dfm_of
 from tests.support.change_table_files import (
     DATA,
     HEADERS,
+    change_text,
     options,
     read,
     record,
-    told,
     write,
 )
 from tests.support.event_log_files import USR, Tables, csv_text
@@ -58,7 +58,7 @@ def test_metadata_says_columns_key_table_delimiter_and_null(tmp_path: Path) -> N
         ("hr", "people.x", 1),
         ("hr", "people.x", 4),
     ]
-    assert ("fname", None) in told(found[0])
+    assert ("fname", None) in change_text(found[0])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_delimiters_are_read_as_metadata_writes_them(
     path = tmp_path / "usr__ct.csv"
     path.write_text(csv_text(ROWS).replace(",", delimiter))
     describe(path, fieldDelimiter=written, quoteChar='"', escapeChar='"', recordDelimiter=r"\n")
-    assert [told(one)[0] for one in read(path, ChangeTableOptions())] == [1, 4]
+    assert [change_text(one)[0] for one in read(path, ChangeTableOptions())] == [1, 4]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_csv_that_is_written_otherwise_is_refused_and_other_files_are_not(
     assert "usr__ct.dfm" in refusal.value.message
     if isinstance(value, str):
         path = write(tmp_path / "usr__ct.jsonl", ROWS)
-        assert [told(one)[0] for one in read(path, ChangeTableOptions())] == [1, 4]
+        assert [change_text(one)[0] for one in read(path, ChangeTableOptions())] == [1, 4]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_other_delimiters_and_quotes_are_read_as_metadata_names_them(
     describe(path, **format_)
     found = read(path, ChangeTableOptions())
     assert [one["event_type"] for one in found] == [1, 4]
-    assert ("fname", 'O\'Neil, "x" | y') in told(found[0])
+    assert ("fname", 'O\'Neil, "x" | y') in change_text(found[0])
 
 
 def test_an_empty_quote_means_that_nothing_is_quoted(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_an_empty_quote_means_that_nothing_is_quoted(tmp_path: Path) -> None:
     lines = [[*ROWS[0]], *([str(v or "") for v in row.values()] for row in ROWS)]
     path.write_text("".join("|".join(line).replace("Ann", '"Ann"') + "\n" for line in lines))
     describe(path, fieldDelimiter="|", quoteChar="", escapeChar='"')
-    assert ("fname", '"Ann"') in told(read(path, ChangeTableOptions())[0])
+    assert ("fname", '"Ann"') in change_text(read(path, ChangeTableOptions())[0])
     describe(path, fieldDelimiter="|", quoteChar="", escapeChar="\\")
     with pytest.raises(FatalError, match="has no meaning without quotes"):
         read(path, ChangeTableOptions())
@@ -158,7 +158,7 @@ def test_an_escape_before_quotes_is_read_as_metadata_names_it(tmp_path: Path) ->
     path = tmp_path / "usr__ct.csv"
     path.write_text(csv_text(ROWS).replace("Ann", 'An\\"n').replace('"An\\"n"', '"An\\"n"'))
     describe(path, escapeChar="\\")
-    assert ("fname", 'An"n') in told(read(path, ChangeTableOptions())[0])
+    assert ("fname", 'An"n') in change_text(read(path, ChangeTableOptions())[0])
 
 
 def test_marks_of_metadata_and_settings_that_differ_are_refused(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_typed_parquet_is_read_as_the_text_of_its_values(tmp_path: Path) -> None
     pq.write_table(pa.Table.from_pylist([row]), path)
     (found,) = read(path)
     assert found["event_time"] == 1_710_758_846_000_000
-    assert told(found) == (
+    assert change_text(found) == (
         1,
         "idu=7",
         ("idu", "7"),
@@ -225,7 +225,7 @@ def test_how_text_writes_binary_columns_is_asked_for(tmp_path: Path) -> None:
         read(path, tables=Tables())
     for form, text in (("hex", "u7s="), ("base64", "BBbb")):
         (found,) = read(path, options(binary_text=form), tables=Tables())
-        assert ("photo", text) in told(found)
+        assert ("photo", text) in change_text(found)
     assert USR.columns["photo"] == "octet"
 
 
@@ -233,10 +233,10 @@ def test_objects_may_leave_out_keys_and_not_add_new_ones(tmp_path: Path) -> None
     path = tmp_path / "usr__ct.jsonl"
     sparse = {name: value for name, value in ROWS[1].items() if value is not None}
     path.write_text("\n".join(json.dumps(row) for row in (sparse, ROWS[0])))
-    assert [told(one)[:2] for one in read(path)] == [(1, "idu=1"), (4, "idu=1")]
+    assert [change_text(one)[:2] for one in read(path)] == [(1, "idu=1"), (4, "idu=1")]
     told_columns = options(columns=tuple(ROWS[0]))
     path.write_text(json.dumps(ROWS[0] | {"more": 1}))
-    assert [told(one) for one in read(path, told_columns)] == [("broken-record",)]
+    assert [change_text(one) for one in read(path, told_columns)] == [("broken-record",)]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from publisher.model.change import TALLY, Outcome
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import CarryOver
 from publisher.sources.files.options import SnapshotOptions
-from tests.support.change_table_files import CONTEXT, options, record, seq, told, write
+from tests.support.change_table_files import CONTEXT, change_text, options, record, seq, write
 from tests.support.event_log_files import Row, csv_text
 
 SECOND = 1_000_000
@@ -63,7 +63,7 @@ class Folder:
 
     def meant(self, *rows: Row) -> list[tuple[object, ...]]:
         """The same in short, without what the first run publishes."""
-        found = [told(row) for row in self.run(*rows)]
+        found = [change_text(row) for row in self.run(*rows)]
         return found[2:] if rows[:1] == tuple(FIRST[:1]) else found
 
 
@@ -99,7 +99,7 @@ def test_a_new_half_waits_its_own_time(tmp_path: Path) -> None:
 
 def test_an_update_waits_only_where_updates_have_before_images(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
-    assert [told(row) for row in folder.run(FIRST[0], U)][1] == (3, "idu=1", ("fname", "x"))
+    assert [change_text(row) for row in folder.run(FIRST[0], U)][1] == (3, "idu=1", ("fname", "x"))
     folder = Folder(tmp_path / "other")
     (tmp_path / "other").mkdir()
     assert folder.meant(*FIRST) == []
@@ -133,10 +133,10 @@ def test_masks_of_held_rows_are_read_as_before(tmp_path: Path) -> None:
     pair = [record(2, "B", idu="1") | wide, record(2, "U", [], idu="1") | wide]
     doubtful = record(5, "U", [9, 24], idu="1") | wide | {"c10": "x", "d14": "y"}
     folder = Folder(tmp_path, **order)
-    assert told(folder.run(insert, *pair, doubtful)[-1]) == HELD
+    assert change_text(folder.run(insert, *pair, doubtful)[-1]) == HELD
     folder.clock = 60
     (found,) = folder.run()
-    assert told(found) == (3, "idu=1", ("c10", "x"), ("d14", "y"))
+    assert change_text(found) == (3, "idu=1", ("c10", "x"), ("d14", "y"))
     (tmp_path / "other").mkdir()
     without_a_file_before = Folder(tmp_path / "other", **order)
     with pytest.raises(FatalError, match="mask_order"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.change_table_files import HEADERS, options, read, record, told, write
+from tests.support.change_table_files import HEADERS, change_text, options, read, record, write
 from tests.support.event_log_files import Row
 
 ALL = range(10)
@@ -20,7 +20,9 @@ UNKNOWN = ("c04", "c05", "c06", "c07", "c08", "c09", "c10")
 
 
 def meant(tmp_path: Path, *rows: Row, **changes: object) -> list[tuple[object, ...]]:
-    return [told(one) for one in read(write(tmp_path / "t__ct.csv", rows), options(**changes))]
+    return [
+        change_text(one) for one in read(write(tmp_path / "t__ct.csv", rows), options(**changes))
+    ]
 
 
 @pytest.mark.parametrize("images", [None, "sparse"])
@@ -41,9 +43,9 @@ def test_null_of_full_images_is_a_value_of_the_new_row(tmp_path: Path) -> None:
 def test_a_new_row_with_gaps_is_rejected_or_read_back_by_a_setting(tmp_path: Path) -> None:
     path = write(tmp_path / "t__ct.csv", [INSERT, *KEY_CHANGE])
     rejects = read(path, options(key_change_gaps="reject"))[1:]
-    assert [told(one) for one in rejects] == [("key-change",), ("key-change",)]
+    assert [change_text(one) for one in rejects] == [("key-change",), ("key-change",)]
     assert "c04, c05, c06, c07, c08 ..." in str(rejects[0]["detail"])
-    found = [told(one) for one in read(path, options(key_change_gaps="query-back"))]
+    found = [change_text(one) for one in read(path, options(key_change_gaps="query-back"))]
     assert found[1:] == [(4, "idu=1"), (5, "idu=9")]
 
 
@@ -90,10 +92,10 @@ def test_a_difference_that_the_mask_does_not_mark_is_rejected(
     ]
     found = read(write(tmp_path / "t__ct.csv", rows), options(images=images))[1:]
     if images in contradicts:
-        assert [told(one) for one in found] == [("change-mask",)] * 2
+        assert [change_text(one) for one in found] == [("change-mask",)] * 2
         assert "lname differs from the before image" in str(found[0]["detail"])
     else:
-        assert [told(one) for one in found] == [(2, "idu=1", ("fname", "a", "x"))]
+        assert [change_text(one) for one in found] == [(2, "idu=1", ("fname", "a", "x"))]
 
 
 def test_a_difference_under_an_empty_mask_is_rejected(tmp_path: Path) -> None:
@@ -124,7 +126,7 @@ def wide(number: int, oper: str, bits: object = None, **values: str | None) -> R
 
 def wide_meant(tmp_path: Path, *rows: Row, **changes: object) -> list[tuple[object, ...]]:
     told_ = options(key=("w0000",), header_columns=7, mask_order="msb", **changes)
-    return [told(one) for one in read(write(tmp_path / "t__ct.csv", rows), told_)]
+    return [change_text(one) for one in read(write(tmp_path / "t__ct.csv", rows), told_)]
 
 
 def test_an_insert_keeps_what_its_mask_has_no_bit_for(tmp_path: Path) -> None:
@@ -165,4 +167,4 @@ def test_the_order_of_a_mask_that_ends_early_is_told_by_whole_inserts(tmp_path: 
     rows = [wide(1, "I", PLACES, w0001="a", w1050="z"), wide(2, "U", [1, 9], w0001="b")]
     path = write(tmp_path / "t__ct.csv", rows)
     found = read(path, options(key=("w0000",), images="sparse"))
-    assert told(found[1]) == (3, "w0000=1", ("w0001", "b"), ("w0009", None))
+    assert change_text(found[1]) == (3, "w0000=1", ("w0001", "b"), ("w0009", None))

@@ -8,15 +8,15 @@ from pathlib import Path
 from publisher.config.job_file import load
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.registry import FORMATS
-from tests.support.settings_reference import activated, loaded, toml_lines
+from tests.support.settings_reference import activate_examples, load_source, toml_lines
 
 
 def test_what_it_says_are_the_defaults() -> None:
-    assert loaded("change-table").options == ChangeTableOptions()
+    assert load_source("change-table").options == ChangeTableOptions()
 
 
 def test_all_settings_reach_the_source_and_its_journal(tmp_path: Path) -> None:
-    shown = activated("change-table") | {"snapshots": ["x"]}
+    shown = activate_examples("change-table") | {"snapshots": ["x"]}
     for name in ("table", "url", "url_env"):
         del shown[name]
     (tmp_path / "job.toml").write_text("[[sources]]\n" + toml_lines(shown), "utf-8")

@@ -49,7 +49,7 @@ def rejects(base: Path) -> list[dict[str, Any]]:
     return sorted(entries, key=lambda entry: (entry["position"], entry["reason"]), reverse=True)
 
 
-def moved(fname: str | None) -> list[Row]:
+def move_key(fname: str | None) -> list[Row]:
     return [
         record(2, "B", idu="1", fname="Bob"),
         record(2, "U", [0, 1], idu="2", fname=fname),
@@ -58,7 +58,7 @@ def moved(fname: str | None) -> list[Row]:
 
 @pytest.mark.parametrize("lanes", [1, 16])
 def test_a_delete_goes_with_its_add_that_cannot_be_written(lanes: int, tmp_path: Path) -> None:
-    report = publish(tmp_path, [OTHER, *moved("B\x01b")], 'images = "full"', lanes)
+    report = publish(tmp_path, [OTHER, *move_key("B\x01b")], 'images = "full"', lanes)
     assert report.outcomes["published"] == 1
     assert report.reasons["rejected"] == {"forbidden-character": 1, "held-back": 1}
     held_back, added = rejects(tmp_path)
@@ -73,14 +73,14 @@ def test_a_delete_goes_with_its_add_that_cannot_be_written(lanes: int, tmp_path:
 
 def test_a_delete_goes_with_its_add_that_no_database_can_give(tmp_path: Path) -> None:
     more = 'key_change_gaps = "query-back"\nimages = "sparse"'
-    report = publish(tmp_path, [OTHER, *moved("Jim")], more)
+    report = publish(tmp_path, [OTHER, *move_key("Jim")], more)
     assert report.outcomes["published"] == 1
     assert report.reasons["rejected"] == {"no-database": 1, "held-back": 1}
 
 
 def test_only_the_changes_of_one_record_are_rejected_together(tmp_path: Path) -> None:
     rows = [
-        *moved("Jim"),
+        *move_key("Jim"),
         record(3, "I", [0, 1], idu="6", fname="x\x01"),
         record(4, "B", idu="5", fname="Ann"),
         record(4, "U", [1], idu="5", fname="A\x01"),

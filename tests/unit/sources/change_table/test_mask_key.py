@@ -81,7 +81,7 @@ SOURCE = '[[sources]]\nformat = "change-table"\nheader_columns = {headers}\n'
 TABLES = '[tables.usr]\nschema = "hr"\nkey = ["idu"]\n'
 
 
-def inspected(tmp_path: Path, job: str) -> tuple[int, str]:
+def run_inspect(tmp_path: Path, job: str) -> tuple[int, str]:
     (tmp_path / "job.toml").write_text(job)
     path = deletes(tmp_path, "000001")
     result = CliRunner().invoke(cli, ["inspect", str(path), "-c", str(tmp_path / "job.toml")])
@@ -90,10 +90,10 @@ def inspected(tmp_path: Path, job: str) -> tuple[int, str]:
 
 def test_commands_ask_the_tables_of_the_job_file(tmp_path: Path) -> None:
     source = SOURCE.format(headers=0)
-    code, output = inspected(tmp_path, source)
+    code, output = run_inspect(tmp_path, source)
     assert code != 0
     assert "mask_order" in output
-    code, output = inspected(tmp_path, source + TABLES)
+    code, output = run_inspect(tmp_path, source + TABLES)
     assert code == 0, output
     assert json.loads(output)["key"] == "idu=1"
 
@@ -115,7 +115,7 @@ def database(folder: Path) -> str:
 def test_commands_ask_the_database_for_files(tmp_path: Path) -> None:
     url = database(tmp_path)
     job = SOURCE.format(headers=0) + f'source_table = "usr"\n[database]\nurl = "{url}"\n'
-    code, output = inspected(tmp_path, job)
+    code, output = run_inspect(tmp_path, job)
     assert code == 0, output
     assert json.loads(output)["key"] == "idu=1"
 

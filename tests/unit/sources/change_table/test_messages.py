@@ -9,7 +9,7 @@ import pytest
 
 from publisher.errors import FatalError
 from publisher.sources.change_table.source import ChangeTable
-from tests.support.change_table_files import options, read, seq, told
+from tests.support.change_table_files import change_text, options, read, seq
 
 COLUMNS = [f"c{n:02}" for n in range(1, 17)]
 
@@ -45,7 +45,7 @@ def meant(tmp_path: Path, *messages: object, **changes: object) -> list[object]:
     path = tmp_path / "messages.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in messages))
     given = {"layout": "messages", "key": ("c01",)} | changes
-    return [told(one) for one in read(path, options(**given), wanted=2)]
+    return [change_text(one) for one in read(path, options(**given), wanted=2)]
 
 
 def test_each_operation_gives_its_event_type(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_lines_that_are_no_messages_are_rejected_as_they_are(tmp_path: Path) -> 
     path.write_text("\n".join(lines))
     source = ChangeTable(options(layout="messages"))
     found = read(path, source.options)
-    assert [told(one) for one in found] == [("broken-record",)] * 4
+    assert [change_text(one) for one in found] == [("broken-record",)] * 4
     (split,) = source.splits([path], 1)
     for one in found:
         assert one["raw"] == source.raw(split, int(str(one["row"])))
@@ -137,7 +137,7 @@ def test_a_message_without_table_or_key_costs_itself_only(tmp_path: Path) -> Non
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     source = ChangeTable(options(layout="messages", key=("c01",), source_table=None))
     found = read(path, source.options)
-    reasons = [told(one)[0] for one in sorted(found, key=lambda one: int(str(one["row"])))]
+    reasons = [change_text(one)[0] for one in sorted(found, key=lambda one: int(str(one["row"])))]
     assert reasons == [1, "table-name", "table-key", "table-name", 4]
     (split,) = source.splits([path], 1)
     for one in found:

@@ -15,18 +15,18 @@ from publisher.sources.change_table.backlog import ChangeTableBacklog
 from publisher.sources.change_table.carry_over import Mark, MarkOrigin
 from publisher.sources.change_table.origin import CurrentTable, span_at
 from tests.support.change_table_files import options, seq
-from tests.support.live_change_tables import Table
+from tests.support.live_change_tables import ColumnedTable
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
-    made = Table(tmp_path)
+def table(tmp_path: Path) -> ColumnedTable:
+    made = ColumnedTable(tmp_path)
     made.add((1, "I", 1), (2, "I", 2, "Bob"))
     assert len(made.run()) == 2
     return made
 
 
-def replace_file(table: Table, *statements: str) -> None:
+def replace_file(table: ColumnedTable, *statements: str) -> None:
     """The table's file becomes a copy of itself, changed by statements: another file, as after a restore."""
     path = Path(str(table.options.url).removeprefix("sqlite:///"))
     copied = path.with_name("copied.db")
@@ -38,7 +38,7 @@ def replace_file(table: Table, *statements: str) -> None:
     copied.rename(path)
 
 
-def test_a_restored_copy_goes_on_behind_the_mark(table: Table) -> None:
+def test_a_restored_copy_goes_on_behind_the_mark(table: ColumnedTable) -> None:
     replace_file(table)
     table.add((3, "I", 3))
     assert [record["key"] for record in table.run()] == ["idu=3"]
@@ -54,7 +54,9 @@ def test_a_restored_copy_goes_on_behind_the_mark(table: Table) -> None:
         f"UPDATE ct SET header__change_seq = '{seq(1)}'",
     ],
 )
-def test_a_copy_without_the_rows_at_the_mark_is_another_table(table: Table, statement: str) -> None:
+def test_a_copy_without_the_rows_at_the_mark_is_another_table(
+    table: ColumnedTable, statement: str
+) -> None:
     replace_file(table, statement)
     state, mark = table.state, table.mark
     with pytest.raises(FatalError) as caught:
@@ -66,7 +68,7 @@ def test_a_copy_without_the_rows_at_the_mark_is_another_table(table: Table, stat
     assert mark.origin.rows
 
 
-def test_rows_at_the_mark_may_be_purged_from_the_same_table(table: Table) -> None:
+def test_rows_at_the_mark_may_be_purged_from_the_same_table(table: ColumnedTable) -> None:
     table.remove(1, 2)
     assert table.run() == []
     replace_file(table)
@@ -76,21 +78,21 @@ def test_rows_at_the_mark_may_be_purged_from_the_same_table(table: Table) -> Non
     assert [record["key"] for record in table.run()] == ["idu=2"]  # it came back late
 
 
-def test_a_mark_without_rows_proves_nothing(table: Table) -> None:
+def test_a_mark_without_rows_proves_nothing(table: ColumnedTable) -> None:
     now = CurrentTable("people", "ct", "SQLite ct.db", None)
     with pytest.raises(FatalError, match=r"source people: table ct .* nothing shows"):
         now.verify_rows(replace(table.mark, origin=MarkOrigin()), [], [])
 
 
 def test_a_mark_that_passes_over_nothing_fits_every_table(tmp_path: Path) -> None:
-    made = Table(tmp_path)
+    made = ColumnedTable(tmp_path)
     assert made.run() == []
     replace_file(made)
     made.add((1, "I", 1))
     assert [record["key"] for record in made.run()] == ["idu=1"]
 
 
-def test_rows_are_not_counted_by_the_mark_of_another_table(table: Table) -> None:
+def test_rows_are_not_counted_by_the_mark_of_another_table(table: ColumnedTable) -> None:
     mark = Mark(seq(2), seq(2), origin=MarkOrigin("postgresql:7:5:9", "PostgreSQL hr"))
     waits = ChangeTableBacklog(options(), table.options, "ct")
     with pytest.raises(FatalError, match=r"is not the table of PostgreSQL hr .* another kind"):

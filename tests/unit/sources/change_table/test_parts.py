@@ -22,7 +22,7 @@ from publisher.sources.change_table.masks import (
     mask_of,
 )
 from publisher.sources.files.options import SnapshotOptions
-from tests.support.change_table_files import HEADERS, options, read, record, told
+from tests.support.change_table_files import HEADERS, change_text, options, read, record
 from tests.support.change_table_files import seq as seq_text
 from tests.support.event_log_files import Row, csv_text
 
@@ -173,11 +173,11 @@ SMALL = SnapshotOptions(line_breaks=False, block_size=256)
 
 
 @pytest.fixture(scope="module")
-def paired(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
+def pair_texts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
     """What is told of pairs whose partners are neighbours."""
     path = tmp_path_factory.mktemp("paired") / "all.csv"
     path.write_text(csv_text(pairs(40)))
-    return [told(one) for one in read(path, options(), SMALL)]
+    return [change_text(one) for one in read(path, options(), SMALL)]
 
 
 @settings(max_examples=25, deadline=None)
@@ -189,7 +189,7 @@ def paired(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]
 )
 def test_partners_are_found_wherever_they_lie(
     tmp_path_factory: pytest.TempPathFactory,
-    paired: list[tuple[object, ...]],
+    pair_texts: list[tuple[object, ...]],
     chance: random.Random,
     wanted: int,
     window: int,
@@ -205,7 +205,7 @@ def test_partners_are_found_wherever_they_lie(
     if two_files:
         files[1].write_text(csv_text(rows[cut:], names))
     found = read(files, options(join_rows=window), SMALL, wanted)
-    assert [told(one) for one in found] == paired
+    assert [change_text(one) for one in found] == pair_texts
     assert not any(one["outcome"] for one in found)
 
 

@@ -10,7 +10,7 @@ import pytest
 from publisher.errors import FatalError
 from publisher.model.change import Reason
 from publisher.sources.change_table.masks import Order
-from tests.support.change_table_files import options, read, record, told, write
+from tests.support.change_table_files import change_text, options, read, record, write
 from tests.support.event_log_files import Row, Tables, csv_text
 
 ALL = range(10)
@@ -18,7 +18,7 @@ KINDS = ("t__ct.csv", "t__ct.jsonl", "t__ct.parquet")
 
 
 def meant(tmp_path: Path, *rows: Row, name: str = "t__ct.csv", **changes: object) -> list[object]:
-    return [told(one) for one in read(write(tmp_path / name, rows), options(**changes))]
+    return [change_text(one) for one in read(write(tmp_path / name, rows), options(**changes))]
 
 
 def insert(number: int = 1, order: Order = "msb", **values: str) -> Row:
@@ -63,10 +63,10 @@ def test_a_key_that_is_only_written_differently_did_not_change(tmp_path: Path) -
     ]
     path = write(tmp_path / "t__ct.csv", rows)
     found = read(path, options(source_table="usr", columns=()), tables=Tables())
-    assert "column-name" in str(told(found[0]))  # the database has no c04
+    assert "column-name" in str(change_text(found[0]))  # the database has no c04
     small = [{k: v for k, v in row.items() if not k.startswith("c")} for row in rows]
     found = read(write(path, small), options(header_columns=7, mask_order="msb"), tables=Tables())
-    assert told(found[-1]) == (2, "idu=1", ("idu", "01", "1"), ("fname", "a", "b"))
+    assert change_text(found[-1]) == (2, "idu=1", ("idu", "01", "1"), ("fname", "a", "b"))
 
 
 def test_a_changed_key_without_before_image_is_rejected_or_looked_up(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_any_subset_of_header_columns_will_do(tmp_path: Path) -> None:
     rows = [record(1, "I", idu="1"), record(2, "D", idu="1")]
     kept = ("header__change_seq", "header__change_oper", "header__timestamp", "idu")
     (tmp_path / "t__ct.csv").write_text(csv_text(rows, kept))
-    assert [told(one) for one in read(tmp_path / "t__ct.csv")] == [
+    assert [change_text(one) for one in read(tmp_path / "t__ct.csv")] == [
         (1, "idu=1", ("idu", "1")),
         (4, "idu=1"),
     ]

@@ -17,7 +17,7 @@ from tests.support.dispatch_queue_files import (
     OPTIONS,
     Queue,
     binary,
-    delimited,
+    delimited_text,
     jack,
     options,
     read,
@@ -34,7 +34,9 @@ def test_operations_are_published_in_the_order_of_unsigned_addresses(
 ) -> None:
     queue = Queue(address=HALF - 300)
     rows = [queue.row(INSERT, jack(number)) for number in (1, 2, 3, 4)]
-    (tmp_path / "0.dat").write_bytes(_signed([*rows[2:], *rows[:2], queue.row(COMMIT)]))
+    (tmp_path / "0.dat").write_bytes(
+        _with_signed_addresses([*rows[2:], *rows[:2], queue.row(COMMIT)])
+    )
     (tmp_path / "job.toml").write_text(QUEUE.format(more="", lanes=1))
     replay.replay(load(tmp_path / "job.toml"), [tmp_path / "0.dat"], str(tmp_path / "out"))
     (part,) = (tmp_path / "out").glob("part-*.xds")
@@ -42,7 +44,7 @@ def test_operations_are_published_in_the_order_of_unsigned_addresses(
     assert keys == ["1", "2", "3", "4"]
 
 
-def _signed(rows: list[dict[str, object]]) -> bytes:
+def _with_signed_addresses(rows: list[dict[str, object]]) -> bytes:
     """As binary rows, whose SYSLOG_ADDR is declared with a sign as BIGINT has one."""
     for row in rows:
         address = row["SYSLOG_ADDR"]
@@ -74,7 +76,7 @@ def test_zeros_behind_names_are_padding(text: bool, tmp_path: Path) -> None:
     names = {"DBNODE": b"MAIN\0\0\0\0", "DST_SERVER": b"SRV1\0 \0", "DST_TABLE": b"USR\0\0"}
     rows = [queue.row(INSERT, jack(1), **names), queue.row(COMMIT)]
     used = options(nodes=("MAIN",), destination="SRV1", layout="text" if text else "binary")
-    data = delimited(rows) if text else binary(rows)
+    data = delimited_text(rows) if text else binary(rows)
     records, _ = read(used, data, tmp_path)
     assert [record["event_type"] for record in records] == [1, None]
     assert {record["part"] for record in records} == {"MAIN"}

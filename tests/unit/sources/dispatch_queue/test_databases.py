@@ -25,9 +25,9 @@ from tests.support.dispatch_queue_files import (
     jack,
     options,
     read,
-    short,
+    record_text,
 )
-from tests.support.dispatch_queue_jobs import Job
+from tests.support.dispatch_queue_jobs import QueueJob
 from tests.support.local_engine import EngineSwitch
 
 
@@ -95,7 +95,7 @@ def test_a_number_means_another_table_in_another_database(tmp_path: Path) -> Non
         queue.row(COMMIT, DBNODE=b"BRANCH"),
     ]
     records, _ = read(options(tables=(USR, dept)), binary(data), tmp_path)
-    assert [short(r) for r in records if r["outcome"] is None][1] == "1 no=5 no=NULL"
+    assert [record_text(r) for r in records if r["outcome"] is None][1] == "1 no=5 no=NULL"
 
 
 def test_a_number_is_described_once_for_a_database() -> None:
@@ -120,7 +120,7 @@ def test_an_export_of_dispatch_attrs_describes_the_tables_of_all_databases(tmp_p
 def test_a_later_export_of_another_database_is_refused(
     tmp_path: Path, local_engine: EngineSwitch
 ) -> None:
-    job = Job(tmp_path)
+    job = QueueJob(tmp_path)
     job.publish("1.dat", *rows("MAIN"))
     with pytest.raises(FatalError, match="two databases have operations on usr: BRANCH"):
         job.publish("2.dat", *rows("BRANCH"))
@@ -135,7 +135,7 @@ def test_a_later_export_of_another_database_is_refused(
 
 
 def test_marks_of_another_version_are_refused(tmp_path: Path, local_engine: EngineSwitch) -> None:
-    job = Job(tmp_path)
+    job = QueueJob(tmp_path)
     job.publish("1.dat", *rows("MAIN"))
     (path,) = tmp_path.rglob("ended.arrow")
     with pa.OSFile(str(path)) as source:

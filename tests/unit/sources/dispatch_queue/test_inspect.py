@@ -11,10 +11,18 @@ from publisher.sources.contract import Context
 from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.sources.dispatch_queue.rows.layout import OperationCode
 from tests.support.dispatch_queue_codes import CLOSING, COMMIT, DELETE, INSERT, UPDATE
-from tests.support.dispatch_queue_files import OPTIONS, Queue, Record, binary, jack, read, short
+from tests.support.dispatch_queue_files import (
+    OPTIONS,
+    Queue,
+    Record,
+    binary,
+    jack,
+    read,
+    record_text,
+)
 
 
-def inspected(data: bytes, folder: Path) -> list[Record]:
+def inspect_queue(data: bytes, folder: Path) -> list[Record]:
     path = folder / "queue.dat"
     path.write_bytes(data)
     source = DispatchQueue(OPTIONS)
@@ -34,8 +42,8 @@ def test_changes_come_in_the_order_of_their_commits(tmp_path: Path) -> None:
         queue.row(INSERT, jack(4), TRANSACT_ID=3),
         queue.row(COMMIT, TRANSACT_ID=1),
     ]
-    records = inspected(binary(rows), tmp_path)
-    assert [" ".join(short(each).split()[:2]) for each in records] == [
+    records = inspect_queue(binary(rows), tmp_path)
+    assert [" ".join(record_text(each).split()[:2]) for each in records] == [
         *("1 idu=2", "1 idu=1", "4 idu=3"),
         *("ignored commit", "held open-transaction", "ignored commit"),
     ]
@@ -55,7 +63,7 @@ def test_held_operations_have_their_values(tmp_path: Path) -> None:
     assert framed == sum(each["records"] for each in records) == 5
     assert {each["reason"] for each in records} == {"open-transaction"}
     assert all(each["detail"] for each in records)
-    shown = [short(each | {"outcome": None}) for each in records]
+    shown = [record_text(each | {"outcome": None}) for each in records]
     assert shown == [
         "1 idu=1 fname=Ann lname=Smith note=n",
         "2 idu=2 fname=Jack>Jim",
@@ -65,7 +73,7 @@ def test_held_operations_have_their_values(tmp_path: Path) -> None:
         "8 idu=6 photo",
     ]
     records, _ = read(OPTIONS, binary([*rows, queue.row(COMMIT)]), tmp_path)
-    assert [short(each) for each in records if each["outcome"] is None] == shown
+    assert [record_text(each) for each in records if each["outcome"] is None] == shown
 
 
 def test_a_held_update_without_a_difference_shows_its_row(tmp_path: Path) -> None:
@@ -77,7 +85,7 @@ def test_a_held_update_without_a_difference_shows_its_row(tmp_path: Path) -> Non
         "; with a COMMIT it would be ignored: the images differ in no published column"
     )
     values = "fname=Jack>Jack lname=Smith>Smith note=n>n"
-    assert short(record | {"outcome": None}) == f"2 idu=1 {values}"
+    assert record_text(record | {"outcome": None}) == f"2 idu=1 {values}"
 
 
 def test_operations_of_an_undecidable_transaction_have_their_values(tmp_path: Path) -> None:
@@ -93,6 +101,6 @@ def test_a_changed_key_is_deleted_before_it_is_added(tmp_path: Path) -> None:
     queue = Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(UPDATE, jack(1), jack(2)), queue.row(COMMIT)]
     for length in (2, 3):
-        records = inspected(binary(rows[:length]), tmp_path)
+        records = inspect_queue(binary(rows[:length]), tmp_path)
         assert [each["key"] for each in records][:3] == ["idu=1", "idu=1", "idu=2"]
         assert [each["event_type"] for each in records][:3] == [1, 4, 1]

@@ -15,7 +15,7 @@ from publisher.sources.dispatch_queue import DispatchQueueOptions
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.registry import FORMATS
 from tests.support.dispatch_queue_files import OPTIONS, options
-from tests.support.settings_reference import loaded, toml_lines
+from tests.support.settings_reference import load_source, toml_lines
 
 NEEDED = {"null_mode": "none", "image_charset": "cp866", "length_counted": True}
 ATTRIBUTES = """\
@@ -42,7 +42,7 @@ def job(tmp_path: Path, export: str | None, **said: Any) -> Path:
 
 
 def test_columns_are_shown_with_their_types() -> None:
-    options = loaded("dispatch-queue").options
+    options = load_source("dispatch-queue").options
     assert isinstance(options, DispatchQueueOptions)
     assert [column.type for column in options.tables[0].parse_columns()] == [
         "INTEGER",

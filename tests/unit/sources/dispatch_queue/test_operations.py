@@ -13,14 +13,14 @@ from tests.support.dispatch_queue_files import (
     Queue,
     Row,
     binary,
-    delimited,
+    delimited_text,
     image,
     jack,
     options,
     read,
-    said,
-    short,
-    shorts,
+    record_text,
+    record_texts,
+    texts_of_rows,
 )
 
 BIG_IMAGE = image(BIG, [4, "x", "y"])
@@ -33,7 +33,7 @@ def big(reading: str = "totals") -> list[Row]:
     return Queue().rows(UPDATE, BIG_IMAGE, BIG_IMAGE, TABNUM_SRC=8, reading=reading)
 
 
-def committed(rows: list[Row]) -> list[Row]:
+def enclose(rows: list[Row]) -> list[Row]:
     """With an INSERT before and a COMMIT behind."""
     queue = Queue(address=5 << 32)
     return [queue.row(INSERT, jack(1), SYSLOG_ADDR=1), *rows, queue.row(COMMIT)]
@@ -45,7 +45,7 @@ def test_parts_lie_anywhere(order: list[int], tmp_path: Path) -> None:
     mixed = [rows[place] for place in order]
     queue = Queue(address=5 << 32)
     between = [mixed[0], queue.row(INSERT, jack(2)), *mixed[1:], queue.row(COMMIT)]
-    found = said(between, tmp_path, 100)
+    found = texts_of_rows(between, tmp_path, 100)
     assert sorted(found) == ["1 idu=2", "ignored commit", "ignored nothing-to-publish"]
 
 
@@ -54,7 +54,7 @@ def test_parts_lie_anywhere(order: list[int], tmp_path: Path) -> None:
 def test_a_hole_rejects_the_transaction(missing: int, reading: str, tmp_path: Path) -> None:
     rows = big(reading)
     del rows[missing]
-    found = said(committed(rows), tmp_path, parts=reading)
+    found = texts_of_rows(enclose(rows), tmp_path, parts=reading)
     if reading == "per-part" and missing == 2:
         # that the last part is missing cannot be seen; the image is too short then
         assert found == ["rejected held-back", "rejected row-image", "ignored commit"]
@@ -67,7 +67,7 @@ def test_later_parts_may_repeat_the_totals_or_have_none(tmp_path: Path) -> None:
     rows = big()
     zero = [rows[0], *(row | {"LEN1": 0, "LEN2": 0} for row in rows[1:])]
     zero[1] |= {"TYP": 0, "TABNUM_SRC": 0, "ROWID_SRC": 0}
-    assert said(committed(zero), tmp_path)[1] == "ignored nothing-to-publish"
+    assert texts_of_rows(enclose(zero), tmp_path)[1] == "ignored nothing-to-publish"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_parts_that_contradict_are_rejected(
 ) -> None:
     rows = [*big(), *(row | {"SYSLOG_ADDR": 99} for row in big())]
     rows[part] |= change
-    found = said(committed(rows), tmp_path)
+    found = texts_of_rows(enclose(rows), tmp_path)
     assert found == ["rejected held-back", "rejected parts", "rejected held-back", "ignored commit"]
 
 
@@ -101,27 +101,31 @@ def test_the_reading_of_the_lengths_is_that_of_the_file(tmp_path: Path) -> None:
     rows += [queue.row(COMMIT, TRANSACT_ID=number) for number in (10, 20, 30)]
     ends = ["ignored commit"] * 3
     published = "ignored nothing-to-publish"
-    assert said(rows, tmp_path) == [published, published, "rejected parts", *ends]
-    assert said(rows, tmp_path, parts="per-part") == [*["rejected parts"] * 2, published, *ends]
+    assert texts_of_rows(rows, tmp_path) == [published, published, "rejected parts", *ends]
+    assert texts_of_rows(rows, tmp_path, parts="per-part") == [
+        *["rejected parts"] * 2,
+        published,
+        *ends,
+    ]
 
 
 def test_a_file_that_does_not_tell_the_reading_asks_for_it(tmp_path: Path) -> None:
     rows = [*big(), *(row | {"SYSLOG_ADDR": 20} for row in big("per-part"))]
-    records, _ = read(OPTIONS, binary(committed(rows)), tmp_path)
+    records, _ = read(OPTIONS, binary(enclose(rows)), tmp_path)
     assert [record["reason"] for record in records[1:3]] == ["parts", "parts"]
     assert 'set parts = "totals" or "per-part"' in records[1]["detail"]
 
 
 def test_a_row_whose_lengths_need_more_rows_is_rejected(tmp_path: Path) -> None:
     row = Queue().row(INSERT, jack(2), LEN1=3401)
-    assert said(committed([row]), tmp_path)[1] == "rejected parts"
+    assert texts_of_rows(enclose([row]), tmp_path)[1] == "rejected parts"
 
 
 def test_text_may_leave_out_what_is_not_used_but_no_more(tmp_path: Path) -> None:
     queue = Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(INSERT, jack(2), DATA=jack(2)[:-1])]
-    records, _ = read(OPTIONS, delimited([*rows, queue.row(COMMIT)]), tmp_path)
-    assert shorts(records[:2]) == ["rejected held-back", "rejected parts"]
+    records, _ = read(OPTIONS, delimited_text([*rows, queue.row(COMMIT)]), tmp_path)
+    assert record_texts(records[:2]) == ["rejected held-back", "rejected parts"]
     assert "DATA has 58" in records[1]["detail"]
 
 
@@ -132,7 +136,7 @@ def test_the_same_row_again_is_a_duplicate(tmp_path: Path) -> None:
     queue = Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(COMMIT)]
     filler = [row | {"DATA": row["DATA"] + b"other filler"} for row in rows]
-    found = said([*rows, *filler], tmp_path)
+    found = texts_of_rows([*rows, *filler], tmp_path)
     assert found == ["1 idu=1", "ignored commit", "ignored duplicate", "ignored duplicate"]
 
 
@@ -141,7 +145,7 @@ def test_the_same_row_again_is_a_duplicate(tmp_path: Path) -> None:
 def test_the_same_part_again_is_a_duplicate(reading: str, part: int, tmp_path: Path) -> None:
     rows = big(reading)
     again = rows[part] | {"DATA": rows[part]["DATA"] + b"filler" * (part == 2)}
-    found = said(committed([*rows, again]), tmp_path)
+    found = texts_of_rows(enclose([*rows, again]), tmp_path)
     assert found == [
         "1 idu=1",
         "ignored nothing-to-publish",
@@ -149,9 +153,9 @@ def test_the_same_part_again_is_a_duplicate(reading: str, part: int, tmp_path: P
         "ignored commit",
     ]
     again["DATA"] = b"?" + again["DATA"][1:]
-    assert said(committed([*rows, again]), tmp_path)[1] == "rejected double-record"
-    text, _ = read(OPTIONS, delimited(committed([*rows, rows[part]])), tmp_path)
-    assert shorts(text[1:3]) == [
+    assert texts_of_rows(enclose([*rows, again]), tmp_path)[1] == "rejected double-record"
+    text, _ = read(OPTIONS, delimited_text(enclose([*rows, rows[part]])), tmp_path)
+    assert record_texts(text[1:3]) == [
         "ignored nothing-to-publish",
         "ignored duplicate",
     ]
@@ -161,7 +165,7 @@ def test_a_row_that_contradicts_another_rejects_both(tmp_path: Path) -> None:
     queue = Queue()
     row = queue.row(INSERT, jack(1))
     rows = [row, row | {"DATA": jack(2)}, queue.row(COMMIT)]
-    assert said(rows, tmp_path) == ["rejected double-record", "ignored commit"]
+    assert texts_of_rows(rows, tmp_path) == ["rejected double-record", "ignored commit"]
 
 
 # lists of TYP
@@ -170,7 +174,7 @@ def test_a_row_that_contradicts_another_rejects_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize("typ", [0, 6, 11, -1, 256])
 def test_unknown_codes_are_rejected(typ: int, tmp_path: Path) -> None:
     row = Queue().row(typ, jack(2))
-    assert said(committed([row]), tmp_path)[1] == "rejected operation-code"
+    assert texts_of_rows(enclose([row]), tmp_path)[1] == "rejected operation-code"
 
 
 @pytest.mark.parametrize(
@@ -192,17 +196,17 @@ def test_images_where_none_belong_are_rejected(
     typ: int, first: bytes, second: bytes, tmp_path: Path
 ) -> None:
     row = Queue().row(typ, first, second)
-    assert said(committed([row]), tmp_path)[:2] == ["rejected held-back", "rejected parts"]
+    assert texts_of_rows(enclose([row]), tmp_path)[:2] == ["rejected held-back", "rejected parts"]
 
 
 def test_a_4_with_data_speaks_for_the_other_list_and_holds_its_transaction(tmp_path: Path) -> None:
     queue = Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(4, jack(1), BLOBATR=4)]
-    assert said(rows, tmp_path) == ["held open-transaction"] * 2
+    assert texts_of_rows(rows, tmp_path) == ["held open-transaction"] * 2
     rows.append(queue.row(COMMIT, BLOBATR=77))
     rows += [queue.row(INSERT, jack(2), TRANSACT_ID=2), queue.row(COMMIT, TRANSACT_ID=2)]
     for wanted in (1, 100):
-        found = said(rows, tmp_path, wanted)
+        found = texts_of_rows(rows, tmp_path, wanted)
         held = ["held open-transaction"] * 2
         assert found == [*held, "ignored commit", "1 idu=2", "ignored commit"]
     records, _ = read(options(blobs="ignore"), binary(rows), tmp_path)
@@ -218,7 +222,7 @@ def test_a_5_holds_its_transaction(tmp_path: Path) -> None:
         queue.row(COMMIT),
     ]
     held = "held open-transaction"
-    assert said(rows, tmp_path) == [held, held, "1 idu=2", "ignored commit"]
+    assert texts_of_rows(rows, tmp_path) == [held, held, "1 idu=2", "ignored commit"]
 
 
 def test_evidence_of_both_lists_holds_the_transactions_concerned(tmp_path: Path) -> None:
@@ -228,7 +232,7 @@ def test_evidence_of_both_lists_holds_the_transactions_concerned(tmp_path: Path)
         rows.append(queue.row(typ, jack(number), second, TRANSACT_ID=number, BLOBATR=4))
         rows.append(queue.row(COMMIT, TRANSACT_ID=number))
     for wanted in (1, 100):
-        found = said(rows, tmp_path, wanted)
+        found = texts_of_rows(rows, tmp_path, wanted)
         assert [found[0], found[2], found[4]] == [*["held open-transaction"] * 2, "1 idu=3"]
 
 
@@ -241,19 +245,21 @@ def test_list_b_gives_envelopes_only(tmp_path: Path) -> None:
         queue.row(COMMIT),
         queue.row(7, jack(1)),
     ]
-    assert said(rows, tmp_path, typ_dialect="b") == ["held open-transaction"] * 5
+    assert texts_of_rows(rows, tmp_path, typ_dialect="b") == ["held open-transaction"] * 5
     rows.append(queue.row(CLOSING))
-    assert said(rows, tmp_path, typ_dialect="b") == ["held open-transaction"] * 6
+    assert texts_of_rows(rows, tmp_path, typ_dialect="b") == ["held open-transaction"] * 6
 
 
 @pytest.mark.parametrize("typ", [7, 8, 9])
 def test_operations_on_blobs_name_their_column(typ: int, tmp_path: Path) -> None:
     queue = Queue()
     row = queue.row(typ, jack(1), b"more", BLOBATR=-256 + 4)
-    assert said([row, queue.row(COMMIT)], tmp_path)[0] == "8 idu=1"
-    assert said([row, queue.row(COMMIT)], tmp_path, blobs="ignore")[0].endswith("to-publish")
+    assert texts_of_rows([row, queue.row(COMMIT)], tmp_path)[0] == "8 idu=1"
+    assert texts_of_rows([row, queue.row(COMMIT)], tmp_path, blobs="ignore")[0].endswith(
+        "to-publish"
+    )
     row["BLOBATR"] = 6
-    assert said([row, queue.row(COMMIT)], tmp_path)[0] == "rejected row-image"
+    assert texts_of_rows([row, queue.row(COMMIT)], tmp_path)[0] == "rejected row-image"
 
 
 @pytest.mark.parametrize("typ", [7, 8, 9])
@@ -269,16 +275,19 @@ def test_nothing_is_looked_at_in_operations_on_blobs_that_are_ignored(
     ]
     rows = [queue.row(INSERT, jack(1)), *blobs, queue.row(COMMIT)]
     ignored = ["ignored nothing-to-publish"] * len(blobs)
-    assert said(rows, tmp_path, blobs="ignore") == ["1 idu=1", *ignored, "ignored commit"]
+    assert texts_of_rows(rows, tmp_path, blobs="ignore") == ["1 idu=1", *ignored, "ignored commit"]
     rows[0]["LEN1"] -= 1
     held_back = ["rejected held-back"] * len(blobs)
-    assert said(rows, tmp_path, blobs="ignore")[1:-1] == held_back
+    assert texts_of_rows(rows, tmp_path, blobs="ignore")[1:-1] == held_back
 
 
 def test_a_4_that_is_wrong_is_no_ignored_blob(tmp_path: Path) -> None:
     queue = Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(4, b"x", LEN1=4000), queue.row(COMMIT)]
-    assert said(rows, tmp_path, blobs="ignore")[:2] == ["rejected held-back", "rejected parts"]
+    assert texts_of_rows(rows, tmp_path, blobs="ignore")[:2] == [
+        "rejected held-back",
+        "rejected parts",
+    ]
 
 
 # commits
@@ -287,14 +296,14 @@ def test_a_4_that_is_wrong_is_no_ignored_blob(tmp_path: Path) -> None:
 def test_a_commit_may_have_the_address_of_an_operation(tmp_path: Path) -> None:
     queue = Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(COMMIT, SYSLOG_ADDR=queue.address)]
-    assert said(rows, tmp_path) == ["1 idu=1", "ignored commit"]
+    assert texts_of_rows(rows, tmp_path) == ["1 idu=1", "ignored commit"]
 
 
 def test_an_operation_above_its_commit_says_where_that_is(tmp_path: Path) -> None:
     queue = Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(COMMIT), queue.row(INSERT, jack(2))]
     records, _ = read(OPTIONS, binary(rows), tmp_path)
-    assert short(records[2]) == "held open-transaction"
+    assert record_text(records[2]) == "held open-transaction"
     assert records[2]["detail"].endswith("the last one of its number is at 3.1200")
 
 
@@ -305,14 +314,14 @@ def test_a_broken_4_is_no_evidence_of_the_other_list(tmp_path: Path) -> None:
         queue.row(COMMIT),
         queue.row(COMMIT, b"x", TRANSACT_ID=2),
     ]
-    assert said(rows, tmp_path) == ["8 idu=1", "ignored commit", "held open-transaction"]
+    assert texts_of_rows(rows, tmp_path) == ["8 idu=1", "ignored commit", "held open-transaction"]
 
 
 def test_a_commit_below_its_operations_is_told(tmp_path: Path) -> None:
     queue = Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(COMMIT, SYSLOG_ADDR=5)]
     records, _ = read(OPTIONS, binary(rows), tmp_path)
-    assert shorts(records) == [
+    assert record_texts(records) == [
         "held open-transaction",
         "ignored nothing-to-commit",
     ]
@@ -331,7 +340,7 @@ def test_a_number_used_again_is_another_transaction(tmp_path: Path) -> None:
         queue.row(INSERT, jack(4)),
     ]
     for wanted in (1, 100):
-        found = said(rows, tmp_path, wanted)
+        found = texts_of_rows(rows, tmp_path, wanted)
         assert found[0::2] == [
             "1 idu=1",
             "rejected row-image",
@@ -352,7 +361,7 @@ def test_what_an_update_gives(update: str, expected: str, tmp_path: Path) -> Non
     queue = Queue()
     rows = [queue.row(UPDATE, jack(1), jack(1, "Jim")), queue.row(COMMIT)]
     records, _ = read(options(update=update), binary(rows), tmp_path)
-    assert short(records[0]) == expected
+    assert record_text(records[0]) == expected
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Moscow", None])

@@ -12,7 +12,7 @@ from publisher.reports.explain import explain
 from publisher.sources.dispatch_queue.options import QueueTable
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
 from tests.support.dispatch_queue_files import BIG, Queue, binary, image, jack
-from tests.support.dispatch_queue_jobs import JOB, Job
+from tests.support.dispatch_queue_jobs import JOB, QueueJob
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -27,7 +27,7 @@ def reasons(report: RunReport) -> dict[str, int]:
 
 @pytest.mark.parametrize("text", [False, True])
 def test_an_open_transaction_goes_on_in_a_later_run(text: bool, tmp_path: Path) -> None:
-    job, queue = Job(tmp_path), Queue()
+    job, queue = QueueJob(tmp_path), Queue()
     big = image(BIG, [3, "x" * 1999, "Ж"])
     name = "{}.csv" if text else "{}.dat"
     first = [
@@ -47,7 +47,7 @@ def test_an_open_transaction_goes_on_in_a_later_run(text: bool, tmp_path: Path) 
 
 
 def test_an_export_that_overlaps_publishes_nothing_twice(tmp_path: Path) -> None:
-    job, queue = Job(tmp_path), Queue()
+    job, queue = QueueJob(tmp_path), Queue()
     first = [
         queue.row(INSERT, jack(1), TRANSACT_ID=1),
         queue.row(INSERT, jack(2), TRANSACT_ID=2),
@@ -70,7 +70,7 @@ def test_an_export_that_overlaps_publishes_nothing_twice(tmp_path: Path) -> None
 
 
 def test_rows_that_stay_open_are_kept_once(tmp_path: Path) -> None:
-    job, queue = Job(tmp_path), Queue()
+    job, queue = QueueJob(tmp_path), Queue()
     rows = [queue.row(INSERT, jack(1)), queue.row(INSERT, jack(2))]
     for number in range(3):
         report = job.publish(f"{number}.dat", *rows)
@@ -80,7 +80,7 @@ def test_rows_that_stay_open_are_kept_once(tmp_path: Path) -> None:
 
 
 def test_a_commit_that_comes_late_is_published(tmp_path: Path) -> None:
-    job, queue = Job(tmp_path), Queue()
+    job, queue = QueueJob(tmp_path), Queue()
     one = [queue.row(INSERT, jack(1), TRANSACT_ID=1), queue.row(COMMIT, TRANSACT_ID=1)]
     two = [queue.row(INSERT, jack(2), TRANSACT_ID=2), queue.row(COMMIT, TRANSACT_ID=2)]
     job.publish("1.dat", *two)
@@ -89,7 +89,7 @@ def test_a_commit_that_comes_late_is_published(tmp_path: Path) -> None:
 
 
 def test_what_is_not_remembered_is_not_published_again(tmp_path: Path) -> None:
-    job, queue = Job(tmp_path, "remember = 2"), Queue()
+    job, queue = QueueJob(tmp_path, "remember = 2"), Queue()
     rows = []
     for number in range(1, 5):
         rows.append(queue.row(INSERT, jack(number), TRANSACT_ID=number))
@@ -101,7 +101,7 @@ def test_what_is_not_remembered_is_not_published_again(tmp_path: Path) -> None:
 
 
 def test_a_state_that_is_damaged_stops_the_run(tmp_path: Path) -> None:
-    job, queue = Job(tmp_path), Queue()
+    job, queue = QueueJob(tmp_path), Queue()
     job.publish("1.dat", queue.row(INSERT, jack(1)))
     for name in ("ended.arrow", "open-unknown.arrow"):
         (path,) = tmp_path.rglob(f"state/**/{name}")
@@ -116,7 +116,7 @@ def test_a_state_that_is_damaged_stops_the_run(tmp_path: Path) -> None:
 
 
 def test_kept_rows_obey_parts_when_it_is_set_later(tmp_path: Path) -> None:
-    job, queue = Job(tmp_path), Queue()
+    job, queue = QueueJob(tmp_path), Queue()
     big = queue.rows(INSERT, image(BIG, [3, "x", "y"]), TABNUM_SRC=8)
     each = queue.rows(INSERT, image(BIG, [4, "x", "y"]), TABNUM_SRC=8, reading="per-part")
     assert job.publish("1.dat", *big, *each).outcomes["held"] == 4
@@ -126,7 +126,7 @@ def test_kept_rows_obey_parts_when_it_is_set_later(tmp_path: Path) -> None:
 
 
 def test_kept_rows_whose_names_are_no_text_are_not_published(tmp_path: Path) -> None:
-    job, queue = Job(tmp_path), Queue()
+    job, queue = QueueJob(tmp_path), Queue()
     job.publish("1.dat", queue.row(INSERT, jack(1), DBNODE=b"\xffA"))
     report = job.publish("2.dat", queue.row(COMMIT, DBNODE=b"\xffA"))
     assert reasons(report) == {"open-transaction": 2}
@@ -134,7 +134,7 @@ def test_kept_rows_whose_names_are_no_text_are_not_published(tmp_path: Path) -> 
 
 
 def test_explain_knows_operations_by_their_own_address(tmp_path: Path) -> None:
-    job, queue = Job(tmp_path), Queue()
+    job, queue = QueueJob(tmp_path), Queue()
     rows = [
         queue.row(INSERT, jack(1), TRANSACT_ID=1),
         queue.row(INSERT, jack(2), TRANSACT_ID=2),
@@ -154,7 +154,7 @@ def test_explain_knows_operations_by_their_own_address(tmp_path: Path) -> None:
 
 
 def test_a_commit_that_names_a_blob_is_told_of(tmp_path: Path) -> None:
-    job, queue = Job(tmp_path), Queue()
+    job, queue = QueueJob(tmp_path), Queue()
     rows = [
         queue.row(INSERT, jack(1), TRANSACT_ID=1),
         queue.row(COMMIT, TRANSACT_ID=1, BLOBATR=0x0103),
@@ -178,7 +178,7 @@ MORE_TABLES = "\n".join(
 
 @pytest.mark.parametrize("reading", ["totals", "per-part"])
 def test_operations_that_may_not_be_whole_are_told_of(reading: str, tmp_path: Path) -> None:
-    job, queue = Job(tmp_path, MORE_TABLES), Queue()
+    job, queue = QueueJob(tmp_path, MORE_TABLES), Queue()
     wide, huge = image(WIDE, [5, "a"]), image(HUGE, [6, "a", "b"])
     report = job.publish(
         "1.dat",
@@ -216,7 +216,7 @@ def describe_dept(base: Path) -> None:
 
 
 def test_a_refused_export_among_good_ones_is_published_once_it_can_be_read(tmp_path: Path) -> None:
-    job, queue = Job(tmp_path), Queue()
+    job, queue = QueueJob(tmp_path), Queue()
     wrong = [queue.row(INSERT, jack(2), TRANSACT_ID=2, TABNUM_SRC=9)]
     wrong.append(queue.row(COMMIT, TRANSACT_ID=2))
     (tmp_path / "in" / "2.dat").write_bytes(binary(wrong))
@@ -228,7 +228,7 @@ def test_a_refused_export_among_good_ones_is_published_once_it_can_be_read(tmp_p
 
 
 def test_a_rejected_transaction_of_several_exports_stays_rejected(tmp_path: Path) -> None:
-    job, queue = Job(tmp_path), Queue()
+    job, queue = QueueJob(tmp_path), Queue()
     good = [queue.row(INSERT, jack(1), TRANSACT_ID=1), queue.row(COMMIT, TRANSACT_ID=1)]
     job.publish("1.dat", *good, queue.row(INSERT, jack(3), TRANSACT_ID=2))
     rest = [queue.row(INSERT, jack(2), TRANSACT_ID=2, TABNUM_SRC=9)]

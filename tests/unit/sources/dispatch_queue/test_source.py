@@ -13,13 +13,13 @@ from tests.support.dispatch_queue_files import (
     USR,
     Queue,
     binary,
-    delimited,
+    delimited_text,
     image,
     jack,
     options,
     read,
-    short,
-    shorts,
+    record_text,
+    record_texts,
 )
 
 
@@ -35,7 +35,7 @@ def test_operations_become_changes_at_their_commit(tmp_path: Path) -> None:
         queue.row(COMMIT),
     ]
     records, framed = read(OPTIONS, binary(rows), tmp_path)
-    assert shorts(records) == [
+    assert record_texts(records) == [
         "1 idu=1 fname=Jack lname=Smith note=n",
         "2 idu=1 fname=Jack>Jim lname=Smith>NULL",
         "4 idu=1",
@@ -62,7 +62,11 @@ def test_parts_are_joined(stride: int, reading: str, tmp_path: Path) -> None:
     ]
     assert [row["EXTDATA"] for row in rows] == [0, 1, 0, 1, 2, 0]
     records, _ = read(OPTIONS, binary(rows, stride=stride), tmp_path)
-    assert [short(record)[-9:] for record in records] == ["xxx b=old", "b=old>new", "ed commit"]
+    assert [record_text(record)[-9:] for record in records] == [
+        "xxx b=old",
+        "b=old>new",
+        "ed commit",
+    ]
     assert [record["records"] for record in records] == [2, 3, 1]
 
 
@@ -74,10 +78,10 @@ def test_text_gives_the_same_as_binary(tmp_path: Path) -> None:
         queue.row(COMMIT),
     ]
     from_binary, _ = read(OPTIONS, binary(rows), tmp_path)
-    from_text, framed = read(OPTIONS, delimited(rows), tmp_path)
-    assert shorts(from_text) == shorts(from_binary)
+    from_text, framed = read(OPTIONS, delimited_text(rows), tmp_path)
+    assert record_texts(from_text) == record_texts(from_binary)
     assert framed == 4
-    assert short(from_text[0]) == "1 idu=1 fname=Жак lname=Smith note=n"
+    assert record_text(from_text[0]) == "1 idu=1 fname=Жак lname=Smith note=n"
 
 
 def test_transactions_go_by_their_commits(tmp_path: Path) -> None:
@@ -94,7 +98,7 @@ def test_transactions_go_by_their_commits(tmp_path: Path) -> None:
     ]
     for wanted in (1, 3, 100):
         records, _ = read(OPTIONS, binary(rows), tmp_path, wanted)
-        assert [short(record)[:21] for record in records] == [
+        assert [record_text(record)[:21] for record in records] == [
             "1 idu=1 fname=Jack ln",
             "1 idu=2 fname=Jack ln",
             "ignored rollback",
@@ -119,7 +123,7 @@ def test_a_rejected_operation_holds_back_its_transaction(tmp_path: Path) -> None
         queue.row(COMMIT, TRANSACT_ID=2),
     ]
     records, _ = read(OPTIONS, binary(rows), tmp_path, 100)
-    assert [short(record)[:20] for record in records] == [
+    assert [record_text(record)[:20] for record in records] == [
         "rejected held-back",
         "rejected row-image",
         "ignored commit",
@@ -132,7 +136,7 @@ def test_without_a_catalogue_the_envelope_and_the_images_are_shown(tmp_path: Pat
     queue = Queue()
     rows = [queue.row(UPDATE, b"\x01\x02", b"\x03"), queue.row(COMMIT)]
     records, _ = read(options(tables=()), binary(rows), tmp_path)
-    assert shorts(records) == ["rejected row-image", "ignored commit"]
+    assert record_texts(records) == ["rejected row-image", "ignored commit"]
     raw = records[0]["raw"]
     assert '"first": "0102", "second": "03"' in raw
     assert '"DST_TABLE": "USR"' in raw

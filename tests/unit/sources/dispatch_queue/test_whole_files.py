@@ -27,11 +27,11 @@ from tests.support.dispatch_queue_files import (
     Queue,
     Row,
     binary,
-    delimited,
+    delimited_text,
     image,
     jack,
     read_files,
-    shorts,
+    record_texts,
 )
 
 _BIG = (image(BIG, [9, "x", "old"]), image(BIG, [9, "x", "new"]))
@@ -56,7 +56,7 @@ transactions = st.lists(
 )
 
 
-def written(
+def write_operations(
     made: list[tuple[list[str], str]], chance: random.Random
 ) -> tuple[list[list[Row]], Expected]:
     """Operations in the order of the log, and what the rules say of them."""
@@ -117,7 +117,7 @@ def test_any_cut_and_order_gives_what_the_rules_say(
     files: int,
     wanted: int,
 ) -> None:
-    operations, expected = written(made, chance)
+    operations, expected = write_operations(made, chance)
     if order == "rows":
         chance.shuffle(operations)
     cuts = sorted(chance.randrange(len(operations) + 1) for _ in range(files - 1))
@@ -130,7 +130,7 @@ def test_any_cut_and_order_gives_what_the_rules_say(
             rows.sort(key=lambda row: row["DST_SERVER"])
         path = tmp_path / f"{number}.{'csv' if form == 'text' else 'dat'}"
         if form == "text":
-            path.write_text(delimited(rows))
+            path.write_text(delimited_text(rows))
         else:
             path.write_bytes(binary(rows, stride=3600 if form == "padded" else 3596))
         paths.append(path)
@@ -142,7 +142,7 @@ def test_any_cut_and_order_gives_what_the_rules_say(
     assert +counts == +expected.outcomes
     published = [record for record in records if record["outcome"] is None]
     published.sort(key=lambda r: (r["part"], r["rank"], r["high"], r["low"], r["ordinal"]))
-    assert shorts(published) == expected.published
+    assert record_texts(published) == expected.published
     for path in paths:
         path.unlink()
 

@@ -176,7 +176,7 @@ cell = st.one_of(
 )
 
 
-def written(value: str | None) -> str:
+def cell_text(value: str | None) -> str:
     return "" if value is None else '"' + value.replace('"', '""') + '"'
 
 
@@ -185,7 +185,7 @@ def written(value: str | None) -> str:
 def test_what_is_written_with_quotes_is_read_back(
     rows: list[tuple[str | None, ...]], size: int
 ) -> None:
-    data = "".join(",".join(map(written, row)) + "\r\n" for row in rows).encode()
+    data = "".join(",".join(map(cell_text, row)) + "\r\n" for row in rows).encode()
     assert [fields for _, fields in records(read(data, options(block_size=size)))] == rows
 
 

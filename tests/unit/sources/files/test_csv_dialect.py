@@ -61,7 +61,7 @@ def reason_of(found: list[Frame]) -> str:
     return broken.reason
 
 
-def written(value: str | None, used: SnapshotOptions) -> str:
+def cell_text(value: str | None, used: SnapshotOptions) -> str:
     if value is None:
         return ""
     return (
@@ -93,7 +93,7 @@ def test_quoted_text_of_any_dialect_is_read_back(
     if used.escape:  # before a quote it would be two, or end the text: see below
         rows = [tuple(v and v.replace(used.escape, "") for v in row) for row in rows]
     rows = [row for row in rows if any(value is not None for value in row)]
-    lines = (used.delimiter.join(written(value, used) for value in row) for row in rows)
+    lines = (used.delimiter.join(cell_text(value, used) for value in row) for row in rows)
     data = "".join(line + end for line in lines).encode()
     assert fields_of(read(data, used)) == rows
 

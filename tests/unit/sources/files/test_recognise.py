@@ -33,14 +33,14 @@ def splits(path: Path, format_: str = "event-log", header: str = "auto") -> int:
     return len(FORMATS[format_].source(options, reading).splits([path], 1))
 
 
-def refused(path: Path, format_: str = "event-log", header: str = "auto") -> str:
+def refusal(path: Path, format_: str = "event-log", header: str = "auto") -> str:
     with pytest.raises(FatalError) as caught:
         splits(path, format_, header)
     assert str(path) in caught.value.message
     return caught.value.message
 
 
-def written(path: Path, text: str) -> Path:
+def write_text(path: Path, text: str) -> Path:
     path.write_text(text, "utf-8")
     return path
 
@@ -57,13 +57,13 @@ def test_the_names_that_tell_a_format_are_its_own() -> None:
 @pytest.mark.parametrize("header", ["auto", "yes"])
 @pytest.mark.parametrize("names", [TABLE, TABLE.replace(",status", ""), TABLE.upper()])
 def test_a_change_table_is_no_event_log(names: str, header: str, tmp_path: Path) -> None:
-    path = written(tmp_path / "a.csv", f"{names}\n{SEQ},I,1,x\n")
-    assert TO_CHANGES in refused(path, header=header)
+    path = write_text(tmp_path / "a.csv", f"{names}\n{SEQ},I,1,x\n")
+    assert TO_CHANGES in refusal(path, header=header)
 
 
 def test_a_change_table_without_names_is_known_by_its_first_field(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.csv", f'"{SEQ}","I","1"\n')
-    said = refused(path)
+    path = write_text(tmp_path / "a.csv", f'"{SEQ}","I","1"\n')
+    said = refusal(path)
     assert "its first record has 3 fields where there should be 10" in said
     assert TO_CHANGES in said
 
@@ -71,29 +71,29 @@ def test_a_change_table_without_names_is_known_by_its_first_field(tmp_path: Path
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
 def test_a_change_table_without_names_is_known_by_its_dfm(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
-    written(dfm_of(path), "{}")
+    write_text(dfm_of(path), "{}")
     for text, fits in ((b"", True), (f"{EVENT}\n".encode(), True), (b"I,1,x\n", False)):
         path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
         if fits:
             assert splits(path) == 1
         else:
-            assert f"a.dfm describes it; {TO_CHANGES}" in refused(path)
+            assert f"a.dfm describes it; {TO_CHANGES}" in refusal(path)
 
 
 def test_columns_of_no_known_format_are_refused_too(tmp_path: Path) -> None:
-    said = refused(written(tmp_path / "a.csv", "id,name,phone\n1,Ann,2\n"))
+    said = refusal(write_text(tmp_path / "a.csv", "id,name,phone\n1,Ann,2\n"))
     assert "seems to name them: id, name, phone; choose its format (--format" in said
 
 
 @pytest.mark.parametrize("text", [EVENT, f"{EVENT}\n1,2,3", f"1,2,3\n{EVENT}", "", "only", "a,a"])
 def test_an_event_log_without_names_is_read_as_before(text: str, tmp_path: Path) -> None:
-    assert splits(written(tmp_path / "a.csv", text)) == 1
+    assert splits(write_text(tmp_path / "a.csv", text)) == 1
 
 
 @pytest.mark.parametrize("kind", ["rows", "messages"])
 def test_json_lines_of_a_change_table_are_no_event_log(kind: str, tmp_path: Path) -> None:
     rows = f'{{"header__change_seq": "{SEQ}", "header__change_oper": "I", "status": 1}}\n'
-    said = refused(written(tmp_path / "a.jsonl", {"rows": rows, "messages": MESSAGE}[kind] * 3))
+    said = refusal(write_text(tmp_path / "a.jsonl", {"rows": rows, "messages": MESSAGE}[kind] * 3))
     assert TO_CHANGES in said
     assert ('layout = "messages"' in said) == (kind == "messages")
 
@@ -103,23 +103,23 @@ def test_one_odd_line_of_an_event_log_is_no_reason_to_refuse_it(tmp_path: Path) 
         '{"record_id": 1, "table_key": "idu=1", "status": "N", "event_type": 5,'
         ' "event_time": "2026-05-04 11:15:03", "table_name": "usr"}\n'
     )
-    assert splits(written(tmp_path / "a.jsonl", MESSAGE + event)) == 1
-    assert splits(written(tmp_path / "b.jsonl", '{"some": 1}\n{"thing": 2}\nno json\n')) == 1
+    assert splits(write_text(tmp_path / "a.jsonl", MESSAGE + event)) == 1
+    assert splits(write_text(tmp_path / "b.jsonl", '{"some": 1}\n{"thing": 2}\nno json\n')) == 1
 
 
 def test_parquet_of_a_change_table_is_no_event_log(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({name: ["1"] for name in TABLE.split(",")}), path)
-    assert TO_CHANGES in refused(path)
+    assert TO_CHANGES in refusal(path)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
 def test_an_event_log_is_no_change_table(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     if name == "a.csv":
-        written(path, f"{','.join(LAYOUT['3.5'])}\n{EVENT}\n")
+        write_text(path, f"{','.join(LAYOUT['3.5'])}\n{EVENT}\n")
     elif name == "a.jsonl":
-        written(path, "{" + ", ".join(f'"{column}": 1' for column in LAYOUT["3.5"]) + "}\n")
+        write_text(path, "{" + ", ".join(f'"{column}": 1' for column in LAYOUT["3.5"]) + "}\n")
     else:
         pq.write_table(pa.table({column: ["1"] for column in LAYOUT["3.5"]}), path)
-    assert TO_EVENTS in refused(path, "change-table")
+    assert TO_EVENTS in refusal(path, "change-table")

@@ -29,7 +29,7 @@ from tests.support.linkexpress_files import (
     mark,
     read,
     record,
-    short,
+    record_text,
 )
 
 FORMS = {"open": OPEN, "little": little(OPEN), "jnl": JNL, "group": GROUP}
@@ -127,7 +127,7 @@ def test_fields_of_intervals_stay_in_range(
     table = replace(USR, items=("idu INTEGER", f"age INTERVAL {kind}"))
     options = replace(JNL, tables=(table,))
     records, _ = read(options, record(options, 0, 1, [1, {"sign": b"+", **fields}]), tmp_path)
-    assert short(records[0]) == ("rejected value" if text is None else f"1 idu=1 age={text}")
+    assert record_text(records[0]) == ("rejected value" if text is None else f"1 idu=1 age={text}")
 
 
 JOB = group_source()

@@ -30,18 +30,18 @@ from tests.support.linkexpress_files import (
     jack,
     mark,
     record,
-    short,
+    record_text,
 )
-from tests.support.linkexpress_jobs import JOB, published, rows
+from tests.support.linkexpress_jobs import JOB, inserts, published_keys
 from tests.support.local_engine import EngineSwitch, LocalEngine
 
 SOURCE = Linkexpress(GROUP)
 MARK = mark(GROUP)
 
 
-SIZE = len(rows(1))
+SIZE = len(inserts(1))
 WRONG = record(GROUP, *jack(7, name=b"\x81\xff      "))
-STRANGE = rows(8)[:6] + (9).to_bytes(2, "big") + rows(8)[8:]
+STRANGE = inserts(8)[:6] + (9).to_bytes(2, "big") + inserts(8)[8:]
 SWAPPED = b"".join(record(GROUP, *jack(idu), order="little") for idu in (1, 2))
 
 
@@ -85,11 +85,11 @@ def read(splits: Sequence[Split]) -> list[Record]:
     return sorted(records, key=lambda row: row["rank"])
 
 
-def said(records: Sequence[Record]) -> list[str]:
+def place_texts(records: Sequence[Record]) -> list[str]:
     """Records as ``FILE:OFFSET idu transaction``, with what is not a change in words."""
     found = []
     for row in records:
-        words = short(row).split()
+        words = record_text(row).split()
         what = words[2] if words[0] == "held" else words[1]
         held = "held " if words[0] == "held" else ""
         found.append(f"{held}{row['part']}:{row['high']} {what} {row['transaction']}")
@@ -105,108 +105,126 @@ TAIL = SIZE + len(MARK)
 
 
 def test_what_is_held_is_read_with_the_next_file(folder: Folder) -> None:
-    first = folder.run(a=rows(1) + MARK + rows(2, 3))
+    first = folder.run(a=inserts(1) + MARK + inserts(2, 3))
     tail = f"a:{TAIL} idu=2 a:{TAIL}", f"a:{TAIL + SIZE} idu=3 a:{TAIL}"
-    assert said(first) == ["a:0 idu=1 a:0", f"a:{SIZE} commit None", *(f"held {t}" for t in tail)]
-    second = folder.run(b=MARK + rows(4) + MARK)
+    assert place_texts(first) == [
+        "a:0 idu=1 a:0",
+        f"a:{SIZE} commit None",
+        *(f"held {t}" for t in tail),
+    ]
+    second = folder.run(b=MARK + inserts(4) + MARK)
     after = len(MARK)
-    assert said(second) == [
+    assert place_texts(second) == [
         *tail,
         "b:0 commit None",
         f"b:{after} idu=4 b:{after}",
         f"b:{after + SIZE} commit None",
     ]
-    assert said(folder.run(c=rows(5) + MARK)) == ["c:0 idu=5 c:0", f"c:{SIZE} commit None"]
+    assert place_texts(folder.run(c=inserts(5) + MARK)) == [
+        "c:0 idu=5 c:0",
+        f"c:{SIZE} commit None",
+    ]
 
 
 def test_a_transaction_goes_on_through_several_files(folder: Folder) -> None:
-    assert said(folder.run(a=rows(1))) == ["held a:0 idu=1 a:0"]
-    assert said(folder.run(b=rows(2))) == ["held a:0 idu=1 a:0", "held b:0 idu=2 a:0"]
-    assert said(folder.run(c=b"")) == ["held a:0 idu=1 a:0", "held b:0 idu=2 a:0"]
-    last = folder.run(d=rows(3) + MARK + rows(4))
-    assert said(last) == [
+    assert place_texts(folder.run(a=inserts(1))) == ["held a:0 idu=1 a:0"]
+    assert place_texts(folder.run(b=inserts(2))) == ["held a:0 idu=1 a:0", "held b:0 idu=2 a:0"]
+    assert place_texts(folder.run(c=b"")) == ["held a:0 idu=1 a:0", "held b:0 idu=2 a:0"]
+    last = folder.run(d=inserts(3) + MARK + inserts(4))
+    assert place_texts(last) == [
         "a:0 idu=1 a:0",
         "b:0 idu=2 a:0",
         "d:0 idu=3 a:0",
         f"d:{SIZE} commit None",
         f"held d:{TAIL} idu=4 d:{TAIL}",
     ]
-    assert said(folder.run(e=MARK)) == [f"d:{TAIL} idu=4 d:{TAIL}", "e:0 commit None"]
+    assert place_texts(folder.run(e=MARK)) == [f"d:{TAIL} idu=4 d:{TAIL}", "e:0 commit None"]
 
 
 def test_several_files_of_one_run_are_one_sequence(folder: Folder) -> None:
-    paths = folder.write(a=rows(1) + MARK + rows(2), b=rows(3), c=rows(4) + MARK + rows(5))
+    paths = folder.write(
+        a=inserts(1) + MARK + inserts(2), b=inserts(3), c=inserts(4) + MARK + inserts(5)
+    )
     records = read(SOURCE.splits(paths, 1))
-    assert [text.split()[-1] for text in said(records)] == [
+    assert [text.split()[-1] for text in place_texts(records)] == [
         "a:0", "None", f"a:{TAIL}", f"a:{TAIL}", f"a:{TAIL}", "None", f"c:{TAIL}",
     ]  # fmt: skip
-    assert [short(row).startswith("held") for row in records] == [False] * 6 + [True]
+    assert [record_text(row).startswith("held") for row in records] == [False] * 6 + [True]
 
 
 def test_a_file_in_the_other_byte_order_is_read_again_in_it(folder: Folder) -> None:
     folder.run(a=SWAPPED)
-    found = [short(row).split()[1] for row in folder.run(b=MARK)]
+    found = [record_text(row).split()[1] for row in folder.run(b=MARK)]
     assert found == ["idu=1", "idu=2", "commit"]
 
 
 def outcomes(records: Sequence[Record]) -> list[tuple[int, str]]:
     """Where records stand, and the first word of what they are."""
-    return [(row["high"], short(row).split()[0]) for row in records]
+    return [(row["high"], record_text(row).split()[0]) for row in records]
 
 
 def test_a_cut_record_is_rejected_once_and_not_kept(folder: Folder) -> None:
-    first = folder.run(a=MARK + rows(1) + rows(2)[:-9])
+    first = folder.run(a=MARK + inserts(1) + inserts(2)[:-9])
     after = len(MARK)
     held = [(0, "ignored"), (after, "held"), (after + SIZE, "rejected")]
     assert outcomes(first) == held
-    assert outcomes(folder.run(b=rows(3))) == [(after, "held"), (0, "held")]
+    assert outcomes(folder.run(b=inserts(3))) == [(after, "held"), (0, "held")]
     last = folder.run(c=MARK)
     assert outcomes(last) == [(after, "rejected"), (0, "rejected"), (0, "ignored")]
     assert [row["reason"] for row in last] == ["held-back", "held-back", "commit"]
     assert f"its record at a:{after + SIZE}: LEN says" in last[0]["detail"]
 
 
-@pytest.mark.parametrize("rest", [rows(2) + MARK, rows(2, 3) + MARK, rows(2)])
+@pytest.mark.parametrize("rest", [inserts(2) + MARK, inserts(2, 3) + MARK, inserts(2)])
 def test_a_file_that_has_the_cut_record_whole_completes_the_transaction(
     folder: Folder, rest: bytes
 ) -> None:
-    folder.run(a=rows(1) + rows(2)[:-9])
+    folder.run(a=inserts(1) + inserts(2)[:-9])
     folder.run(b=rest)
-    last = folder.run(c=rows(4) + MARK)
+    last = folder.run(c=inserts(4) + MARK)
     assert not any(row["outcome"] == Outcome.REJECTED for row in last)
 
 
-@pytest.mark.parametrize("cut", [rows(2)[:15], rows(2)[:-9] + WRONG, WRONG + rows(2)[:-9]])
+@pytest.mark.parametrize("cut", [inserts(2)[:15], inserts(2)[:-9] + WRONG, WRONG + inserts(2)[:-9]])
 def test_what_may_be_the_begin_of_any_record_completes_nothing(folder: Folder, cut: bytes) -> None:
-    folder.run(a=rows(1) + cut)
-    last = folder.run(b=rows(2) + MARK)
+    folder.run(a=inserts(1) + cut)
+    last = folder.run(b=inserts(2) + MARK)
     assert {row["reason"] for row in last} == {"held-back", "commit"}
 
 
 def test_what_is_kept_stands_where_it_stood_whatever_is_left_out_between(folder: Folder) -> None:
-    tail = rows(1) + WRONG + rows(2, 3) + STRANGE * 2 + rows(4) + b"\xff" * 7 + rows(5) + b"\xff"
+    tail = (
+        inserts(1)
+        + WRONG
+        + inserts(2, 3)
+        + STRANGE * 2
+        + inserts(4)
+        + b"\xff" * 7
+        + inserts(5)
+        + b"\xff"
+    )
     ids = [0, 2, 3, 6, 7]  # of the records, in sizes of one
     places = [TAIL + SIZE * each + (7 if each == 7 else 0) for each in ids]
-    first = folder.run(a=rows(9) + MARK + tail)
+    first = folder.run(a=inserts(9) + MARK + tail)
     assert [at for at, what in outcomes(first) if what == "held"] == places
     assert [at for at, what in outcomes(first) if what == "rejected"] == [
         *(TAIL + SIZE * each for each in (1, 4, 5, 7)),
         TAIL + SIZE * 8 + 7,
     ]
-    again = folder.run(b=WRONG + rows(6))
+    again = folder.run(b=WRONG + inserts(6))
     assert outcomes(again) == [*((at, "held") for at in places), (0, "rejected"), (SIZE, "held")]
     last = folder.run(c=MARK)
     names = [f"a:{at} held-back" for at in places]
-    assert said(last) == [f"{name} a:{TAIL}" for name in (*names, f"b:{SIZE} held-back")] + [
+    assert place_texts(last) == [f"{name} a:{TAIL}" for name in (*names, f"b:{SIZE} held-back")] + [
         "c:0 commit None"
     ]
     assert f"its record at a:{TAIL + SIZE}: item 2" in last[0]["detail"]
 
 
 def test_a_transaction_keeps_its_name_where_its_first_record_is_rejected(folder: Folder) -> None:
-    folder.run(a=MARK + WRONG + rows(1))
+    folder.run(a=MARK + WRONG + inserts(1))
     at = len(MARK)
-    assert said(folder.run(b=rows(2) + MARK))[:2] == [
+    assert place_texts(folder.run(b=inserts(2) + MARK))[:2] == [
         f"a:{at + SIZE} held-back a:{at}",
         f"b:0 held-back a:{at}",
     ]
@@ -215,13 +233,13 @@ def test_a_transaction_keeps_its_name_where_its_first_record_is_rejected(folder:
 def test_of_a_tail_of_rejected_records_the_reject_alone_is_kept(folder: Folder) -> None:
     assert outcomes(folder.run(a=MARK + b"\xff" * 7))[1:] == [(len(MARK), "rejected")]
     assert outcomes(folder.run(b=b"")) == []
-    assert outcomes(folder.run(c=rows(1) + MARK)) == [(0, "rejected"), (SIZE, "ignored")]
-    assert outcomes(folder.run(d=rows(1) + MARK)) == [(0, "1"), (SIZE, "ignored")]
+    assert outcomes(folder.run(c=inserts(1) + MARK)) == [(0, "rejected"), (SIZE, "ignored")]
+    assert outcomes(folder.run(d=inserts(1) + MARK)) == [(0, "1"), (SIZE, "ignored")]
 
 
 @pytest.mark.parametrize("version", [2, 4])
 def test_what_another_version_kept_is_refused(folder: Folder, version: int) -> None:
-    folder.run(a=MARK + rows(1))
+    folder.run(a=MARK + inserts(1))
     assert folder.before is not None
     index = folder.before / "held.json"
     entries = json.loads(index.read_text())["held"]
@@ -231,16 +249,16 @@ def test_what_another_version_kept_is_refused(folder: Folder, version: int) -> N
 
 
 def test_nothing_is_kept_where_nothing_is_held(folder: Folder) -> None:
-    folder.run(a=rows(1) + MARK)
+    folder.run(a=inserts(1) + MARK)
     assert not (folder.path / "state1").exists()
-    folder.run(b=rows(1))
+    folder.run(b=inserts(1))
     folder.run(c=MARK)
     assert folder.before == folder.path / "state3"
     assert list(folder.before.iterdir()) == []
 
 
 def test_a_source_that_is_no_group_any_more_says_what_to_do(folder: Folder) -> None:
-    folder.run(a=rows(1))
+    folder.run(a=inserts(1))
     (path,) = folder.write(b=record(OPEN, *jack(1)))
     with pytest.raises(FatalError, match="restore unit and extract, or give it a new name"):
         Linkexpress(OPEN).splits_after([path], 1, CarryOver(folder.before, folder.path / "after"))
@@ -248,7 +266,7 @@ def test_a_source_that_is_no_group_any_more_says_what_to_do(folder: Folder) -> N
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "form"])
 def test_a_damaged_state_is_an_error(folder: Folder, damage: str) -> None:
-    folder.run(a=rows(1))
+    folder.run(a=inserts(1))
     assert folder.before is not None
     index = folder.before / "held.json"
     if damage == "gone":
@@ -260,13 +278,13 @@ def test_a_damaged_state_is_an_error(folder: Folder, damage: str) -> None:
         folder.run(b=MARK)
 
 
-def settled(records: Sequence[Record]) -> list[str]:
+def settle(records: Sequence[Record]) -> list[str]:
     """What becomes of the records of a run: a rejected one rejects its transaction."""
     torn = {row["transaction"] for row in records if row["outcome"] == Outcome.REJECTED}
     return [
         "rejected held-back"
         if row["outcome"] is None and row["transaction"] in torn
-        else short(row)
+        else record_text(row)
         for row in records
     ]
 
@@ -280,17 +298,17 @@ def settled(records: Sequence[Record]) -> list[str]:
 def test_however_a_stream_is_cut_into_files_and_runs_the_same_is_published(
     pieces: list[int], cuts: set[int], wanted: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    other = {0: MARK, -1: rows(1) + WRONG, -2: STRANGE + rows(2)}
-    data = [other.get(piece) or rows(piece) for piece in pieces]
+    other = {0: MARK, -1: inserts(1) + WRONG, -2: STRANGE + inserts(2)}
+    data = [other.get(piece) or inserts(piece) for piece in pieces]
     folder = Folder(tmp_path_factory.mktemp("cut"))
     starts = sorted({0, *(cut for cut in cuts if cut < len(data))})
     files = [b"".join(data[a:b]) for a, b in zip(starts, [*starts[1:], None], strict=True)]
     published, held = [], []
     for number, file in enumerate(files):
-        found = settled(folder.run(wanted, **{f"f{number:02d}": file}))
+        found = settle(folder.run(wanted, **{f"f{number:02d}": file}))
         held = [text.removeprefix("held ") for text in found if text.startswith("held")]
         published += [text for text in found if not text.startswith("held")]
-    whole = settled(read(SOURCE.splits(folder.write(whole=b"".join(data)), wanted)))
+    whole = settle(read(SOURCE.splits(folder.write(whole=b"".join(data)), wanted)))
     once = [text for text in whole if not text.startswith("held")]
     # a record is rejected at once, before what is held until a commit record comes
     for reason in ("rejected value", "rejected table-name", "rejected held-back"):
@@ -314,7 +332,7 @@ def publish(job: Path, more: str = "") -> RunReport:
 
 
 def test_a_job_publishes_what_it_held_with_the_next_file(job: Path) -> None:
-    (job / "in" / "1").write_bytes(rows(1) + MARK + rows(2, 3))
+    (job / "in" / "1").write_bytes(inserts(1) + MARK + inserts(2, 3))
     first = publish(job)
     assert (first.read, first.outcomes["held"], first.documents) == (4, 2, 1)
     assert publish(job, "[journal]\nretention_days = 0\n").state == "nothing new to read"
@@ -323,30 +341,32 @@ def test_a_job_publishes_what_it_held_with_the_next_file(job: Path) -> None:
     second = publish(job)
     assert (second.read, second.outcomes["published"], second.outcomes["ignored"]) == (3, 2, 1)
     assert second.notes == ("read again: 2 record(s) of hr, which an earlier run had held",)
-    assert published(job / "out") == ["idu=1", "idu=2", "idu=3"]
+    assert published_keys(job / "out") == ["idu=1", "idu=2", "idu=3"]
     (story,) = explain(Path(second.journal), f"1:{TAIL}")
     assert story.raw is not None
-    assert json.loads(story.raw)["hex"] == rows(2).hex()
-    (job / "in" / "3").write_bytes(rows(4) + MARK)
+    assert json.loads(story.raw)["hex"] == inserts(2).hex()
+    (job / "in" / "3").write_bytes(inserts(4) + MARK)
     assert publish(job).notes == ()
 
 
 def test_a_job_rejects_a_cut_record_once(job: Path) -> None:
-    (job / "in" / "1").write_bytes(rows(1) + MARK + rows(2) + WRONG + rows(3) + rows(4)[:-1])
+    (job / "in" / "1").write_bytes(
+        inserts(1) + MARK + inserts(2) + WRONG + inserts(3) + inserts(4)[:-1]
+    )
     first = publish(job)
     assert (first.read, first.outcomes["held"], first.outcomes["rejected"]) == (6, 2, 2)
     (job / "in" / "2").write_bytes(MARK)
     second = publish(job)
     assert (second.read, second.outcomes["published"], second.outcomes["rejected"]) == (3, 0, 2)
     assert second.notes == ("read again: 2 record(s) of hr, which an earlier run had held",)
-    assert published(job / "out") == ["idu=1"]
+    assert published_keys(job / "out") == ["idu=1"]
     (story,) = explain(Path(second.journal), f"1:{TAIL + 2 * SIZE}")
     assert story.raw is not None
-    assert json.loads(story.raw)["hex"] == rows(3).hex()
+    assert json.loads(story.raw)["hex"] == inserts(3).hex()
 
 
 def test_a_run_that_is_thrown_away_keeps_what_was_held(job: Path) -> None:
-    (job / "in" / "1").write_bytes(rows(1))
+    (job / "in" / "1").write_bytes(inserts(1))
     publish(job)
     (job / "in" / "2").write_bytes(MARK)
     with (
@@ -361,9 +381,9 @@ def test_a_run_that_is_thrown_away_keeps_what_was_held(job: Path) -> None:
 
 
 def test_a_rehearsal_goes_on_and_keeps_nothing(job: Path) -> None:
-    (job / "in" / "1").write_bytes(rows(1))
+    (job / "in" / "1").write_bytes(inserts(1))
     publish(job)
-    (job / "in" / "2").write_bytes(MARK + rows(2))
+    (job / "in" / "2").write_bytes(MARK + inserts(2))
     settings = load(job / "job.toml")
     for _ in range(2):
         report = rehearse(settings)
@@ -374,10 +394,10 @@ def test_a_rehearsal_goes_on_and_keeps_nothing(job: Path) -> None:
 
 
 def test_a_replay_goes_on_with_nothing(job: Path) -> None:
-    (job / "in" / "1").write_bytes(rows(1))
+    (job / "in" / "1").write_bytes(inserts(1))
     publish(job)
     settings = replace(load(job / "job.toml"), name="replay")
-    (job / "2").write_bytes(MARK + rows(2))
+    (job / "2").write_bytes(MARK + inserts(2))
     report = replay(settings, [job / "2"], str(job / "replayed"))
     assert report.outcomes["held"] == report.outcomes["ignored"] == 1
     assert not (job / "replayed" / "_journal" / "state").exists()
@@ -389,23 +409,23 @@ NOISE = WRONG
 
 
 def test_a_tail_goes_on_with_a_refused_file_once_that_is_mended(folder: Folder) -> None:
-    first = folder.run(a=rows(1) + MARK + rows(2), b=NOISE)
+    first = folder.run(a=inserts(1) + MARK + inserts(2), b=NOISE)
     tail = f"a:{TAIL} idu=2 a:{TAIL}"
-    assert said(first)[:3] == ["a:0 idu=1 a:0", f"a:{SIZE} commit None", f"held {tail}"]
+    assert place_texts(first)[:3] == ["a:0 idu=1 a:0", f"a:{SIZE} commit None", f"held {tail}"]
     assert {row["outcome"] for row in first if row["part"] == "b"} == {Outcome.REJECTED.value}
-    second = folder.run(b=rows(3) + MARK)
-    assert said(second) == [tail, f"b:0 idu=3 a:{TAIL}", f"b:{SIZE} commit None"]
+    second = folder.run(b=inserts(3) + MARK)
+    assert place_texts(second) == [tail, f"b:0 idu=3 a:{TAIL}", f"b:{SIZE} commit None"]
 
 
 def test_a_tail_goes_on_after_runs_that_read_a_refused_file_alone(folder: Folder) -> None:
-    folder.run(a=MARK + rows(2))
+    folder.run(a=MARK + inserts(2))
     for _ in range(2):
-        assert said(folder.run(b=NOISE))[0].startswith("held a:")
-    after = said(folder.run(b=rows(3) + MARK))
+        assert place_texts(folder.run(b=NOISE))[0].startswith("held a:")
+    after = place_texts(folder.run(b=inserts(3) + MARK))
     assert [line.split()[1] for line in after] == ["idu=2", "idu=3", "commit"]
 
 
 def test_a_tail_behind_which_a_file_is_refused_is_not_published_without_it(folder: Folder) -> None:
-    folder.run(a=MARK + rows(2), b=NOISE)
-    third = folder.run(c=rows(4) + MARK + rows(5) + MARK)
+    folder.run(a=MARK + inserts(2), b=NOISE)
+    third = folder.run(c=inserts(4) + MARK + inserts(5) + MARK)
     assert [row["reason"] for row in third] == ["held-back", "held-back", "commit", None, "commit"]

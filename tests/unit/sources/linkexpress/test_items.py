@@ -56,7 +56,7 @@ def column(options: LinkexpressOptions, data: bytes, order: ByteOrder = "big") -
     return texts, wrong
 
 
-def typed(options: LinkexpressOptions, area: str, order: ByteOrder = "big") -> str | None:
+def item_text(options: LinkexpressOptions, area: str, order: ByteOrder = "big") -> str | None:
     """The text of one item whose bytes are typed as hex, in an insert record with key 1."""
     head = "0001 0001" if order == "big" else "0100 0100"
     body = bytes.fromhex(head + area)
@@ -111,7 +111,7 @@ def test_a_vector_of_the_reference(
     written: str, text: str, big: str, swapped: str, order: ByteOrder
 ) -> None:
     area = big if order == "big" else swapped or big
-    assert typed(of_type(written), area, order) == text
+    assert item_text(of_type(written), area, order) == text
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_vector_of_the_reference(
 def test_a_setting_changes_how_an_item_is_read(
     written: str, more: dict, text: str, area: str
 ) -> None:
-    assert typed(of_type(written, **more), area) == text
+    assert item_text(of_type(written, **more), area) == text
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_setting_changes_how_an_item_is_read(
     ],
 )
 def test_variable_items_of_a_little_log(written: str, head: Any, text: str, area: str) -> None:
-    assert typed(little(of_type(written, blob_head=head)), area) == text
+    assert item_text(little(of_type(written, blob_head=head)), area) == text
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def plain(value: int, scale: int) -> str:
     return format(Decimal((int(value < 0), digits, -scale)), "f")
 
 
-def packed(value: int, digits: int) -> bytes:
+def pack_decimal(value: int, digits: int) -> bytes:
     nibbles = f"{abs(value):0{digits}d}" + ("D" if value < 0 else "C")
     return bytes.fromhex(nibbles.rjust(digits // 2 * 2 + 2, "0"))
 
@@ -242,7 +242,7 @@ def values(draw: st.DrawFn, written: str) -> tuple[Any, str]:
             return real, repr(real)
         case "DECIMAL":
             number = draw(digits_of(item))
-            return packed(number, item.length), plain(number, item.scale)
+            return pack_decimal(number, item.length), plain(number, item.scale)
         case "NUMERIC":
             number = draw(digits_of(item))
             sign = "-" if number < 0 else "+"

@@ -15,11 +15,11 @@ from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress import LinkexpressOptions
 from publisher.sources.registry import FORMATS
 from tests.support.linkexpress_files import GROUP, little
-from tests.support.settings_reference import activated, loaded, toml_lines
+from tests.support.settings_reference import activate_examples, load_source, toml_lines
 
 
 def test_items_are_shown_with_their_types() -> None:
-    options = loaded("linkexpress").options
+    options = load_source("linkexpress").options
     assert isinstance(options, LinkexpressOptions)
     types = [item.type for item in options.tables[0].parse_items()]
     assert types[2] == "NATIONAL CHARACTER VARYING"
@@ -58,7 +58,9 @@ def test_items_are_shown_with_their_types() -> None:
     ],
 )
 def test_what_is_wrong_is_told(change: dict[str, Any], problem: str, tmp_path: Path) -> None:
-    source = {name: value for name, value in activated("linkexpress").items() if name in _NEEDED}
+    source = {
+        name: value for name, value in activate_examples("linkexpress").items() if name in _NEEDED
+    }
     (table,) = source.pop("tables")
     table = {name: table[name] for name in ("name", "key", "items")}
     for name, value in change.items():

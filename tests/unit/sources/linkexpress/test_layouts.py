@@ -14,7 +14,7 @@ from publisher.sources.contract import Context
 from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
 from tests.support import linkexpress_files as files
-from tests.support.linkexpress_files import little, mark, read, record, short
+from tests.support.linkexpress_files import little, mark, read, record, record_text
 
 # idu INTEGER, pay DECIMAL(5,2), note VARCHAR(4)
 USR = ExtractedTable("usr", ("idu INTEGER", "pay DECIMAL(5,2)", "note VARCHAR(4)"), ("idu",), xid=7)
@@ -120,7 +120,7 @@ CASES = {
 def test_a_layout_is_read(name: str, tmp_path: Path) -> None:
     options, typed, expected = CASES[name]
     records, framed = read(options, bytes.fromhex(typed), tmp_path)
-    assert [short(record) for record in records] == expected
+    assert [record_text(record) for record in records] == expected
     assert framed == len(expected)
 
 
@@ -217,14 +217,19 @@ def test_lengths_tell_the_byte_order_where_half_of_the_codes_are_damaged(
     damaged = good[1::-1] + good[2:]  # the code of an insert in the other order
     records, framed = read(files.OPEN, good * 2 + damaged * 2, tmp_path)
     assert framed == 4
-    assert [short(each).startswith("rejected") for each in records] == [False, False, True, True]
+    assert [record_text(each).startswith("rejected") for each in records] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_years_tell_the_byte_order_of_a_full_extract(tmp_path: Path) -> None:
     table = replace(USR, items=("idu INTEGER", "born DATE"))
     options = replace(BARE, extract="all", tables=(table,), charset=None)
     (record,), _ = read(options, bytes.fromhex("0000 01000000 D507 0C1F"), tmp_path)
-    assert short(record) == "1 idu=1 born=2005-12-31"
+    assert record_text(record) == "1 idu=1 born=2005-12-31"
 
 
 def test_several_files_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from publisher.config.job_file import SECTIONS, defaults, load
 from publisher.config.validation import option_defaults, option_names
 from publisher.errors import SettingsError
 from publisher.sources.table_queue import TableQueueOptions, restore_options
-from tests.support.settings_reference import in_force, shown
+from tests.support.settings_reference import in_force, reference_file
 
-SHOWN = shown("table-queue")
+SHOWN = reference_file("table-queue")
 OWN = ("table_queue", "activity")
 
 

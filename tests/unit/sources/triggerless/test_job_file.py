@@ -12,7 +12,7 @@ from publisher.errors import SettingsError
 from publisher.sources.registry import FORMATS
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
-from tests.support.settings_reference import loaded
+from tests.support.settings_reference import load_source
 
 
 def problems_of(base: Path, text: str) -> list[str]:
@@ -26,7 +26,7 @@ def problems_of(base: Path, text: str) -> list[str]:
 
 
 def test_the_example_shows_the_defaults() -> None:
-    assert loaded("triggerless").options == TriggerlessOptions()
+    assert load_source("triggerless").options == TriggerlessOptions()
 
 
 def test_options_come_back_from_a_journal() -> None:

@@ -17,7 +17,7 @@ from publisher.runs import publisher_instance
 from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.triggerless import plan_comparison
-from tests.support.compared_jobs import documents, told
+from tests.support.compared_jobs import kinds_and_keys, operations_of
 from tests.support.local_engine import LocalEngine
 from tests.support.table_queue_files import call, element, text_file
 
@@ -77,8 +77,10 @@ def hint(base: Path, *names: str, sweep: int, others: Sequence[str] = ()) -> Non
 def test_differences_of_tables(tmp_path: Path) -> None:
     first = publish(tmp_path)
     keys = [("add", "1"), ("add", "2"), ("add", 'Köln+name="IT + more"')]
-    assert sorted(told(first, tmp_path)) == sorted(keys)
-    (ann,) = [op for op in documents(first, tmp_path) if "idu=1," in op.findtext("association", "")]
+    assert sorted(kinds_and_keys(first, tmp_path)) == sorted(keys)
+    (ann,) = [
+        op for op in operations_of(first, tmp_path) if "idu=1," in op.findtext("association", "")
+    ]
     values = {a.attrib["attr-name"]: a.findtext("value") for a in ann.iterfind("add-attr")}
     assert values == {"fname": "Ann", "photo": "AP8=", "pay": "10.5"}
     execute(
@@ -88,7 +90,7 @@ def test_differences_of_tables(tmp_path: Path) -> None:
         "DELETE FROM dep",
     )
     second = publish(tmp_path)
-    assert told(second, tmp_path) == [
+    assert kinds_and_keys(second, tmp_path) == [
         ("add", "3"),
         ("delete", 'Köln+name="IT + more"'),
         ("modify", "2"),
@@ -123,7 +125,7 @@ def test_hints_bring_a_comparison_forward(tmp_path: Path) -> None:
     assert publish(tmp_path, more).state == "nothing new to read"
     hint(tmp_path, "USR", sweep=2, others=["DEP"])
     report = publish(tmp_path, more)
-    assert (told(report, tmp_path), report.read) == ([("modify", "1")], 2)
+    assert (kinds_and_keys(report, tmp_path), report.read) == ([("modify", "1")], 2)
     assert publish(tmp_path, more).state == "nothing new to read"
     hint(tmp_path, "DEP", sweep=3)
     assert publish(tmp_path, more).operations == {"modify": 1}
@@ -161,7 +163,7 @@ def test_comparisons_that_find_nothing_leave_one_run(tmp_path: Path) -> None:
     for folder in (tmp_path / ".xds-publisher" / "job", tmp_path / "out" / "runs"):
         assert sorted(path.name for path in folder.glob("job-*")) == left
     execute(tmp_path, "DELETE FROM usr WHERE idu = 1")
-    assert told(publish(tmp_path, more), tmp_path) == [("delete", "1")]
+    assert kinds_and_keys(publish(tmp_path, more), tmp_path) == [("delete", "1")]
 
 
 def test_following_goes_by_hints(tmp_path: Path) -> None:
@@ -197,7 +199,7 @@ def test_what_can_be_compared_is_checked(tmp_path: Path) -> None:
 def test_large_rows_are_compared_in_more_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_comparison, "_BUCKET_BYTES", 10_000)
+    monkeypatch.setattr(plan_comparison, "BUCKET_BYTES", 10_000)
     execute(
         tmp_path, *(f"INSERT INTO usr VALUES ({n}, '{n:0500}', NULL, 1)" for n in range(3, 103))
     )

@@ -17,7 +17,7 @@ from publisher.runs import migrate, publisher_instance
 from publisher.sources.triggerless.compare import ComparisonCounts
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
 from publisher.sources.triggerless.plan_comparison import Migration
-from tests.support.compared_jobs import told
+from tests.support.compared_jobs import kinds_and_keys
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -63,7 +63,7 @@ def publish(path: Path) -> RunReport:
     return publisher_instance.publish(load(path))
 
 
-def published(base: Path) -> list[Path]:
+def part_files(base: Path) -> list[Path]:
     return sorted((base / "out").rglob("part-*.xds"))
 
 
@@ -72,14 +72,14 @@ def test_another_database_is_refused_before_anything_is_published(
     tmp_path: Path, keeps: str
 ) -> None:
     publish(job(tmp_path, keeps=keeps))
-    before = published(tmp_path)
+    before = part_files(tmp_path)
     with pytest.raises(FatalError) as caught:
         publish(job(tmp_path, "crm.db", keeps=keeps))
     said = caught.value.message
     assert said.startswith(f"source hr: table usr of SQLite file {tmp_path / 'crm.db'} is not the")
     assert "only 0 of 4 known row(s) have the same values" in said
     assert "restore the url of the source; or give the source another name" in said
-    assert published(tmp_path) == before
+    assert part_files(tmp_path) == before
     assert publish(job(tmp_path, keeps=keeps)).outcomes["ignored"] == 4
     assert publish(job(tmp_path, "crm.db", keeps=keeps, name="crm")).operations == {"add": 4}
 
@@ -104,7 +104,7 @@ def test_a_copy_goes_on_where_half_of_its_rows_are_the_same(tmp_path: Path, keep
         "INSERT INTO usr VALUES (9, 'Zoe')",
     )
     report = publish(job(tmp_path, "copy.db", keeps=keeps))
-    assert told(report, tmp_path) == [("add", "9"), ("delete", "2"), ("modify", "1")]
+    assert kinds_and_keys(report, tmp_path) == [("add", "9"), ("delete", "2"), ("modify", "1")]
     execute(tmp_path / "copy.db", "DELETE FROM usr")  # the state has its origin now
     assert publish(job(tmp_path, "copy.db", keeps=keeps)).operations == {"delete": 4}
 
@@ -142,12 +142,12 @@ def test_a_state_of_another_version_is_refused_before_anything_is_read(
     report = publish(job(tmp_path))
     path = Path(report.journal) / "state" / "hr" / "state.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": version}))
-    before = published(tmp_path)
+    before = part_files(tmp_path)
     said = rf"state\.json has format {version}, this program reads format 2: use the version"
     with pytest.raises(FatalError, match=said) as caught:
         publish(job(tmp_path))
     assert "give the source another name" in caught.value.message
-    assert published(tmp_path) == before
+    assert part_files(tmp_path) == before
     assert publish(job(tmp_path, name="people")).operations == {"add": 4}
 
 

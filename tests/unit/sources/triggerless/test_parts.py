@@ -109,14 +109,14 @@ def test_buckets_are_ranges_of_hashes(numbers: list[int], bits: int) -> None:
 rows = st.dictionaries(st.integers(0, 500).map(lambda n: f"k={n}"), st.none() | st.text(max_size=5))
 
 
-def rows_made(image: dict[str, str | None]) -> TableRows:
+def table_rows(image: dict[str, str | None]) -> TableRows:
     names = pa.array(list(image), pa.string())
     return TableRows(text_hashes(names), names, [pa.array(list(image.values()), pa.string())])
 
 
 @given(rows, st.integers(0, 5))
 def test_pieces_come_back(image: dict[str, str | None], bits: int) -> None:
-    made = rows_made(image)
+    made = table_rows(image)
     packer = PiecePacker(7, 1 << bits, PieceKind.NOW, 3)
     batches = [*packer.add(made.hashes, made.keys, made.values), *packer.rest()]
     got: dict[str, str | None] = {}
@@ -136,11 +136,13 @@ def test_pieces_come_back(image: dict[str, str | None], bits: int) -> None:
 def test_a_state_may_be_read_in_other_parts(
     image: dict[str, str | None], written: int, read: int, keeps: Keeps
 ) -> None:
-    whole = compare(["v"], rows_made(image), no_known_rows(keeps, 1), ComparisonRules(keeps)).known
+    whole = compare(["v"], table_rows(image), no_known_rows(keeps, 1), ComparisonRules(keeps)).known
     with TemporaryDirectory() as name:
         files = []
         for bucket in range(1 << written):
-            part = rows_made({k: v for k, v in image.items() if in_bucket(k, bucket, 1 << written)})
+            part = table_rows(
+                {k: v for k, v in image.items() if in_bucket(k, bucket, 1 << written)}
+            )
             known = compare(["v"], part, no_known_rows(keeps, 1), ComparisonRules(keeps)).known
             write_known_rows(Path(name) / f"{bucket}", known, ["v"], keeps)
             files.append(f"{bucket}")

@@ -25,20 +25,22 @@ from publisher.runs import publisher_instance
 from publisher.runs import replay as rehearsing
 from tests.support.compared_jobs import (
     Row,
-    documents,
-    job,
     key_of,
+    kinds_and_keys,
+    operations_of,
     publish,
-    row,
-    told,
-    write,
+    table_row,
+    write_job,
+    write_table,
 )
 from tests.support.local_engine import EngineSwitch, LocalEngine
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
 
-def applied(table: dict[str, dict[str, str]], operations: Sequence[etree._Element]) -> None:
+def apply_operations(
+    table: dict[str, dict[str, str]], operations: Sequence[etree._Element]
+) -> None:
     """What a consumer makes of documents: values that are there, by row and column."""
     for op in operations:
         key = key_of(op)
@@ -66,21 +68,23 @@ def text_of(value: etree._Element | None) -> str:
     return value.text or ""
 
 
-def expected(rows: Sequence[Row]) -> dict[str, dict[str, str]]:
+def consumer_table(rows: Sequence[Row]) -> dict[str, dict[str, str]]:
     return {
         str(r["idu"]): {n: v for n, v in r.items() if n != "idu" and v is not None} for r in rows
     }
 
 
 texts = st.none() | st.text("aé\"',\n\\<&; ", max_size=4)
-tables = st.lists(st.builds(row, st.integers(-2, 9), texts, texts), unique_by=lambda r: r["idu"])
+tables = st.lists(
+    st.builds(table_row, st.integers(-2, 9), texts, texts), unique_by=lambda r: r["idu"]
+)
 
 
 @hypothesis_settings(
     max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 @given(tables, tables, tables, st.sampled_from(["columns", "row", "values"]), st.integers(0, 4))
-@example([row(1, "a", "b")], [row(1, None, "")], [], "values", 0)
+@example([table_row(1, "a", "b")], [table_row(1, None, "")], [], "values", 0)
 def test_documents_turn_one_table_into_the_next(
     first: list[Row],
     second: list[Row],
@@ -91,47 +95,47 @@ def test_documents_turn_one_table_into_the_next(
     consumer: dict[str, dict[str, str]] = {}
     with TemporaryDirectory() as name:
         for number, rows in enumerate((first, second, third)):
-            write(Path(name), rows)
+            write_table(Path(name), rows)
             buckets = f"buckets = {1 << (bits + number) % 4}"  # it may differ from run to run
             report = publish(Path(name), f'state = "{state}"\n{buckets}')
             if report.run != "job":  # the file was as before
-                applied(consumer, documents(report, Path(name)))
-            assert consumer == expected(rows)
+                apply_operations(consumer, operations_of(report, Path(name)))
+            assert consumer == consumer_table(rows)
 
 
 def test_rows_that_are_as_they_were_are_counted(tmp_path: Path) -> None:
-    write(tmp_path, [row(n) for n in range(100)])
+    write_table(tmp_path, [table_row(n) for n in range(100)])
     assert publish(tmp_path, "buckets = 4").outcomes["published"] == 100
-    write(tmp_path, [row(n) for n in range(100, 0, -1)])
+    write_table(tmp_path, [table_row(n) for n in range(100, 0, -1)])
     report = publish(tmp_path)
     assert (report.read, report.reasons) == (101, {"ignored": {"unchanged": 99}})
-    assert told(report, tmp_path) == [("add", "100"), ("delete", "0")]
+    assert kinds_and_keys(report, tmp_path) == [("add", "100"), ("delete", "0")]
 
 
 def test_the_same_files_are_not_compared_again(tmp_path: Path) -> None:
-    write(tmp_path, [row(1)])
+    write_table(tmp_path, [table_row(1)])
     publish(tmp_path)
     assert publish(tmp_path).state == "nothing new to read"
 
 
 def test_only_tables_with_new_files_are_compared(tmp_path: Path) -> None:
     rest = '[tables.dep]\nkey = ["idu"]\n'
-    write(tmp_path, [row(1)])
-    write(tmp_path, [row(1)], "dep.csv")
+    write_table(tmp_path, [table_row(1)])
+    write_table(tmp_path, [table_row(1)], "dep.csv")
     assert publish(tmp_path, rest=rest).documents == 2
-    write(tmp_path, [row(1, "Eve")], "dep.csv")
+    write_table(tmp_path, [table_row(1, "Eve")], "dep.csv")
     assert publish(tmp_path, rest=rest).read == 1
-    write(tmp_path, [row(1, "Eve")])
-    assert told(publish(tmp_path, rest=rest), tmp_path) == [("modify", "1")]
+    write_table(tmp_path, [table_row(1, "Eve")])
+    assert kinds_and_keys(publish(tmp_path, rest=rest), tmp_path) == [("modify", "1")]
 
 
 def test_the_state_outlives_its_journal(tmp_path: Path) -> None:
-    write(tmp_path, [row(1), row(2)])
+    write_table(tmp_path, [table_row(1), table_row(2)])
     publish(tmp_path, rest="[journal]\nretention_days = 0\n")
     publish(tmp_path, rest="[journal]\nretention_days = 0\n")
     assert not (tmp_path / ".xds-publisher" / "job" / "job-000001").exists()
-    write(tmp_path, [row(1)])
-    assert told(publish(tmp_path), tmp_path) == [("delete", "2")]
+    write_table(tmp_path, [table_row(1)])
+    assert kinds_and_keys(publish(tmp_path), tmp_path) == [("delete", "2")]
 
 
 @pytest.mark.parametrize(
@@ -146,57 +150,57 @@ def test_the_first_comparison_does_what_the_startup_option_says(
     tmp_path: Path, option: str, operations: list[tuple[str, str]]
 ) -> None:
     more = f'startup_option = "{option}"'
-    write(tmp_path, [row(1), row(2)])
+    write_table(tmp_path, [table_row(1), table_row(2)])
     report = publish(tmp_path, more)
-    assert told(report, tmp_path) == operations
+    assert kinds_and_keys(report, tmp_path) == operations
     assert report.read == 2
-    write(tmp_path, [row(2, "Eve"), row(3)])
+    write_table(tmp_path, [table_row(2, "Eve"), table_row(3)])
     later = [("add", "3"), ("delete", "1"), ("modify", "2")]
-    assert told(publish(tmp_path, more), tmp_path) == later
+    assert kinds_and_keys(publish(tmp_path, more), tmp_path) == later
 
 
 def test_an_earlier_snapshot_is_compared_with(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
-    write(tmp_path, [row(1), row(2)]).rename(tmp_path / "old" / "usr.csv")
-    write(tmp_path, [row(1, "Eve")])
+    write_table(tmp_path, [table_row(1), table_row(2)]).rename(tmp_path / "old" / "usr.csv")
+    write_table(tmp_path, [table_row(1, "Eve")])
     report = publish(tmp_path, 'before = ["old"]')
-    assert told(report, tmp_path) == [("delete", "2"), ("modify", "1")]
-    write(tmp_path, [row(1)])
-    assert told(publish(tmp_path, 'before = ["old"]'), tmp_path) == [("modify", "1")]
+    assert kinds_and_keys(report, tmp_path) == [("delete", "2"), ("modify", "1")]
+    write_table(tmp_path, [table_row(1)])
+    assert kinds_and_keys(publish(tmp_path, 'before = ["old"]'), tmp_path) == [("modify", "1")]
 
 
 def test_a_row_that_cannot_be_read_deletes_nothing(tmp_path: Path) -> None:
-    write(tmp_path, [row(1), row(2), row(3)])
+    write_table(tmp_path, [table_row(1), table_row(2), table_row(3)])
     publish(tmp_path, "buckets = 4")
-    path = write(tmp_path, [row(1, "Eve")])
+    path = write_table(tmp_path, [table_row(1, "Eve")])
     path.write_text(path.read_text() + '2,"Ann"\n,nobody,\nx,number,\n')
     report = publish(tmp_path)
-    assert told(report, tmp_path) == [("modify", "1")]
+    assert kinds_and_keys(report, tmp_path) == [("modify", "1")]
     assert report.reasons["rejected"] == {"broken-record": 1, "table-key": 2}
     assert any("2 known row(s) of usr were not seen" in note for note in report.notes)
     rejects = (tmp_path / "out" / "runs" / report.run / "rejects.jsonl").read_text().splitlines()
     assert any("usr.csv, record 4" in json.loads(line)["detail"] for line in rejects)
-    write(tmp_path, [row(1, "Eve")])
-    assert told(publish(tmp_path), tmp_path) == [("delete", "2"), ("delete", "3")]
+    write_table(tmp_path, [table_row(1, "Eve")])
+    assert kinds_and_keys(publish(tmp_path), tmp_path) == [("delete", "2"), ("delete", "3")]
 
 
 def test_keys_are_canonical(tmp_path: Path) -> None:
-    write(tmp_path, [row("01"), row(2)])
+    write_table(tmp_path, [table_row("01"), table_row(2)])
     publish(tmp_path)
-    write(tmp_path, [row("1"), row("+2")])
+    write_table(tmp_path, [table_row("1"), table_row("+2")])
     assert publish(tmp_path).documents == 0
 
 
 def test_a_run_that_fails_loses_no_change(local_engine: EngineSwitch, tmp_path: Path) -> None:
-    write(tmp_path, [row(1)])
+    write_table(tmp_path, [table_row(1)])
     publish(tmp_path)
-    write(tmp_path, [row(1, "Eve")])
+    write_table(tmp_path, [table_row(1, "Eve")])
     away = UnreachableError("away: try again")
     local_engine.use(lambda: LocalEngine(away))
     with pytest.raises(UnreachableError):
         publish(tmp_path)
     local_engine.use(LocalEngine)
-    assert told(publish(tmp_path), tmp_path) == [("modify", "1")]
+    assert kinds_and_keys(publish(tmp_path), tmp_path) == [("modify", "1")]
 
 
 KILLED = """
@@ -214,16 +218,16 @@ ROOT = Path(__file__).parents[4]
 
 
 def test_a_kill_between_journal_and_dispatch_neither_loses_nor_repeats(tmp_path: Path) -> None:
-    write(tmp_path, [row(1)])
+    write_table(tmp_path, [table_row(1)])
     publish(tmp_path)
-    write(tmp_path, [row(1, "Eve")])
-    command = [sys.executable, "-c", KILLED, str(job(tmp_path))]
+    write_table(tmp_path, [table_row(1, "Eve")])
+    command = [sys.executable, "-c", KILLED, str(write_job(tmp_path))]
     killed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    write(tmp_path, [row(1, "Eve"), row(2)])
+    write_table(tmp_path, [table_row(1, "Eve"), table_row(2)])
     report = publish(tmp_path)
     assert "job-000002" in report.notes[0]
-    assert told(report, tmp_path) == [("add", "2")]
+    assert kinds_and_keys(report, tmp_path) == [("add", "2")]
     runs = sorted((tmp_path / "out" / "runs").iterdir())
     sent = [line for r in runs for p in r.glob("part-*.xds") for line in p.read_text().splitlines()]
     assert len(sent) == 3
@@ -239,10 +243,10 @@ def test_a_kill_between_journal_and_dispatch_neither_loses_nor_repeats(tmp_path:
 def test_a_state_of_another_kind_is_refused(
     tmp_path: Path, more: str, rest: str, words: str
 ) -> None:
-    write(tmp_path, [row(1, lname="Lee")])
+    write_table(tmp_path, [table_row(1, lname="Lee")])
     publish(tmp_path)
-    write(tmp_path, [row(1, lname="Eve")])
-    path = job(tmp_path, more)
+    write_table(tmp_path, [table_row(1, lname="Eve")])
+    path = write_job(tmp_path, more)
     if "key" in more:
         path.write_text(path.read_text().replace('key = ["idu"]', ""))
     with pytest.raises(FatalError, match=words):
@@ -250,37 +254,37 @@ def test_a_state_of_another_kind_is_refused(
 
 
 def test_a_new_column_was_null_and_one_that_is_gone_says_nothing(tmp_path: Path) -> None:
-    path = write(tmp_path, [row(1), row(2)])
+    path = write_table(tmp_path, [table_row(1), table_row(2)])
     publish(tmp_path)
     path.write_text("idu,fname,mail\n1,Ann,a@b\n2,Ann,\n")
     report = publish(tmp_path)
-    (operation,) = documents(report, tmp_path)
+    (operation,) = operations_of(report, tmp_path)
     assert [a.attrib["attr-name"] for a in operation.iterfind("modify-attr")] == ["mail"]
 
 
 def test_files_of_no_table_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, [row(1)], "other.csv")
+    write_table(tmp_path, [table_row(1)], "other.csv")
     with pytest.raises(FatalError, match="primary key of other is unknown"):
         publish(tmp_path)
-    write(tmp_path, [row(1)])
+    write_table(tmp_path, [table_row(1)])
     with pytest.raises(PublisherError, match="other is none of the tables"):
         publish(tmp_path, 'tables = ["usr", "dep"]')
 
 
 def test_a_damaged_state_is_told(tmp_path: Path) -> None:
-    write(tmp_path, [row(1)])
+    write_table(tmp_path, [table_row(1)])
     report = publish(tmp_path)
     (known,) = Path(report.journal).glob("state/hr/known/*")
     known.write_bytes(known.read_bytes()[:-9])
-    write(tmp_path, [row(2)])
+    write_table(tmp_path, [table_row(2)])
     with pytest.raises(FatalError, match="of the state cannot be read"):
         publish(tmp_path)
 
 
 def test_explain_tells_of_a_change(tmp_path: Path) -> None:
-    write(tmp_path, [row(1)])
+    write_table(tmp_path, [table_row(1)])
     publish(tmp_path)
-    write(tmp_path, [row(1, "Eve")])
+    write_table(tmp_path, [table_row(1, "Eve")])
     report = publish(tmp_path)
     (story,) = explain(Path(report.journal), "usr:2:1")
     assert story.place == f"{Path(report.journal) / 'state' / 'hr' / 'found'}, record 1"
@@ -288,29 +292,29 @@ def test_explain_tells_of_a_change(tmp_path: Path) -> None:
 
 
 def test_the_old_value_is_published_where_it_is_kept(tmp_path: Path) -> None:
-    write(tmp_path, [row(1, "Ann", "Lee")])
+    write_table(tmp_path, [table_row(1, "Ann", "Lee")])
     publish(tmp_path, 'state = "values"')
-    write(tmp_path, [row(1, "Ann", None)])
-    (operation,) = documents(publish(tmp_path, 'state = "values"'), tmp_path)
+    write_table(tmp_path, [table_row(1, "Ann", None)])
+    (operation,) = operations_of(publish(tmp_path, 'state = "values"'), tmp_path)
     assert operation.findtext("modify-attr/remove-value/value") == "Lee"
     assert operation.find("modify-attr/add-value") is None
 
 
 def test_what_can_be_compared_is_checked(tmp_path: Path) -> None:
-    write(tmp_path, [row(1)])
-    found = {finding.what: finding for finding in check.check(load(job(tmp_path)))}
+    write_table(tmp_path, [table_row(1)])
+    found = {finding.what: finding for finding in check.check(load(write_job(tmp_path)))}
     assert found["source hr"].detail.startswith("1 table(s) in 1 file(s)")
     assert "first change usr:1:1: insert field of idu=1 in usr" in found["sample of hr"].detail
-    write(tmp_path, [row(1)], "dep.csv")
-    found = {finding.what: finding for finding in check.check(load(job(tmp_path)))}
+    write_table(tmp_path, [table_row(1)], "dep.csv")
+    found = {finding.what: finding for finding in check.check(load(write_job(tmp_path)))}
     assert "primary key of dep is unknown" in found["source hr"].detail
 
 
 def test_status_tells_which_tables_are_due(tmp_path: Path) -> None:
-    write(tmp_path, [row(1)])
-    (before,) = status.status(load(job(tmp_path))).files
+    write_table(tmp_path, [table_row(1)])
+    (before,) = status.status(load(write_job(tmp_path))).files
     publish(tmp_path)
-    (after,) = status.status(load(job(tmp_path))).files
+    (after,) = status.status(load(write_job(tmp_path))).files
     assert [(s.new, s.published, s.compared) for s in (before, after)] == [
         (1, 0, True),
         (0, 1, True),
@@ -318,18 +322,18 @@ def test_status_tells_which_tables_are_due(tmp_path: Path) -> None:
 
 
 def test_a_rehearsal_keeps_nothing(tmp_path: Path) -> None:
-    write(tmp_path, [row(1), row(2)])
+    write_table(tmp_path, [table_row(1), table_row(2)])
     publish(tmp_path)
-    write(tmp_path, [row(1)])
+    write_table(tmp_path, [table_row(1)])
     for _ in range(2):
-        report = rehearsing.rehearse(load(job(tmp_path)))
+        report = rehearsing.rehearse(load(write_job(tmp_path)))
         assert report.operations == {"delete": 1}
-    assert told(publish(tmp_path), tmp_path) == [("delete", "2")]
+    assert kinds_and_keys(publish(tmp_path), tmp_path) == [("delete", "2")]
 
 
 def test_rows_of_replaced_states_are_removed(tmp_path: Path) -> None:
     for number in range(3):
-        write(tmp_path, [row(number)])
+        write_table(tmp_path, [table_row(number)])
         publish(tmp_path)
     states = sorted((tmp_path / ".xds-publisher" / "job").glob("*/state/hr"))
     assert [(state / "known").exists() for state in states] == [False, False, True]
@@ -343,9 +347,9 @@ def test_a_crash_at_any_step_of_the_commit_neither_loses_nor_repeats(
     for step in range(100):
         base = tmp_path / str(step)
         base.mkdir()
-        write(base, [row(1), row(2)])
+        write_table(base, [table_row(1), table_row(2)])
         publish(base)
-        write(base, [row(1, "Eve"), row(3)])
+        write_table(base, [table_row(1, "Eve"), table_row(3)])
         left = step
 
         def dying(path: Path, target: Path) -> Path:
@@ -362,7 +366,7 @@ def test_a_crash_at_any_step_of_the_commit_neither_loses_nor_repeats(
                 publish(base)
             except KeyboardInterrupt:
                 died = True
-        write(base, [row(1, "Eve"), row(3), row(4)])
+        write_table(base, [table_row(1, "Eve"), table_row(3), table_row(4)])
         publish(base)
         operations = [
             (op.tag, key_of(op))
@@ -379,14 +383,14 @@ def test_a_crash_at_any_step_of_the_commit_neither_loses_nor_repeats(
 
 def test_parts_in_which_nothing_has_changed_keep_their_file(tmp_path: Path) -> None:
     more = "buckets = 8"
-    write(tmp_path, [row(n) for n in range(200)])
+    write_table(tmp_path, [table_row(n) for n in range(200)])
     before = files_of(publish(tmp_path, more))
-    write(tmp_path, [row(n, "Eve" if n == 7 else "Ann") for n in range(200)])
+    write_table(tmp_path, [table_row(n, "Eve" if n == 7 else "Ann") for n in range(200)])
     after = files_of(publish(tmp_path, more))
     assert len(before & after) == 7
     assert len(after) == 8
-    write(tmp_path, [row(n, "Eve" if n in (7, 8) else "Ann") for n in range(200)])
-    assert told(publish(tmp_path, more), tmp_path) == [("modify", "8")]
+    write_table(tmp_path, [table_row(n, "Eve" if n in (7, 8) else "Ann") for n in range(200)])
+    assert kinds_and_keys(publish(tmp_path, more), tmp_path) == [("modify", "8")]
 
 
 def files_of(report: RunReport) -> set[int]:
@@ -396,9 +400,9 @@ def files_of(report: RunReport) -> set[int]:
 
 def test_a_replay_is_explained_and_done_again(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
-    write(tmp_path, [row(1), row(2)]).rename(tmp_path / "old" / "usr.csv")
-    path = write(tmp_path, [row(1, "Eve")])
-    settings = load(job(tmp_path, 'before = ["old"]'))
+    write_table(tmp_path, [table_row(1), table_row(2)]).rename(tmp_path / "old" / "usr.csv")
+    path = write_table(tmp_path, [table_row(1, "Eve")])
+    settings = load(write_job(tmp_path, 'before = ["old"]'))
     target = tmp_path / "replayed"
     states = []
     for again in (False, False, True):
@@ -408,6 +412,6 @@ def test_a_replay_is_explained_and_done_again(tmp_path: Path) -> None:
     assert states == ["published", "already published", "published"]
     (story,) = explain(target, "idu=1")
     assert json.loads(str(story.raw))["new"] == ["Eve"]
-    write(tmp_path, [row(1)]).rename(tmp_path / "old" / "usr.csv")
+    write_table(tmp_path, [table_row(1)]).rename(tmp_path / "old" / "usr.csv")
     with pytest.raises(UsageError, match="other input or settings"):
-        rehearsing.replay(settings, [write(tmp_path, [row(1, "Eve")])], str(target))
+        rehearsing.replay(settings, [write_table(tmp_path, [table_row(1, "Eve")])], str(target))

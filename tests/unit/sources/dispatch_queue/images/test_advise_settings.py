@@ -192,14 +192,14 @@ def test_the_filler_of_a_bitmap_behind_it_lies_before_the_bitmap() -> None:
 
 def test_searches_are_remembered_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
-    search = advise_settings._search
+    search = advise_settings.search_settings
 
-    def counted(length: int, count: int, *others: Any) -> str | None:
+    def count_search(length: int, count: int, *others: Any) -> str | None:
         tried.append(length)
         assert count <= advise_settings.SAMPLE
         return search(length, count, *others)
 
-    monkeypatch.setattr(advise_settings, "_search", counted)
+    monkeypatch.setattr(advise_settings, "search_settings", count_search)
     used = replace(TRUE, null_mode="none", null_flag=None)
     assert len(decode(used, table(), images(TRUE) * 50).faults) == 150
     assert len(tried) == 1

@@ -33,7 +33,7 @@ HEAD = {
 }
 
 
-def typed(stride: int = 3596) -> bytes:
+def typed_row(stride: int = 3596) -> bytes:
     row = bytearray(stride)
     for at, text in HEAD.items():
         data = bytes.fromhex(text)
@@ -43,7 +43,7 @@ def typed(stride: int = 3596) -> bytes:
 
 def test_the_declaration_reads_the_typed_row() -> None:
     assert layout.row().sizeof() == layout.ROW_BYTES == 3596
-    found = layout.row().parse(typed())
+    found = layout.row().parse(typed_row())
     assert found.OPER_DATE.seconds == 0x3FF36300
     assert found.OPER_DATE.fraction == 0x8000
     assert (found.EXTDATA, found.TRANSACT_ID, found.TYP) == (1, 12345, 3)
@@ -56,7 +56,7 @@ def test_the_declaration_reads_the_typed_row() -> None:
 
 @pytest.mark.parametrize("stride", layout.STRIDES)
 def test_the_typed_row_is_read_in_bulk(stride: int) -> None:
-    data = np.frombuffer(typed(stride) * 3, np.uint8)
+    data = np.frombuffer(typed_row(stride) * 3, np.uint8)
     rows = binary_rows(data, 0, len(data), stride, DispatchQueueOptions(), 1)
     assert len(rows) == 3
     assert not rows.broken

@@ -21,8 +21,8 @@ from tests.support.dispatch_queue_files import (
     jack,
     options,
     read,
-    said,
-    short,
+    record_text,
+    texts_of_rows,
 )
 
 UNNAMED = replace(USR, name=None, schema=None)
@@ -36,8 +36,8 @@ def copies(second: bytes, **own: Any) -> list[Row]:
 
 def test_equal_copies_for_several_destinations_are_one_operation(tmp_path: Path) -> None:
     rows = copies(jack(1) + b"filler")
-    assert said(rows, tmp_path) == ["1 idu=1", "ignored duplicate", "ignored commit"]
-    assert said([rows[0], rows[2], rows[1]], tmp_path, 100) == [
+    assert texts_of_rows(rows, tmp_path) == ["1 idu=1", "ignored duplicate", "ignored commit"]
+    assert texts_of_rows([rows[0], rows[2], rows[1]], tmp_path, 100) == [
         "1 idu=1",
         "ignored commit",
         "ignored duplicate",
@@ -47,12 +47,12 @@ def test_equal_copies_for_several_destinations_are_one_operation(tmp_path: Path)
 @pytest.mark.parametrize("own", [{}, {"TYP": DELETE}, {"TABNUM_SRC": 8}, {"LEN1": 10}])
 def test_copies_that_differ_are_rejected(own: dict[str, Any], tmp_path: Path) -> None:
     rows = copies(jack(1) if own else jack(2), **own)
-    assert said(rows, tmp_path) == [*["rejected double-record"] * 2, "ignored commit"]
+    assert texts_of_rows(rows, tmp_path) == [*["rejected double-record"] * 2, "ignored commit"]
 
 
 def test_one_destination_may_be_chosen(tmp_path: Path) -> None:
     rows = copies(jack(2))
-    assert said(rows, tmp_path, destination="SRV2") == [
+    assert texts_of_rows(rows, tmp_path, destination="SRV2") == [
         "ignored not-chosen",
         "1 idu=2",
         "ignored commit",
@@ -62,7 +62,7 @@ def test_one_destination_may_be_chosen(tmp_path: Path) -> None:
 def test_a_commit_for_each_destination_closes_once(tmp_path: Path) -> None:
     rows = copies(jack(1))
     rows.append(rows[-1] | {"DST_SERVER": b"SRV2"})
-    assert said(rows, tmp_path)[2:] == ["ignored commit"] * 2
+    assert texts_of_rows(rows, tmp_path)[2:] == ["ignored commit"] * 2
 
 
 def test_databases_may_be_chosen_and_have_transactions_of_their_own(tmp_path: Path) -> None:
@@ -72,12 +72,12 @@ def test_databases_may_be_chosen_and_have_transactions_of_their_own(tmp_path: Pa
         queue.row(INSERT, jack(2), DBNODE=b"B"),
         queue.row(COMMIT, DBNODE=b"B"),
     ]
-    assert said(rows, tmp_path) == ["held open-transaction", "1 idu=2", "ignored commit"]
+    assert texts_of_rows(rows, tmp_path) == ["held open-transaction", "1 idu=2", "ignored commit"]
     rows.append(queue.row(COMMIT, DBNODE=b"A"))
     tables = (replace(USR, node="A", name="usr_a"), USR)
-    found = said(rows, tmp_path, tables=tables)
+    found = texts_of_rows(rows, tmp_path, tables=tables)
     assert found == ["1 idu=1", "1 idu=2", "ignored commit", "ignored commit"]
-    assert said(rows[:-1], tmp_path, nodes=("A",)) == [
+    assert texts_of_rows(rows[:-1], tmp_path, nodes=("A",)) == [
         "held open-transaction",
         "ignored not-chosen",
         "ignored not-chosen",
@@ -95,7 +95,7 @@ def test_tables_without_a_name_are_named_by_their_destination(tmp_path: Path) ->
     named = [(record["schema"], record["table"]) for record in records[:2]]
     assert named == [("IDM", "USR"), ("Отдел", "EMP")]
     records, _ = read(options(tables=(UNNAMED,)), binary(rows), tmp_path)
-    assert short(records[1]) == "rejected broken-record"
+    assert record_text(records[1]) == "rejected broken-record"
     assert "set charset" in records[1]["detail"]
 
 
@@ -108,7 +108,7 @@ def test_tables_that_destinations_name_are_described_after_the_survey(tmp_path: 
         queue.row(COMMIT),
         queue.row(COMMIT, TRANSACT_ID=2),
     ]
-    assert said(rows, tmp_path, tables=(UNNAMED,))[2] == "rejected table-name"
+    assert texts_of_rows(rows, tmp_path, tables=(UNNAMED,))[2] == "rejected table-name"
     source = DispatchQueue(options(tables=(UNNAMED,)))
     assert source.tables() == ()
     splits = source.splits([tmp_path / "queue.dat"], 3)
@@ -123,6 +123,6 @@ def test_tables_that_destinations_name_are_described_after_the_survey(tmp_path: 
 
 def test_copies_under_different_names_need_a_name(tmp_path: Path) -> None:
     rows = copies(jack(1), DST_TABLE=b"PEOPLE")
-    assert said(rows, tmp_path) == ["1 idu=1", "ignored duplicate", "ignored commit"]
-    found = said(rows, tmp_path, tables=(UNNAMED,))
+    assert texts_of_rows(rows, tmp_path) == ["1 idu=1", "ignored duplicate", "ignored commit"]
+    found = texts_of_rows(rows, tmp_path, tables=(UNNAMED,))
     assert found == [*["rejected double-record"] * 2, "ignored commit"]

@@ -35,7 +35,7 @@ class Entry(NamedTuple):
     lists: int = 0
 
 
-def seen(entries: list[Entry]) -> TransactionRows:
+def transaction_rows(entries: list[Entry]) -> TransactionRows:
     columns = list(zip(*entries, strict=True)) or [()] * 6
     kind, node, transaction, lists = (np.array(columns[n], np.int64) for n in (0, 1, 2, 5))
     return TransactionRows(
@@ -49,8 +49,8 @@ def seen(entries: list[Entry]) -> TransactionRows:
     )
 
 
-def resolved(parts: list[list[Entry]]) -> Fates:
-    return resolve_fates([facts_of(seen(part)) for part in parts])
+def resolve(parts: list[list[Entry]]) -> Fates:
+    return resolve_fates([facts_of(transaction_rows(part)) for part in parts])
 
 
 def fate(fates: Fates, entry: Entry) -> int:
@@ -63,7 +63,7 @@ def fate(fates: Fates, entry: Entry) -> int:
     return Fate.OPEN if span < 0 else int(fates.fate[span])
 
 
-def told(entries: list[Entry]) -> dict[Entry, int]:
+def fates_by_rule(entries: list[Entry]) -> dict[Entry, int]:
     """The fate of each operation by the rules, one after the other."""
     lists = {entry.lists for entry in entries}
     both = ListEvidence.LIST_B in lists and bool(
@@ -133,8 +133,8 @@ def cut(made: list[Entry], at: list[int]) -> list[list[Entry]]:
 def test_fates_are_those_of_the_rules(made: list[Entry], chance: random.Random) -> None:
     """One operation a part: so each fact says all of what it speaks of."""
     chance.shuffle(made)
-    fates = resolved([[entry] for entry in made])
-    for entry, expected in told(made).items():
+    fates = resolve([[entry] for entry in made])
+    for entry, expected in fates_by_rule(made).items():
         assert fate(fates, entry) == expected, entry
 
 
@@ -145,8 +145,8 @@ def test_any_cut_of_a_file_in_order_gives_the_same(
     made.sort(key=lambda e: (e.address, e.kind != RowKind.OPERATION))
     parts = cut(made, at)
     chance.shuffle(parts)
-    fates = resolved(parts)
-    for entry, expected in told(made).items():
+    fates = resolve(parts)
+    for entry, expected in fates_by_rule(made).items():
         assert fate(fates, entry) == expected, entry
 
 
@@ -156,8 +156,8 @@ def test_nothing_is_published_that_the_rules_hold_back(
 ) -> None:
     """Out of order and with numbers used again: what is not known is held back, never published."""
     chance.shuffle(made)
-    fates = resolved(cut(made, at))
-    for entry, expected in told(made).items():
+    fates = resolve(cut(made, at))
+    for entry, expected in fates_by_rule(made).items():
         found = fate(fates, entry)
         assert found == expected or (expected != Fate.OPEN and found in (Fate.REJECT, Fate.HOLD)), (
             entry
@@ -186,7 +186,7 @@ def test_ranks_follow_the_commits_then_the_addresses(
         patched.setattr(facts, "CHUNK", chunk)
         patched.setattr("publisher.sources.dispatch_queue.transactions.resolve.CHUNK", chunk)
         middle = chance.randrange(len(made) + 1)
-        fates = resolved([made[:middle], made[middle:]])
+        fates = resolve([made[:middle], made[middle:]])
     for node in (0, 1):
         mine = [e for e in made if e.kind == RowKind.OPERATION and e.node == node]
         if not mine:
@@ -209,7 +209,7 @@ def test_a_large_transaction_leaves_room_for_its_operations() -> None:
     made = [Entry(RowKind.OPERATION, 0, 1, 10 * place) for place in range(count)]
     made.append(Entry(RowKind.COMMIT, 0, 1, 10 * count))
     third = count // 3
-    fates = resolved([made[:third], made[third : 2 * third], made[2 * third :]])
+    fates = resolve([made[:third], made[third : 2 * third], made[2 * third :]])
     at = np.array([e.address for e in made[:-1]], np.uint64)
     zeros = np.zeros(count, np.int64)
     ranks = fates.ranks(fates.span(NODES, zeros, zeros + 1, at), at)
@@ -218,7 +218,7 @@ def test_a_large_transaction_leaves_room_for_its_operations() -> None:
 
 
 def test_marks_without_operations_are_known_by_name() -> None:
-    fates = resolved(
+    fates = resolve(
         [
             [
                 Entry(RowKind.COMMIT, 0, 1, 5),
