@@ -261,10 +261,10 @@ def cluster(
         shutil.rmtree(path, ignore_errors=True)
 
 
-def brokers(nodes: int) -> Iterator[KafkaCluster]:
+def brokers(nodes: int, settings: Mapping[str, str] | None = None) -> Iterator[KafkaCluster]:
     """A cluster for tests, which are skipped where Kafka cannot be had."""
     try:
-        with cluster(nodes) as started:
+        with cluster(nodes, settings=settings) as started:
             yield started
     except MissingServerError as missing:
         skip_unproved(f"behaviour with Kafka ({missing})")

@@ -1,8 +1,9 @@
-"""The Kafka tutorial works and prints as it is shown, and so do the settings of a login."""
+"""The Kafka tutorial prints what it shows; the settings of a login and the commands of ACLs work."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,9 +13,19 @@ from queue import Queue
 from threading import Thread
 
 import pytest
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from publisher.config.job_file import load
 from publisher.dispatch.kafka.client import KafkaClients
+from tests.services.jars import java
+from tests.services.kafka import SHORT_LIVED, brokers
 from tests.services.topics import Topics
 from tests.support.documentation import (
     ShownCommand,
@@ -106,3 +117,55 @@ def test_the_settings_that_are_shown_are_taken(
     # librdkafka opens the certificates, which are where the system has them
     path.write_text(job + re.sub(r'"ssl\.ca\.location".*\n', "", login))
     KafkaClients(load(path).kafka).check_settings()
+
+
+ACLS = {
+    ("TOPIC", "xds", "LITERAL"): {"WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"},
+    ("TOPIC", "xds-publisher.hr", "LITERAL"): {"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"},
+    ("TRANSACTIONAL_ID", "xds-publisher/", "PREFIXED"): {"WRITE", "DESCRIBE"},
+    ("GROUP", "xds-publisher", "LITERAL"): {"READ"},
+}
+"""Granted operations by resource type, name and pattern."""
+
+
+@pytest.fixture
+def guarded_broker() -> Iterator[str]:
+    """Starts a broker that checks ACLs, and yields its address."""
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    for started in brokers(1, settings):
+        yield started.bootstrap
+
+
+def granted(bootstrap: str) -> dict[tuple[str, str, str], set[str]]:
+    """Reads the operations that the broker allows to the publisher."""
+    everything = AclBindingFilter(
+        ResourceType.ANY,
+        None,  # type: ignore[arg-type]  # any name, which the stubs lack
+        ResourcePatternType.ANY,
+        "User:publisher",
+        None,  # type: ignore[arg-type]  # any host
+        AclOperation.ANY,
+        AclPermissionType.ALLOW,
+    )
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    operations: dict[tuple[str, str, str], set[str]] = {}
+    for acl in admin.describe_acls(everything).result(30):
+        resource = (acl.restype.name, acl.name, acl.resource_pattern_type.name)
+        operations.setdefault(resource, set()).add(acl.operation.name)
+    return operations
+
+
+def test_the_commands_grant_the_minimum_rights(guarded_broker: str) -> None:
+    (shown,) = [b for b in blocks(text_of("how-to/kafka-security.md")) if "kafka-acls.sh" in b]
+    commands = [shlex.split(line) for line in shown.replace("\\\n", " ").splitlines()]
+    assert len(commands) == len(ACLS)
+    for program, *words in commands:
+        assert program == "kafka-acls.sh"
+        arguments = [guarded_broker if word == "localhost:9092" else word for word in words]
+        command = java("org.apache.kafka.tools.AclCommand", *arguments, options=SHORT_LIVED)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert granted(guarded_broker) == ACLS

@@ -78,7 +78,7 @@ def test_an_older_copy_of_the_journal_directory_is_refused(
     [
         (b'{"run":"people-000001","plan":"0123456789abcdef","sent":3}', "tokens have format 1"),
         (b'{"format":99,"sent":"3"}', "tokens have format 99, this program reads format 2"),
-        (b"?", "no token of this program"),
+        (b"?", "not a token of this program"),
     ],
 )
 def test_tokens_of_another_version_are_refused(

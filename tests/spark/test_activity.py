@@ -224,7 +224,7 @@ class TestCommand:
             "0",
         ]
         assert "note: unusable calls (json): 1" in done.stderr
-        assert "a.jsonl:18: no JSON" in done.stderr
+        assert "a.jsonl:18: not JSON" in done.stderr
 
     def test_json_to_a_file(self, run: Callable[..., Result], tmp_path: Path) -> None:
         done = run("a.jsonl", "-c", "job.toml", "--as", "json", "--to", "out.json")

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from tests.support.documentation import ROOT, agrees, blocks, run, shown_commands
+from tests.support.documentation import ROOT, agrees, blocks, run, shown_commands, text_of
 
 DEMO = [sys.executable, "-m", "publisher.demo"]
 
@@ -102,3 +103,24 @@ def test_the_documentation_shows_what_it_prints(
         assert len(answer) == len(command.printed)
         for pair in zip(command.printed, answer, strict=True):
             assert agrees(*pair)
+
+
+def test_the_queries_of_a_journal_answer(
+    tour: tuple[Path, str], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, _ = tour
+    page = text_of("how-to/query-the-journal.md")
+    statements = [
+        sql.replace("demo-output", f"{directory}/demo-output") for sql in blocks(page, "sql")
+    ]
+    unpublished, documents, lookups = (spark.sql(sql).collect() for sql in statements)
+    (program,) = blocks(page, "python")
+    monkeypatch.chdir(directory)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert [row.records for row in unpublished] == [
+        int(line.split()[-1]) for line in done.stdout.splitlines()[1:-1]
+    ]
+    assert [row.operation for row in documents] == ["modify"] * 4  # one from each system
+    assert {row.answer for row in lookups} == {"gone"}

@@ -179,7 +179,7 @@ def test_dispatch_to_a_further_directory_gives_equal_bytes(csv_run: Run, base: P
     assert log.published_files(further) == log.published_files(target)
     with pytest.raises(UsageError, match="not empty"):
         dispatch(target, str(base), defaults())
-    with pytest.raises(UsageError, match="no journal"):
+    with pytest.raises(UsageError, match="not a journal"):
         dispatch(base / "log.csv", str(further), defaults())
 
 
