@@ -67,6 +67,10 @@ class LongRecord:
         if self._opening is None or not data:
             return len(data)
         whole = self._without_begin_of_end(self._opening + data)
+        if self._has_only_delimiters(whole):
+            before, last = self._opening, whole.rfind(self._dialect.delimiter) + 1
+            self._opening = whole[last:][-1:]
+            return len(whole) - len(before)
         record = read_record(whole, 0, self._dialect)
         used = len(whole)
         if record.after is not None or record.why not in (None, OPEN_QUOTE):
@@ -79,6 +83,11 @@ class LongRecord:
             self._dialect.quote if match else whole[record.field :][-1:],
         )
         return used - len(before)
+
+    def _has_only_delimiters(self, text: bytes) -> bool:
+        """Tests whether the last delimiter of a text says all of its end; that is quick to find."""
+        marks = (self._dialect.quote, b"\r", b"\n")
+        return self._dialect.is_plain and not any(mark and mark in text for mark in marks)
 
     def _without_begin_of_end(self, text: bytes) -> bytes:
         """Removes trailing bytes that may begin a line end or a delimiter."""
