@@ -49,7 +49,9 @@ def lost_as_facts(rows: Sequence[LostRow]) -> Iterator[pa.RecordBatch]:
             faults={place: row.detail for place, (row, _) in enumerate(known)},
         )
     )
-    others = {(row.node, row.transaction): row for row in rows if row.address is None}
+    # of several in a transaction, any cut of the input reports the first in the order of their texts
+    unplaced = sorted((row for row in rows if row.address is None), key=lambda row: row.detail)
+    others = {(row.node, row.transaction): row for row in reversed(unplaced)}
     columns: dict[str, list[object]] = {
         "node": [row.node for row in others.values()],
         "transaction": [row.transaction for row in others.values()],

@@ -94,7 +94,7 @@ def _advice(options: DispatchQueueOptions, data: Bytes) -> str:
     for order in (options.byte_order, other):
         for stride in STRIDES:
             if _share(options, data, stride, order) >= 0.5:
-                return f'they fit row_stride = {stride}, byte_order = "{order}"'
+                return f'set row_stride = {stride}, byte_order = "{order}", which they fit'
     return (
         "rows of 3596 or 3600 bytes are expected, all columns in the order of the table; for"
         ' delimited text set layout = "text"'

@@ -66,7 +66,8 @@ FACTS = pa.schema(
     ]
 )
 """One row for each mark (``first`` is its address), and for some operations of one transaction: their lowest
-and highest address, their number, the lowest and highest faulty address, and the fault of the lowest."""
+and highest address, their number, the lowest and highest faulty address, and the fault of the lowest (the
+first by its text if several operations have this address)."""
 
 
 class TransactionRows(NamedTuple):
@@ -93,10 +94,11 @@ def facts_of(seen: TransactionRows) -> pa.RecordBatch:
     faulty: dict[int, list[int]] = {}
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    for place in sorted(seen.faults, key=lambda place: int(rank[place])):
+    addresses = seen.address
+    # of several faults at one address, any cut of the input reports the same one
+    for place in sorted(seen.faults, key=lambda at: (int(addresses[at]), seen.faults[at])):
         faulty.setdefault(int(chunk_of[rank[place]]), []).append(place)
     ends = [(f[0], f[-1]) if (f := faulty.get(n)) else None for n in range(len(heads))]
-    addresses = seen.address
     lists = np.bitwise_or.reduceat(seen.lists[order], heads) if len(heads) else seen.lists
     return pa.RecordBatch.from_arrays(
         [

@@ -209,16 +209,19 @@ class _Resolver:
         low = fates.span(fates.nodes, codes, numbers, first)
         high = fates.span(fates.nodes, codes, numbers, last)
         end = self._last_spans(fates, bad)
-        order = np.lexsort((first, numbers, codes))
-        for place in order.tolist():
+        details: list[str] = texts.take(pa.array(bad)).to_pylist()
+        order = sorted(
+            range(len(bad)), key=lambda at: (codes[at], numbers[at], first[at], details[at])
+        )
+        for place in order:
             if low[place] < 0:
                 continue
             stop = int(high[place]) if high[place] >= 0 else int(end[place])
             for span in range(int(low[place]), stop + 1):
                 if fate[span] == Fate.PUBLISH:
                     fate[span] = Fate.REJECT
-                    text = texts[int(bad[place])].as_py()
-                    why[span] = f"its operation at {address_text(int(first[place]))}: {text}"
+                    at = address_text(int(first[place]))
+                    why[span] = f"its operation at {at}: {details[place]}"
 
     def _reject_forgotten(
         self, fates: Fates, node: Codes, fate: Codes, why: dict[int, str]

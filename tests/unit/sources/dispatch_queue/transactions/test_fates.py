@@ -31,7 +31,8 @@ class Entry(NamedTuple):
     node: int
     transaction: int
     address: int
-    fault: bool = False
+    fault: int = 0
+    """Number of the fault; 0 without one."""
     lists: int = 0
 
 
@@ -45,7 +46,7 @@ def transaction_rows(entries: list[Entry]) -> TransactionRows:
         transaction=transaction,
         address=np.array(columns[3], np.uint64),
         lists=lists,
-        faults={place: f"fault {place}" for place, entry in enumerate(entries) if entry.fault},
+        faults={place: f"fault {e.fault}" for place, e in enumerate(entries) if e.fault},
     )
 
 
@@ -116,9 +117,9 @@ entries = st.builds(
     node=st.integers(0, 1),
     transaction=st.sampled_from([-1, 5, 6]),
     address=addresses,
-    fault=st.sampled_from([False] * 8 + [True]),
+    fault=st.sampled_from([0] * 8 + [1]),
     lists=st.sampled_from([0] * 12 + [ListEvidence.LIST_A, ListEvidence.LIST_B]),
-).map(lambda e: e if e.kind == RowKind.OPERATION else e._replace(fault=False, lists=of_mark(e)))
+).map(lambda e: e if e.kind == RowKind.OPERATION else e._replace(fault=0, lists=of_mark(e)))
 logs = st.lists(entries, unique_by=lambda e: e[:4])
 starts = st.lists(st.integers(0, 40), max_size=4)
 
@@ -148,6 +149,18 @@ def test_any_cut_of_a_file_in_order_gives_the_same(
     fates = resolve(parts)
     for entry, expected in fates_by_rule(made).items():
         assert fate(fates, entry) == expected, entry
+
+
+@given(st.lists(st.integers(1, 3), min_size=2), starts, st.randoms(use_true_random=False))
+def test_any_cut_explains_a_rejected_transaction_equally(
+    faults: list[int], at: list[int], chance: random.Random
+) -> None:
+    """Of several faults at one address, as parts that do not fit together have."""
+    made = [Entry(RowKind.OPERATION, 0, 5, 7, fault) for fault in faults]
+    made.append(Entry(RowKind.COMMIT, 0, 5, 8))
+    parts = cut(made, at)
+    chance.shuffle(parts)
+    assert resolved(parts).why == {0: f"its operation at 0.7: fault {min(faults)}"}
 
 
 @given(logs, starts, st.randoms(use_true_random=False))
