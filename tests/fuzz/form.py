@@ -82,6 +82,11 @@ class Reader(Protocol):
     def __call__(self, path: Path, wanted: int) -> Read: ...
 
 
+def no_header(data: bytes) -> bool:
+    """Of forms whose records do not begin with a header."""
+    return False
+
+
 def no_claims(data: bytes) -> Iterable[Claim]:
     """Of forms whose records mean something by themselves."""
     return ()
@@ -101,6 +106,8 @@ class Form:
     stride: int = 0
     claimed: Callable[[bytes], Iterable[Claim]] = no_claims
     """What damaged bytes may claim."""
+    begins: Callable[[bytes], bool] = no_header
+    """Whether bytes begin as a record may begin."""
     pack: Callable[[bytes], bytes] | None = None
     """Makes a container of the text; of ``ROWS``, of JSON lines."""
     address: Literal["line", "number", "offset", "key"] = "line"

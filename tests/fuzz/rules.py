@@ -13,8 +13,6 @@ from tests.fuzz.reading import PromiseError, content
 _LF = b"\n"
 _LOST = 30
 """Bytes that damage takes at most."""
-_HEADER = 12
-"""Bytes by which a reader knows that a record begins: length, count, operation, table, first flag."""
 
 
 def places(head: bytes, datas: Sequence[bytes], form: Form) -> list[int]:
@@ -93,22 +91,24 @@ def _intact_records(
             quoted = quoted or not part.kept
         elif _begins_record(form, at - len(head), before, at < safe, quoted):
             lengths = form.framing is Framing.LENGTHS
-            if not (lengths and after and _share_bytes(part, after, pieces)):
+            if not (lengths and after and _share_bytes(part, after, form)):
                 yield part.origin
         if part.data:
             before = part.data[-1:]
         at += len(part.data)
 
 
-def _share_bytes(part: Part, after: Part, pieces: Sequence[Piece]) -> bool:
-    """Whether the damage behind a record begins as a record does that has bytes from the end of it, so
-    that either of the two may be the one that lost them."""
+def _share_bytes(part: Part, after: Part, form: Form) -> bool:
+    """Whether the damage behind a record begins as a record does that has bytes from the end of it.
+
+    The format has no checksum: that the record before lost bytes and that the one behind it lost its first
+    ones are two readings of the same file.
+    """
     if after.origin is not None or after.same_size:
         return False
     return any(
-        part.data.endswith(piece.data[:lost]) and after.data.startswith(piece.data[lost:_HEADER])
-        for piece in pieces
-        for lost in range(1, min(len(piece.data), _LOST + 1))
+        form.begins(part.data[-lost:] + after.data)
+        for lost in range(1, min(len(part.data) - 1, _LOST) + 1)
     )
 
 

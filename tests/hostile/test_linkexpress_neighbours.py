@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from publisher.sources.linkexpress import LinkexpressOptions
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
 from tests.support.linkexpress_files import (
@@ -138,3 +140,32 @@ def test_two_damaged_records_in_a_row_give_hardly_a_wrong_value(tmp_path: Path) 
     # the header of the second is damaged, too: the first could be an intact record before it
     assert sum(len(trial.wrong) for trial in trials) <= 7
     assert sum(trial.lost.total() for trial in trials) == 0
+
+
+BEIJING = "北京　　".encode("cp932")
+
+
+@pytest.mark.parametrize(
+    ("form", "number", "foreign"),
+    [
+        ("group", 0x26F, "efbbbf"),  # header and NULL areas have 000002 twice
+        ("group", 0xEA, "31ffff00"),
+        (
+            "group without flags",
+            0x1EB,
+            "0000",
+        ),  # the title has 8140 twice, but no text ends with NUL
+    ],
+)
+def test_an_intact_record_before_foreign_bytes_is_found(
+    form: str, number: int, foreign: str, tmp_path: Path
+) -> None:
+    options = FORMS[form]
+    parts = [record(options, 1, 3, [number, BEIJING]), record(options, 1, 1, [7, BEIJING])]
+    found = record_texts(options, bytes.fromhex(foreign).join(parts) + mark(options), tmp_path)
+    assert found == [
+        f"4 no={number}",
+        "rejected broken-record",
+        "1 no=7 title=北京\u3000\u3000",
+        "ignored commit",
+    ]

@@ -89,7 +89,8 @@ def build_framer(
     if "xid" in form.words and options.extract == "diff":
         xids = {table.xid or 0: number for number, table in enumerate(options.tables)}
     strict = options.null_flags == "strict"
-    return RecordFramer(HeaderReader(data, form, tuple(layouts), xids, known.order, strict), stop)
+    headers = HeaderReader(data, form, tuple(layouts), xids, known.order, strict)
+    return RecordFramer(headers, stop, options)
 
 
 def recognise_file(options: LinkexpressOptions, data: Bytes, path: str) -> ExtractFileForm:

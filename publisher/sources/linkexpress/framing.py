@@ -26,8 +26,10 @@ import numpy as np
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets
 from publisher.sources.linkexpress.headers import HeaderBatch, HeaderReader, Numbers
 from publisher.sources.linkexpress.item_offsets import TableLayout
+from publisher.sources.linkexpress.items import ItemReader
 from publisher.sources.linkexpress.layout import RecordForm
 from publisher.sources.linkexpress.neighbours import NeighbourCheck, RecordSpan
+from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.record_starts import RecordStarts
 
 RECORDS = 8192
@@ -75,6 +77,7 @@ class RecordFramer:
 
     headers: HeaderReader
     stop: int
+    options: LinkexpressOptions
 
     @property
     def data(self) -> Bytes:
@@ -95,6 +98,11 @@ class RecordFramer:
     def end(self) -> int:
         """Number of bytes of the file."""
         return self.headers.end
+
+    @cached_property
+    def readers(self) -> tuple[ItemReader, ...]:
+        """The readers of items, by table."""
+        return tuple(ItemReader(table.layout, self.options) for table in self.tables)
 
     @cached_property
     def _starts(self) -> RecordStarts:
@@ -278,7 +286,8 @@ class RecordFramer:
         fits = self.form.mark_size <= length <= self.end - at
         if fits and used == length:
             if not self._starts.is_crossed(at, end) or self._leads_on(end):
-                damage = NeighbourCheck(self.headers, self._starts).find_damage(at, end)
+                check = NeighbourCheck(self.headers, self._starts, self.readers)
+                damage = check.find_damage(at, end)
                 return damage if damage is not None else RecordSpan(at, length)
             size = self._starts.next(at + 1, end) - at
             why = f"LEN says {length} bytes, but the next record begins after {size} and is whole:"

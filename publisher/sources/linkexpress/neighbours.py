@@ -3,20 +3,26 @@
 LEN and the items of a damaged record may agree by chance: if it has lost as many bytes as its items take
 from the next record, or if bytes were added behind a variable item.  Then no record begins at its end.
 The same is true of an intact record before a damaged header, so a record is rejected only if another
-header crosses its end, or follows so closely that no record fits between and bytes of the record appear
-twice.
+header crosses its end, or follows so closely that no record fits between and the record is valid without
+bytes that appear twice in it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.linkexpress.headers import HeaderReader
+from publisher.sources.linkexpress.items import ItemReader
 from publisher.sources.linkexpress.layout import COMMIT, mark
 from publisher.sources.linkexpress.record_starts import RecordStarts
+from publisher.xds.escape import FORBIDDEN
+
+_REPAIRED_BYTES = 1 << 20
+"""Bytes of the repaired copies of a record that are examined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,8 @@ class NeighbourCheck:
 
     headers: HeaderReader
     starts: RecordStarts
+    readers: tuple[ItemReader, ...]
+    """The readers of items, by table."""
 
     def find_damage(self, at: int, end: int) -> RecordSpan | None:
         """Returns the bytes to reject instead of a whole record; ``None`` if the record may be intact."""
@@ -80,14 +88,38 @@ class NeighbourCheck:
         return extra if 1 < extra < limit and not self._may_begin_record(end, extra) else 0
 
     def _has_double(self, at: int, end: int, size: int) -> bool:
-        """Checks whether a sequence of ``size`` bytes appears twice, one after the other.
+        """Checks whether a record is valid without ``size`` bytes that appear twice, one after the other.
 
         Sequences of one byte value do not count: padding repeats itself.
         """
         data = self.headers.data[at:end]
         twice = _runs(data[:-size] == data[size:], size)
         equal = _runs(data[:-1] == data[1:], size - 1)[: len(twice)]
-        return bool((twice & ~equal).any())
+        places = np.flatnonzero(twice & ~equal)
+        # the copies are the same for consecutive places
+        places = places[np.diff(places, prepend=-2) > 1][: max(1, _REPAIRED_BYTES // len(data))]
+        copies = [np.delete(data, slice(place, place + size)) for place in places.tolist()]
+        return bool(copies) and self._has_valid_record(np.stack(copies))
+
+    def _has_valid_record(self, copies: Bytes) -> bool:
+        """Checks whether one of the rows is a record with valid values."""
+        count, length = copies.shape
+        headers = replace(self.headers, data=copies.ravel())
+        at = np.arange(count, dtype=np.int64) * length
+        heads = headers.read(at)
+        fits = heads.good & (heads.length == length)
+        fits &= headers.used_lengths(at, heads) == length
+        for number, (table, reader) in enumerate(zip(headers.tables, self.readers, strict=True)):
+            chosen = at[fits & (heads.table == number)]
+            cells = table.cells(headers.data, chosen, chosen + length)
+            valid = np.ones(len(chosen), bool)
+            for place, item in enumerate(table.items if len(chosen) else ()):
+                column = reader.column(headers.data, cells, place, item)
+                clean = [not FORBIDDEN.search(text or "") for text in column.texts.to_pylist()]
+                valid &= np.array(clean) & ~column.wrong
+            if valid.any():
+                return True
+        return bool((fits & (heads.table < 0)).any())
 
     def _repeats_next(self, at: int, size: int) -> bool:
         """Checks whether bytes repeat the beginning of the record behind them; zeros do not count."""

@@ -32,7 +32,6 @@ from publisher.sources.linkexpress.carry_over import SplitOrigin
 from publisher.sources.linkexpress.framing import RecordBlock, RecordFramer
 from publisher.sources.linkexpress.headers import MARK, NO_ROWS
 from publisher.sources.linkexpress.item_offsets import FITS, ItemCells
-from publisher.sources.linkexpress.items import ItemReader
 from publisher.sources.linkexpress.layout import DELETE, UPDATE
 from publisher.sources.linkexpress.object_names import ExtractedTableNames
 from publisher.sources.linkexpress.options import LinkexpressOptions
@@ -298,7 +297,7 @@ class LinkexpressChangeBuilder:
     def _columns(self, rows: DataRecords) -> list[TextColumn]:
         """The items of all rows; those of rejected rows are null."""
         table = self.framer.tables[rows.number]
-        reader = ItemReader(table.layout, self.options)
+        reader = self.framer.readers[rows.number]
         names = self.names[rows.number]
         deletes = rows.codes == DELETE
         whole = bool(rows.live.all())

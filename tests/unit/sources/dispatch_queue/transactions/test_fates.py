@@ -160,7 +160,7 @@ def test_any_cut_explains_a_rejected_transaction_equally(
     made.append(Entry(RowKind.COMMIT, 0, 5, 8))
     parts = cut(made, at)
     chance.shuffle(parts)
-    assert resolved(parts).why == {0: f"its operation at 0.7: fault {min(faults)}"}
+    assert resolve(parts).why == {0: f"its operation at 0.7: fault {min(faults)}"}
 
 
 @given(logs, starts, st.randoms(use_true_random=False))
