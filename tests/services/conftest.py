@@ -88,15 +88,15 @@ def relations(place: Place) -> set[tuple[str, str]]:
     return {("VIEW", name) for name in views} | {("TABLE", name) for name in tables}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def one_node() -> Iterator[KafkaCluster]:
-    """What ``own_kafka`` gives."""
+    """The broker of ``own_kafka``."""
     yield from brokers(1)
 
 
 @pytest.fixture(scope="module")
 def three_nodes() -> Iterator[KafkaCluster]:
-    """What ``kafka_cluster`` gives."""
+    """The brokers of ``kafka_cluster``."""
     yield from brokers(3)
 
 

@@ -17,6 +17,7 @@ from publisher.runs import migrate, publisher_instance
 from publisher.sources.triggerless.plan_comparison import Migration
 from tests.services.databases import BINARY, Place, sqlite_place
 from tests.support.compared_jobs import kinds_and_keys, operations_of
+from tests.support.local_engine import EngineSwitch
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -185,8 +186,9 @@ def test_the_same_database_by_another_url_and_a_table_made_again_go_on(
 
 
 def test_large_tables_are_read_by_several_tasks_in_one_moment(
-    spark: object, postgres: Place, tmp_path: Path
+    spark: object, local_engine: EngineSwitch, postgres: Place, tmp_path: Path
 ) -> None:
+    local_engine.use_spark()
     postgres.execute(
         "CREATE TABLE usr (idu BIGINT PRIMARY KEY, fname TEXT)",
         "CREATE TABLE dep (name TEXT PRIMARY KEY)",

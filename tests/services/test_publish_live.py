@@ -1,4 +1,4 @@
-"""Publishing jobs in Spark: live event logs in real databases, rows read back from them."""
+"""Publishing jobs: live event logs in real databases, rows read back from them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.services.databases import Place, sqlite_place
 from tests.services.live_tables import ROWS, make_tables
 from tests.spark import whole_log as log
 from tests.support.event_log_files import csv_text
+from tests.support.local_engine import EngineSwitch
 
-pytestmark = pytest.mark.usefixtures("spark")
-"""The session is there, so the program works in it."""
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 NEW = [row for row in ROWS if row["status"] == "N"]
 
@@ -66,7 +66,11 @@ def live_job(place: Place, base: Path) -> Job:
     return Job(base).write(SOURCE, f'[database]\nurl = "{place.url}"\n')
 
 
-def test_live_log_is_published_as_its_snapshot_is(place: Place, tmp_path: Path) -> None:
+def test_live_log_is_published_as_its_snapshot_is(
+    place: Place, tmp_path: Path, spark: object, local_engine: EngineSwitch
+) -> None:
+    """In Spark, whose tasks read the table."""
+    local_engine.use_spark()
     job = live_job(place, tmp_path)
     code, report, err = job.invoke("publish")
     assert code == 4, err  # all is done, but a budget of 0 does not allow rejects

@@ -14,6 +14,7 @@ from publisher.console import Progress
 from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.engine.contract import Engine
 from publisher.engine.shuffle_pieces import KEYS, unpack
+from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.survey import Facts, survey_splits
 from publisher.engine.tasks import Work, plan_lane
 from publisher.errors import PublisherError
@@ -94,3 +95,7 @@ class EngineSwitch:
     def use(self, make_engine: Callable[[], Engine] = LocalEngine) -> None:
         """Makes later runs start the engines that ``make_engine`` returns."""
         self._monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: make_engine())
+
+    def use_spark(self) -> None:
+        """Makes later runs start Spark, as they do without this switch."""
+        self._monkeypatch.setattr("publisher.engine.start.SparkEngine", SparkEngine)
