@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import RECORD_SCHEMA
-from publisher.model.packed_batches import compress, concat, decompress
+from publisher.model.packed_batches import compress, concat, decompress, gather
 
 BLOCK_BITS = 16
 """Bits of the ranks of a block: 65,536 ranks, several polls of the default size."""
@@ -62,17 +62,7 @@ class _Key(NamedTuple):
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Packs batches of ``RECORD_SCHEMA`` into batches of ``PIECE_SCHEMA``."""
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= ROWS or size >= BYTES:
-            yield _pieces(waiting)
-            waiting, rows, size = [], 0, 0
-    if rows:
-        yield _pieces(waiting)
+    yield from map(_pieces, gather(batches, BYTES, ROWS))
 
 
 def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -80,17 +70,7 @@ def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     Small blocks are yielded together: if record ids have large gaps, a block has few records.
     """
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for block in _blocks(pieces):
-        waiting.append(block)
-        rows += block.num_rows
-        size += block.nbytes
-        if rows >= ROWS_TOGETHER or size >= BYTES:
-            yield concat(waiting)
-            waiting, rows, size = [], 0, 0
-    if waiting:
-        yield concat(waiting)
+    yield from gather(_blocks(pieces), BYTES, ROWS_TOGETHER)
 
 
 def _blocks(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -111,8 +91,7 @@ def _blocks(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _join_block(pieces_of_block)
 
 
-def _pieces(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    records = concat(batches)
+def _pieces(records: pa.RecordBatch) -> pa.RecordBatch:
     keys = _keys(records)
     order = np.lexsort(keys[::-1])
     keys = keys[:, order]

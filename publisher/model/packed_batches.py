@@ -1,13 +1,66 @@
-"""Compressed Arrow data for the shuffle: compressed once, by column, so that the engine moves less."""
+"""Gathers and packs Arrow batches for the shuffle: compressed once, so that the engine moves less."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 _SIZE = 8
 """Bytes of the size before compression, which precede the data."""
+
+
+@dataclass(slots=True)
+class BatchGatherer:
+    """Gathers batches until they have enough bytes or rows together."""
+
+    size: int
+    """Bytes that are enough."""
+    rows: int | None = None
+    """Rows that are enough; ``None``: any number is too few."""
+    _waiting: list[pa.RecordBatch] = field(default_factory=list)
+    _rows: int = 0
+    _size: int = 0
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Adds a batch; yields all waiting batches as one if that is enough."""
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self._size += batch.nbytes
+        if self._size >= self.size or (self.rows is not None and self._rows >= self.rows):
+            yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Yields the waiting batches as one, if they have rows."""
+        waiting, rows = self._waiting, self._rows
+        self._waiting, self._rows, self._size = [], 0, 0
+        if rows:
+            yield concat(waiting)
+
+
+def gather(
+    batches: Iterable[pa.RecordBatch], size: int, rows: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Joins batches until they have ``size`` bytes or ``rows`` rows."""
+    gatherer = BatchGatherer(size, rows)
+    for batch in batches:
+        yield from gatherer.add(batch)
+    yield from gatherer.rest()
+
+
+def pack_batch(batch: pa.RecordBatch) -> bytes:
+    """Serialises a batch with its schema, compressed."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return compress(sink.getvalue())
+
+
+def unpack_batch(data: pa.Buffer) -> pa.RecordBatch:
+    """Restores a batch that ``pack_batch`` serialised."""
+    with pa.ipc.open_stream(decompress(data)) as reader:
+        return reader.read_next_batch()
 
 
 def compress(data: pa.Buffer) -> bytes:

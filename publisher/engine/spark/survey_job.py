@@ -11,6 +11,7 @@ from publisher.engine.spark.plan_job import Tasks
 from publisher.engine.spark.task_errors import decode_errors, encode_errors
 from publisher.engine.survey import Facts, survey_splits
 from publisher.engine.tasks import Work
+from publisher.model.packed_batches import pack_batch, unpack_batch
 
 _RESULT = "number long, facts binary"
 
@@ -24,7 +25,8 @@ def survey_in_tasks(spark: SparkSession, work: Work, numbers: Sequence[int]) -> 
     with decode_errors():
         places = spark.range(0, len(numbers), 1, len(numbers))
         rows = places.mapInArrow(_surveyor(work, tuple(numbers)), _RESULT).collect()
-    return [(row[0], _deserialize(row[1])) for row in sorted(rows, key=lambda row: int(row[0]))]
+    rows.sort(key=lambda row: int(row[0]))
+    return [(row[0], unpack_batch(pa.py_buffer(bytes(row[1])))) for row in rows]
 
 
 def _surveyor(work: Work, numbers: tuple[int, ...]) -> Tasks:
@@ -32,18 +34,6 @@ def _surveyor(work: Work, numbers: tuple[int, ...]) -> Tasks:
         with encode_errors():
             places = (place for batch in batches for place in batch.column("id").to_pylist())
             for number, facts in survey_splits(work, (numbers[place] for place in places)):
-                yield pa.RecordBatch.from_pydict({"number": [number], "facts": [_serialize(facts)]})
+                yield pa.RecordBatch.from_pydict({"number": [number], "facts": [pack_batch(facts)]})
 
     return survey
-
-
-def _serialize(facts: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, facts.schema) as writer:
-        writer.write_batch(facts)
-    return bytes(sink.getvalue())
-
-
-def _deserialize(data: bytes) -> pa.RecordBatch:
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_next_batch()

@@ -23,6 +23,7 @@ from publisher.database.connection import fatal
 from publisher.database.ordered_ranges import Span, TableExtent
 from publisher.database.statements import select_all
 from publisher.errors import FatalError
+from publisher.model.packed_batches import gather
 from publisher.sources.files.frame import Frame
 
 BATCH_BYTES = 8 << 20
@@ -136,7 +137,7 @@ def read(
             return copy.copy_table(connection, relation, bounds, split.snapshot, batch_bytes)
         names = tuple(relation.types)
         portions = _portions(connection, relation, bounds)
-        return _join_batches((_batch(rows, names, text_of) for rows in portions), batch_bytes)
+        return gather((_batch(rows, names, text_of) for rows in portions), batch_bytes)
 
     done = 0
     # beside the connection for look-ups, which may be asked while rows are read
@@ -244,20 +245,6 @@ def _portions(
     # neither fetched ahead by the driver nor buffered by SQLAlchemy beyond this
     streaming = connection.execution_options(stream_results=True, max_row_buffer=_ROWS_AT_ONCE)
     yield from streaming.execute(statement).partitions(_ROWS_AT_ONCE)
-
-
-def _join_batches(batches: Iterator[pa.RecordBatch], batch_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Joins batches until they have about ``batch_bytes``."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= batch_bytes:
-            yield pa.concat_batches(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield pa.concat_batches(waiting)
 
 
 def _batch(

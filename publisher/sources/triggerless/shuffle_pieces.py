@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from publisher.model.packed_batches import compress, concat, decompress
+from publisher.model.packed_batches import BatchGatherer, concat, pack_batch
 from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.triggerless.comparison import Comparison
 from publisher.sources.triggerless.differences import TableRows
@@ -67,9 +67,7 @@ class PiecePacker:
     buckets: int
     kind: PieceKind
     split: int
-    _waiting: list[pa.RecordBatch] = field(default_factory=list)
-    _rows: int = 0
-    _size: int = 0
+    _waiting: BatchGatherer = field(default_factory=lambda: BatchGatherer(BYTES, ROWS))
 
     def add(
         self, hashes: Hashes, keys: pa.Array, values: Sequence[pa.Array]
@@ -77,16 +75,11 @@ class PiecePacker:
         """Collects rows; yields pieces once there are enough."""
         names = ["hash", "key", *(str(n) for n in range(len(values)))]
         batch = pa.RecordBatch.from_arrays([pa.array(hashes), keys, *values], names=names)
-        self._waiting.append(batch)
-        self._rows += batch.num_rows
-        self._size += batch.nbytes
-        if self._rows >= ROWS or self._size >= BYTES:
-            yield self._cut()
+        yield from map(self._cut, self._waiting.add(batch))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Yields the pieces of the remaining rows."""
-        if self._rows:
-            yield self._cut()
+        yield from map(self._cut, self._waiting.rest())
 
     def rejects(self, faults: Sequence[tuple[RecordFault, str]]) -> pa.RecordBatch:
         """The piece of unreadable rows, which goes to one of the table's buckets."""
@@ -96,7 +89,9 @@ class PiecePacker:
             pa.array([raw for _, raw in faults]),
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=REJECT_SCHEMA)
-        return piece(self._own_bucket(), PieceKind.REJECTED, self.split, len(faults), pack(batch))
+        return piece(
+            self._own_bucket(), PieceKind.REJECTED, self.split, len(faults), pack_batch(batch)
+        )
 
     def tally(self, framed: int) -> pa.RecordBatch:
         """The piece with the number of rows of the split."""
@@ -110,9 +105,7 @@ class PiecePacker:
     def _own_bucket(self) -> int:
         return self.first + self.split % self.buckets
 
-    def _cut(self) -> pa.RecordBatch:
-        rows = concat(self._waiting)
-        self._waiting, self._rows, self._size = [], 0, 0
+    def _cut(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         buckets = bucket_of(rows.column("hash").to_numpy(), self.buckets)
         if self.buckets > 1:
             order = np.argsort(buckets, kind="stable")
@@ -125,7 +118,7 @@ class PiecePacker:
                 pa.array(np.full(len(cut), self.kind), pa.int32()),
                 pa.array(np.full(len(cut), self.split), pa.int32()),
                 pa.array([size for _, size in cut], pa.int64()),
-                pa.array([pack(rows.slice(start, size)) for start, size in cut], pa.binary()),
+                pa.array([pack_batch(rows.slice(start, size)) for start, size in cut], pa.binary()),
             ],
             schema=BUCKET_PIECE_SCHEMA,
         )
@@ -144,20 +137,6 @@ def piece(
     values = ([partition], [int(kind)], [split], [rows], [data])
     arrays = [pa.array(v, f.type) for v, f in zip(values, BUCKET_PIECE_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=BUCKET_PIECE_SCHEMA)
-
-
-def pack(batch: pa.RecordBatch) -> bytes:
-    """Serialises a batch with its schema, compressed."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return compress(sink.getvalue())
-
-
-def unpack(data: pa.Buffer) -> pa.RecordBatch:
-    """Restores a batch that ``pack`` serialised."""
-    with pa.ipc.open_stream(decompress(data)) as reader:
-        return reader.read_next_batch()
 
 
 def rows_of(batches: Sequence[pa.RecordBatch], columns: int) -> TableRows:

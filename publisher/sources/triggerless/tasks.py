@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from publisher.database import Database
 from publisher.errors import FatalError, InternalError
 from publisher.model.change import Outcome, Reason
+from publisher.model.packed_batches import unpack_batch
 from publisher.sources.columns.columns import texts
 from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import as_json
@@ -39,7 +40,6 @@ from publisher.sources.triggerless.shuffle_pieces import (
     each_piece,
     marks,
     rows_of,
-    unpack,
 )
 from publisher.sources.triggerless.state_files import read_known_rows, write_known_rows
 from publisher.sources.triggerless.table_shape import ComparableRows, read_rows
@@ -97,7 +97,7 @@ class _Sides:
         }
         for kind, split, count, data in each_piece(pieces):
             if data is not None:
-                data_of[kind].append(unpack(data))
+                data_of[kind].append(unpack_batch(data))
             elif kind is PieceKind.TALLY:
                 sides.tallies.append((split, count))
             sides.blind = sides.blind or kind is PieceKind.BLIND

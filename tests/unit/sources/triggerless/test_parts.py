@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import ColumnKind, Table
 from publisher.model.keys import IdentifierCase, KeyPart, KeyProblem, canonical
+from publisher.model.packed_batches import unpack_batch
 from publisher.sources.triggerless.carry_over import committed_path, current_path
 from publisher.sources.triggerless.compare import ComparisonRules, compare, no_known_rows
 from publisher.sources.triggerless.comparison import KnownFiles
@@ -26,7 +27,6 @@ from publisher.sources.triggerless.shuffle_pieces import (
     bucket_of,
     each_piece,
     rows_of,
-    unpack,
 )
 from publisher.sources.triggerless.state_files import read_known_rows, write_known_rows
 from publisher.sources.triggerless.table_shape import TableShape, read_rows, shape_of
@@ -124,7 +124,7 @@ def test_pieces_come_back(image: dict[str, str | None], bits: int) -> None:
         for place, (kind, split, count, data) in enumerate(each_piece([batch])):
             assert (kind, split) == (PieceKind.NOW, 3)
             assert data is not None
-            back = rows_of([unpack(data)], 1)
+            back = rows_of([unpack_batch(data)], 1)
             assert len(back) == count
             bucket = batch.column("partition")[place].as_py() - 7
             assert set(bucket_of(back.hashes, 1 << bits).tolist()) == {bucket}
