@@ -1,4 +1,4 @@
-"""Text for terminals: control characters as escapes, and a progress bar.
+"""Text for terminals: control characters as escapes, counts, and a progress bar.
 
 Imports no part of the program, so that the command line starts fast.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 Progress = Callable[[str, float], None]
@@ -29,6 +29,11 @@ def printable_json(text: str) -> str:
         c if c.isprintable() or c == "\n" else json.dumps(c).removeprefix('"').removesuffix('"')
         for c in text
     )
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Lists counts by name: ``3 published, 1 rejected``."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
 @contextmanager

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from publisher.console import printable
+from publisher.console import counts_text, printable
 from publisher.model.change import Status
 
 if TYPE_CHECKING:
     from publisher.journal.conservation import RunReport
     from publisher.reports.check import CheckFinding
     from publisher.reports.explain import RecordStory
+    from publisher.reports.status import LastRun
 
 
 def as_json(report: Any) -> str:
@@ -43,18 +44,13 @@ def checks_text(findings: Iterable[CheckFinding]) -> Iterator[str]:
 def run_text(report: RunReport) -> Iterator[str]:
     """Lines of text about a run; its counts add up to the records read."""
     yield f"run {report.run}: {report.state}"
-    sums = " + ".join(
-        f"{count:,} {_outcome(name, report)}" for name, count in report.outcomes.items()
-    )
-    yield f"  records    {report.read:,} read = {sums}"
-    for outcome, reasons in report.reasons.items():
-        yield f"  {outcome:<10} {_counts(reasons)}"
+    outcomes = {_outcome(name, report): count for name, count in report.outcomes.items()}
+    yield from outcomes_text(report.read, outcomes, report.reasons)
     if len(report.sources) > 1:
         for source in report.sources:
             outcomes = {_outcome(name, report): n for name, n in source.outcomes.items()}
-            yield f"  source     {source.name}: {source.read:,} read, {_counts(outcomes)}"
-    operations = f" ({_counts(report.operations)})" if report.operations else ""
-    yield f"  documents  {report.documents:,}{operations}, {report.bytes:,} bytes"
+            yield f"  source     {source.name}: {source.read:,} read, {counts_text(outcomes)}"
+    yield documents_text(report)
     if report.statuses:
         yield f"  statuses   {', '.join(f'{name} {n:,}' for name, n in report.statuses.items())}"
     if report.target:
@@ -65,6 +61,22 @@ def run_text(report: RunReport) -> Iterator[str]:
         parts = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in report.seconds.items())
         yield f"  seconds    {sum(report.seconds.values()):.1f} ({parts})"
     yield from (printable(sample) for sample in report.samples)
+
+
+def outcomes_text(
+    read: int, outcomes: Mapping[str, int], reasons: Mapping[str, Mapping[str, int]]
+) -> Iterator[str]:
+    """Lines of text about the records of a run."""
+    sums = " + ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
+    yield f"  records    {read:,} read = {sums}"
+    for outcome, counts in reasons.items():
+        yield f"  {outcome:<10} {counts_text(counts)}"
+
+
+def documents_text(report: RunReport | LastRun) -> str:
+    """The line of text about the documents of a run."""
+    operations = f" ({counts_text(report.operations)})" if report.operations else ""
+    return f"  documents  {report.documents:,}{operations}, {report.bytes:,} bytes"
 
 
 def _outcome(name: str, report: RunReport) -> str:
@@ -121,7 +133,3 @@ def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
         for sink in story.sent_to if story.status != Status.FATAL else ():
             yield "and to", sink
         yield "", document.text
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items())

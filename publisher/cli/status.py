@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import echo, echo_json
+from publisher.console import counts_text
 from publisher.errors import FatalError, PublisherError, UnreachableError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def status_text(report: JobStatus) -> Iterator[str]:
 
 def _log(log: LogStatus) -> str:
     oldest = "" if log.oldest is None else f", the oldest for {age_text(log.oldest)}"
-    statuses = f" ({_counts(log.statuses)})" if log.statuses else ""
+    statuses = f" ({counts_text(log.statuses)})" if log.statuses else ""
     return f"{log.waiting:,} rows of {log.table} wait{oldest}{statuses}"
 
 
@@ -106,14 +107,12 @@ def _files(files: FilesStatus) -> str:
 
 
 def _last(last: LastRun) -> Iterator[str]:
+    from publisher.cli import output
+
     done = f"acknowledged {last.done}" if last.done else "not acknowledged yet"
     yield f"last run {last.run}: begun {last.begun}, {done}"
-    sums = " + ".join(f"{count:,} {outcome}" for outcome, count in last.outcomes.items())
-    yield f"  records    {last.read:,} read = {sums}"
-    for outcome, reasons in last.reasons.items():
-        yield f"  {outcome:<10} {_counts(reasons)}"
-    operations = f" ({_counts(last.operations)})" if last.operations else ""
-    yield f"  documents  {last.documents:,}{operations}, {last.bytes:,} bytes"
+    yield from output.outcomes_text(last.read, last.outcomes, last.reasons)
+    yield output.documents_text(last)
     yield from (f"  note       {note}" for note in last.notes)
 
 
@@ -135,7 +134,3 @@ def _tokens(sink: SinkStatus) -> Iterator[str]:
         yield f"  {names}: {documents:,} {noun} of {run}"
     if sink.rejects is not None:
         yield f"  rejected records: {sink.rejects.records:,} of {sink.rejects.run}"
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items())

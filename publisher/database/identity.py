@@ -108,7 +108,7 @@ def _of_server(
         return (
             f"{_PROVES_DIFFERENCE}{':'.join(parts)}"
             if statement is postgresql
-            else f"mariadb:{_digest(parts)}"
+            else f"mariadb:{digest_of(parts)}"
         )
 
     return database.run(ask)
@@ -144,8 +144,9 @@ def _of_file(path: Path, names: list[str]) -> str | None:
         stat = path.stat()
     except OSError:
         return None
-    return f"sqlite:{_digest([str(stat.st_dev), str(stat.st_ino), *names])}"
+    return f"sqlite:{digest_of([str(stat.st_dev), str(stat.st_ino), *names])}"
 
 
-def _digest(parts: list[str]) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+def digest_of(content: object) -> str:
+    """The digest of values with a JSON form."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]

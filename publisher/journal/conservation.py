@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from publisher.errors import InternalError
 from publisher.journal.lane_writer import LaneResult
@@ -77,12 +78,7 @@ def conserve(results: Sequence[LaneResult], splits_of_sources: Sequence[Sequence
     Raises:
         InternalError: A split did not report, or the numbers differ.
     """
-    read: dict[int, int] = {}
-    for result in results:
-        for split, records in result.tallies:
-            if split in read:
-                raise InternalError(f"split {split} was counted twice: publish again, report this")
-            read[split] = records
+    read = gather_tallies(result.tallies for result in results)
     unknown = set(read).difference(*splits_of_sources)
     if unknown:
         raise InternalError(
@@ -105,6 +101,16 @@ def conserve(results: Sequence[LaneResult], splits_of_sources: Sequence[Sequence
                 "was published: run again, and report this if it repeats"
             )
     return sum(read.values())
+
+
+def gather_tallies(tallies: Iterable[Iterable[tuple[int, int]]]) -> dict[int, int]:
+    """Gathers the counts of splits from many results.  Raises ``InternalError`` for a second count."""
+    counts: dict[int, int] = {}
+    for split, count in chain.from_iterable(tallies):
+        if split in counts:
+            raise InternalError(f"split {split} was counted twice: publish again, report this")
+        counts[split] = count
+    return counts
 
 
 def outcome_counts(results: Sequence[LaneResult], source: int | None = None) -> dict[str, int]:

@@ -20,13 +20,14 @@ writes at most ``MOST_LINES`` lines of each level, each cut to ``MOST_CHARACTERS
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Self
 
 from annotated_types import Ge, Le
 
+from publisher.console import counts_text
 from publisher.errors import PublisherError, of_system
 from publisher.journal.lane_reader import DecidedRecord, LaneReader, PublishedDocument
 from publisher.journal.manifest import Journal, Manifest
@@ -170,9 +171,9 @@ def _minimal(poll: Poll) -> Iterator[str]:
         f"transactions {poll.transactions:,}, tried again {poll.retries:,}"
     )
     for outcome, reasons in report.reasons.items():
-        yield f"{outcome}: {_counts(reasons)}"
+        yield f"{outcome}: {counts_text(reasons)}"
     if report.statuses:
-        yield f"statuses written: {_counts(report.statuses)}"
+        yield f"statuses written: {counts_text(report.statuses)}"
 
 
 def _sources(manifest: Manifest) -> Iterator[str]:
@@ -184,7 +185,7 @@ def _sources(manifest: Manifest) -> Iterator[str]:
                 if count.source == number:
                     name = count.outcome.label
                     counts[name] = counts.get(name, 0) + count.records
-        yield f"source {source.name}: {source.format}, {place}: {_counts(counts) or 'nothing'}"
+        yield f"source {source.name}: {source.format}, {place}: {counts_text(counts) or 'nothing'}"
         for file in source.files:
             yield f"source {source.name}: {file.path}, {file.bytes:,} bytes"
 
@@ -223,7 +224,3 @@ def _files(journal: Journal) -> Iterator[str]:
     for path in sorted(journal.root.iterdir()):
         if path.is_file():
             yield f"file {path.name}, {path.stat().st_size:,} bytes"
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items())

@@ -59,7 +59,7 @@ def quote_name(name: str) -> str:
 def log_statements(log: TableRef) -> list[Statement]:
     """Creates the log's table with the index of its status if it is missing."""
     create = f"""\
-CREATE TABLE IF NOT EXISTS {_qualify(log)} (
+CREATE TABLE IF NOT EXISTS {log.sql(quote_name)} (
   record_id   BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
   table_key   TEXT NOT NULL,
   status      CHAR(1) NOT NULL DEFAULT 'N',
@@ -90,7 +90,7 @@ def writer_statements(log: TableRef) -> list[Statement]:
         Statement(f"role {role}", f"CREATE ROLE IF NOT EXISTS {quote_name(role)}"),
         Statement(
             f"right of {role} to write {log.name}",
-            f"GRANT INSERT ON {_qualify(log)} TO {quote_name(role)}",
+            f"GRANT INSERT ON {log.sql(quote_name)} TO {quote_name(role)}",
         ),
     ]
 
@@ -129,7 +129,7 @@ END"""
 
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
     """Grants reading a table, and creates or replaces its triggers."""
-    role, place = writer_of(log), _qualify(TableRef(table.schema, table.name))
+    role, place = writer_of(log), TableRef(table.schema, table.name).sql(quote_name)
     events = _MariadbEvents(table, log, style)
     wanted = {
         "insert": ("AFTER INSERT", [*_key("new", events.key("NEW")), *events.insert()]),
@@ -146,7 +146,7 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
         name = object_name(table.name, purpose, _NAME_BYTES)
         create = (
             f"CREATE OR REPLACE DEFINER = {quote_name(role)}\n"
-            f"  TRIGGER {_qualify(TableRef(table.schema, name))} {event}\n"
+            f"  TRIGGER {TableRef(table.schema, name).sql(quote_name)} {event}\n"
             f"  ON {place} FOR EACH ROW\n"
             f"BEGIN\n{block(lines, 2)}\nEND"
         )
@@ -171,7 +171,7 @@ class _MariadbEvents:
     def __init__(self, table: LoggedTable, log: TableRef, style: Style) -> None:
         self._table = table
         self._style = style
-        self._log = _qualify(log)
+        self._log = log.sql(quote_name)
 
     def key(self, row: str) -> str:
         """The table_key of a row."""
@@ -227,7 +227,7 @@ class _MariadbEvents:
 
     def _change_condition(self, name: str) -> str:
         old, new = f"OLD.{quote_name(name)}", f"NEW.{quote_name(name)}"
-        if not self._binary(name):
+        if not self._table.is_binary(name):
             # compares bytes, since collations treat different texts as equal
             old, new = (f"CAST({self._text(row, name)} AS BINARY)" for row in ("OLD", "NEW"))
         return f"NOT ({old} <=> {new})"
@@ -239,23 +239,15 @@ class _MariadbEvents:
         column: str | None = None,
         texts: tuple[str, str] | None = None,
     ) -> list[str]:
-        names = ["table_key", "event_type", "table_name"]
-        values = [key, str(event_type), literal(self._table.written)]
-        if column is not None:
-            names, values = [*names, "column_name"], [*values, literal(column)]
-        if texts is not None:
-            names, values = [*names, "old_value", "new_value"], [*values, *texts]
-        into = f"INSERT INTO {self._log} ({', '.join(names)})"
-        return [into, f"VALUES ({', '.join(values)});"]
-
-    def _binary(self, column: str) -> bool:
-        return self._table.relation.table.columns[column] is ColumnKind.OCTET
+        values = self._table.event(key, event_type, column, texts)
+        into = f"INSERT INTO {self._log} ({', '.join(values)})"
+        return [into, f"VALUES ({', '.join(values.values())});"]
 
     def _text(self, row: str, column: str) -> str:
         value = f"{row}.{quote_name(column)}"
         type_ = self._table.relation.types[column]
         text = f"CAST({value} AS CHAR)"
-        if self._binary(column):
+        if self._table.is_binary(column):
             return f"REPLACE(TO_BASE64({value}), CHAR(10), '')"
         if isinstance(type_, mysql.BIT):
             text = f"CAST({value} + 0 AS CHAR)"
@@ -289,7 +281,3 @@ def _quote_value(value: str) -> str:
         f"CASE WHEN {value} REGEXP {literal(_SPECIAL)}"
         f""" THEN CONCAT('"', {escaped}, '"') ELSE {value} END"""
     )
-
-
-def _qualify(ref: TableRef) -> str:
-    return ".".join(quote_name(part) for part in ref if part is not None)

@@ -54,6 +54,11 @@ class Style(StrEnum):
         return self.insert + 1
 
 
+def quote_name(name: str) -> str:
+    """An SQL identifier in double quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 class Statement(NamedTuple):
     """One SQL statement; ``what`` describes the object that it creates."""
 
@@ -66,6 +71,10 @@ class TableRef(NamedTuple):
 
     schema: str | None
     name: str
+
+    def sql(self, quote: Callable[[str], str] = quote_name) -> str:
+        """The name in SQL; ``quote`` quotes identifiers."""
+        return ".".join(quote(part) for part in self if part is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,29 @@ class LoggedTable:
     def marker(self) -> str:
         """The column for which an insert without values is logged."""
         return (self.columns or self.key)[0]
+
+    def is_binary(self, column: str) -> bool:
+        """Returns whether the values of a column are binary."""
+        return self.relation.table.columns[column] is ColumnKind.OCTET
+
+    def event(
+        self,
+        key: str,
+        event_type: int,
+        column: str | None = None,
+        texts: tuple[str, str] | None = None,
+    ) -> dict[str, str]:
+        """The SQL of an event's values by columns of the log; ``texts`` are old and new value."""
+        values = {
+            "table_key": key,
+            "event_type": str(event_type),
+            "table_name": literal(self.written),
+        }
+        if column is not None:
+            values["column_name"] = literal(column)
+        if texts is not None:
+            values["old_value"], values["new_value"] = texts
+        return values
 
     def insert_type(self, style: Style) -> int:
         """Event type of an insert into this table."""
@@ -131,11 +163,6 @@ def key_pieces(
 def literal(text: str) -> str:
     """``text`` as a literal; the scripts switch backslash escapes off in all three databases."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def quote_name(name: str) -> str:
-    """An SQL identifier in double quotes."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def script(statements: Iterable[Statement]) -> str:

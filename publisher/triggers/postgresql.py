@@ -54,7 +54,7 @@ SET lc_monetary TO 'C'"""
 
 def log_statements(log: TableRef) -> list[Statement]:
     """Creates the log's table and the index of new rows if they are missing."""
-    table = _qualify(log)
+    table = log.sql()
     index = quote_name(object_name(log.name, "new", _NAME_BYTES))
     return [
         Statement(
@@ -88,11 +88,11 @@ def writer_statements(log: TableRef) -> list[Statement]:
         Statement(
             f"right of {WRITER} to write {log.name}",
             f"GRANT USAGE ON SCHEMA {quote_name(log.schema)} TO {WRITER};\n"
-            f"GRANT INSERT ON {_qualify(log)} TO {WRITER}",
+            f"GRANT INSERT ON {log.sql()} TO {WRITER}",
         ),
         Statement(
             f"right of {WRITER} to number rows of {log.name}",
-            _in_block(_SEQUENCES.format(log=literal(_qualify(log)), writer=WRITER)),
+            _in_block(_SEQUENCES.format(log=literal(log.sql()), writer=WRITER)),
         ),
     ]
 
@@ -149,8 +149,8 @@ def _in_block(body: str) -> str:
 
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
     """Creates or replaces the function and triggers of a table."""
-    place = _qualify(TableRef(table.schema, table.name))
-    function = _qualify(TableRef(table.schema, object_name(table.name, "log", _NAME_BYTES)))
+    place = TableRef(table.schema, table.name).sql()
+    function = TableRef(table.schema, object_name(table.name, "log", _NAME_BYTES)).sql()
     body = _Function(table, log, style).text()
     tag = _tag(body)
     keys = ", ".join(map(quote_name, table.key))
@@ -185,7 +185,7 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
 
 
 def _triggers(table: LoggedTable, function: str) -> Iterator[Statement]:
-    place = _qualify(TableRef(table.schema, table.name))
+    place = TableRef(table.schema, table.name).sql()
     for trigger, event, each in (
         ("0_xds_log", "AFTER INSERT OR UPDATE OR DELETE", "ROW"),
         ("0_xds_truncate", "BEFORE TRUNCATE", "STATEMENT"),
@@ -205,12 +205,12 @@ class _Function:
     def __init__(self, table: LoggedTable, log: TableRef, style: Style) -> None:
         self._table = table
         self._style = style
-        self._log = _qualify(log)
+        self._log = log.sql()
         self._written = literal(table.written)
 
     def text(self) -> str:
         """The complete body."""
-        place = _qualify(TableRef(self._table.schema, self._table.name))
+        place = TableRef(self._table.schema, self._table.name).sql()
         return f"""\
 DECLARE
   old_key text := {self._key("OLD")};
@@ -329,10 +329,6 @@ def _quote_value(value: str) -> str:
         r""" THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END"""
         f' FROM (SELECT {value} COLLATE "C") AS k (v))'
     )
-
-
-def _qualify(ref: TableRef) -> str:
-    return ".".join(quote_name(part) for part in ref if part is not None)
 
 
 def _tag(body: str) -> str:

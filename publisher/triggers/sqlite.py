@@ -134,7 +134,7 @@ class _SqliteEvents:
         return self._event("OLD", DELETE)
 
     def _change_condition(self, name: str) -> str:
-        if self._binary(name):
+        if self._table.is_binary(name):
             return (
                 f"CAST(OLD.{quote_name(name)} AS BLOB) IS NOT CAST(NEW.{quote_name(name)} AS BLOB)"
             )
@@ -148,19 +148,14 @@ class _SqliteEvents:
         texts: tuple[str, str] | None = None,
         where: str = "",
     ) -> list[str]:
-        names = ["table_key", "event_type", "table_name"]
-        values = [self.key(row), str(event_type), literal(self._table.written)]
-        if column is not None:
-            names, values = [*names, "column_name"], [*values, literal(column)]
-        if texts is not None:
-            names, values = [*names, "old_value", "new_value"], [*values, *texts]
-        lines = [f"INSERT INTO {self._log} ({', '.join(names)})", f"SELECT {', '.join(values)}"]
+        values = self._table.event(self.key(row), event_type, column, texts)
+        lines = [
+            f"INSERT INTO {self._log} ({', '.join(values)})",
+            f"SELECT {', '.join(values.values())}",
+        ]
         lines += [f"WHERE {where}"] if where else []
         lines[-1] += ";"
         return lines
-
-    def _binary(self, column: str) -> bool:
-        return self._table.relation.table.columns[column] is ColumnKind.OCTET
 
     def _text(self, row: str, column: str) -> str:
         value = f"{row}.{quote_name(column)}"

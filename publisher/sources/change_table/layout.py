@@ -117,11 +117,7 @@ def build_layout(
 
 def table_in_path(path: Path, options: ChangeTableOptions) -> str:
     """The table in the name of a folder or file: ``schema.table__ct``."""
-    stem = path.name
-    for suffix in reversed(path.suffixes):
-        if suffix.lower() in (*file_splits.SUFFIXES, ".gz"):
-            stem = stem.removesuffix(suffix)
-    for name in (path.parent.name, path.parent.parent.name, stem):
+    for name in (path.parent.name, path.parent.parent.name, file_splits.stem_of(path)):
         if options.suffix and name.endswith(options.suffix) and split_name(name) is not None:
             return name.removesuffix(options.suffix)
     raise FatalError(

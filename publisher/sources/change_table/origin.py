@@ -7,14 +7,12 @@ one as well, the rows at the mark must still be there with their content.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from publisher.database.identity import Verdict, compare, difference
+from publisher.database.identity import Verdict, compare, difference, digest_of
 from publisher.database.ordered_ranges import Span
 from publisher.errors import FatalError
 from publisher.sources.change_table.carry_over import FORM, Mark, MarkOrigin, RowDigests
@@ -91,12 +89,12 @@ class CurrentTable:
 
 def digest_rows(batch: pa.RecordBatch, headers: list[str]) -> list[RowDigests]:
     """Digests rows: their column names, their header columns, all columns."""
-    columns = _digest(sorted(batch.schema.names))
+    columns = digest_of(sorted(batch.schema.names))
     return [
         RowDigests(
             columns,
-            _digest([(name, row[name]) for name in sorted(headers)]),
-            _digest(sorted(row.items())),
+            digest_of([(name, row[name]) for name in sorted(headers)]),
+            digest_of(sorted(row.items())),
         )
         for row in batch.to_pylist()
     ]
@@ -107,7 +105,3 @@ def span_at(column: str, change_seq: str) -> Span:
     number = int(change_seq)
     before = f"{number - 1:0{TIME_DIGITS + NUMBER_DIGITS}d}" if number else None
     return Span(column, FORM, before, change_seq, others=False)
-
-
-def _digest(content: object) -> str:
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]

@@ -35,8 +35,13 @@ class Place:
 
 def batch(count: int, **columns: object) -> pa.RecordBatch:
     """Builds a batch of ``RECORD_SCHEMA``; columns not given are null."""
+    return batch_of(RECORD_SCHEMA, count, **columns)
+
+
+def batch_of(schema: pa.Schema, count: int, /, **columns: object) -> pa.RecordBatch:
+    """Builds a batch from columns, or values that all rows have; columns not given are null."""
     arrays = []
-    for item in RECORD_SCHEMA:
+    for item in schema:
         value = columns.pop(item.name, None)
         if value is None:
             value = pa.nulls(count, item.type)
@@ -49,7 +54,7 @@ def batch(count: int, **columns: object) -> pa.RecordBatch:
             )
         arrays.append(value.cast(item.type) if value.type != item.type else value)
     assert not columns
-    return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def lists(values: pa.Array, filled: Mask, absent: Mask | None) -> pa.Array:

@@ -15,7 +15,7 @@ from typing import Literal, cast
 
 from publisher.errors import FatalError, UsageError
 from publisher.sources.files import csv, json_lines, parquet
-from publisher.sources.files.file_names import distinct, refuse_undecodable
+from publisher.sources.files.file_names import distinct, list_files
 from publisher.sources.files.frame import Frame
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.recognise import format_of, hint
@@ -66,18 +66,9 @@ def every_file(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = F
 
     Two files of the same name are refused, because positions name a file without its directory.
     """
-    found: list[Path] = []
-    for path in map(Path, paths):
-        if path.is_dir():
-            found += sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p, path))
-        elif path.is_file():
-            found.append(path)
-        else:
-            raise UsageError(f"{path} does not exist; name a file or a directory")
+    found = distinct(list_files(paths))
     if not found and not may_be_none:
         raise UsageError(f"no files in {', '.join(map(str, paths))}; name a file or a directory")
-    refuse_undecodable(found)
-    found = distinct(found)
     names: dict[str, Path] = {}
     for path in found:
         if names.setdefault(path.name, path) != path:
@@ -94,24 +85,14 @@ def files(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False)
     Hidden files and those that begin with ``_`` are left out.  Raises ``UsageError`` if there are no
     files (unless there may be none yet), or if a name shows no known kind.
     """
-    found: list[Path] = []
-    for path in map(Path, paths):
-        if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p, path))
-            found += [p for p in inside if kind_of(p) is not None]
-        elif not path.is_file():
-            raise UsageError(f"{path} does not exist; name a file or a directory")
-        elif kind_of(path) is None:
-            raise UsageError(
-                f"{path}: the kind is not known by its name; use {', '.join(SUFFIXES)} (and .gz)"
-            )
-        else:
-            found.append(path)
+    names = f"use {', '.join(SUFFIXES)} (and .gz)"
+    found = list_files(
+        paths,
+        lambda path: kind_of(path) is not None,
+        f"the kind is not known by its name; {names}",
+    )
     if not found and not may_be_none:
-        raise UsageError(
-            f"no snapshot files in {', '.join(map(str, paths))}; use {', '.join(SUFFIXES)} (and .gz)"
-        )
-    refuse_undecodable(found)
+        raise UsageError(f"no snapshot files in {', '.join(map(str, paths))}; {names}")
     return distinct(found)
 
 
@@ -122,6 +103,15 @@ def kind_of(path: Path) -> Kind | None:
         suffixes.pop()
         return None if suffixes and SUFFIXES.get(suffixes[-1]) == "parquet" else _kind(suffixes)
     return _kind(suffixes)
+
+
+def stem_of(path: Path) -> str:
+    """The name of a file or folder without the suffixes of its kind."""
+    stem = path.name
+    for suffix in reversed(path.suffixes):
+        if suffix.lower() in (*SUFFIXES, ".gz"):
+            stem = stem.removesuffix(suffix)
+    return stem
 
 
 def splits(
@@ -262,10 +252,6 @@ def by_position(split: Split, options: SnapshotOptions, columns: ExpectedColumns
 
 def _kind(suffixes: list[str]) -> Kind | None:
     return SUFFIXES.get(suffixes[-1]) if suffixes else None
-
-
-def _hidden(path: Path, root: Path) -> bool:
-    return any(part[0] in "._" for part in path.relative_to(root).parts)
 
 
 def _cut(

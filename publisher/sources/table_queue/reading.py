@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from publisher.errors import FatalError, UsageError
 from publisher.sources.files import file_splits
-from publisher.sources.files.file_names import refuse_undecodable
+from publisher.sources.files.file_names import list_files
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.table_queue.bulk_calls import (
@@ -57,28 +57,15 @@ def sample_files(
     Raises ``UsageError`` if there are none (unless ``may_be_none``), or if the name of a file does not tell
     its form.
     """
-    files: list[Path] = []
-    for path in map(Path, paths):
-        if path.is_dir():
-            inside = sorted(each for each in path.rglob("*") if each.is_file())
-            files += [each for each in inside if form_of(each) and not _is_hidden(each, path)]
-        elif not path.is_file():
-            raise UsageError(f"{path} does not exist; name a file or a directory")
-        elif form_of(path) is None:
-            raise UsageError(
-                f"{path}: the name does not tell the form of the samples; use"
-                f" {', '.join(SUFFIXES)} (JSON lines also with .gz)"
-            )
-        else:
-            files.append(path)
+    files = list_files(
+        paths,
+        lambda path: form_of(path) is not None,
+        f"the name does not tell the form of the samples; use {', '.join(SUFFIXES)}"
+        " (JSON lines also with .gz)",
+    )
     if not files and not may_be_none:
         raise UsageError(f"no samples in {', '.join(map(str, paths))}; use {', '.join(SUFFIXES)}")
-    refuse_undecodable(files)
     return list(dict.fromkeys(files))
-
-
-def _is_hidden(path: Path, root: Path) -> bool:
-    return any(part[0] in "._" for part in path.relative_to(root).parts)
 
 
 def sample_splits(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import EventType, Outcome, Reason
-from publisher.sources.columns.record_batches import as_json
+from publisher.sources.columns.record_batches import as_json, batch_of
 from publisher.sources.columns.row_images import Mask, marked_names, marked_values, non_null
 from publisher.sources.triggerless.hashing import Hashes
 
@@ -137,15 +137,6 @@ class Differences:
         return whole.take(pc.sort_indices(whole, [(name, "ascending") for name in order]))
 
     def _add(self, hashes: Hashes, keys: pa.Array, **columns: object) -> None:
-        values: dict[str, object] = {"hash": pa.array(hashes), "key": keys, **columns}
-        arrays = []
-        for item in DIFFERENCE_SCHEMA:
-            value = values.get(item.name)
-            if value is None:
-                value = pa.nulls(len(keys), item.type)
-            elif isinstance(value, int | str):
-                value = pa.repeat(pa.scalar(value, item.type), len(keys))
-            elif not isinstance(value, pa.Array):
-                value = pa.array(value, item.type)
-            arrays.append(value)
-        self.pieces.append(pa.RecordBatch.from_arrays(arrays, schema=DIFFERENCE_SCHEMA))
+        self.pieces.append(
+            batch_of(DIFFERENCE_SCHEMA, len(keys), hash=pa.array(hashes), key=keys, **columns)
+        )

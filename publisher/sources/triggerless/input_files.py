@@ -43,7 +43,7 @@ def by_table(paths: Sequence[Path], options: TriggerlessOptions) -> dict[str, li
     folded = {name.casefold(): name for name in options.tables}
     files: dict[str, list[Path]] = {name: [] for name in options.tables}
     for path in sorted(paths, key=str):
-        name = _stem(path.parent) if path.name.startswith(_PART) else _stem(path)
+        name = file_splits.stem_of(path.parent if path.name.startswith(_PART) else path)
         if folded:
             table = folded.get(name.casefold())
             if table is None:
@@ -95,12 +95,3 @@ def _known_columns(
             " names, or describe the table in [tables]"
         )
     return tuple(known.columns)
-
-
-def _stem(path: Path) -> str:
-    """The name of a file or folder without the suffixes of its kind."""
-    stem = path.name
-    for suffix in reversed(path.suffixes):
-        if suffix.lower() in (*file_splits.SUFFIXES, ".gz"):
-            stem = stem.removesuffix(suffix)
-    return stem

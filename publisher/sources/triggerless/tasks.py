@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from publisher.database import Database
 from publisher.errors import FatalError, InternalError
+from publisher.journal.conservation import gather_tallies
 from publisher.model.change import Outcome, Reason
 from publisher.model.packed_batches import unpack_batch
 from publisher.sources.columns.columns import texts
@@ -176,12 +177,7 @@ def check_results(comparison: Comparison, results: list[BucketResult]) -> list[B
     results = sorted(results, key=lambda result: result.partition)
     if [result.partition for result in results] != list(range(comparison.partitions)):
         raise InternalError("a part of the comparison gave no result: publish again, report this")
-    read: dict[int, int] = {}
-    for result in results:
-        for split, rows in result.tallies:
-            if split in read:
-                raise InternalError(f"split {split} was counted twice: publish again, report this")
-            read[split] = rows
+    read = gather_tallies(result.tallies for result in results)
     wanted = {number for number, work in enumerate(comparison.splits()) if work.side == "now"}
     compared = sum(result.counts.read + result.unreadable for result in results)
     if read.keys() != wanted or sum(read.values()) != compared:

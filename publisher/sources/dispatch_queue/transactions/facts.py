@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.sources.columns.record_batches import batch_of
 from publisher.sources.dispatch_queue.operations import RowKind
 
 Codes = npt.NDArray[np.int64]
@@ -120,9 +121,7 @@ def facts_of(seen: TransactionRows) -> pa.RecordBatch:
 def other_facts(kind: int, **columns: Sequence[object]) -> pa.RecordBatch:
     """Builds facts of another kind, with some of the columns."""
     (count,) = {len(values) for values in columns.values()}
-    present = {"kind": [kind] * count, **columns}
-    arrays = [pa.array(present.get(item.name, [None] * count), item.type) for item in FACTS]
-    return pa.RecordBatch.from_arrays(arrays, schema=FACTS)
+    return batch_of(FACTS, count, kind=kind, **columns)
 
 
 def of_kind(facts: pa.RecordBatch, kind: int) -> pa.RecordBatch:
