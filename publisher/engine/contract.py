@@ -11,11 +11,13 @@ from publisher.engine.tasks import Work
 from publisher.journal.lane_writer import LaneResult
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from publisher.activity.counts import Activity
     from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
-    from publisher.engine.survey import Facts
-    from publisher.sources.triggerless.comparison import BucketResult, Comparison
+    from publisher.engine.survey import SurveyWork
+    from publisher.sources.contract import ShuffleWork
 
 
 class Engine(Protocol):
@@ -39,11 +41,11 @@ class Engine(Protocol):
     def warm_up(self) -> None:
         """Starts slow processes in the background."""
 
-    def survey(self, work: Work, numbers: Sequence[int]) -> list[Facts]:
-        """Surveys splits by number: returns the facts of each that matter to the others."""
+    def survey(self, work: SurveyWork) -> list[pa.RecordBatch]:
+        """Surveys the input of a source: returns the facts of all items, in their order."""
 
-    def compare(self, comparison: Comparison) -> list[BucketResult]:
-        """Compares tables with their known rows."""
+    def shuffle(self, work: ShuffleWork) -> list[str]:
+        """Returns the results of all partitions, in any order."""
 
     def plan(
         self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None

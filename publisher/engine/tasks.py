@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import NO_DATABASE, CurrentRow, Lookup, RefusedLookup
 from publisher.planning.renderer import Renderer, SourceNaming
 from publisher.planning.torn_transactions import RejectedTransactions
+from publisher.sources import contract
 from publisher.sources.columns.record_batches import Place
 from publisher.sources.contract import Context, LiveSource, Source
 from publisher.sources.files.file_splits import Split
@@ -58,6 +59,8 @@ class SourceWork:
     window: Window | None = None
     rejected: RejectedTransactions | None = None
     """Transactions that are rejected as a whole; ``None`` if none is known."""
+    notes: tuple[str, ...] = ()
+    """See ``PreparedSource``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     collect_rarely()
     with Resources(work.rules) as resources:
         context = context_of(work, source, resources.catalogue)
-        records = _read(work.sources[source].source, split, number, context)
+        records = contract.read_split(work.sources[source].source, split, number, context)
         if ranks_by_id(work.sources[source].polls):
             records = with_ids(records, Place(source, number, "", work.lanes), work.ids)
         yield from records
@@ -126,14 +129,6 @@ def context_of(work: Work, source: int, catalogue: Catalogue) -> Context:
     """Builds the context in which the splits of a source are read."""
     excludes = Filter(work.sources[source].filters).excludes
     return Context(source=source, lanes=work.lanes, catalogue=catalogue, excludes=excludes)
-
-
-def _read(
-    source: AnySource, split: AnySplit, number: int, context: Context
-) -> Iterator[pa.RecordBatch]:
-    if isinstance(split, TableSplit):
-        return cast("LiveSource", source).read(split, number, context)
-    return cast("Source", source).read(split, number, context)
 
 
 def plan_lane(

@@ -147,11 +147,15 @@ class Journal:
         """Folder of the new state of a source while the run plans."""
         return self.staging / STATE / folder_of(source)
 
+    def committed_state(self, source: str) -> Path:
+        """The same folder after the commit."""
+        return self.root / STATE / folder_of(source)
+
     def state(self, source: str) -> Path | None:
         """Folder of the new state of a source; ``None`` if the run did not change it or is not committed."""
         if not (self.root / MANIFEST).exists():
             return None
-        places = (self.root / STATE / folder_of(source), self.new_state(source))
+        places = (self.committed_state(source), self.new_state(source))
         return next((path for path in places if path.is_dir()), None)
 
     @property
@@ -256,4 +260,4 @@ class Journal:
             staged = documents / DOCUMENT_STAGING / result.staged / names.part
             yield staged, documents / names.part
         for source in manifest.states:
-            yield self.new_state(source), self.root / STATE / folder_of(source)
+            yield self.new_state(source), self.committed_state(source)

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.config.settings import Settings
-from publisher.engine.survey import survey_source
 from publisher.engine.tasks import Resources
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
-from publisher.sources.contract import Context, Source, with_catalogue
+from publisher.sources.contract import Context, Source
+from publisher.sources.local_tasks import prepare_here
 from publisher.sources.registry import FORMATS
 
 
@@ -29,14 +29,13 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
     reader = source.reader
     with Resources(settings.rules) as resources:
         context = Context(source=0, lanes=settings.run.lanes, catalogue=resources.catalogue)
-        splits = with_catalogue(reader, resources.catalogue).splits(
-            snapshots, _split_count(reader, snapshots)
-        )
-        reader = survey_source(reader, splits, context)
-        for number, split in enumerate(splits):
-            for record in in_order(reader.read(split, number, context), source.format):
-                described = {"file": split.path} | _describe(record, reader.position_text)
-                yield json.dumps(described, ensure_ascii=False)
+        wanted = _split_count(reader, snapshots)
+        with prepare_here(reader, snapshots, wanted, resources.catalogue) as prepared:
+            for number, split in enumerate(prepared.splits):
+                file = prepared.source.file_of(split)
+                for record in in_order(prepared.read(number, context), source.format):
+                    described = {"file": file} | _describe(record, reader.position_text)
+                    yield json.dumps(described, ensure_ascii=False)
 
 
 def _split_count(reader: Source, snapshots: Sequence[Path]) -> int:

@@ -22,7 +22,6 @@ from publisher.journal.lineage import Lineage
 from publisher.runs.pending_sources import new_files
 from publisher.runs.pending_tables import describe_tables
 from publisher.runs.sample import sample_of, sample_text, tables_to_sample
-from publisher.sources.contract import with_catalogue
 from publisher.triggers.examine import unsafe_functions
 from publisher.xds.document import Envelope
 
@@ -94,8 +93,7 @@ def _source(settings: Settings, source: SourceSettings) -> str:
         return _compared_tables(settings, source)
     # as publish does: a published file must be as it was
     new_files(settings, source, Journals(settings.journals, settings.name).published_files())
-    with Resources(settings.rules) as resources:
-        splits = with_catalogue(source.reader, resources.catalogue).splits(source.snapshots, 1)
+    splits = source.reader.splits(source.snapshots, 1)
     size = sum(split.size for split in splits)
     return f"{len({split.path for split in splits})} file(s), {size:,} bytes"
 

@@ -20,7 +20,6 @@ from publisher.journal.lane_writer import LaneResult
 from publisher.journal.manifest import Manifest, SourceEntry
 from publisher.runs.acknowledge import LogIdentity
 from publisher.runs.prepare import RunRequest
-from publisher.sources.contract import Surveyed
 from publisher.sources.files.file_splits import Split
 
 
@@ -108,7 +107,7 @@ def _source_entries(
             identity=inputs.logs[source.name].identity,
             database=inputs.logs[source.name].database,
             again=sum(repeated),
-            notes=source.source.notes if isinstance(source.source, Surveyed) else (),
+            notes=source.notes,
         )
         first += len(source.splits)
 

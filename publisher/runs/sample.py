@@ -5,39 +5,33 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.config.settings import Settings, SourceSettings
-from publisher.engine.survey import survey_source
 from publisher.engine.tasks import Resources
 from publisher.errors import PublisherError
+from publisher.model.catalogue import Catalogue
 from publisher.model.change import RECORD_SCHEMA, TALLY, EventType, Outcome, Position
-from publisher.sources.contract import Context, with_catalogue
-from publisher.sources.triggerless.plan_comparison import ComparisonContext
-from publisher.sources.triggerless.source import Triggerless
-from publisher.sources.triggerless.tasks import compare_here
-from publisher.xds.values import text_of
+from publisher.sources.contract import Context, PreparedSource
+from publisher.sources.local_tasks import prepare_here
 
 RECORDS = 100
 """Records of a sample."""
-_SURVEYED_WHOLE = 64 << 20
-"""Bytes up to which all splits are surveyed; beyond, only the first split."""
+_PREPARED_WHOLE = 64 << 20
+"""Bytes up to which all splits are prepared; beyond, only the first split."""
 _EMPTY_AT_MOST = 1 << 20
 """Bytes of a file that may hold no record; larger files are not examined."""
 _BATCHES_BEHIND = 3
 _SPLITS = 64
 _SHOWN = 200
 """Characters shown of a value or a detail."""
-
-Batches = tuple[Iterator[pa.RecordBatch], Callable[[Position], str]]
 
 
 @dataclass(slots=True)
@@ -74,13 +68,28 @@ def sample_of(settings: Settings, source: SourceSettings, most: int = RECORDS) -
     sample = Sample()
     with Resources(settings.rules) as resources:
         context = Context(source=0, lanes=1, catalogue=resources.catalogue)
-        open_batches = _open_comparison if source.compares_database else _open_files
-        if source.table is not None:
-            open_batches = _open_table
-        with open_batches(source, context) as (batches, position_text):
+        with _prepare(source, resources.catalogue) as prepared:
+            numbers = range(len(prepared.splits))
+            batches = (batch for number in numbers for batch in prepared.read(number, context))
             for record in _first(batches, most):
-                _add(sample, record, position_text)
+                _add(sample, record, prepared.source.position_text)
     return sample
+
+
+def _prepare(
+    source: SourceSettings, catalogue: Catalogue
+) -> AbstractContextManager[PreparedSource]:
+    """Prepares a source: of large files only the first split, of compared tables only some rows."""
+    size = sum(path.stat().st_size for path in source.snapshots)
+    is_large = size > _PREPARED_WHOLE
+    return prepare_here(
+        source.reader if source.table is None else source.live,
+        source.snapshots,
+        _SPLITS if is_large else 1,
+        catalogue,
+        database=source.database,
+        sample=RECORDS if is_large or source.compares_database else None,
+    )
 
 
 def _first(batches: Iterator[pa.RecordBatch], most: int) -> list[dict[str, Any]]:
@@ -121,56 +130,6 @@ def has_no_records(settings: Settings, source: SourceSettings, path: Path) -> bo
     except PublisherError:  # the run that reads it reports the error
         return False
     return not sample.records
-
-
-@contextmanager
-def _open_table(source: SourceSettings, context: Context) -> Iterator[Batches]:
-    live = source.live
-    with with_catalogue(live, context.catalogue).open_splits(1) as splits:
-        batches = (
-            batch
-            for number, split in enumerate(splits)
-            for batch in live.read(split, number, context)
-        )
-        yield batches, live.position_text
-
-
-@contextmanager
-def _open_comparison(source: SourceSettings, context: Context) -> Iterator[Batches]:
-    """Compares rows of a database with an empty state, as the first run of a job does."""
-    assert source.compared is not None
-    reader = Triggerless(replace(source.compared, startup_option="all"), source.reading)
-    with TemporaryDirectory(prefix="xds-publisher-") as folder:
-        given = ComparisonContext(
-            context.catalogue, Path(folder), wanted=1, keep=False, most=RECORDS
-        )
-        found = reader.compare_tables(
-            (), given, compare_here, database=source.database, text_of=text_of
-        )
-        batches = (
-            batch
-            for number, split in enumerate(found)
-            for batch in reader.read(split, number, context)
-        )
-        yield batches, reader.position_text
-
-
-@contextmanager
-def _open_files(source: SourceSettings, context: Context) -> Iterator[Batches]:
-    reader = source.reader
-    size = sum(path.stat().st_size for path in source.snapshots)
-    asking = with_catalogue(reader, context.catalogue)
-    if size <= _SURVEYED_WHOLE:
-        splits = list(asking.splits(source.snapshots, 1))
-    else:
-        splits = list(asking.splits(source.snapshots, _SPLITS))[:1]
-    reader = survey_source(reader, splits, context)
-    batches = (
-        batch
-        for number, split in enumerate(splits)
-        for batch in reader.read(split, number, context)
-    )
-    yield batches, reader.position_text
 
 
 def _add(sample: Sample, record: dict[str, Any], position_text: Callable[[Position], str]) -> None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, cast
 
 import pyarrow as pa
 
-from publisher.database import Database
+from publisher.database import Database, DatabaseOptions
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Position
 from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_reader import TableSplit
 
-Reader = TypeVar("Reader")
+Item = TypeVar("Item")
 
 Excludes = Callable[[str | None, str], bool]
 """Called with schema (``None`` if the source names none) and table."""
@@ -53,6 +53,95 @@ class CarryOver:
     """Rows may prove that a table of another database is the one that the last run read."""
 
 
+class ShuffleWork(Protocol):
+    """Work in two steps: parts are read, then all pieces of a partition are processed together.
+
+    A plain value that is shipped to tasks.
+    """
+
+    @property
+    def parts(self) -> int:
+        """Number of parts to read."""
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions; each has at least one piece."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of pieces; the column ``partition`` has the number of their partition."""
+
+    def read(self, part: int) -> Iterator[pa.RecordBatch]:
+        """Yields the pieces of a part."""
+
+    def process(self, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str) -> str:
+        """Processes the pieces of a partition, which come in any order.
+
+        ``attempt`` distinguishes the files of repeated tasks.  Returns a short result."""
+
+
+class TaskRunner(Protocol):
+    """Runs functions over the input of a source: in tasks of an engine, or in this process."""
+
+    def survey(
+        self, survey: Callable[[Item, Catalogue], pa.RecordBatch], items: Sequence[Item]
+    ) -> list[pa.RecordBatch]:
+        """Calls the function with each item, a plain value, in a task of its own.
+
+        Returns the results in the order of the items: a few facts of each, never its records."""
+
+    def shuffle(self, work: ShuffleWork) -> list[str]:
+        """Returns the results of all partitions, in any order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareContext:
+    """The circumstances in which a source prepares a run."""
+
+    wanted: int
+    """Approximate number of splits."""
+    catalogue: Catalogue
+    tasks: TaskRunner
+    stack: ExitStack
+    """Keeps open what tasks read, until they have ended."""
+    staged: Path
+    """Folder for files of the source, visible to all tasks; does not exist yet.  With a carry-over it
+    is ``CarryOver.after``."""
+    committed: Path
+    """The same folder after the commit of the run, as splits name it."""
+    paths: tuple[Path, ...] = ()
+    """Files to read; none for a table of a database."""
+    database: DatabaseOptions | None = None
+    """Database of the tables that the settings of the source name."""
+    carry_over: CarryOver | None = None
+    """``None`` for runs without predecessor and successor."""
+    number: int = 1
+    """Number of the run in its job."""
+    reported: frozenset[int] = frozenset()
+    """Digests of the raw records that earlier runs have rejected, of rows that no status marks."""
+    sample: int | None = None
+    """If set, only a sample is read: the first split is enough, and so many rows of a table."""
+
+    def limit(self, splits: Sequence[Split]) -> list[Split]:
+        """Returns the splits that the run needs: all, or the first for a sample."""
+        return list(splits if self.sample is None else splits[:1])
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSource:
+    """A source whose splits tasks can read."""
+
+    source: Source | LiveSource
+    """The source as it goes to tasks, with the results of its preparation."""
+    splits: tuple[Split | TableSplit, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Results of the preparation for operators that reject no record."""
+
+    def read(self, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        """Reads the split of this number, see ``Source.read``."""
+        return read_split(self.source, self.splits[number], number, ctx)
+
+
 class SourceBase(ABC):
     """The part of the contract that sources of files and of tables share."""
 
@@ -60,6 +149,21 @@ class SourceBase(ABC):
     @abstractmethod
     def format(self) -> str:
         """Name of the format, as in settings and ``--format``."""
+
+    @abstractmethod
+    def prepare(self, context: PrepareContext) -> PreparedSource:
+        """Prepares the reading of a run: surveys the input, continues the last run, compares.
+
+        Writes what the next run needs into ``CarryOver.after``.
+
+        Raises:
+            FatalError: The input or the state of the last run does not fit.
+            UnreachableError: A database does not answer.
+        """
+
+    def file_of(self, split: Split | TableSplit) -> str:
+        """Returns the path of the file that a split shows to users; empty for a table."""
+        return split.path if isinstance(split, Split) else ""
 
     @abstractmethod
     def position_text(self, position: Position) -> str:
@@ -120,6 +224,12 @@ class Source(SourceBase):
         be of this format.
         """
 
+    def prepare(self, context: PrepareContext) -> PreparedSource:
+        """As ``SourceBase.prepare``.  By default nothing depends on other splits or other runs."""
+        return PreparedSource(
+            self, tuple(context.limit(self.splits(context.paths, context.wanted)))
+        )
+
     @abstractmethod
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Yields batches of ``RECORD_SCHEMA``; the last row is the tally of the split ``number``.
@@ -138,22 +248,21 @@ class LiveSource(SourceBase):
     """A source of changes read from a table of a database."""
 
     @abstractmethod
-    def open_splits(
-        self, wanted: int, carry_over: CarryOver | None = None
-    ) -> AbstractContextManager[tuple[TableSplit, ...]]:
-        """Opens at most ``wanted`` splits that all see the table as it is now, while the context is open.
-
-        A source with marks opens only newer rows.  Raises ``FatalError`` if the table does not fit,
-        ``UnreachableError``.
-        """
-
-    @abstractmethod
     def fits(self, database: Database) -> None:
         """Raises ``FatalError`` if the table lacks columns that the format needs."""
 
     @abstractmethod
     def read(self, split: TableSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
+
+
+def read_split(
+    source: Source | LiveSource, split: Split | TableSplit, number: int, ctx: Context
+) -> Iterator[pa.RecordBatch]:
+    """Reads a split with the source that made it."""
+    if isinstance(split, TableSplit):
+        return cast("LiveSource", source).read(split, number, ctx)
+    return cast("Source", source).read(split, number, ctx)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,59 +296,3 @@ class TableBacklog(Protocol):
 
     def close(self) -> None:
         """Gives the connection back; a later use makes a new one."""
-
-
-@runtime_checkable
-class AsksCatalogue(Protocol):
-    """Optional: implemented by sources that need the catalogue to make their splits."""
-
-    def with_catalogue(self, catalogue: Catalogue) -> Self:
-        """Returns the source with this catalogue."""
-
-
-def with_catalogue(source: Reader, catalogue: Catalogue) -> Reader:
-    """Returns the source with the catalogue, if it needs one."""
-    return source.with_catalogue(catalogue) if isinstance(source, AsksCatalogue) else source
-
-
-@runtime_checkable
-class RemembersRejects(Protocol):
-    """Optional: implemented by live sources that read rejected rows again, since no status marks them."""
-
-    def with_known_rejects(self, digests: frozenset[int]) -> LiveSource:
-        """Returns the source that ignores rejected rows with these digests of their raw records."""
-
-
-@runtime_checkable
-class Surveyed(Protocol):
-    """Optional: implemented by sources whose records depend on each other across the whole input.
-
-    Each split is surveyed first; ``with_survey`` then makes the source that can read.
-    """
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Results of the survey for operators that reject no record."""
-
-    def survey(self, split: Split, ctx: Context) -> pa.RecordBatch:
-        """Collects the facts of a split that matter to others: a few, never its records.
-
-        Raises ``FatalError`` if the file has changed or is damaged.
-        """
-
-    def with_survey(self, facts: Iterable[pa.RecordBatch]) -> Source:
-        """Returns the source that knows the facts of all splits, given in their order; it goes to tasks."""
-
-    def leave(self, splits: Sequence[Split], folder: Path) -> None:
-        """Writes the state for the next run into ``CarryOver.after``, while this run plans."""
-
-
-@runtime_checkable
-class CarriesOver(Protocol):
-    """Optional: implemented by sources that continue with the state of the last run."""
-
-    def splits_after(
-        self, paths: Sequence[str | os.PathLike[str]], wanted: int, carry_over: CarryOver
-    ) -> list[Split]:
-        """As ``Source.splits``; splits may be files of ``carry_over.before``, and new state goes to
-        ``carry_over.after``."""

@@ -13,10 +13,10 @@ from pyspark.sql import functions as f
 
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.spark.session import spark_session
-from publisher.engine.survey import survey_source
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY, Outcome
 from publisher.sources.contract import Context
+from publisher.sources.local_tasks import prepare_here
 from tests.bench.decode_data import inputs
 from tests.bench.report import Report
 
@@ -101,12 +101,12 @@ def decode(pipe: Connection, name: str, path: Path) -> None:
     source = next(one.source for one in inputs() if one.name == name)
     context = Context(0, 8, JobCatalogue(()))
     start, cpu = time.perf_counter(), time.process_time()
-    splits = source.splits([path], SPLITS)
-    resolved = survey_source(source, splits, context)
+    with prepare_here(source, [path], SPLITS, context.catalogue) as prepared:
+        splits = prepared.splits
     planning = time.process_time() - cpu
     records = changes = rejected = 0
-    for number, split in enumerate(splits):
-        for batch in resolved.read(split, number, context):
+    for number in range(len(splits)):
+        for batch in prepared.read(number, context):
             outcomes = batch.column("outcome")
             changes += outcomes.null_count
             found = [] if outcomes.null_count == len(outcomes) else outcomes.to_pylist()

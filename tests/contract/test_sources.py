@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from publisher.engine.survey import survey_source
 from publisher.errors import PublisherError
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.contract import CarriesOver, CarryOver, Context, Source
+from publisher.sources.contract import CarryOver, Context, Source
 from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.sources.event_log.source import EventLog
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
+from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.local_tasks import prepare_here
 from publisher.sources.registry import FORMATS
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
@@ -362,12 +363,11 @@ class TestSource:
 
     def test_reading_twice_gives_the_same_bytes(self, sample: Sample, tmp_path: Path) -> None:
         path = sample.make(tmp_path / sample.name)
-        splits = sample.source.splits([path], 2)
-        source = survey_source(sample.source, splits, CONTEXT)
-        for number, split in enumerate(splits):
-            first, second = (list(source.read(split, number, CONTEXT)) for _ in range(2))
-            assert pa.Table.from_batches(first).equals(pa.Table.from_batches(second))
-            assert all(batch.schema.equals(RECORD_SCHEMA) for batch in first)
+        with prepare_here(sample.source, [path], 2, CONTEXT.catalogue) as prepared:
+            for number in range(len(prepared.splits)):
+                first, second = (list(prepared.read(number, CONTEXT)) for _ in range(2))
+                assert pa.Table.from_batches(first).equals(pa.Table.from_batches(second))
+                assert all(batch.schema.equals(RECORD_SCHEMA) for batch in first)
 
     def test_every_column_is_filled_somewhere(self, sample: Sample, tmp_path: Path) -> None:
         records, _ = read(sample.source, sample.make(tmp_path / sample.name), 1)
@@ -407,16 +407,16 @@ class TestSource:
 
     def test_each_record_can_be_read_again(self, sample: Sample, tmp_path: Path) -> None:
         path = sample.make(tmp_path / sample.name)
-        splits = sample.source.splits([path], 2)
-        source = survey_source(sample.source, splits, CONTEXT)
-        for number, split in enumerate(splits):
-            for batch in source.read(split, number, CONTEXT):
-                for record in batch.to_pylist():
-                    if record["outcome"] == TALLY:
-                        continue
-                    raw = sample.source.raw(split, record["row"])
-                    assert raw is not None
-                    assert record["raw"] in (None, raw)
+        with prepare_here(sample.source, [path], 2, CONTEXT.catalogue) as prepared:
+            for number, split in enumerate(prepared.splits):
+                assert isinstance(split, Split)
+                for batch in prepared.read(number, CONTEXT):
+                    for record in batch.to_pylist():
+                        if record["outcome"] == TALLY:
+                            continue
+                        raw = sample.source.raw(split, record["row"])
+                        assert raw is not None
+                        assert record["raw"] in (None, raw)
 
     def test_a_file_cut_anywhere_is_read_or_refused_in_words(
         self, sample: Sample, tmp_path: Path
@@ -444,19 +444,12 @@ class TestSource:
                 path.write_bytes(whole[:at] + wrong + whole[at + 1 :])
                 count_or_refusal(sample.source, path)
 
-
-KEEPERS = [sample for sample in SAMPLES if isinstance(sample.source, CarriesOver)]
-
-
-@pytest.mark.parametrize("sample", KEEPERS, ids=lambda sample: sample.name)
-def test_a_first_run_reads_what_a_replay_reads(sample: Sample, tmp_path: Path) -> None:
-    assert isinstance(sample.source, CarriesOver)
-    path = sample.make(tmp_path / sample.name)
-    for wanted in (1, 3):
-        kept = CarryOver(None, tmp_path / f"kept{wanted}")
-        assert sample.source.splits_after([path], wanted, kept) == sample.source.splits(
-            [path], wanted
-        )
+    def test_a_first_run_reads_what_a_replay_reads(self, sample: Sample, tmp_path: Path) -> None:
+        path = sample.make(tmp_path / sample.name)
+        for wanted in (1, 3):
+            kept = CarryOver(None, tmp_path / f"kept{wanted}")
+            first = read(sample.source, path, wanted, kept)
+            assert first == read(sample.source, path, wanted)
 
 
 def count_or_refusal(source: Source, path: Path) -> int | None:
@@ -473,31 +466,34 @@ def count_or_refusal(source: Source, path: Path) -> int | None:
     return framed
 
 
-def read(source: Source, path: Path, wanted: int) -> tuple[list[Row], int]:
+def read(
+    source: Source, path: Path, wanted: int, carry_over: CarryOver | None = None
+) -> tuple[list[Row], int]:
     """All records of a file, and the sum of the tallies: one of each split, at its end."""
     records: list[Row] = []
     framed = 0
-    splits = source.splits([path], wanted)
-    source = survey_source(source, splits, CONTEXT)
-    for number, split in enumerate(splits):
-        rows = [row for batch in source.read(split, number, CONTEXT) for row in batch.to_pylist()]
-        tallies = [row for row in rows if row["outcome"] == TALLY]
-        assert tallies == rows[-1:]
-        assert tallies[0]["split"] == number
-        for row in rows[:-1]:
-            if row["split"] != number:
-                assert_raw_is_found(source, splits, row)
-        framed += tallies[0]["row"]
-        records += rows[:-1]
+    with prepare_here(source, [path], wanted, CONTEXT.catalogue, carry_over=carry_over) as prepared:
+        for number in range(len(prepared.splits)):
+            rows = [row for batch in prepared.read(number, CONTEXT) for row in batch.to_pylist()]
+            tallies = [row for row in rows if row["outcome"] == TALLY]
+            assert tallies == rows[-1:]
+            assert tallies[0]["split"] == number
+            for row in rows[:-1]:
+                if row["split"] != number:
+                    assert_raw_is_found(source, prepared.splits, row)
+            framed += tallies[0]["row"]
+            records += rows[:-1]
     return records, framed
 
 
-def assert_raw_is_found(source: Source, splits: list[Split], row: Row) -> None:
+def assert_raw_is_found(source: Source, splits: Sequence[Split | TableSplit], row: Row) -> None:
     """A record that the task of another split accounts for carries the number of the split that framed
     it: there the reject, the fate of the file and the trace look for its row."""
     assert row["outcome"] == Outcome.REJECTED.value
     split, number = int(str(row["split"])), int(str(row["row"]))
-    assert source.raw(splits[split], number) == row["raw"]
+    framing = splits[split]
+    assert isinstance(framing, Split)
+    assert source.raw(framing, number) == row["raw"]
 
 
 def content(records: list[Row]) -> list[str]:

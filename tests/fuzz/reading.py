@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from publisher.engine.survey import survey_source
 from publisher.errors import PublisherError
 from publisher.model.catalogue import Catalogue, JobCatalogue
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Reason
 from publisher.sources.contract import Context, Source
+from publisher.sources.local_tasks import prepare_here
 from tests.fuzz.form import Content, Form, Read, Reader
 
 LANES = 7
@@ -64,10 +64,9 @@ def reader_of(source: Source, catalogue: Catalogue | None = None) -> Reader:
 
     def read(path: Path, wanted: int) -> Read:
         context = Context(0, LANES, catalogue or JobCatalogue(()))
-        with measure_peak():
-            splits = source.splits([path], wanted)
-            resolved = survey_source(source, splits, context)
-            batches = [list(resolved.read(s, n, context)) for n, s in enumerate(splits)]
+        with measure_peak(), prepare_here(source, [path], wanted, context.catalogue) as prepared:
+            numbers = range(len(prepared.splits))
+            batches = [list(prepared.read(number, context)) for number in numbers]
         rows: list[Content] = []
         framed = 0
         for number, of_split in enumerate(batches):

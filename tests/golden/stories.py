@@ -10,10 +10,12 @@ from lxml import etree
 from publisher.database import DatabaseOptions
 from publisher.engine.tasks import Rules, SourceWork, Work
 from publisher.journal.lane_writer import LaneResult
+from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.sources.contract import Source
+from publisher.sources.local_tasks import prepare_here
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
 from tests.support.task_runs import plan_all, read_all
@@ -31,10 +33,12 @@ def typed_bytes(path: Path) -> bytes:
 
 def work_of(source: Source, path: Path, splits: int, database: str | None = None) -> Work:
     """The work of a run in one lane over one file, with default settings."""
+    with prepare_here(source, [path], splits, JobCatalogue(())) as prepared:
+        pass
     read = SourceWork(
         name=source.format,
-        source=source,
-        splits=tuple(source.splits([path], splits)),
+        source=prepared.source,
+        splits=prepared.splits,
         filters=FilterOptions(),
         polls=None,
         identifier_case=IdentifierCase.AS_WRITTEN,

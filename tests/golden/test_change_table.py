@@ -17,6 +17,7 @@ from publisher.planning.planner import Planner
 from publisher.planning.renderer import Renderer, SourceNaming
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
+from publisher.sources.local_tasks import prepare_here
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
 from tests.golden.stories import operations, operations_in
@@ -29,8 +30,9 @@ SOURCE = ChangeTable()
 def changes(*paths: Path) -> pa.RecordBatch:
     """The changes of files in the order of a lane; none of their records is rejected."""
     batches = []
-    for number, split in enumerate(SOURCE.splits(paths, 1)):
-        batches += list(SOURCE.read(split, number, Context(0, 1, OPEN)))
+    with prepare_here(SOURCE, paths, 1, OPEN) as prepared:
+        for number in range(len(prepared.splits)):
+            batches += list(prepared.read(number, Context(0, 1, OPEN)))
     table = pa.Table.from_batches(batches)
     table = table.filter(pa.compute.fill_null(pa.compute.not_equal(table["outcome"], TALLY), True))
     assert table["outcome"].null_count == table.num_rows

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from publisher.engine.survey import survey_sources, survey_splits
 from publisher.model.change import Outcome
 from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
 from publisher.sources.dispatch_queue.options import QueueTable
@@ -53,7 +52,7 @@ def database(tmp_path: Path) -> str:
 def test_the_story_gives_its_documents(splits: int, database: str, tmp_path: Path) -> None:
     path = tmp_path / "queue.dat"
     path.write_bytes(typed_queue())
-    work = survey_sources(work_of(SOURCE, path, splits, database), survey_splits)
+    work = work_of(SOURCE, path, splits, database)
     assert len(work.splits()) == (1 if splits == 1 else 10)
     result, published = plan_story(work, tmp_path)
     assert published == operations_in(HERE / "story.xds")

@@ -13,8 +13,8 @@ from publisher.config.job_file import load
 from publisher.errors import PublisherError
 from publisher.model.change import TALLY, Outcome
 from publisher.runs import publisher_instance
-from publisher.sources.contract import Context
-from publisher.sources.triggerless.comparison import BucketResult, Comparison
+from publisher.sources.contract import Context, ShuffleWork
+from publisher.sources.local_tasks import prepare_here
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.support.compared_jobs import kinds_and_keys, publish, table_row, write_job, write_table
@@ -84,13 +84,15 @@ def test_hostile_exports(case: Case, tmp_path: Path) -> None:
 
     def read() -> None:
         nonlocal framed
-        for number, split in enumerate(source.splits([tmp_path / "now"], 1)):
-            for batch in source.read(split, number, Context(0, 4, Tables({"usr": USR}))):
-                for record in batch.to_pylist():
-                    if record["outcome"] == TALLY:
-                        framed += record["row"]
-                    else:
-                        records.append(record)
+        context = Context(0, 4, Tables({"usr": USR}))
+        with prepare_here(source, [tmp_path / "now"], 1, context.catalogue) as prepared:
+            for number in range(len(prepared.splits)):
+                for batch in prepared.read(number, context):
+                    for record in batch.to_pylist():
+                        if record["outcome"] == TALLY:
+                            framed += record["row"]
+                        else:
+                            records.append(record)
 
     if case.refused:
         with pytest.raises(PublisherError, match=case.refused):
@@ -130,9 +132,9 @@ def test_a_file_that_changes_while_it_is_compared_is_refused(
     settings = load(write_job(tmp_path))
 
     class Meddling(LocalEngine):
-        def compare(self, comparison: Comparison) -> list[BucketResult]:
+        def shuffle(self, work: ShuffleWork) -> list[str]:
             write_table(tmp_path, [table_row(1)])
-            return super().compare(comparison)
+            return super().shuffle(work)
 
     local_engine.use(Meddling)
     with pytest.raises(PublisherError, match="has changed since the run began"):

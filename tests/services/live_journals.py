@@ -11,11 +11,12 @@ from publisher.database import DatabaseOptions
 from publisher.database.identity import Verdict
 from publisher.engine.tasks import Rules, SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest
-from publisher.model.catalogue import ColumnKind, Table
+from publisher.model.catalogue import ColumnKind, JobCatalogue, Table
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
+from publisher.sources.local_tasks import prepare_here
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
@@ -64,11 +65,11 @@ def plan_live_log(
         database=database if lookups else None,
     )
     source = LiveEventLog(options, database, table, text_of)
-    with source.open_splits(2) as splits:
+    with prepare_here(source, (), 2, JobCatalogue(())) as prepared:
         live = SourceWork(
             name="hr",
             source=source,
-            splits=splits,
+            splits=prepared.splits,
             filters=FilterOptions(driver_user="idm", exclude=("*_history",)),
             polls=PollOptions(poll_size=7, poll_slack=2, future_events=future_events),
             identifier_case=options.identifier_case,

@@ -23,6 +23,7 @@ from publisher.planning.query_back import CurrentRow
 from publisher.sources.contract import Context
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
+from publisher.sources.local_tasks import prepare_here
 from publisher.triggers import Refs, Style, TableRef, install, plan
 from publisher.xds.values import ValueOptions, Values, text_of
 from tests.services.databases import Place
@@ -216,9 +217,10 @@ def read_log(database: Database, after: int = 0, table: str = LOG) -> list[Chang
     """The log's new rows as the program reads them: none may be rejected."""
     source = LiveEventLog(EventLogOptions(), database.options, table, text_of)
     changes: list[Change] = []
-    with source.open_splits(1) as splits:
-        for split in splits:
-            for batch in source.read(split, 0, Context(0, 1, catalogue_of(database))):
+    catalogue = catalogue_of(database)
+    with prepare_here(source, (), 1, catalogue) as prepared:
+        for number in range(len(prepared.splits)):
+            for batch in prepared.read(number, Context(0, 1, catalogue)):
                 outcomes = set(batch.column("outcome").to_pylist())
                 if outcomes != {TALLY}:
                     assert outcomes <= {None}, batch.column("detail").to_pylist()

@@ -16,6 +16,7 @@ from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.contract import CarryOver, Context
 from publisher.sources.live.table_reader import LiveTable, relation_of
+from publisher.sources.local_tasks import prepare_here
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
 from tests.support.change_table_files import change_text, seq
@@ -67,9 +68,9 @@ def read(
 def found_in(place: Place, options: ChangeTableOptions, kept: CarryOver | None) -> list[object]:
     live = LiveChangeTable(options, place.database().options, "usr__ct", text_of)
     records = []
-    with live.open_splits(3, kept) as splits:
-        for number, split in enumerate(splits):
-            for batch in live.read(split, number, Context(0, 5, OPEN)):
+    with prepare_here(live, (), 3, OPEN, carry_over=kept) as prepared:
+        for number in range(len(prepared.splits)):
+            for batch in prepared.read(number, Context(0, 5, OPEN)):
                 records += batch.to_pylist()
     framed = sum(record["row"] for record in records if record["outcome"] == TALLY)
     changes = [record for record in records if record["outcome"] != TALLY]

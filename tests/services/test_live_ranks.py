@@ -6,11 +6,13 @@ from pathlib import Path
 
 from publisher.database import DatabaseOptions
 from publisher.engine.tasks import Rules, SourceWork, Work
+from publisher.model.catalogue import JobCatalogue
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
+from publisher.sources.local_tasks import prepare_here
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
@@ -48,7 +50,8 @@ def plan_documents(place: Place, folder: Path, polls: PollOptions, splits: int) 
     database: DatabaseOptions = place.database().options
     source = LiveEventLog(EventLogOptions(), database, "event_log", text_of)
     rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), database)
-    with source.open_splits(splits) as opened:
+    with prepare_here(source, (), splits, JobCatalogue(())) as prepared:
+        opened = prepared.splits
         live = SourceWork("hr", source, opened, FilterOptions(), polls, IdentifierCase.DATABASE)
         work = Work((live,), rules, lanes=2, clock=0, ids=folder / "ids")
         documents = lines(plan_all(work, read_all(work), folder), folder)

@@ -15,6 +15,7 @@ from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
 from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.local_tasks import prepare_here
 from tests.support.event_log_files import OPEN, Row, Tables, csv_text
 
 HEADERS = (
@@ -96,13 +97,14 @@ def read(
     context = Context(0, 5, tables)
     records: list[Row] = []
     framed = 0
-    for number, split in enumerate(source.splits(paths, wanted)):
-        for batch in source.read(split, number, context):
-            for row in batch.to_pylist():
-                if row["outcome"] == TALLY:
-                    framed += row["row"]
-                else:
-                    records.append(row)
+    with prepare_here(source, paths, wanted, tables) as prepared:
+        for number in range(len(prepared.splits)):
+            for batch in prepared.read(number, context):
+                for row in batch.to_pylist():
+                    if row["outcome"] == TALLY:
+                        framed += row["row"]
+                    else:
+                        records.append(row)
     assert sum(int(str(row["records"])) for row in records) == framed
     return sorted(records, key=lambda row: (row["high"], row["low"], row["ordinal"], row["row"]))
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from publisher.engine.survey import survey_source
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY
 from publisher.sources.contract import Context, Source
@@ -15,7 +14,7 @@ from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
 from publisher.sources.dispatch_queue.images.layout import image_layout
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.dispatch_queue.rows import layout as declared
-from publisher.sources.files.file_splits import Split
+from publisher.sources.local_tasks import prepare_here
 
 Record = dict[str, Any]
 Row = dict[str, Any]
@@ -176,18 +175,17 @@ def read_files(
 ) -> tuple[list[Record], int]:
     """All records of files, and the sum of the tallies."""
     context = Context(7, lanes, JobCatalogue(()))
-    splits: list[Split] = source.splits(paths, wanted)
-    source = survey_source(source, splits, context)
     records: list[Record] = []
     framed = 0
-    for number, split in enumerate(splits):
-        for batch in source.read(split, number, context):
-            batch.validate(full=True)
-            for row in batch.to_pylist():
-                if row["outcome"] == TALLY:
-                    framed += row["row"]
-                else:
-                    records.append(row)
+    with prepare_here(source, paths, wanted, context.catalogue) as prepared:
+        for number in range(len(prepared.splits)):
+            for batch in prepared.read(number, context):
+                batch.validate(full=True)
+                for row in batch.to_pylist():
+                    if row["outcome"] == TALLY:
+                        framed += row["row"]
+                    else:
+                        records.append(row)
     return sorted(records, key=lambda row: (row["row"], row["ordinal"])), framed
 
 

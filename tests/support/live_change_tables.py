@@ -12,6 +12,8 @@ from publisher.sources.change_table.carry_over import Mark, read_marks
 from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.contract import CarryOver
+from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.local_tasks import prepare_here
 from publisher.xds.values import text_of
 from tests.support.change_table_files import CONTEXT, options, seq
 from tests.support.event_log_files import Row
@@ -57,10 +59,12 @@ class ColumnedTable:
         self._runs += 1
         source = LiveChangeTable(self._settings, self.options, "ct", text_of)
         kept = CarryOver(before, self._folder / f"state-{self._runs}", self.clock * SECOND)
-        with source.open_splits(1, kept) as (split,):
+        with prepare_here(source, (), 1, CONTEXT.catalogue, carry_over=kept) as prepared:
+            (split,) = prepared.splits
+            assert isinstance(split, TableSplit)
             self.notes = split.notes
             self.between()
-            found = [row for batch in source.read(split, 0, CONTEXT) for row in batch.to_pylist()]
+            found = [row for batch in prepared.read(0, CONTEXT) for row in batch.to_pylist()]
         records = [row for row in found if row["outcome"] != TALLY]
         (tally,) = (row["row"] for row in found if row["outcome"] == TALLY)
         assert sum(int(str(row["records"])) for row in records) == tally

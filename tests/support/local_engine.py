@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
+import pyarrow as pa
 import pytest
 
 from publisher.activity.counts import Activity
@@ -15,12 +16,12 @@ from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.engine.contract import Engine
 from publisher.engine.shuffle_pieces import KEYS, unpack
 from publisher.engine.spark.engine import SparkEngine
-from publisher.engine.survey import Facts, survey_splits
+from publisher.engine.survey import SurveyWork
 from publisher.engine.tasks import Work, plan_lane
 from publisher.errors import PublisherError
 from publisher.journal.lane_writer import LaneResult
-from publisher.sources.triggerless.comparison import BucketResult, Comparison
-from publisher.sources.triggerless.tasks import compare_here
+from publisher.sources.contract import ShuffleWork
+from publisher.sources.local_tasks import shuffle_here
 from tests.support.task_runs import read_all
 
 
@@ -69,13 +70,13 @@ class LocalEngine:
             )
         return results
 
-    def survey(self, work: Work, numbers: Sequence[int]) -> list[Facts]:
+    def survey(self, work: SurveyWork) -> list[pa.RecordBatch]:
         """See ``Engine``."""
-        return list(survey_splits(work, numbers))
+        return [facts for _, facts in work.facts(range(len(work.items)))]
 
-    def compare(self, comparison: Comparison) -> list[BucketResult]:
+    def shuffle(self, work: ShuffleWork) -> list[str]:
         """See ``Engine``."""
-        return compare_here(comparison)
+        return shuffle_here(work)
 
     def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
         """See ``Engine``."""

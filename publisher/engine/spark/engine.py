@@ -17,13 +17,14 @@ from publisher.engine.tasks import Work
 from publisher.journal.lane_writer import LaneResult
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from publisher.activity.counts import Activity
     from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
-    from publisher.engine.survey import Facts
-    from publisher.sources.triggerless.comparison import BucketResult, Comparison
+    from publisher.engine.survey import SurveyWork
+    from publisher.sources.contract import ShuffleWork
 
 
 class SparkEngine:
@@ -59,19 +60,19 @@ class SparkEngine:
 
         return plan_in_lanes(spark, work, staging=staging, documents=documents, progress=progress)
 
-    def compare(self, comparison: Comparison) -> list[BucketResult]:
-        """See ``Engine.compare``."""
-        spark = self._session()
-        from publisher.engine.spark.compare_job import compare_in_buckets
-
-        return compare_in_buckets(spark, comparison)
-
-    def survey(self, work: Work, numbers: Sequence[int]) -> list[Facts]:
+    def survey(self, work: SurveyWork) -> list[pa.RecordBatch]:
         """See ``Engine.survey``."""
         spark = self._session()
         from publisher.engine.spark.survey_job import survey_in_tasks
 
-        return survey_in_tasks(spark, work, numbers)
+        return survey_in_tasks(spark, work)
+
+    def shuffle(self, work: ShuffleWork) -> list[str]:
+        """See ``Engine.shuffle``."""
+        spark = self._session()
+        from publisher.engine.spark.shuffle_job import shuffle_in_tasks
+
+        return shuffle_in_tasks(spark, work)
 
     def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
         """See ``Engine.send``."""

@@ -54,11 +54,11 @@ class HeldRows:
         self.files = sorted(before.glob("*.parquet")) if before is not None else []
         """Rows that the last run has held."""
         self._cut: str | None = None
-        self._pairs: PairFinder | None = None
+        self._behind: list[int] = []
+        """Numbers of the splits with rows behind the cut."""
 
     def cut(self, pairs: PairFinder) -> str | None:
         """Returns the change_seq from which on rows are held, if any are."""
-        self._pairs = pairs
         if pairs.any_before or pairs.any_update:
             self.expects_before = pairs.any_before
         wait, self._wait = self._wait, None
@@ -69,27 +69,42 @@ class HeldRows:
         self._cut = pairs.least_lone(decided)
         if self._cut is not None:
             self._wait = next_wait(wait, greatest, self._cut, self._seconds, self._clock)
+            bound = change_seq.parts_of(self._cut)
+            self._behind = sorted(
+                split for split, youngest in pairs.youngest.items() if youngest >= bound
+            )
         return self._cut
+
+    def text(self) -> str:
+        """What was decided, as JSON text."""
+        return json.dumps({"index": self._index(), "cut": self._cut, "behind": self._behind})
+
+    def restore(self, text: str) -> None:
+        """Takes over what ``text`` of a copy says."""
+        plain = json.loads(text)
+        self.expects_before, self._wait, readings = _decode(plain["index"])
+        self.readings = dict(readings)
+        self._cut, self._behind = plain["cut"], plain["behind"]
+
+    def _index(self) -> dict[str, object]:
+        return {
+            "version": VERSION,
+            "expects_before": self.expects_before,
+            "wait": None if self._wait is None else asdict(self._wait),
+            "readings": [[names, *reading] for names, reading in self.readings.items()],
+        }
 
     def keep(
         self, splits: Sequence[Split], layouts: Sequence[ChangeTableLayout], folder: Path
     ) -> None:
         """Writes the held rows and what the next run needs beside them."""
         folder.mkdir(parents=True)
-        index = {
-            "version": VERSION,
-            "expects_before": self.expects_before,
-            "wait": None if self._wait is None else asdict(self._wait),
-            "readings": [[names, *reading] for names, reading in self.readings.items()],
-        }
-        (folder / _INDEX).write_text(json.dumps(index) + "\n", "utf-8")
-        if self._cut is None or self._pairs is None:
+        (folder / _INDEX).write_text(json.dumps(self._index()) + "\n", "utf-8")
+        if self._cut is None:
             return
-        bound = change_seq.parts_of(self._cut)
-        for number, (split, layout) in enumerate(zip(splits, layouts, strict=True)):
-            if self._pairs.youngest.get(number, (-1, 0)) >= bound:
-                path = folder / f"held-{number:06d}.parquet"
-                _write(path, _read_held(split, layout, self._cut), layout)
+        for number in self._behind:
+            path = folder / f"held-{number:06d}.parquet"
+            _write(path, _read_held(splits[number], layouts[number], self._cut), layouts[number])
 
 
 def is_wait_over(before: Path | None, options: ChangeTableOptions, clock: int) -> bool:

@@ -10,9 +10,9 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 from sqlalchemy import types
@@ -41,7 +41,13 @@ from publisher.sources.change_table.source import ChangeTableReader
 from publisher.sources.change_table.statements import statements_of
 from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.columns.record_batches import Place
-from publisher.sources.contract import CarryOver, Context, LiveSource
+from publisher.sources.contract import (
+    CarryOver,
+    Context,
+    LiveSource,
+    PrepareContext,
+    PreparedSource,
+)
 from publisher.sources.files.frame import Frame
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
@@ -63,25 +69,22 @@ class LiveChangeTable(LiveSource):
     table: str
     text_of: Callable[[Any], str | None]
     format: str = "change-table"
-    catalogue: Catalogue | None = field(default=None, compare=False, repr=False)
-    """The catalogue for the inference of the order of masks."""
-
-    def with_catalogue(self, catalogue: Catalogue) -> Self:
-        """As ``AsksCatalogue.with_catalogue``."""
-        return replace(self, catalogue=catalogue)
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
         """The change_seq: a change of the key is a delete and an add from one record."""
         return ("high", "low")
 
+    def prepare(self, context: PrepareContext) -> PreparedSource:
+        """As ``SourceBase.prepare``: one split that sees the table as it is now."""
+        opened = self._open_split(context.carry_over, context.catalogue)
+        return PreparedSource(self, (context.stack.enter_context(opened),))
+
     @contextmanager
-    def open_splits(
-        self,
-        wanted: int,  # noqa: ARG002 - read in order
-        carry_over: CarryOver | None = None,
-    ) -> Iterator[tuple[TableSplit, ...]]:
-        """One split that sees the table as it is now, while the context is open.
+    def _open_split(
+        self, carry_over: CarryOver | None, catalogue: Catalogue
+    ) -> Iterator[TableSplit]:
+        """Opens the split, which sees the table as it is now, while the context is open.
 
         It has the rows that are newer than the mark of the last run, up to one that waits for its partner,
         and late rows of the window below the mark.  All present rows of one change_seq are read together.
@@ -106,13 +109,13 @@ class LiveChangeTable(LiveSource):
                 name = table_reader.sorting(database, live)
                 span = Span(name, FORM, extent.after, extent.upto, others=newer)
                 split = replace(whole, span=span, notes=extent.notes)
-                plan, masks = self._survey(database, layout, split, mark.calibrated)
+                plan, masks = self._survey(database, layout, split, mark.calibrated, catalogue)
                 if carry_over is not None:
                     origin = self._origin(database, layout, whole, current, (mark, extent.mark))
                     new = replace(extent.mark, calibrated=masks, origin=origin)
                     write_marks(carry_over.after, marks | {self.table: new})
                 plan = replace(plan, chosen=extent.selection, in_order=True)
-                yield (replace(split, found=plan.text()),)
+                yield replace(split, found=plan.text())
 
     def _current(
         self, database: Database, layout: ChangeTableLayout, carry_over: CarryOver | None
@@ -207,6 +210,7 @@ class LiveChangeTable(LiveSource):
         layout: ChangeTableLayout,
         split: TableSplit,
         known: KnownMasks | None,
+        catalogue: Catalogue,
     ) -> tuple[SplitPlan, KnownMasks | None]:
         """Plans the split: with the known masks if they are still valid, else from the first rows.
 
@@ -225,7 +229,7 @@ class LiveChangeTable(LiveSource):
                     yield rows_of(frame, layout)
 
         plan = survey.survey_table(
-            layout, self.options, first, f"table {self.table}", PAIR_WINDOW, self.catalogue
+            layout, self.options, first, f"table {self.table}", PAIR_WINDOW, catalogue
         )
         if not plan.sure or plan.order is None:
             return plan, None

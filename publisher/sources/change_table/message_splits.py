@@ -38,10 +38,8 @@ _MAX_SAMPLE = 10_000
 _NO_ROWS = pa.RecordBatch.from_arrays([], names=[])
 
 
-def make_splits(
-    paths: list[Path], options: ChangeTableOptions, snapshot: SnapshotOptions, wanted: int
-) -> list[Split]:
-    """The parts that tasks read, with the order of the masks.  Raises ``FatalError``."""
+def make_splits(paths: list[Path], snapshot: SnapshotOptions, wanted: int) -> list[Split]:
+    """The parts that tasks read.  Raises ``FatalError`` for a file of another kind."""
     splits: list[Split] = []
     size = max(1, sum(path.stat().st_size for path in paths))
     for path in paths:
@@ -51,14 +49,21 @@ def make_splits(
             )
         share = max(1, wanted * path.stat().st_size // size)
         splits += file_splits.splits([path], snapshot, ExpectedColumns(()), share)
+    return splits
 
-    def sample() -> Iterator[ChangeMessage]:
-        for split in splits:
-            for _, item, _ in _read_lines(split, snapshot):
-                if isinstance(item, ChangeMessage):
-                    yield item
 
-    reading = messages.infer_message_reading(islice(sample(), _MAX_SAMPLE), options, str(paths[0]))
+def with_mask_reading(
+    splits: list[Split], options: ChangeTableOptions, snapshot: SnapshotOptions, where: str
+) -> list[Split]:
+    """Adds the order of the masks, from the first messages.  Raises ``FatalError`` if it is open."""
+    messages_read = (
+        item
+        for split in splits
+        for _, item, _ in _read_lines(split, snapshot)
+        if isinstance(item, ChangeMessage)
+    )
+    sample = islice(messages_read, _MAX_SAMPLE)
+    reading = messages.infer_message_reading(sample, options, where)
     plan = SplitPlan() if reading is None else SplitPlan(reading.order, reading.headers)
     return [replace(split, found=plan.text()) for split in splits]
 

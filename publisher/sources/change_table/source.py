@@ -1,7 +1,7 @@
 """Change tables in files: CSV (with or without ``.dfm``), JSON lines, Parquet.
 
 Files are split anywhere between records.  If an UPDATE and its before image fall into different splits,
-one pass over the header columns finds them where splits are made (``survey``): the task of the UPDATE
+one pass over the header columns finds them, in a task of its own (``survey``): the task of the UPDATE
 fetches the before image, the other task leaves it out.
 """
 
@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,13 +34,21 @@ from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
 from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, as_json, broken, tally
-from publisher.sources.contract import CarryOver, Context, Source
+from publisher.sources.contract import Context, PrepareContext, PreparedSource, Source
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
 from publisher.sources.files.options import SnapshotOptions
 
 _HEADERS_SURVEYED = ("change_seq", "change_oper", "operation", "change_mask")
+
+
+class _SurveyInput(NamedTuple):
+    """All splits of a run, which one task surveys in their order."""
+
+    splits: list[Split]
+    layouts: list[ChangeTableLayout]
+    held: HeldRows | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +58,6 @@ class ChangeTable(Source):
     options: ChangeTableOptions = field(default_factory=ChangeTableOptions)
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     format: str = "change-table"
-    catalogue: Catalogue | None = field(default=None, compare=False, repr=False)
-    """The catalogue for the inference of the order of masks."""
-
-    def with_catalogue(self, catalogue: Catalogue) -> Self:
-        """As ``AsksCatalogue.with_catalogue``."""
-        return replace(self, catalogue=catalogue)
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
@@ -69,24 +71,34 @@ class ChangeTable(Source):
         return file_splits.files(paths, may_be_none=may_be_none)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
-        """The parts that tasks read, each with a plan from the survey of all of them."""
+        """The parts that tasks read, before the survey."""
         files = self.files(paths)
         if self.options.layout == "messages":
-            return message_splits.make_splits(files, self.options, self.snapshot, wanted)
-        return self._survey(*self._cut(files, wanted))
+            return message_splits.make_splits(files, self.snapshot, wanted)
+        return self._cut(files, wanted)[0]
 
-    def splits_after(
-        self, paths: Sequence[str | os.PathLike[str]], wanted: int, carry_over: CarryOver
-    ) -> list[Split]:
-        """The splits with the rows that the last run has held; keeps rows that wait now."""
+    def prepare(self, context: PrepareContext) -> PreparedSource:
+        """As ``SourceBase.prepare``: plans each split by a survey of all of them, after the rows that
+        the last run has held; holds rows that wait now."""
+        files = self.files(context.paths) if context.paths else []
         if self.options.layout == "messages":
-            return self.splits(paths, wanted)
-        held = HeldRows(self.options, carry_over.before, carry_over.clock)
-        files = self.files(paths) if paths else []
-        splits, layouts = self._cut([*held.files, *files], wanted)
-        planned = self._survey(splits, layouts, held)
-        held.keep(splits, layouts, carry_over.after)
-        return planned
+            splits = context.limit(message_splits.make_splits(files, self.snapshot, context.wanted))
+            where = str(files[0]) if files else ""
+            planned = message_splits.with_mask_reading(splits, self.options, self.snapshot, where)
+            return PreparedSource(self, tuple(planned))
+        carry_over, held = context.carry_over, None
+        if carry_over is not None:
+            held = HeldRows(self.options, carry_over.before, carry_over.clock)
+            files = [*held.files, *files]
+        cut, layouts = self._cut(files, context.wanted)
+        splits = context.limit(cut)
+        (plans,) = context.tasks.survey(self._survey, [_SurveyInput(splits, layouts, held)])
+        *texts, decision = plans.column("text").to_pylist()
+        if carry_over is not None and held is not None:
+            held.restore(decision)
+            held.keep(splits, layouts, carry_over.after)
+        planned = [replace(split, found=text) for split, text in zip(splits, texts, strict=True)]
+        return PreparedSource(self, tuple(planned))
 
     def _cut(
         self, paths: Sequence[Path], wanted: int
@@ -102,9 +114,10 @@ class ChangeTable(Source):
             layouts += [layout] * len(parts)
         return splits, layouts
 
-    def _survey(
-        self, splits: list[Split], layouts: list[ChangeTableLayout], held: HeldRows | None = None
-    ) -> list[Split]:
+    def _survey(self, parts: _SurveyInput, catalogue: Catalogue) -> pa.RecordBatch:
+        """Returns the plans of all splits, and what was decided about held rows."""
+        splits, layouts, held = parts
+
         def headers_of(number: int) -> Iterator[ChangeRows]:
             layout = layouts[number]
             if (
@@ -121,9 +134,11 @@ class ChangeTable(Source):
             for frame in file_splits.frames(splits[number], layout.reading, layout.columns()):
                 yield rows_of(frame, layout)
 
-        return survey.survey_splits(
-            splits, layouts, self.options, headers_of, all_of, held, self.catalogue
+        plans = survey.survey_splits(
+            splits, layouts, self.options, headers_of, all_of, held, catalogue
         )
+        texts = [*(plan.text() for plan in plans), None if held is None else held.text()]
+        return pa.RecordBatch.from_pydict({"text": pa.array(texts, pa.string())})
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""

@@ -1,6 +1,6 @@
 """One pass over the header columns before the splits are read: the reading of masks, and pairs apart.
 
-It runs where splits are made, so that every task reads the same way, and holds no more than
+It runs in one task, so that every other task reads the same way, and holds no more than
 ``join_rows`` UPDATEs and ``join_strays`` before images, whatever the length of the input.
 """
 
@@ -107,8 +107,8 @@ def survey_splits(
     all_of: FullRows,
     held: HeldRows | None = None,
     catalogue: Catalogue | None = None,
-) -> list[Split]:
-    """Surveys splits with these layouts; returns them with their plans.
+) -> list[SplitPlan]:
+    """Surveys splits with these layouts; returns their plans.
 
     ``held`` decides which rows wait for a partner, ``catalogue`` may know the keys of the tables.
 
@@ -136,7 +136,7 @@ def survey_splits(
             if held is not None and (reading := plans[names].reading) is not None:
                 held.readings[names] = reading
     cut = None if held is None else held.cut(pairs)
-    return _attach_plans(splits, [plans[key] for key in keys], pairs, cut)
+    return _own_plans(splits, [plans[key] for key in keys], pairs, cut)
 
 
 def survey_table(
@@ -268,10 +268,10 @@ def _compare_images(rows: ChangeRows, layout: ChangeTableLayout) -> Iterator[tup
             yield mask.strip(), differing
 
 
-def _attach_plans(
+def _own_plans(
     splits: list[Split], shared: list[SplitPlan], pairs: PairFinder, cut: str | None
-) -> list[Split]:
-    """Adds to each split the plan of its task."""
+) -> list[SplitPlan]:
+    """Completes the plan of each split."""
     window = pairs.window if pairs.any_before else 0
     ranking = Ranking.of(pairs.least, max(pairs.least, pairs.greatest))
     own = [
@@ -297,4 +297,4 @@ def _attach_plans(
         own[u_split].taking.append((u_row, own[u_split].from_.index(plain), b_row))
     for number, row in pairs.copies:
         own[number].copies.append(row)
-    return [replace(split, found=plan.text()) for split, plan in zip(splits, own, strict=True)]
+    return own

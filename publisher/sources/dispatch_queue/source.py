@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.errors import InternalError, UsageError
-from publisher.model.catalogue import Table
+from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Position
 from publisher.sources.columns.record_batches import Place
-from publisher.sources.contract import CarryOver, Context, Source
+from publisher.sources.contract import Context, PrepareContext, PreparedSource, Source
 from publisher.sources.dispatch_queue.as_json import raw_of
 from publisher.sources.dispatch_queue.lost import (
     lost_as_facts,
@@ -99,10 +99,9 @@ class DispatchQueue(Source):
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     format: str = "dispatch-queue"
     fates: Fates | None = None
-    """Fates of the transactions; ``None`` before ``with_survey``."""
+    """Fates of the transactions; ``None`` before ``prepare``."""
     source_tables: tuple[SourceTable, ...] = ()
-    """The tables of operations; empty before ``with_survey``."""
-    notes: tuple[str, ...] = ()
+    """The tables of operations; empty before ``prepare``."""
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
@@ -171,12 +170,18 @@ class DispatchQueue(Source):
             start = first * stride
             yield Split(path, form.text, start, stop, first + 1, stop - start, size)
 
-    def splits_after(
-        self, paths: Sequence[str | os.PathLike[str]], wanted: int, carry_over: CarryOver
-    ) -> list[Split]:
-        """Divides files as ``splits`` does, after the files that the last run left."""
-        before = queue_state.splits_of(carry_over.before) if carry_over.before is not None else []
-        return [*before, *self.splits(paths, wanted)]
+    def prepare(self, context: PrepareContext) -> PreparedSource:
+        """As ``SourceBase.prepare``: resolves the fates of transactions over all splits, after those of
+        the files that the last run left."""
+        carry_over = context.carry_over
+        splits = context.limit(self.splits(context.paths, context.wanted))
+        if carry_over is not None and carry_over.before is not None:
+            splits = [*queue_state.splits_of(carry_over.before), *splits]
+        facts = context.tasks.survey(self.survey, splits)
+        source = self._with_facts(facts)
+        if carry_over is not None:
+            source.leave(splits, carry_over.after)
+        return PreparedSource(source, tuple(splits), tuple(doubt_warnings(facts)))
 
     def leave(self, splits: Sequence[Split], folder: Path) -> None:
         """Writes the rows of open transactions, and the transactions that have ended."""
@@ -220,12 +225,12 @@ class DispatchQueue(Source):
         used = (operations.kind == RowKind.OPERATION) & (operations.use != OperationUse.EXCLUDED)
         return set(np.unique(span[used & (span >= 0)]).tolist())
 
-    def survey(self, split: Split, ctx: Context) -> pa.RecordBatch:
+    def survey(self, split: Split, catalogue: Catalogue) -> pa.RecordBatch:
         """Collects facts about the transactions in a split."""
         if parse_file_form(split.kind).layout == "marks":
             return queue_state.facts_of_marks(split)
         operations = self._operations(split)
-        names = QueueNames(self.options, ctx.catalogue)
+        names = QueueNames(self.options, catalogue)
         faults = faults_of(operations, names)
         chosen = np.flatnonzero(operations.use == OperationUse.COUNTED)
         place = {int(number): at for at, number in enumerate(chosen)}
@@ -244,19 +249,17 @@ class DispatchQueue(Source):
         lost = lost_as_facts(operations.rows.lost)
         return pa.concat_batches([facts, *lost, tables, doubts_as_facts(operations, faults)])
 
-    def with_survey(self, facts: Iterable[pa.RecordBatch]) -> DispatchQueue:
+    def _with_facts(self, parts: Sequence[pa.RecordBatch]) -> DispatchQueue:
         """The source with the fates of all transactions, resolved from the facts of all splits.
 
         Raises ``FatalError`` if two databases have a table of one name."""
-        parts = list(facts)
         fates = resolve_fates([of_transactions(part) for part in parts])
         # a row with a damaged DBNODE has no COMMIT, and must not stop the others
         active = fates.active_nodes() | {node for part in parts for node in remembered_nodes(part)}
         every = {table for part in parts for table in tables_of_facts(part)}
         tables = tuple(sorted(table for table in every if table.node in active))
         refuse_shared_names(tables, self.options.nodes)
-        notes = tuple(doubt_warnings(parts))
-        return replace(self, fates=fates, source_tables=tables, notes=notes)
+        return replace(self, fates=fates, source_tables=tables)
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Reads batches of ``RECORD_SCHEMA``, the tally last."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 
 from publisher.database import Database, DatabaseOptions
 from publisher.model.change import Outcome, Position, Reason
-from publisher.sources.contract import CarryOver, Context, LiveSource
+from publisher.sources.contract import Context, LiveSource, PrepareContext, PreparedSource
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.source import position_of, read_frames
 from publisher.sources.files.digest import digest_of_text
@@ -36,24 +35,13 @@ class LiveEventLog(LiveSource):
     reported: frozenset[int] = frozenset()
     """Digests of rejected rows that earlier runs reported; without a record_id they stay N."""
 
-    def with_known_rejects(self, digests: frozenset[int]) -> LiveEventLog:
-        """See ``RemembersRejects``."""
-        return replace(self, reported=digests)
-
-    @contextmanager
-    def open_splits(
-        self,
-        wanted: int,
-        carry_over: CarryOver | None = None,  # noqa: ARG002 - rows have a status
-    ) -> Iterator[tuple[TableSplit, ...]]:
-        """Yields splits that all see the table as it is now, while the context is open.
-
-        Raises ``FatalError`` if the table does not fit, ``UnreachableError``.
-        """
-        with Database(self.database) as database:
-            self.places(database)
-            with table_reader.moment(database, self._live(), wanted) as splits:
-                yield splits
+    def prepare(self, context: PrepareContext) -> PreparedSource:
+        """As ``SourceBase.prepare``: the splits all see the table as it is now."""
+        database = context.stack.enter_context(Database(self.database))
+        self.places(database)
+        moment = table_reader.moment(database, self._live(), context.wanted)
+        splits = context.stack.enter_context(moment)
+        return PreparedSource(replace(self, reported=context.reported), splits)
 
     def fits(self, database: Database) -> None:
         """As ``LiveSource.fits``."""

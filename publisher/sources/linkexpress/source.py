@@ -16,7 +16,7 @@ from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Outcome, Position
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import Place
-from publisher.sources.contract import CarryOver, Context, Source
+from publisher.sources.contract import Context, PrepareContext, PreparedSource, Source
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.mapped_file import map_file
@@ -79,22 +79,24 @@ class Linkexpress(Source):
         """The parts that tasks read.  Raises ``FatalError`` if a file as a whole does not fit."""
         return self._split(self._new_parts(paths), wanted)
 
-    def splits_after(
-        self, paths: Sequence[str | os.PathLike[str]], wanted: int, carry_over: CarryOver
-    ) -> list[Split]:
-        """The splits with the records that the last run has held; writes records that are held now."""
+    def prepare(self, context: PrepareContext) -> PreparedSource:
+        """As ``SourceBase.prepare``: reads the records that the last run has held, too, and holds
+        records for the next run."""
+        carry_over = context.carry_over
+        if carry_over is None:
+            return Source.prepare(self, context)
         before = read_held_parts(carry_over.before)
         if before and not self._in_transactions:
             raise FatalError(
                 f"{carry_over.before} has records of a group's differences that wait for their commit, "
                 "but the source is of another kind now: restore unit and extract, or give it a new name"
             )
-        new = self._new_parts(paths)
-        splits = self._split([*accept_completed(before, new), *new], wanted)
+        new = self._new_parts(context.paths)
+        splits = self._split([*accept_completed(before, new), *new], context.wanted)
         held = [split for split in splits if ExtractFileForm.of(split.kind).state == "held"]
         if before or held:
             write_held_parts(carry_over.after, held, self._read_tail)
-        return splits
+        return PreparedSource(self, tuple(splits))
 
     def _read_tail(self, split: Split) -> HeldTail:
         """Reads a tail, as a task does later, to find the records that are held."""

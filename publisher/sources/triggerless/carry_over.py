@@ -84,21 +84,6 @@ def write_state(target: Path, state: TriggerlessState) -> None:
     (target / MANIFEST).write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
 
 
-_STAGED = f"{os.sep}staging{os.sep}state{os.sep}"
-_COMMITTED = f"{os.sep}state{os.sep}"
-
-
-def committed_path(folder: Path) -> Path:
-    """The path that a folder of a staged state has once its journal is committed."""
-    return Path(_COMMITTED.join(str(folder).rsplit(_STAGED, 1)))
-
-
-def current_path(folder: Path) -> Path:
-    """The current path of that folder: committed, or still staged."""
-    staged = Path(_STAGED.join(str(folder).rsplit(_COMMITTED, 1)))
-    return folder if folder.exists() or not staged.exists() else staged
-
-
 def remove_replaced_rows(states: Iterable[Path]) -> None:
     """Removes the rows of replaced states, which come newest first, but not their differences.
 

@@ -21,7 +21,6 @@ from publisher.sources.triggerless.carry_over import (
     FOUND,
     KNOWN,
     TriggerlessState,
-    committed_path,
     identity_of,
     write_state,
 )
@@ -72,6 +71,8 @@ class ComparisonContext:
     """Directory of the new state."""
     wanted: int
     """Approximate number of splits per table."""
+    committed: Path = Path()
+    """The same directory after the commit of the run."""
     number: int = 1
     """Number of the comparison in positions; a job never uses a number twice."""
     state: Path | None = None
@@ -107,6 +108,7 @@ class TableInput:
     """Identity of its files, see ``identity_of``."""
     origin: TableOrigin | None = None
     """Its database; ``None`` for files."""
+    files: tuple[Path, ...] = ()
 
 
 def file_inputs(
@@ -140,6 +142,7 @@ def file_inputs(
                 tuple(old),
                 _text_bytes(files),
                 identity=tuple(identity_of(files)),
+                files=tuple(files),
             )
         )
     return inputs
@@ -286,7 +289,7 @@ def finish_comparison(
     for number, table in enumerate(comparison.tables):
         first = comparison.first_partition(number)
         own = results[first : first + table.buckets]
-        splits += difference_splits(table, own, target, given.wanted)
+        splits += difference_splits(table, own, given)
         tables[table.shape.source_name] = _describe_table(table, own, given)
     if comparison.keep:
         hinted = given.hinted
@@ -313,12 +316,12 @@ def _refuse_many_deletes(
 
 
 def difference_splits(
-    table: TableWork, results: Sequence[BucketResult], target: Path, wanted: int
+    table: TableWork, results: Sequence[BucketResult], given: ComparisonContext
 ) -> list[Split]:
     """Divides the differences of a table, in the order of hashes, into splits of some buckets each."""
-    buckets = max(1, -(-len(results) // wanted))
+    buckets = max(1, -(-len(results) // given.wanted))
     splits = []
-    folder, number = str(committed_path(target / FOUND)), 1
+    folder, number = str(given.committed / FOUND), 1
     for start in range(0, len(results), buckets):
         part = results[start : start + buckets]
         counts = sum((result.counts for result in part), ComparisonCounts())
@@ -332,7 +335,7 @@ def difference_splits(
             "read": counts.read + counts.vanished + sum(result.unreadable for result in part),
         }
         rows = sum(result.found_rows for result in part)
-        paths = [target / FOUND / result.found for result in part]
+        paths = [given.target / FOUND / result.found for result in part]
         size = sum(path.stat().st_size for path in paths)
         text = json.dumps(payload, ensure_ascii=False)
         stop = start + len(part)

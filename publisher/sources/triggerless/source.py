@@ -4,42 +4,41 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.database import DatabaseOptions
 from publisher.errors import FatalError, UsageError
-from publisher.model.catalogue import Catalogue, JobCatalogue
 from publisher.model.change import Outcome, Position, Reason
 from publisher.model.lanes import table_hash
 from publisher.sources.columns.key_lanes import key_lanes
 from publisher.sources.columns.record_batches import Place, as_json, batch, record_lanes, tally
-from publisher.sources.contract import Context, Source
+from publisher.sources.contract import Context, PrepareContext, PreparedSource, Source
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.live.table_reader import TableSplit
 from publisher.sources.triggerless import input_files
-from publisher.sources.triggerless.carry_over import current_path
-from publisher.sources.triggerless.comparison import BucketResult, Comparison
+from publisher.sources.triggerless.carry_over import FOUND
 from publisher.sources.triggerless.live_tables import live_inputs
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.plan_comparison import (
     ComparisonContext,
+    Migration,
     comparison_of,
     file_inputs,
     finish_comparison,
 )
-from publisher.sources.triggerless.tasks import compare_here
+from publisher.sources.triggerless.tasks import run_comparison
+from publisher.xds.values import text_of
 
-Run = Callable[[Comparison], list[BucketResult]]
 _ROWS = 8192
 
 
@@ -47,14 +46,20 @@ _ROWS = 8192
 class Triggerless(Source):
     """Tables compared with a state.
 
-    A comparison comes before there is anything to read: ``compare_tables`` runs it on an engine and returns
-    the splits of the differences.  Without it a split is a whole table, which the reading task compares with
-    an earlier snapshot or with nothing.
+    The comparison is a part of the preparation; afterwards splits hold the differences.
     """
 
     options: TriggerlessOptions = field(default_factory=TriggerlessOptions)
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     format: str = "triggerless"
+    staged: Path | None = None
+    """Folder of the differences until the commit of their run; ``None``: they lie where splits say."""
+    first_files: Mapping[str, str] = field(default_factory=dict)
+    """The first file of each compared table."""
+    hinted: int | None = None
+    """See ``TriggerlessState``."""
+    migration: Migration | None = None
+    """Rows to publish as new; ``None`` publishes the differences."""
 
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
@@ -63,46 +68,59 @@ class Triggerless(Source):
         return file_splits.files(paths, may_be_none=may_be_none)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:  # noqa: ARG002
-        """One split per table."""
+        """One split per table, before the comparison."""
         splits = []
-        for name, files in input_files.by_table(self.files(paths), self.options).items():
-            sizes = [path.stat().st_size for path in files]
-            payload = {"table": name, "files": [str(path) for path in files], "sizes": sizes}
-            size, text = sum(sizes), json.dumps(payload, ensure_ascii=False)
-            splits.append(Split(str(files[0]), "table", 0, len(files), 1, size, size, text))
+        for files in input_files.by_table(self.files(paths), self.options).values():
+            size = sum(path.stat().st_size for path in files)
+            splits.append(Split(str(files[0]), "table", 0, len(files), 1, size, size))
         return splits
 
-    def compare_tables(
-        self,
-        paths: Sequence[Path],
-        given: ComparisonContext,
-        run: Run,
-        *,
-        database: DatabaseOptions | None = None,
-        text_of: Callable[[Any], str | None] = str,
-    ) -> tuple[Split, ...]:
-        """Compares tables by means of ``run`` and returns the splits of the differences.
-
-        Raises ``FatalError`` if tables, files or state do not fit, ``UnreachableError``.
-        """
+    def prepare(self, context: PrepareContext) -> PreparedSource:
+        """As ``SourceBase.prepare``: compares the tables of the files, or of the database."""
+        options, carry_over = self.options, context.carry_over
+        if context.sample is not None and not context.paths:
+            options = replace(options, startup_option="all")
+        given = ComparisonContext(
+            catalogue=context.catalogue,
+            target=context.staged,
+            committed=context.committed,
+            wanted=context.wanted,
+            number=context.number,
+            state=carry_over.before if carry_over is not None else None,
+            keep=carry_over is not None,
+            clock=carry_over.clock if carry_over is not None else 0,
+            hinted=self.hinted,
+            migration=self.migration,
+            most=context.sample,
+            source=carry_over.source if carry_over is not None else "",
+            by_rows=carry_over is not None and carry_over.by_rows,
+        )
         with ExitStack() as stack:
-            if paths:
-                by_table = input_files.files_by_table(paths, self.options)
-                tables = file_inputs(by_table, self.options, self.snapshot, given)
+            if context.paths:
+                by_table = input_files.files_by_table(context.paths, options)
+                if context.sample is not None:
+                    by_table = dict(islice(by_table.items(), 1))
+                tables = file_inputs(by_table, options, self.snapshot, given)
             else:
-                assert database is not None  # the settings require it
-                tables = live_inputs(database, self.options, self.snapshot, given, stack, text_of)
-            comparison = comparison_of(tables, self.options, given, database, text_of)
-            return finish_comparison(comparison, run(comparison), given, self.options)
+                assert context.database is not None  # the settings require it
+                tables = live_inputs(
+                    context.database, options, self.snapshot, given, stack, text_of
+                )
+            comparison = comparison_of(tables, options, given, context.database, text_of)
+            results = run_comparison(comparison, context.tasks)
+            splits = finish_comparison(comparison, results, given, options)
+        files = {table.name: str(paths[0]) for table in tables if (paths := table.files)}
+        return PreparedSource(replace(self, staged=context.staged, first_files=files), splits)
+
+    def file_of(self, split: Split | TableSplit) -> str:
+        """The first file of the table."""
+        assert isinstance(split, Split)
+        return self.first_files.get(json.loads(split.found)["table"][0], "")
 
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Reads batches of ``RECORD_SCHEMA``, the tally last."""
-        if split.kind == "found":
-            yield from _DifferenceReader(split, number, ctx).batches()
-            return
-        with TemporaryDirectory(prefix="xds-publisher-") as folder:
-            for differences in self._compare_here(split, ctx.catalogue, Path(folder)):
-                yield from _DifferenceReader(differences, number, ctx).batches()
+        reader = _DifferenceReader(split, number, ctx)
+        yield from reader.batches(self._difference_batches(split))
 
     def position_text(self, position: Position) -> str:
         """``TABLE:COMPARISON:NUMBER``."""
@@ -119,22 +137,28 @@ class Triggerless(Source):
 
     def raw(self, split: Split, row: int) -> str | None:
         """One change as JSON text; ``None`` if the differences are no longer kept."""
-        if split.kind == "found":
-            return _raw(split, row)
-        catalogue = JobCatalogue(())
-        with TemporaryDirectory(prefix="xds-publisher-") as folder:
-            for differences in self._compare_here(split, catalogue, Path(folder)):
-                return _raw(differences, row)
+        if not row:
+            payload = json.loads(split.found)
+            return as_json({reason: payload[reason] for reason in ("unchanged", "baseline")})
+        first = split.first
+        for differences in self._difference_batches(split):
+            if row < first + differences.num_rows:
+                record = differences.slice(row - first, 1).to_pylist()[0]
+                raw: str | None = record["raw"]
+                return raw or as_json({name: record[name] for name in _SHOWN})
+            first += differences.num_rows
         return None
 
-    def _compare_here(self, split: Split, catalogue: Catalogue, folder: Path) -> tuple[Split, ...]:
-        """Compares a table in this process and returns the split of its differences."""
-        payload = json.loads(split.found)
-        paths = [Path(name) for name in payload["files"]]
-        if [path.stat().st_size for path in paths] != payload["sizes"]:
-            raise FatalError(f"{split.path} has changed since the run began; start again")
-        given = ComparisonContext(catalogue, folder, wanted=1, keep=False)
-        return self.compare_tables(paths, given, compare_here)
+    def _difference_batches(self, split: Split) -> Iterator[pa.RecordBatch]:
+        folder = Path(split.path) if self.staged is None else self.staged / FOUND
+        for name in json.loads(split.found)["files"]:
+            try:
+                with pq.ParquetFile(folder / name) as file:
+                    yield from file.iter_batches(_ROWS, use_threads=False)
+            except (pa.ArrowInvalid, OSError) as error:
+                raise FatalError(
+                    f"{folder / name} cannot be read ({error}): publish again"
+                ) from error
 
 
 class _DifferenceReader:
@@ -150,13 +174,13 @@ class _DifferenceReader:
         self._part = name
         self._hash = table_hash(self._schema, self._table)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Reads batches of ``RECORD_SCHEMA``, the tally last."""
         for reason in (Reason.UNCHANGED, Reason.BASELINE):
             if self._payload[reason]:
                 yield self._summary(reason, self._payload[reason])
         first = self._split.first
-        for differences in _difference_batches(self._split):
+        for differences in found:
             yield self._records(differences, first)
             first += differences.num_rows
         yield tally(self._place, self._payload["read"])
@@ -211,27 +235,3 @@ class _DifferenceReader:
 
 _SHOWN = ("key", "event_type", "columns", "old", "new")
 _DIFFERENCE_COLUMNS = (*_SHOWN, "outcome", "reason", "detail", "raw")
-
-
-def _difference_batches(split: Split) -> Iterator[pa.RecordBatch]:
-    folder = current_path(Path(split.path))
-    for name in json.loads(split.found)["files"]:
-        try:
-            with pq.ParquetFile(folder / name) as file:
-                yield from file.iter_batches(_ROWS, use_threads=False)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise FatalError(f"{folder / name} cannot be read ({error}): publish again") from error
-
-
-def _raw(split: Split, row: int) -> str | None:
-    if not row:
-        payload = json.loads(split.found)
-        return as_json({reason: payload[reason] for reason in ("unchanged", "baseline")})
-    first = split.first
-    for differences in _difference_batches(split):
-        if row < first + differences.num_rows:
-            record = differences.slice(row - first, 1).to_pylist()[0]
-            raw: str | None = record["raw"]
-            return raw or as_json({name: record[name] for name in _SHOWN})
-        first += differences.num_rows
-    return None

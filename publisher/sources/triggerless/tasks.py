@@ -19,6 +19,7 @@ from publisher.model.packed_batches import unpack_batch
 from publisher.sources.columns.columns import texts
 from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import as_json
+from publisher.sources.contract import TaskRunner
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
@@ -36,6 +37,7 @@ from publisher.sources.triggerless.compare import (
 from publisher.sources.triggerless.comparison import BucketResult, Comparison, SplitWork, TableWork
 from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA, TableRows
 from publisher.sources.triggerless.shuffle_pieces import (
+    BUCKET_PIECE_SCHEMA,
     PieceKind,
     PiecePacker,
     each_piece,
@@ -44,6 +46,43 @@ from publisher.sources.triggerless.shuffle_pieces import (
 )
 from publisher.sources.triggerless.state_files import read_known_rows, write_known_rows
 from publisher.sources.triggerless.table_shape import ComparableRows, read_rows
+
+
+@dataclass(frozen=True, slots=True)
+class CompareWork:
+    """Implements ``ShuffleWork`` for a comparison: a partition is a bucket of a table."""
+
+    comparison: Comparison
+
+    @property
+    def parts(self) -> int:
+        """Number of splits."""
+        return len(self.comparison.splits())
+
+    @property
+    def partitions(self) -> int:
+        """Number of buckets of all tables."""
+        return self.comparison.partitions
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the pieces of buckets."""
+        return BUCKET_PIECE_SCHEMA
+
+    def read(self, part: int) -> Iterator[pa.RecordBatch]:
+        """Reads the rows of a split."""
+        return read_pieces(self.comparison, part)
+
+    def process(self, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str) -> str:
+        """Compares a bucket; returns its ``BucketResult`` as JSON."""
+        return compare_bucket(self.comparison, partition, pieces, attempt).to_json()
+
+
+def run_comparison(comparison: Comparison, tasks: TaskRunner) -> list[BucketResult]:
+    """Compares all tables; the tasks write into the target, which is not current yet."""
+    for name in (FOUND, KNOWN):
+        (Path(comparison.target) / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+    return [BucketResult.from_json(text) for text in tasks.shuffle(CompareWork(comparison))]
 
 
 def read_pieces(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]:
@@ -150,26 +189,6 @@ def _unchanged_file(table: TableWork, bucket: int, counts: ComparisonCounts) -> 
     if counts.added or counts.changed or counts.baseline or counts.vanished:
         return None
     return Path(known.folder) / known.files[bucket]
-
-
-def make_folders(comparison: Comparison) -> None:
-    """Creates the folders that tasks write to."""
-    for name in (FOUND, KNOWN):
-        (Path(comparison.target) / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-
-
-def compare_here(comparison: Comparison) -> list[BucketResult]:
-    """Runs a whole comparison in this process, for few rows: all of them are held in memory."""
-    make_folders(comparison)
-    pieces: dict[int, list[pa.RecordBatch]] = {}
-    for number in range(len(comparison.splits())):
-        for batch in read_pieces(comparison, number):
-            for row, partition in enumerate(batch.column("partition").to_pylist()):
-                pieces.setdefault(partition, []).append(batch.slice(row, 1))
-    return [
-        compare_bucket(comparison, partition, pieces.pop(partition), "here")
-        for partition in range(comparison.partitions)
-    ]
 
 
 def check_results(comparison: Comparison, results: list[BucketResult]) -> list[BucketResult]:

@@ -13,6 +13,7 @@ from publisher.model.change import TALLY, Outcome
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import CarryOver
 from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.local_tasks import prepare_here
 from tests.support.change_table_files import CONTEXT, change_text, options, record, seq, write
 from tests.support.event_log_files import Row, csv_text
 
@@ -51,13 +52,14 @@ class Folder:
         if rows:
             paths = [write(self._path / f"usr__ct-{self._runs}{self._suffix}", rows)]
         records, framed = [], 0
-        for number, split in enumerate(self._source.splits_after(paths, 3, kept)):
-            for batch in self._source.read(split, number, CONTEXT):
-                for row in batch.to_pylist():
-                    if row["outcome"] == TALLY:
-                        framed += row["row"]
-                    else:
-                        records.append(row)
+        with prepare_here(self._source, paths, 3, CONTEXT.catalogue, carry_over=kept) as prepared:
+            for number in range(len(prepared.splits)):
+                for batch in prepared.read(number, CONTEXT):
+                    for row in batch.to_pylist():
+                        if row["outcome"] == TALLY:
+                            framed += row["row"]
+                        else:
+                            records.append(row)
         assert sum(int(str(row["records"])) for row in records) == framed
         return sorted(records, key=lambda row: (row["high"], row["low"], row["ordinal"]))
 
@@ -116,12 +118,9 @@ def test_nothing_waits_where_that_is_set_and_in_a_replay(tmp_path: Path) -> None
     assert Folder(tmp_path, pair_wait=0).meant(*FIRST, B, LATER) == [LONE, DELETED]
     path = write(tmp_path / "usr__ct.csv", [*FIRST, B, LATER])
     source = ChangeTable(options(header_columns=7, mask_order="msb"))
-    reasons = [
-        row["reason"]
-        for number, split in enumerate(source.splits([path], 1))
-        for batch in source.read(split, number, CONTEXT)
-        for row in batch.to_pylist()
-    ]
+    with prepare_here(source, [path], 1, CONTEXT.catalogue) as prepared:
+        batches = list(prepared.read(0, CONTEXT))
+    reasons = [row["reason"] for batch in batches for row in batch.to_pylist()]
     assert "open-pair" not in reasons
 
 
@@ -163,9 +162,12 @@ def test_held_rows_of_a_table_known_by_its_metadata_are_read_so_again(tmp_path: 
     source = ChangeTable(
         options(source_table=None, key=(), header_columns=7, mask_order="msb"), SnapshotOptions()
     )
-    source.splits_after([path], 1, CarryOver(None, tmp_path / "1"))
-    (split,) = source.splits_after([], 1, CarryOver(tmp_path / "1", tmp_path / "2", 61 * SECOND))
-    (found, _) = [row for b in source.read(split, 0, CONTEXT) for row in b.to_pylist()]
+    first = CarryOver(None, tmp_path / "1")
+    second = CarryOver(tmp_path / "1", tmp_path / "2", 61 * SECOND)
+    with prepare_here(source, [path], 1, CONTEXT.catalogue, carry_over=first):
+        pass
+    with prepare_here(source, [], 1, CONTEXT.catalogue, carry_over=second) as prepared:
+        (found, _) = [row for b in prepared.read(0, CONTEXT) for row in b.to_pylist()]
     assert (found["schema"], found["table"]) == ("hr", 'the "people"')
     assert (found["outcome"], found["reason"]) == (Outcome.REJECTED, "before-image-alone")
 

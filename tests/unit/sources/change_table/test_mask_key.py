@@ -17,7 +17,7 @@ from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.change_table.survey import SplitPlan
-from publisher.sources.contract import with_catalogue
+from publisher.sources.local_tasks import prepare_here
 from publisher.xds.values import text_of
 from tests.support.change_table_files import record, seq, write
 
@@ -32,7 +32,8 @@ def deletes(tmp_path: Path, mask: str) -> Path:
 
 def reading_of(path: Path, catalogue: Catalogue, **changes: object) -> tuple[str | None, int]:
     options = ChangeTableOptions(header_columns=0, **changes)  # type: ignore[arg-type]
-    (split,) = with_catalogue(ChangeTable(options), catalogue).splits([path], 1)
+    with prepare_here(ChangeTable(options), [path], 1, catalogue) as prepared:
+        (split,) = prepared.splits
     found = SplitPlan.of(split.found)
     return found.order, found.headers
 
@@ -73,7 +74,8 @@ def test_the_catalogue_is_asked_only_where_masks_of_deletes_are_to_be_explained(
 
     asked = Asked([])
     path = write(tmp_path / "hr.usr__ct.csv", [record(1, "I", range(10), idu="1")])
-    with_catalogue(ChangeTable(ChangeTableOptions()), asked).splits([path], 1)
+    with prepare_here(ChangeTable(ChangeTableOptions()), [path], 1, asked):
+        pass
     assert asked.tables == 0
 
 
@@ -124,10 +126,14 @@ def test_a_live_table_asks_the_database_for_the_key_of_its_table(tmp_path: Path)
     url = database(tmp_path)
     options = ChangeTableOptions(header_columns=0, source_table="usr")
     live = LiveChangeTable(options, DatabaseOptions(url=url), "usr__ct", text_of)
-    with pytest.raises(FatalError, match="mask_order"), live.open_splits(1):
+    with (
+        pytest.raises(FatalError, match="mask_order"),
+        prepare_here(live, (), 1, JobCatalogue(())),
+    ):
         pass
     with (
         Database(DatabaseOptions(url=url)) as asked,
-        with_catalogue(live, catalogue_of(asked)).open_splits(1) as (split,),
+        prepare_here(live, (), 1, catalogue_of(asked)) as prepared,
     ):
+        (split,) = prepared.splits
         assert SplitPlan.of(split.found).order == "msb"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from publisher.engine.survey import survey_source
 from publisher.model.catalogue import JobCatalogue
 from publisher.reports.changes import in_order
 from publisher.sources.contract import Context
 from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.sources.dispatch_queue.rows.layout import OperationCode
+from publisher.sources.local_tasks import prepare_here
 from tests.support.dispatch_queue_codes import CLOSING, COMMIT, DELETE, INSERT, UPDATE
 from tests.support.dispatch_queue_files import (
     OPTIONS,
@@ -27,9 +27,8 @@ def inspect_queue(data: bytes, folder: Path) -> list[Record]:
     path.write_bytes(data)
     source = DispatchQueue(OPTIONS)
     context = Context(0, 4, JobCatalogue(()))
-    (split,) = source.splits([path], 1)
-    reader = survey_source(source, [split], context)
-    return list(in_order(reader.read(split, 0, context), source.format))
+    with prepare_here(source, [path], 1, context.catalogue) as prepared:
+        return list(in_order(prepared.read(0, context), source.format))
 
 
 def test_changes_come_in_the_order_of_their_commits(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from publisher.engine.survey import survey_source
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
 from publisher.sources.contract import Context
 from publisher.sources.dispatch_queue import DispatchQueue, to_records
 from publisher.sources.dispatch_queue.rows import layout
+from publisher.sources.local_tasks import prepare_here
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
 from tests.support.dispatch_queue_files import (
     BIG,
@@ -167,11 +167,11 @@ def test_a_transaction_larger_than_memory_goes_through_it(
     tracemalloc.start()
     before = pa.total_allocated_bytes()
     most = changes = 0
-    known = survey_source(source, splits, context)
-    for number, split in enumerate(splits):
-        for batch in known.read(split, number, context):
-            changes += batch.num_rows
-            most = max(most, pa.total_allocated_bytes() - before)
+    with prepare_here(source, [path], 2, context.catalogue) as prepared:
+        for number in range(len(prepared.splits)):
+            for batch in prepared.read(number, context):
+                changes += batch.num_rows
+                most = max(most, pa.total_allocated_bytes() - before)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert changes == count + len(splits)

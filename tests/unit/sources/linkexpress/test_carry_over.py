@@ -23,6 +23,8 @@ from publisher.runs.replay import rehearse, replay
 from publisher.sources.contract import CarryOver, Context
 from publisher.sources.files.file_splits import Split
 from publisher.sources.linkexpress import Linkexpress
+from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.local_tasks import prepare_here
 from tests.support.linkexpress_files import (
     GROUP,
     OPEN,
@@ -62,15 +64,18 @@ class Folder:
         """The records of a run that reads these files."""
         self.runs += 1
         kept = CarryOver(self.before, self.path / f"state{self.runs}")
-        splits = SOURCE.splits_after(self.write(**files), wanted, kept)
+        paths = self.write(**files)
+        with prepare_here(SOURCE, paths, wanted, JobCatalogue(()), carry_over=kept) as prepared:
+            splits = prepared.splits
         if kept.after.is_dir():
             self.before = kept.after
         return read(splits)
 
 
-def read(splits: Sequence[Split]) -> list[Record]:
+def read(splits: Sequence[Split | TableSplit]) -> list[Record]:
     records, framed = [], 0
     for number, split in enumerate(splits):
+        assert isinstance(split, Split)
         for batch in SOURCE.read(split, number, Context(0, 4, JobCatalogue(()))):
             for row in batch.to_pylist():
                 if row["outcome"] == TALLY:
@@ -260,8 +265,12 @@ def test_nothing_is_kept_where_nothing_is_held(folder: Folder) -> None:
 def test_a_source_that_is_no_group_any_more_says_what_to_do(folder: Folder) -> None:
     folder.run(a=inserts(1))
     (path,) = folder.write(b=record(OPEN, *jack(1)))
-    with pytest.raises(FatalError, match="restore unit and extract, or give it a new name"):
-        Linkexpress(OPEN).splits_after([path], 1, CarryOver(folder.before, folder.path / "after"))
+    kept = CarryOver(folder.before, folder.path / "after")
+    with (
+        pytest.raises(FatalError, match="restore unit and extract, or give it a new name"),
+        prepare_here(Linkexpress(OPEN), [path], 1, JobCatalogue(()), carry_over=kept),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "form"])

@@ -15,7 +15,6 @@ from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import ColumnKind, Table
 from publisher.model.keys import IdentifierCase, KeyPart, KeyProblem, canonical
 from publisher.model.packed_batches import unpack_batch
-from publisher.sources.triggerless.carry_over import committed_path, current_path
 from publisher.sources.triggerless.compare import ComparisonRules, compare, no_known_rows
 from publisher.sources.triggerless.comparison import KnownFiles
 from publisher.sources.triggerless.differences import TableRows
@@ -156,15 +155,3 @@ def test_a_state_may_be_read_in_other_parts(
 
 def in_bucket(key: str, bucket: int, buckets: int) -> bool:
     return bool(bucket_of(text_hashes(pa.array([key])), buckets)[0] == bucket)
-
-
-def test_where_a_state_lies_before_and_after_its_commit(tmp_path: Path) -> None:
-    staged = tmp_path / "state" / "job-1" / "staging" / "state" / "hr" / "found"
-    final = tmp_path / "state" / "job-1" / "state" / "hr" / "found"
-    assert committed_path(staged) == final
-    assert committed_path(tmp_path / "found") == tmp_path / "found"
-    staged.mkdir(parents=True)
-    assert current_path(final) == staged
-    staged.rename(tmp_path / "moved")
-    final.mkdir(parents=True)
-    assert current_path(final) == final

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from publisher.engine.survey import survey_source
 from publisher.model.catalogue import JobCatalogue
-from publisher.sources.contract import Context
 from publisher.sources.dispatch_queue import DispatchQueue
+from publisher.sources.local_tasks import prepare_here
 from tests.support.dispatch_queue_codes import COMMIT, DELETE, INSERT
 from tests.support.dispatch_queue_files import (
     USR,
@@ -111,8 +110,8 @@ def test_tables_that_destinations_name_are_described_after_the_survey(tmp_path: 
     assert texts_of_rows(rows, tmp_path, tables=(UNNAMED,))[2] == "rejected table-name"
     source = DispatchQueue(options(tables=(UNNAMED,)))
     assert source.tables() == ()
-    splits = source.splits([tmp_path / "queue.dat"], 3)
-    known = survey_source(source, splits, Context(0, 1, JobCatalogue(())))
+    with prepare_here(source, [tmp_path / "queue.dat"], 3, JobCatalogue(())) as prepared:
+        known = prepared.source
     assert isinstance(known, DispatchQueue)
     assert [(t.schema, t.name, t.key) for t in known.tables()] == [
         ("IDM", "EMP", ("idu",)),

@@ -1,0 +1,88 @@
+"""Preparation in this process, for commands without an engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+
+from publisher.database import DatabaseOptions
+from publisher.model.catalogue import Catalogue
+from publisher.sources.contract import (
+    CarryOver,
+    Item,
+    LiveSource,
+    PrepareContext,
+    PreparedSource,
+    ShuffleWork,
+    Source,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTasks:
+    """Implements ``TaskRunner``: one task after the other."""
+
+    catalogue: Catalogue
+
+    def survey(
+        self, survey: Callable[[Item, Catalogue], pa.RecordBatch], items: Sequence[Item]
+    ) -> list[pa.RecordBatch]:
+        """See ``TaskRunner.survey``."""
+        return [survey(item, self.catalogue) for item in items]
+
+    def shuffle(self, work: ShuffleWork) -> list[str]:
+        """See ``TaskRunner.shuffle``."""
+        return shuffle_here(work)
+
+
+def shuffle_here(work: ShuffleWork) -> list[str]:
+    """Does the work one part and partition after the other, holding all pieces in memory."""
+    pieces: dict[int, list[pa.RecordBatch]] = {}
+    for part in range(work.parts):
+        for batch in work.read(part):
+            for row, partition in enumerate(batch.column("partition").to_pylist()):
+                pieces.setdefault(partition, []).append(batch.slice(row, 1))
+    return [
+        work.process(partition, pieces.pop(partition), "here")
+        for partition in range(work.partitions)
+    ]
+
+
+@contextmanager
+def prepare_here(
+    source: Source | LiveSource,
+    paths: Sequence[str | os.PathLike[str]],
+    wanted: int,
+    catalogue: Catalogue,
+    *,
+    carry_over: CarryOver | None = None,
+    database: DatabaseOptions | None = None,
+    sample: int | None = None,
+) -> Iterator[PreparedSource]:
+    """Prepares a source whose splits are read in this process, while the context is open."""
+    with ExitStack() as stack:
+        if carry_over is None:
+            folder = stack.enter_context(TemporaryDirectory(prefix="xds-publisher-"))
+            staged = Path(folder, "state")
+        else:
+            staged = carry_over.after
+        yield source.prepare(
+            PrepareContext(
+                wanted=wanted,
+                catalogue=catalogue,
+                tasks=LocalTasks(catalogue),
+                stack=stack,
+                staged=staged,
+                committed=staged,
+                paths=tuple(map(Path, paths)),
+                database=database,
+                carry_over=carry_over,
+                sample=sample,
+            )
+        )
