@@ -7,6 +7,7 @@ not comparable.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
@@ -19,8 +20,6 @@ from publisher.sources.dispatch_queue.images.by_table import tables_of
 from publisher.sources.dispatch_queue.object_names import QueueNames
 from publisher.sources.dispatch_queue.operations import Operations, OperationUse, RowKind
 from publisher.sources.dispatch_queue.transactions.facts import FactKind, of_kind, other_facts
-
-_SEPARATOR = "\x1f"
 
 
 class SourceTable(NamedTuple):
@@ -38,8 +37,8 @@ class SourceTable(NamedTuple):
 
     @property
     def text(self) -> str:
-        """All fields except the number, as a fact stores them."""
-        return _SEPARATOR.join((self.node, *self[2:]))
+        """All fields except the number, as a fact stores them: names may hold any character."""
+        return json.dumps((self.node, *self[2:]))
 
 
 def source_tables(operations: Operations, names: QueueNames) -> set[SourceTable]:
@@ -68,7 +67,7 @@ def tables_of_facts(facts: pa.RecordBatch) -> set[SourceTable]:
     rows = of_kind(facts, FactKind.TABLE).select(["transaction", "node"]).to_pylist()
     tables = set()
     for row in rows:
-        node, owner, destination, schema, table = row["node"].split(_SEPARATOR)
+        node, owner, destination, schema, table = json.loads(row["node"])
         tables.add(SourceTable(node, row["transaction"], owner, destination, schema, table))
     return tables
 

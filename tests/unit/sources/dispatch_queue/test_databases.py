@@ -13,6 +13,7 @@ from publisher.errors import FatalError
 from publisher.runs import publisher_instance
 from publisher.sources.dispatch_queue.dispatch_attrs import with_attributes
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable
+from publisher.sources.dispatch_queue.owners import SourceTable, tables_as_facts, tables_of_facts
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.dispatch_queue_codes import COMMIT, INSERT
 from tests.support.dispatch_queue_files import (
@@ -144,3 +145,8 @@ def test_marks_of_another_version_are_refused(tmp_path: Path, local_engine: Engi
         writer.write_table(table.replace_schema_metadata(None))
     with pytest.raises(FatalError, match="has format 1, but this program reads format 2: use the"):
         job.publish("2.dat", *rows("MAIN"))
+
+
+def test_names_of_tables_may_hold_any_character() -> None:
+    table = SourceTable("MAIN\x1f", 7, "a\x1fb", 'c"', "", "d,\\")
+    assert tables_of_facts(tables_as_facts([table])) == {table}
