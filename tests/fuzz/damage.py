@@ -45,7 +45,9 @@ def damage(step: int, parts: Parts, form: Form, *, in_place: bool = False) -> st
     ``in_place``: records keep their sizes; in a file of records of one size, all behind lost or added
     bytes mean nothing."""
     chance = random.Random(step)
-    kinds = _OF_ROWS if form.framing is Framing.ROWS else _IN_PLACE if in_place else _OF_BYTES
+    kinds = _OF_CSV if is_csv(form) else _OF_BYTES
+    if form.framing is Framing.ROWS or in_place:
+        kinds = _IN_PLACE if in_place else _OF_ROWS
     kind = chance.choice(kinds)
     if parts:
         kind(chance, parts)
@@ -58,6 +60,22 @@ def damage_bytes(step: int, data: bytes) -> bytes:
     chance = random.Random(step)
     chance.choice((_flip, _insert, _delete, _cut, _double, _swap, _block))(chance, parts)
     return b"".join(part.data for part in parts)
+
+
+def is_csv(form: Form) -> bool:
+    """Tells whether delimiters and quotes lead the reader."""
+    return ".csv" in form.file
+
+
+def damage_csv(step: int, head: bytes, parts: Parts) -> bytes:
+    """Writes a whole file with other delimiters or quotes; returns its head."""
+    chance = random.Random(step)
+    whole = [Part(head, None), *parts]
+    rewrite = _other_delimiter(chance) if chance.random() < 0.5 else _other_quotes(chance)
+    for at, part in enumerate(whole):
+        _put(whole, at, rewrite(part.data))
+    parts[:] = whole[1:]
+    return whole[0].data
 
 
 def _at(chance: random.Random, parts: Parts) -> int:
@@ -255,6 +273,33 @@ def _encode(chance: random.Random, parts: Parts) -> None:
     _put(parts, at, data)
 
 
+def _other_delimiter(chance: random.Random) -> Callable[[bytes], bytes]:
+    new = chance.choice((b";", b"\t", b"|", b",,", b", ", b"\x1f"))
+    return lambda data: data.replace(b",", new)
+
+
+def _other_quotes(chance: random.Random) -> Callable[[bytes], bytes]:
+    old, new = chance.choice(
+        (
+            *((b'"', b"'"), (b'"', "”".encode()), (b'"', b""), (b'"', b'""')),
+            *((b'""', b'"'), (b'""', b'\\"')),
+        )
+    )
+    return lambda data: data.replace(old, new)
+
+
+def _delimit(chance: random.Random, parts: Parts) -> None:
+    """A record with another delimiter."""
+    at = _at(chance, parts)
+    _put(parts, at, _other_delimiter(chance)(parts[at].data))
+
+
+def _quote(chance: random.Random, parts: Parts) -> None:
+    """A record with other quotes, or without."""
+    at = _at(chance, parts)
+    _put(parts, at, _other_quotes(chance)(parts[at].data))
+
+
 def _cell(chance: random.Random, parts: Parts) -> None:
     """One value of a row."""
     at = _at(chance, parts)
@@ -282,6 +327,7 @@ _OF_BYTES: tuple[Callable[[random.Random, Parts], None], ...] = (
     *(_flip, _flip, _flip, _insert, _delete, _block, _cut, _drop),
     *(_double, _swap, _word, _word, _word, _encode),
 )
+_OF_CSV = (*_OF_BYTES, _delimit, _quote)
 _OF_ROWS: tuple[Callable[[random.Random, Parts], None], ...] = (
     *(_cell, _cell, _cell, _cell, _drop, _double_rows, _swap_rows),
 )

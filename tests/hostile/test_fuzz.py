@@ -11,7 +11,8 @@ import pytest
 
 from publisher.sources.registry import FORMATS
 from tests.fuzz import worker
-from tests.fuzz.form import Form, Read
+from tests.fuzz.damage import Part, damage
+from tests.fuzz.form import Form, Framing, Read
 from tests.fuzz.forms import FORMS
 from tests.fuzz.trial import Tally
 from tests.fuzz.worker import Failure
@@ -63,6 +64,17 @@ BROKEN: dict[str, Callable[[Read], Read]] = {
 }
 
 
+def find_failure(
+    read: Callable[[Path, int], Read], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Failure:
+    """The first failure of a form with another reader."""
+    monkeypatch.setattr(worker, "FORMS", [replace(LINES, read=read)])
+    monkeypatch.setattr(worker, "MOST_FAILURES", 1)
+    monkeypatch.setattr(worker, "PATIENCE", 1.0)
+    _, (failure,) = run(LINES, folder)
+    return failure
+
+
 @pytest.mark.parametrize("why", BROKEN)
 def test_a_reader_that_breaks_a_promise_is_found(
     why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -76,11 +88,27 @@ def test_a_reader_that_breaks_a_promise_is_found(
         # the first is the valid file
         return BROKEN[why](found) if calls > 1 and len(found.rows) > 3 else found
 
-    monkeypatch.setattr(worker, "FORMS", [replace(LINES, read=read)])
-    monkeypatch.setattr(worker, "MOST_FAILURES", 1)
-    monkeypatch.setattr(worker, "PATIENCE", 1.0)
-    _, (failure,) = run(LINES, tmp_path)
+    failure = find_failure(read, tmp_path, monkeypatch)
     assert why in failure.why
     said = json.loads((Path(failure.kept) / "failure.json").read_text())
     assert said["trial"] == failure.trial
     assert (Path(failure.kept) / "usr.csv").stat().st_size > 0
+
+
+def test_a_reader_that_counts_wrongly_in_another_cut_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(path: Path, wanted: int) -> Read:
+        found = LINES.read(path, wanted)
+        return Read(found.rows, found.framed + (wanted > 1))
+
+    assert "have an outcome" in find_failure(read, tmp_path, monkeypatch).why
+
+
+@pytest.mark.parametrize(
+    "form", [form for form in FORMS if form.framing is not Framing.ROWS], ids=lambda form: form.name
+)
+def test_other_delimiters_and_quotes_damage_csv_only(form: Form) -> None:
+    row = b'"1","Ann ""A"" Lee"\n'
+    found = {damage(step, [Part(row, 0)], form) for step in range(200)}
+    assert ({"delimit", "quote"} <= found) == (".csv" in form.file)
