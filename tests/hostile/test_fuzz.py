@@ -12,7 +12,7 @@ import pytest
 from publisher.sources.registry import FORMATS
 from tests.fuzz import worker
 from tests.fuzz.damage import Part, damage
-from tests.fuzz.form import Form, Framing, Read
+from tests.fuzz.form import Form, Framing, Read, Reader
 from tests.fuzz.forms import FORMS
 from tests.fuzz.trial import Tally
 from tests.fuzz.worker import Failure
@@ -64,9 +64,7 @@ BROKEN: dict[str, Callable[[Read], Read]] = {
 }
 
 
-def find_failure(
-    read: Callable[[Path, int], Read], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> Failure:
+def find_failure(read: Reader, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Failure:
     """The first failure of a form with another reader."""
     monkeypatch.setattr(worker, "FORMS", [replace(LINES, read=read)])
     monkeypatch.setattr(worker, "MOST_FAILURES", 1)

@@ -32,13 +32,15 @@ class DfmDescription:
     """Settings of ``SnapshotOptions`` for the form of CSV."""
     problem: str | None
     """The reason why CSV of this form cannot be read, if it cannot."""
+    content: str | None
+    """``data`` of a full load, ``changes`` of changes; some exports write ``data`` for both."""
 
 
 def read_dfm(path: Path) -> DfmDescription | None:
     """Reads the description of a data file; ``None`` without ``.dfm``.
 
     Raises:
-        FatalError: The ``.dfm`` cannot be read, or describes a full load.
+        FatalError: The ``.dfm`` cannot be read.
     """
     dfm = dfm_of(path)
     if not dfm.is_file():
@@ -57,10 +59,6 @@ def read_dfm(path: Path) -> DfmDescription | None:
 
 
 def _description(content: Mapping[str, Any], dfm: Path) -> DfmDescription:
-    if content.get("fileInfo", {}).get("content") == "data":
-        raise FatalError(
-            f"{dfm} describes a full load, which has no changes; publish the files of the {'__ct'!r} folder"
-        )
     info = content["dataInfo"]
     columns = sorted(info["columns"], key=lambda column: int(column["ordinal"]))
     keys = [column for column in columns if int(column.get("primaryKeyPos") or 0) > 0]
@@ -73,6 +71,7 @@ def _description(content: Mapping[str, Any], dfm: Path) -> DfmDescription:
         ".".join(f'"{part.replace(chr(34), chr(34) * 2)}"' for part in parts if part),
         _reading(format_),
         _csv_problem(format_, str(dfm)),
+        _text(content.get("fileInfo", {}), "content"),
     )
 
 

@@ -75,6 +75,12 @@ def layout_of(
     """Finds the layout of one file.  Raises ``FatalError`` if nothing tells it."""
     dfm = read_dfm(path)
     names, reading = _columns(path, dfm, options, reading)
+    seq = f"{options.prefix}change_seq"
+    if dfm and dfm.content == "data" and seq.casefold() not in map(str.casefold, names):
+        raise FatalError(
+            f"{path}: a full load by its .dfm, and without {seq}, so it has no changes; publish the files of"
+            f" the {options.suffix or '__ct'!r} folder, or set prefix if the header columns have another"
+        )
     table = options.source_table or (dfm.table if dfm else "") or table_in_path(path, options)
     return build_layout(names, table, options, str(path), dfm.key if dfm else (), reading)
 

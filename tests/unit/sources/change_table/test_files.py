@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -30,15 +31,21 @@ from tests.support.event_log_files import USR, Tables, csv_text
 ROWS = [record(1, "I", range(10), idu="1", fname="Ann"), record(2, "D", [0], idu="1")]
 
 
-def describe(path: Path, *, content: str = "changes", **format_: object) -> None:
-    columns = [
+def describe(
+    path: Path,
+    *,
+    content: str = "changes",
+    columns: Sequence[str] = (*HEADERS, *DATA),
+    **format_: object,
+) -> None:
+    described = [
         {"ordinal": at, "name": name, "primaryKeyPos": int(name == "idu")}
-        for at, name in enumerate((*HEADERS, *DATA), 1)
+        for at, name in enumerate(columns, 1)
     ]
     dfm = {
         "fileInfo": {"content": content},
         "formatInfo": {"options": format_},
-        "dataInfo": {"sourceSchema": "hr", "sourceTable": "people.x", "columns": columns[::-1]},
+        "dataInfo": {"sourceSchema": "hr", "sourceTable": "people.x", "columns": described[::-1]},
     }
     dfm_of(path).write_text(json.dumps(dfm))
 
@@ -172,10 +179,18 @@ def test_marks_of_metadata_and_settings_that_differ_are_refused(tmp_path: Path) 
 
 
 def test_a_full_load_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "LOAD00000001.csv", ROWS)
-    describe(path, content="data")
-    with pytest.raises(FatalError, match="full load"):
+    path = write(
+        tmp_path / "LOAD00000001.csv", [{name: row[name] for name in DATA} for row in ROWS]
+    )
+    describe(path, content="data", columns=DATA)
+    with pytest.raises(FatalError, match=r"full load .* publish the files of the '__ct' folder"):
         read(path)
+
+
+def test_changes_that_metadata_calls_data_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "20211201-112233444.csv", ROWS)
+    describe(path, content="data")
+    assert [found["event_type"] for found in read(path, ChangeTableOptions())] == [1, 4]
 
 
 def test_metadata_of_other_columns_is_refused(tmp_path: Path) -> None:
