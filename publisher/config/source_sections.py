@@ -117,10 +117,6 @@ class SourceSections:
     def _source(self, section: Section) -> SourceSettings:
         section.override(schema=self._overrides.schema, status=self._overrides.status)
         given = section.options(SourceOptions)
-        if section.concerns("format"):
-            return self._of_unknown_format(section, given)
-        parts = source_parts(given.format)
-        options: FormatOptions | None = section.entry(FORMATS[given.format].options)
         source = SourceSettings(
             name=given.name or given.format,
             format=given.format,
@@ -128,10 +124,25 @@ class SourceSections:
             table=given.table,
             copies=given.copies,
             database=self._own_database(section, given),
-            options=options or EventLogOptions(),  # a problem is noted
+            options=EventLogOptions(),
+            reading=SnapshotOptions(),
+            filters=FilterOptions(),
+            polls=None,
+        )
+        if section.concerns("format"):  # only the options that all formats share are checked
+            section.know(
+                name for f in FORMATS for part in source_parts(f) for name in option_names(part)
+            )
+            section.finish()
+            return source
+        parts = source_parts(given.format)
+        options: FormatOptions | None = section.entry(FORMATS[given.format].options)
+        source = replace(
+            source,
+            options=options or source.options,  # a problem is noted
             reading=section.options(SnapshotOptions)
             if SnapshotOptions in parts
-            else SnapshotOptions(),
+            else source.reading,
             filters=_filters(section, given.format),
             polls=section.options(PollOptions) if PollOptions in parts else None,
         )
@@ -140,24 +151,6 @@ class SourceSections:
         section.finish()
         self._check(section, source)
         return source
-
-    def _of_unknown_format(self, section: Section, given: SourceOptions) -> SourceSettings:
-        """A source of an unknown format: only the options that all formats share are checked."""
-        for format_ in FORMATS:
-            for part in source_parts(format_):
-                section.know(option_names(part))
-        section.finish()
-        return SourceSettings(
-            name=given.name or given.format,
-            format=given.format,
-            snapshots=tuple(path_in(self._directory, path) for path in given.snapshots),
-            table=given.table,
-            database=self._own_database(section, given),
-            options=EventLogOptions(),
-            reading=SnapshotOptions(),
-            filters=FilterOptions(),
-            polls=None,
-        )
 
     def _complete_options(self, section: Section, source: SourceSettings) -> SourceSettings:
         """The source with the options as its format completes them."""

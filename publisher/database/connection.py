@@ -198,10 +198,8 @@ class Database:
         # SQLite answers SELECT 1 without reading its file
         sqlite = self.url.get_backend_name() == "sqlite"
         statement = "PRAGMA schema_version" if sqlite else "SELECT 1"
-        try:
+        with fatal_errors(self, "A test statement"):
             self.run(lambda connection: connection.exec_driver_sql(statement).scalar())
-        except DBAPIError as error:
-            raise fatal(self, error, "A test statement") from error
 
     def close(self) -> None:
         """Closes the connections; a later use opens new ones."""
@@ -296,3 +294,12 @@ def fatal(database: Database, error: Exception, doing: str) -> FatalError:
         f"{doing} failed on {database.name}: {database.redact(error)}: "
         "fix the database or the permissions of its user, then start again"
     )
+
+
+@contextmanager
+def fatal_errors(database: Database, doing: str) -> Iterator[None]:
+    """Turns the errors of statements inside the context into ``FatalError``."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise fatal(database, error, doing) from error

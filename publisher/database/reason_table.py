@@ -33,10 +33,9 @@ from sqlalchemy import (
     insert,
     quoted_name,
 )
-from sqlalchemy.exc import DBAPIError
 
 from publisher.database.catalogue import catalogue_of
-from publisher.database.connection import Database, fatal
+from publisher.database.connection import Database, fatal_errors
 from publisher.errors import FatalError
 
 T = TypeVar("T")
@@ -117,10 +116,8 @@ class ReasonTable:
             with connection.begin():
                 return work(connection)
 
-        try:
+        with fatal_errors(self._database, f"Writing reasons into {self._name}"):
             return self._database.run(work_in_transaction)
-        except DBAPIError as error:
-            raise fatal(self._database, error, f"Writing reasons into {self._name}") from error
 
 
 def _define(name: str, schema: str | None) -> Table:

@@ -34,10 +34,9 @@ from sqlalchemy import (
     types,
     update,
 )
-from sqlalchemy.exc import DBAPIError
 
 from publisher.database.catalogue import Relation, sql_column, sql_table_of
-from publisher.database.connection import Database, fatal
+from publisher.database.connection import Database, fatal_errors
 from publisher.database.row_check import RowCheck, RowComparison, RowReader
 from publisher.errors import InternalError
 from publisher.model.catalogue import ColumnKind
@@ -365,11 +364,9 @@ class StatusWriter:
         return [self._log.record_id] in [list(relation.table.key[:1]), *firsts]
 
     def _run(self, work: Callable[[Connection], T]) -> T:
-        try:
+        name = self._log.relation.table.name
+        with fatal_errors(self._database, f"Writing the status into table {name}"):
             return self._database.run(work)
-        except DBAPIError as error:
-            name = self._log.relation.table.name
-            raise fatal(self._database, error, f"Writing the status into table {name}") from error
 
 
 def _limits(connection: Connection) -> Iterator[str]:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
 from publisher.database import Database, DatabaseOptions
-from publisher.database.connection import fatal
+from publisher.database.connection import fatal_errors
 from publisher.database.identity import identity_of
 from publisher.sources.change_table.carry_over import Mark, read_marks
 from publisher.sources.change_table.extent import ExtentFinder
@@ -58,11 +57,8 @@ class ChangeTableBacklog:
             finder = ExtentFinder(self._live.name, statements, ask, self._options)
             return finder.count_pending(mark, int(time.time() * 1_000_000))
 
-        try:
+        with fatal_errors(self._database, f"Counting the new rows of table {self._live.name}"):
             rows, least = self._database.run(count)
-        except DBAPIError as error:
-            doing = f"Counting the new rows of table {self._live.name}"
-            raise fatal(self._database, error, doing) from error
         changed = None if least is None or not rows else _seconds(least)
         return WaitingRows(rows, None if changed is None else max(0.0, time.time() - changed))
 

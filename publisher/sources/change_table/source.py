@@ -33,7 +33,7 @@ from publisher.sources.change_table.rows import ChangeRows, rows_of
 from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
 from publisher.sources.columns.object_names import Names
-from publisher.sources.columns.record_batches import Place, as_json, broken, tally
+from publisher.sources.columns.record_batches import Place, broken, find_record, tally
 from publisher.sources.contract import Context, PrepareContext, PreparedSource, Source
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
@@ -165,17 +165,8 @@ class ChangeTable(Source):
         if self.options.layout == "messages":
             return message_splits.raw(split, row, self.snapshot)
         layout = self._layout(split)
-        for frame in self._frames_from(split, row, layout):
-            for piece in frame.broken:
-                if piece.row == row:
-                    return as_json(piece.raw)
-            if len(frame.rows) and frame.rows[0] > row:
-                return None
-            hits = np.flatnonzero(frame.rows == row)
-            if len(hits):
-                single = Frame(frame.batch.slice(int(hits[0]), 1), frame.rows[hits[:1]])
-                return as_json(rows_of(single, layout).batch.to_pylist()[0])
-        return None
+        frames = self._frames_from(split, row, layout)
+        return find_record(frames, row, lambda frame: rows_of(frame, layout).batch)
 
     def _layout(self, split: Split) -> ChangeTableLayout:
         return layout_of(Path(split.path), self.options, self.snapshot)

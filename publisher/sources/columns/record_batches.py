@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -117,6 +118,25 @@ def tally(place: Place, framed: int) -> pa.RecordBatch:
         records=0,
         outcome=TALLY,
     )
+
+
+def find_record(
+    frames: Iterable[Frame],
+    row: int,
+    form: Callable[[Frame], pa.RecordBatch] = lambda frame: frame.batch,
+) -> str | None:
+    """Finds the record of a number as JSON text; ``form`` turns its frame into the columns to show."""
+    for frame in frames:
+        for piece in frame.broken:
+            if piece.row == row:
+                return as_json(piece.raw)
+        if len(frame.rows) and frame.rows[0] > row:
+            return None
+        hits = np.flatnonzero(frame.rows == row)
+        if len(hits):
+            single = Frame(frame.batch.slice(int(hits[0]), 1), frame.rows[hits[:1]])
+            return as_json(form(single).to_pylist()[0])
+    return None
 
 
 def as_json(record: object) -> str:

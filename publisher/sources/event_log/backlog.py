@@ -12,7 +12,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    TableClause,
     Text,
     case,
     cast,
@@ -23,11 +22,10 @@ from sqlalchemy import (
     types,
 )
 from sqlalchemy import quoted_name as quoted
-from sqlalchemy import table as sql_table
-from sqlalchemy.exc import DBAPIError
 
 from publisher.database import Database, DatabaseOptions, Relation
-from publisher.database.connection import fatal
+from publisher.database.catalogue import sql_table_of
+from publisher.database.connection import fatal_errors
 from publisher.database.ordered_ranges import as_text
 from publisher.sources.columns.columns import times
 from publisher.sources.contract import WaitingRows
@@ -58,11 +56,8 @@ class EventLogBacklog:
         del state  # rows say themselves what became of them
         if self._statement is None:  # asks the catalogue, by the same connection
             self._statement = self._build_statement(self._database.engine.dialect.name)
-        try:
+        with fatal_errors(self._database, f"Counting the waiting rows of table {self._table}"):
             rows, oldest, now = self._database.run(self._ask)
-        except DBAPIError as error:
-            doing = f"Counting the waiting rows of table {self._table}"
-            raise fatal(self._database, error, doing) from error
         first = self._seconds(oldest)
         clock = time.time() if now is None else float(now)
         return WaitingRows(rows, None if first is None else max(0.0, clock - first))
@@ -74,14 +69,10 @@ class EventLogBacklog:
         status: ColumnElement[Any] = column(
             quoted(column_of(relation, written, self._database), quote=True)
         )
-        counts_by_status = (
-            select(status, func.count()).select_from(_table(relation)).group_by(status)
-        )
-        try:
+        counts_by_status = select(status, func.count()).group_by(status)
+        counts_by_status = counts_by_status.select_from(sql_table_of(relation))
+        with fatal_errors(self._database, f"Counting the rows of table {self._table}"):
             rows = self._database.run(lambda connection: connection.execute(counts_by_status).all())
-        except DBAPIError as error:
-            doing = f"Counting the rows of table {self._table}"
-            raise fatal(self._database, error, doing) from error
         counts: Counter[str] = Counter()
         for letter, count in rows:
             counts["NULL" if letter is None else str(letter).rstrip()] += count
@@ -102,7 +93,7 @@ class EventLogBacklog:
         status = column_of(relation, written.get("status", "status"), self._database)
         moment = column_of(relation, written.get("event_time", "event_time"), self._database)
         counts = select(func.count(), _oldest(relation, moment, dialect), _clock(dialect))
-        counts = counts.select_from(_table(relation))
+        counts = counts.select_from(sql_table_of(relation))
         if self._options.status == "any":
             return counts
         letter: ColumnElement[Any] = column(quoted(status, quote=True))
@@ -112,11 +103,6 @@ class EventLogBacklog:
         """Converts a time to seconds since 1970-01-01 UTC, by the rules of the reader."""
         values, right = times(pa.array([moment], pa.string()), self._options.time_zone)
         return float(values[0]) / _SECOND if right[0] else None
-
-
-def _table(relation: Relation) -> TableClause:
-    schema = None if relation.schema is None else quoted(relation.schema, quote=True)
-    return sql_table(quoted(relation.table.name, quote=True), schema=schema)
 
 
 def _oldest(relation: Relation, moment: str, dialect: str) -> ColumnElement[Any]:

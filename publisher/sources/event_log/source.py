@@ -16,7 +16,7 @@ import pyarrow as pa
 from publisher.errors import UsageError
 from publisher.model.change import Position
 from publisher.sources.columns.object_names import Names
-from publisher.sources.columns.record_batches import Place, as_json
+from publisher.sources.columns.record_batches import Place, find_record
 from publisher.sources.contract import Context, Source
 from publisher.sources.event_log.layout import check_layout
 from publisher.sources.event_log.options import EventLogOptions
@@ -60,16 +60,8 @@ class EventLog(Source):
     def raw(self, split: Split, row: int) -> str | None:
         """As ``Source.raw``."""
         rest = file_splits.narrow(split, row, self.snapshot)
-        for frame in file_splits.frames(rest, self.snapshot, self.options.expected_columns()):
-            if len(frame.rows) and frame.rows[0] > row and not frame.broken:
-                return None
-            for broken in frame.broken:
-                if broken.row == row:
-                    return as_json(broken.raw)
-            hits = (frame.rows == row).nonzero()[0]
-            if len(hits):
-                return as_json(frame.batch.slice(int(hits[0]), 1).to_pylist()[0])
-        return None
+        columns = self.options.expected_columns()
+        return find_record(file_splits.frames(rest, self.snapshot, columns), row)
 
     def _frames(self, split: Split) -> Iterator[Frame]:
         columns = self.options.expected_columns()

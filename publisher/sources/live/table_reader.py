@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from sqlalchemy import Connection, Select, column, quoted_name, select, types
-from sqlalchemy.exc import DBAPIError
 
 from publisher.database import Database, Relation, catalogue_of, copy, ordered_ranges
 from publisher.database.catalogue import sql_table_of
-from publisher.database.connection import fatal
+from publisher.database.connection import fatal_errors
 from publisher.database.ordered_ranges import Span, TableExtent
 from publisher.database.statements import select_all
 from publisher.errors import FatalError
@@ -90,12 +89,9 @@ def moment(database: Database, table: LiveTable, tasks: int) -> Iterator[tuple[T
     with copy.shared_snapshot(database) as (connection, snapshot):
         ends = None
         if order is not None and not whole and tasks > 1:
-            try:
-                ends = copy.value_range(
-                    connection, relation, order, _where(relation, table, database)
-                )
-            except DBAPIError as error:
-                raise fatal(database, error, f"Reading table {relation.table.name}") from error
+            where = _where(relation, table, database)
+            with fatal_errors(database, f"Reading table {relation.table.name}"):
+                ends = copy.value_range(connection, relation, order, where)
         yield tuple(
             TableSplit(number, snapshot, low, high)
             for number, (low, high) in enumerate(ranges(ends, tasks))
@@ -141,14 +137,12 @@ def read(
 
     done = 0
     # beside the connection for look-ups, which may be asked while rows are read
-    with database.separate() as own:
-        try:
-            for batch in own.stream(batches):
-                rows = np.arange(done + 1, done + 1 + batch.num_rows, dtype=np.int64)
-                done += batch.num_rows
-                yield Frame(batch, rows)
-        except DBAPIError as error:
-            raise fatal(database, error, f"Reading table {relation.table.name}") from error
+    doing = f"Reading table {relation.table.name}"
+    with database.separate() as own, fatal_errors(database, doing):
+        for batch in own.stream(batches):
+            rows = np.arange(done + 1, done + 1 + batch.num_rows, dtype=np.int64)
+            done += batch.num_rows
+            yield Frame(batch, rows)
 
 
 def measure_extent(
@@ -179,11 +173,9 @@ def ask(
             copy.join_snapshot(connection, split.snapshot)
         return connection.execute(statement).all()
 
-    with database.separate() as own:  # the moment's connection waits
-        try:
-            return own.run(answer)
-        except DBAPIError as error:
-            raise fatal(database, error, f"Reading table {table.name}") from error
+    doing = f"Reading table {table.name}"
+    with database.separate() as own, fatal_errors(database, doing):  # the moment's connection waits
+        return own.run(answer)
 
 
 def sorting(database: Database, table: LiveTable) -> str:

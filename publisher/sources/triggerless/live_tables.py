@@ -9,10 +9,9 @@ from typing import Any
 
 from sqlalchemy import func, quoted_name, select
 from sqlalchemy import table as sql_table
-from sqlalchemy.exc import DBAPIError
 
 from publisher.database import Database, DatabaseOptions
-from publisher.database.connection import fatal
+from publisher.database.connection import fatal_errors
 from publisher.model.catalogue import Catalogue
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.files.options import SnapshotOptions
@@ -94,10 +93,8 @@ def _count(database: Database, live: LiveTable) -> int:
     schema = None if relation.schema is None else quoted_name(relation.schema, quote=True)
     target = sql_table(quoted_name(relation.table.name, quote=True), schema=schema)
     statement = select(func.count()).select_from(target)
-    try:
+    with fatal_errors(database, f"Counting the rows of {relation.table.name}"):
         return int(database.run(lambda connection: connection.execute(statement).scalar_one()))
-    except DBAPIError as error:
-        raise fatal(database, error, f"Counting the rows of {relation.table.name}") from error
 
 
 def _mean_bytes(
