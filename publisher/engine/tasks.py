@@ -92,6 +92,14 @@ class Work:
             (number, split) for number, work in enumerate(self.sources) for split in work.splits
         ]
 
+    def sources_by_time(self) -> list[int]:
+        """Numbers of the sources whose events are ordered by event time."""
+        return [
+            number
+            for number, source in enumerate(self.sources)
+            if source.polls is not None and source.polls.future_events
+        ]
+
 
 class Resources:
     """Catalogue and look-up of a task; a context manager that closes their connections at the end."""

@@ -147,7 +147,7 @@ class DecisionLog:
 
     def _texts_of(self, count: int) -> tuple[pa.Array, pa.Array]:
         """Removes and returns details and raw records of the next ``count`` arrivals."""
-        if not self._texts:
+        if not self._texts or not count:  # a batch may hold only notes of the shuffle
             return pa.nulls(count, pa.string()), pa.nulls(count, pa.string())
         rows = range(self._base, self._base + count)
         texts = [self._texts.pop(row, (None, None)) for row in rows]

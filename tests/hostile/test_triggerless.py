@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from publisher.config.job_file import load
+from publisher.engine.local.engine import LocalEngine
 from publisher.errors import PublisherError
 from publisher.model.change import TALLY, Outcome
 from publisher.runs import publisher_instance
@@ -19,7 +20,7 @@ from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.support.compared_jobs import kinds_and_keys, publish, table_row, write_job, write_table
 from tests.support.event_log_files import USR, Tables
-from tests.support.local_engine import EngineSwitch, LocalEngine
+from tests.support.local_engine import EngineSwitch
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

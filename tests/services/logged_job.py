@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from publisher.config.job_file import load
+from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.observing.contract import Observers
@@ -19,7 +20,6 @@ from publisher.runs import recover as recovering
 from publisher.runs.follow import Follower
 from tests.chaos.known_log import Found, KnownLog, judge_documents
 from tests.services.topics import Record, Topics
-from tests.support.local_engine import LocalEngine
 
 KAFKA = """
 [dispatch]

@@ -15,6 +15,7 @@ from publisher.acknowledge.places import WrongTableError
 from publisher.cli.main import cli
 from publisher.config.job_file import load
 from publisher.database.identity import Verdict, compare, identity_of
+from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
@@ -22,7 +23,6 @@ from publisher.runs.acknowledge import WrongTable
 from publisher.sources.live.table_reader import LiveTable, relation_of
 from tests.services.databases import Place, sqlite_place
 from tests.services.servers import postgresql
-from tests.support.local_engine import LocalEngine
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.config.job_file import load
+from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError
 from publisher.reports.check import check
 from publisher.reports.explain import explain
@@ -22,7 +23,7 @@ from publisher.runs.publisher_instance import PublisherInstance
 from tests.services.databases import Place
 from tests.support.change_table_files import seq
 from tests.support.followed_jobs import follow_until_idle
-from tests.support.local_engine import EngineSwitch, LocalEngine
+from tests.support.local_engine import EngineSwitch, ScriptedEngine
 
 JOB = """
 [[sources]]
@@ -172,7 +173,7 @@ def test_a_run_that_failed_moves_no_mark(postgres: Place, tmp_path: Path) -> Non
     add(postgres, (1, "I", "38", 1, "Ann"))
     made = load(write_job(tmp_path, postgres))
     lost = PublisherError("a task was lost")
-    with PublisherInstance(made, LocalEngine(lost)) as job:
+    with PublisherInstance(made, ScriptedEngine(lost)) as job:
         with pytest.raises(PublisherError, match="a task was lost"):
             job.run_once()
         job.finish()

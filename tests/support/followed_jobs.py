@@ -9,10 +9,10 @@ from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
+from publisher.engine.local.engine import LocalEngine
 from publisher.errors import PublisherError
 from publisher.observing.contract import Poll
 from publisher.runs.follow import Follower
-from tests.support.local_engine import LocalEngine
 
 HEADER = (
     "record_id,table_key,status,event_type,event_time,perpetrator,"

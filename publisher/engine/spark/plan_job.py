@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,9 +24,6 @@ from publisher.model.change import RECORD_SCHEMA
 _RESULT = "result string"
 Tasks = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-_BY_POSITION = ["source", "part", "rank", "high", "low", "ordinal", "split", "row"]
-"""Sort columns of the records of a lane that are not packed."""
-
 
 def plan_in_lanes(
     spark: SparkSession,
@@ -43,14 +41,12 @@ def plan_in_lanes(
     Raises:
         PublisherError: The error of a task.
     """
-    by_time = _ordered_by_time(work)
-    packed = not by_time  # to rank events by time the engine has to see them
     with decode_errors(), report_progress(spark, progress):
-        records = _records(spark, work, by_time, packed=packed)
         lanes = (
-            records.repartitionById(work.lanes, "lane")
-            .sortWithinPartitions(*(KEYS if packed else _BY_POSITION))
-            .mapInArrow(_planner(work, staging, documents, packed=packed), _RESULT)
+            _pieces(spark, work)
+            .repartitionById(work.lanes, "lane")
+            .sortWithinPartitions(*KEYS)
+            .mapInArrow(_planner(work, staging, documents), _RESULT)
         )
         results = {
             result.lane: result
@@ -64,40 +60,40 @@ def plan_in_lanes(
     return [results[lane] for lane in range(work.lanes)]
 
 
-def _ordered_by_time(work: Work) -> list[int]:
-    """Numbers of the sources whose events are ordered by event time."""
-    return [
-        number
-        for number, source in enumerate(work.sources)
-        if source.polls is not None and source.polls.future_events
-    ]
-
-
-def _records(spark: SparkSession, work: Work, by_time: list[int], *, packed: bool) -> DataFrame:
-    """Reads the records of all splits, one task for each split, and ranks them if needed."""
+def _pieces(spark: SparkSession, work: Work) -> DataFrame:
+    """Reads and packs the records of all splits, one task for each split."""
     splits = len(work.splits())
-    schema = PIECE_SCHEMA if packed else RECORD_SCHEMA
-    records = spark.range(0, splits, 1, splits).mapInArrow(
-        _reader(work, packed=packed), from_arrow_schema(schema)
-    )
-    return rank_by_time(records, by_time, work.lanes) if by_time else records
+    places = spark.range(0, splits, 1, splits)
+    by_time = work.sources_by_time()
+    packed = from_arrow_schema(PIECE_SCHEMA)
+    if not by_time:
+        return places.mapInArrow(_reader(work), packed)
+    # Spark has to see the events to rank them
+    records = places.mapInArrow(_record_reader(work), from_arrow_schema(RECORD_SCHEMA))
+    return rank_by_time(records, by_time, work.lanes).mapInArrow(pack, packed)
 
 
-def _reader(work: Work, *, packed: bool) -> Tasks:
+def _reader(work: Work) -> Tasks:
+    read_records = _record_reader(work)
+
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encode_errors():
-            records = (
-                records
-                for batch in batches
-                for number in batch.column("id").to_pylist()
-                for records in read_split(work, number)
-            )
-            yield from pack(records) if packed else records
+            yield from pack(read_records(batches))
 
     return read
 
 
-def _planner(work: Work, staging: Path, documents: Path, *, packed: bool) -> Tasks:
+def _record_reader(work: Work) -> Tasks:
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with encode_errors():
+            for batch in batches:
+                for number in batch.column("id").to_pylist():
+                    yield from read_split(work, number)
+
+    return read
+
+
+def _planner(work: Work, staging: Path, documents: Path) -> Tasks:
     # a task of a killed run may outlive it for a moment: use other names
     run = secrets.token_hex(4)
 
@@ -107,12 +103,11 @@ def _planner(work: Work, staging: Path, documents: Path, *, packed: bool) -> Tas
             first = next(batches, None)
             if first is None:
                 return
-            records = _chain(first, batches)
             context = TaskContext.get()
             assert context is not None
             result = plan_lane(
                 work,
-                unpack(records) if packed else records,
+                unpack(chain([first], batches)),
                 lane=first.column("lane")[0].as_py(),
                 staging=staging,
                 documents=documents,
@@ -121,8 +116,3 @@ def _planner(work: Work, staging: Path, documents: Path, *, packed: bool) -> Tas
             yield pa.RecordBatch.from_pydict({"result": [result.to_json()]})
 
     return plan
-
-
-def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from itertools import chain
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -54,14 +55,9 @@ def _processor(work: ShuffleWork) -> Tasks:
             assert context is not None
             result = work.process(
                 first.column("partition")[0].as_py(),
-                _chain(first, batches),
+                chain([first], batches),
                 f"{run}-{context.taskAttemptId()}",
             )
             yield pa.RecordBatch.from_pydict({"result": [result]})
 
     return process
-
-
-def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from publisher.config.job_file import load
+from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.journal.identity import open_identity, read_identity
 from publisher.journal.manifest import JOURNAL_FORMAT
 from publisher.runs import publisher_instance
 from tests.support.followed_jobs import FILES, load_settings, published_values, write_file
-from tests.support.local_engine import LocalEngine
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

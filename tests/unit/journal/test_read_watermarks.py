@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from publisher.acknowledge.status_letters import LaneLetters, ReadProgress, read_progress
+from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.journal.read_watermarks import read_greatest
@@ -15,7 +16,6 @@ from publisher.model.change import Outcome
 from publisher.reports.explain import explain
 from publisher.runs.publisher_instance import PublisherInstance
 from tests.support.followed_jobs import TABLE, load_settings, write_rows
-from tests.support.local_engine import LocalEngine
 from tests.support.planned_journals import record, write_decisions
 
 

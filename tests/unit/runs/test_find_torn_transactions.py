@@ -15,7 +15,7 @@ from tests.support.dispatch_queue_files import Queue, jack
 from tests.support.dispatch_queue_jobs import keys, rejects, replay, replay_queue, transactions
 from tests.support.linkexpress_files import GROUP, OPEN, group_source, mark, record
 from tests.support.linkexpress_files import jack as extracted
-from tests.support.local_engine import EngineSwitch, LocalEngine
+from tests.support.local_engine import EngineSwitch, ScriptedEngine
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -72,10 +72,10 @@ def test_exports_that_contradict_each_other_reject_the_transaction(tmp_path: Pat
 
 
 def test_a_run_without_rejects_is_planned_once(tmp_path: Path, local_engine: EngineSwitch) -> None:
-    engines: list[LocalEngine] = []
+    engines: list[ScriptedEngine] = []
 
-    def engine() -> LocalEngine:
-        engines.append(LocalEngine())
+    def engine() -> ScriptedEngine:
+        engines.append(ScriptedEngine())
         return engines[-1]
 
     local_engine.use(engine)

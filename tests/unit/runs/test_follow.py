@@ -11,6 +11,7 @@ import pytest
 
 from publisher.cli.status import status_text
 from publisher.dispatch.files import FileDispatcher
+from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
 from publisher.journal.epoch import next_epoch
 from publisher.observing.contract import Poll
@@ -30,7 +31,7 @@ from tests.support.followed_jobs import (
     write_file,
     write_rows,
 )
-from tests.support.local_engine import LocalEngine
+from tests.support.local_engine import ScriptedEngine
 
 AWAY = UnreachableError("the database does not answer: try again later")
 
@@ -154,7 +155,7 @@ def test_rows_are_acknowledged_and_read_once(tmp_path: Path) -> None:
 
 def test_small_polls_use_few_lanes(tmp_path: Path) -> None:
     write_rows(tmp_path, *range(1, 2_002))
-    engine = LocalEngine()
+    engine = ScriptedEngine()
     follow_until_idle(
         load_settings(tmp_path, TABLE, "[run]\nlanes = 3\n"),
         engine,
@@ -167,7 +168,7 @@ def test_small_polls_use_few_lanes(tmp_path: Path) -> None:
 
 def test_pauses_double_up_to_a_minute_and_begin_anew(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
-    engine = LocalEngine(*[AWAY] * 8, None, *[AWAY] * 2)
+    engine = ScriptedEngine(*[AWAY] * 8, None, *[AWAY] * 2)
     watcher = follow_until_idle(
         load_settings(tmp_path, TABLE, "[follow]\npolling_interval = 0\n"),
         engine,
@@ -225,7 +226,7 @@ def test_what_an_earlier_start_had_planned_counts_and_is_told(
 
 def test_what_waiting_does_not_mend_ends_it(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
-    engine = LocalEngine(AWAY, FatalError("the table is gone: restore it"))
+    engine = ScriptedEngine(AWAY, FatalError("the table is gone: restore it"))
     with pytest.raises(FatalError, match="the table is gone"):
         follow_until_idle(load_settings(tmp_path, TABLE), engine)
 
@@ -319,7 +320,7 @@ def test_a_poll_that_fails_at_its_time_is_repeated_soon(tmp_path: Path) -> None:
     watcher = PollWatcher(lambda: None)
     watcher.on_poll = lambda poll: stop.set()  # type: ignore[method-assign]
     made = load_settings(tmp_path, TABLE, '[follow]\npublication_times = ["06:00"]\n')
-    Follower(made, LocalEngine(AWAY, AWAY), watcher, stop, clock).run()
+    Follower(made, ScriptedEngine(AWAY, AWAY), watcher, stop, clock).run()
     assert watcher.failures == [1, 2]
     assert stop.pauses == [60, 1, 2, 60]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from publisher.cli.publish import publish_once
+from publisher.engine.local.engine import LocalEngine
 from publisher.engine.tasks import Work
 from publisher.errors import FatalError, SettingsError
 from publisher.journal.conservation import RunReport
@@ -24,7 +25,7 @@ from tests.support.followed_jobs import (
     write_file,
     write_rows,
 )
-from tests.support.local_engine import EngineSwitch, LocalEngine
+from tests.support.local_engine import EngineSwitch
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

@@ -35,7 +35,7 @@ from tests.support.linkexpress_files import (
     record_text,
 )
 from tests.support.linkexpress_jobs import JOB, inserts, published_keys
-from tests.support.local_engine import EngineSwitch, LocalEngine
+from tests.support.local_engine import EngineSwitch, ScriptedEngine
 
 SOURCE = Linkexpress(GROUP)
 MARK = mark(GROUP)
@@ -380,7 +380,7 @@ def test_a_run_that_is_thrown_away_keeps_what_was_held(job: Path) -> None:
     (job / "in" / "2").write_bytes(MARK)
     with (
         publisher_instance.PublisherInstance(
-            load(job / "job.toml"), LocalEngine(FatalError("a task failed: mend it"))
+            load(job / "job.toml"), ScriptedEngine(FatalError("a task failed: mend it"))
         ) as failing,
         pytest.raises(FatalError, match="a task failed"),
     ):

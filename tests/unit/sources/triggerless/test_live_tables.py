@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from publisher.config.job_file import load
+from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.reports.check import check
@@ -18,7 +19,6 @@ from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.triggerless import plan_comparison
 from tests.support.compared_jobs import kinds_and_keys, operations_of
-from tests.support.local_engine import LocalEngine
 from tests.support.table_queue_files import call, element, text_file
 
 pytestmark = pytest.mark.usefixtures("local_engine")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from publisher.config.job_file import load
+from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, UnreachableError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.reports import check, status
@@ -33,7 +34,7 @@ from tests.support.compared_jobs import (
     write_job,
     write_table,
 )
-from tests.support.local_engine import EngineSwitch, LocalEngine
+from tests.support.local_engine import EngineSwitch, ScriptedEngine
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -196,7 +197,7 @@ def test_a_run_that_fails_loses_no_change(local_engine: EngineSwitch, tmp_path: 
     publish(tmp_path)
     write_table(tmp_path, [table_row(1, "Eve")])
     away = UnreachableError("away: try again")
-    local_engine.use(lambda: LocalEngine(away))
+    local_engine.use(lambda: ScriptedEngine(away))
     with pytest.raises(UnreachableError):
         publish(tmp_path)
     local_engine.use(LocalEngine)
@@ -207,9 +208,9 @@ KILLED = """
 import os, signal, sys
 from publisher.config.job_file import load
 from publisher.engine import start
+from publisher.engine.local.engine import LocalEngine
 from publisher.runs import execute, publisher_instance
 from pathlib import Path
-from tests.support.local_engine import EngineSwitch, LocalEngine
 start.SparkEngine = lambda _: LocalEngine()
 execute.send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 publisher_instance.publish(load(Path(sys.argv[1])))

@@ -1,0 +1,128 @@
+"""The local engine: the tasks of a run in this process, one after the other."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.console import Progress
+from publisher.engine.local.event_time_ranks import rank_by_time
+from publisher.engine.local.external_sort import MEMORY_BYTES, ExternalSort
+from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
+from publisher.engine.survey import SurveyWork
+from publisher.engine.tasks import Work, plan_lane, read_split
+from publisher.journal.lane_writer import LaneResult
+from publisher.sources.contract import ShuffleWork
+
+if TYPE_CHECKING:
+    from publisher.activity.counts import Activity
+    from publisher.activity.work import Samples
+    from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
+
+
+class LocalEngine:
+    """Implements ``engine.contract.Engine`` without Spark, in bounded memory."""
+
+    def __init__(self, memory: int = MEMORY_BYTES) -> None:
+        """Records beyond ``memory`` bytes are sorted in files; look-ups and rendering need a little more."""
+        self._memory = memory
+        self.seconds = 0.0
+        self.transactions = self.retries = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Ends nothing: the engine has no processes."""
+
+    def warm_up(self) -> None:
+        """Starts nothing: the engine has no processes."""
+
+    def survey(self, work: SurveyWork) -> list[pa.RecordBatch]:
+        """See ``Engine.survey``."""
+        return [facts for _, facts in work.facts(range(len(work.items)))]
+
+    def shuffle(self, work: ShuffleWork) -> list[str]:
+        """See ``Engine.shuffle``."""
+        attempt = secrets.token_hex(4)
+        with ExternalSort(work.schema, ("partition",), memory=self._memory) as pieces:
+            for part in range(work.parts):
+                for batch in work.read(part):
+                    pieces.add(batch)
+            return [
+                work.process(partition, rows, attempt)
+                for partition, rows in _group(pieces.sorted_batches(), "partition")
+            ]
+
+    def plan(
+        self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None
+    ) -> list[LaneResult]:
+        """See ``Engine.plan``."""
+        attempt = secrets.token_hex(4)
+        results: dict[int, LaneResult] = {}
+
+        def plan(lane: int, pieces: Iterable[pa.RecordBatch]) -> None:
+            report("planning", lane / work.lanes)
+            results[lane] = plan_lane(
+                work,
+                unpack(pieces),
+                lane=lane,
+                staging=staging,
+                documents=documents,
+                attempt=attempt,
+            )
+
+        report = progress or _report_nothing
+        with ExternalSort(PIECE_SCHEMA, ("lane", *KEYS), staging, self._memory) as pieces:
+            for batch in pack(rank_by_time(_read(work, report), work, staging, self._memory)):
+                pieces.add(batch)
+            for lane, rows in _group(pieces.sorted_batches(), "lane"):
+                plan(lane, rows)
+        for lane in range(work.lanes):
+            if lane not in results:
+                plan(lane, ())
+        return [results[lane] for lane in range(work.lanes)]
+
+    def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
+        """See ``Engine.send``."""
+        reports = [lane.send() for lane in lanes]
+        self.transactions += sum(report.transactions for report in reports)
+        self.retries += sum(report.retries for report in reports)
+        return reports
+
+    def count_activity(self, samples: Samples) -> Activity:
+        """See ``Engine.count_activity``."""
+        raise NotImplementedError
+
+
+def _report_nothing(phase: str, done: float) -> None:
+    """Stands in for a progress bar that is not shown."""
+
+
+def _read(work: Work, report: Progress) -> Iterator[pa.RecordBatch]:
+    """Reads the records of all splits."""
+    splits = len(work.splits())
+    for number in range(splits):
+        report("reading", number / splits)
+        yield from read_split(work, number)
+
+
+def _group(
+    batches: Iterable[pa.RecordBatch], key: str
+) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
+    """Groups sorted batches by an integer column; a group has to be read before the next."""
+    return groupby(_cut(batches, key), key=lambda batch: int(batch.column(key)[0].as_py()))
+
+
+def _cut(batches: Iterable[pa.RecordBatch], key: str) -> Iterator[pa.RecordBatch]:
+    """Cuts batches where the column changes."""
+    for batch in batches:
+        changes = np.flatnonzero(np.diff(batch.column(key).to_numpy())) + 1
+        for start, end in pairwise([0, *changes.tolist(), batch.num_rows]):
+            yield batch.slice(start, end - start)

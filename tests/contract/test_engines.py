@@ -1,0 +1,147 @@
+"""What every engine promises: the same bytes for the same work, whichever engine runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from publisher.engine.contract import Engine
+from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local.external_sort import MEMORY_BYTES
+from publisher.engine.spark.engine import SparkEngine
+from publisher.engine.spark.options import SparkOptions
+from publisher.engine.survey import EngineTasks, SurveyWork
+from publisher.engine.tasks import Rules, SourceWork, Work
+from publisher.errors import FatalError
+from publisher.journal.conservation import conserve
+from publisher.journal.lane_writer import LaneResult
+from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, Table
+from publisher.model.keys import IdentifierCase
+from publisher.planning.filters import FilterOptions
+from publisher.planning.polls import PollOptions
+from publisher.sources.contract import PrepareContext
+from publisher.sources.event_log.source import EventLog
+from tests.contract.test_sources import SAMPLES, Sample
+from tests.support.event_log_files import event, write
+from tests.support.task_runs import work_of
+
+ENGINES = ("local", "local that spills", "spark")
+LANES = 3
+USR = Table("indirect", "usr", ("idu",), {"idu": ColumnKind.INT})
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    if request.param == "spark":
+        request.getfixturevalue("spark")
+        with SparkEngine(SparkOptions()) as engine:
+            yield engine
+    else:
+        with LocalEngine(memory=1 if "spills" in request.param else MEMORY_BYTES) as engine:
+            yield engine
+
+
+def every_sample(engine: Engine, folder: Path) -> Work:
+    """Samples of all formats as the sources of one run; each event log once more by event time."""
+    folder.mkdir()
+    work = work_of([write(folder / "log.csv", [])], lanes=LANES, tables=[USR])
+    sources: list[SourceWork] = []
+    for sample in SAMPLES:
+        is_log = isinstance(sample.source, EventLog)
+        polls = (PollOptions(), PollOptions(future_events=True)) if is_log else (None,)
+        for poll in polls:
+            place = folder / f"{len(sources):02d}"
+            sources.append(prepare(engine, work.rules, sample, place, poll))
+    return replace(work, sources=tuple(sources), ids=folder / "ids")
+
+
+def prepare(
+    engine: Engine, rules: Rules, sample: Sample, folder: Path, polls: PollOptions | None
+) -> SourceWork:
+    folder.mkdir()
+    context = PrepareContext(
+        wanted=3,
+        catalogue=JobCatalogue([USR]),
+        tasks=EngineTasks(engine, rules),
+        stack=ExitStack(),
+        staged=folder / "state",
+        committed=folder / "state",
+        paths=(sample.make(folder / sample.name),),
+    )
+    prepared = sample.source.prepare(context)
+    return SourceWork(
+        name=folder.name,
+        source=prepared.source,
+        splits=prepared.splits,
+        filters=FilterOptions(),
+        polls=polls,
+        identifier_case=IdentifierCase.AS_WRITTEN,
+    )
+
+
+def plan(engine: Engine, work: Work, folder: Path) -> list[LaneResult]:
+    return engine.plan(work, staging=folder / "staging", documents=folder / "documents")
+
+
+def files_of(results: list[LaneResult], folder: Path) -> dict[str, bytes]:
+    """All files of all lanes."""
+    return {
+        f"{kind}/{result.lane}/{path.name}": path.read_bytes()
+        for result in results
+        for kind in ("staging", "documents")
+        for path in (folder / kind / result.staged).iterdir()
+    }
+
+
+def without_names(results: list[LaneResult]) -> list[LaneResult]:
+    return [replace(result, staged="", tallies=tuple(sorted(result.tallies))) for result in results]
+
+
+def test_every_format_gives_the_same_bytes(engine: Engine, tmp_path: Path) -> None:
+    found = []
+    for place, runner in ((tmp_path / "engine", engine), (tmp_path / "expected", LocalEngine())):
+        work = every_sample(runner, place)
+        results = plan(runner, work, place)
+        assert [result.lane for result in results] == list(range(LANES))
+        numbers = [source for source, _ in work.splits()]
+        splits = [
+            [n for n, of in enumerate(numbers) if of == source]
+            for source in range(len(work.sources))
+        ]
+        assert conserve(results, splits) > sum(result.documents for result in results) > 0
+        found.append((without_names(results), files_of(results, place)))
+    assert found[0] == found[1]
+
+
+def test_a_survey_is_in_the_order_of_its_items(engine: Engine, tmp_path: Path) -> None:
+    rules = work_of([write(tmp_path / "log.csv", [])]).rules
+    work = SurveyWork(number_as_facts, tuple(range(20)), rules)
+    assert [facts.to_pydict() for facts in engine.survey(work)] == [
+        {"number": [number]} for number in range(20)
+    ]
+
+
+def number_as_facts(number: int, _: Catalogue) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"number": [number]})
+
+
+def test_nothing_to_read_gives_empty_lanes(engine: Engine, tmp_path: Path) -> None:
+    work = replace(work_of([write(tmp_path / "log.csv", [])], lanes=LANES), sources=())
+    results = plan(engine, work, tmp_path)
+    assert [(result.lane, result.documents) for result in results] == [(0, 0), (1, 0), (2, 0)]
+
+
+def test_the_error_of_a_task_is_raised_and_nothing_stays_staged(
+    engine: Engine, tmp_path: Path
+) -> None:
+    log = write(tmp_path / "log.csv", [event(number) for number in range(1, 9)])
+    work = work_of([log], lanes=LANES)
+    log.write_text("shorter")
+    with pytest.raises(FatalError, match="has changed since the run began; start again"):
+        plan(engine, work, tmp_path)
+    assert not list(tmp_path.glob("*/*/part-*"))
