@@ -106,7 +106,7 @@ def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
         yield "change", story.event + columns
     if story.event_time is not None or story.perpetrator:
         who = f" by {story.perpetrator}" if story.perpetrator else ""
-        yield "time", (story.event_time or "at an unknown time") + who
+        yield "time", (story.event_time or "unknown") + who
     reason = f" ({story.reason})" if story.reason else ""
     yield "outcome", f"{story.outcome}{reason}, status {story.status}"
     if story.late is not None:
@@ -131,5 +131,5 @@ def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
         )
         yield "written to", f"{story.target}/{document.part}, byte {document.offset}"
         for sink in story.sent_to if story.status != Status.FATAL else ():
-            yield "and to", sink
+            yield "sent to", sink
         yield "", document.text

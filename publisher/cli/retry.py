@@ -68,9 +68,9 @@ def retry(
         assert source.database is not None
         runs = _runs(settings, source)
         done = reset_rows(source.database, source.table, source.event_log, selection, runs)
-        echo([f"{source.name}: rows of {source.table} that are N again: {done.rows:,}"])
+        echo([f"{source.name}: rows of {source.table} reset to N: {done.rows:,}"])
         if done.others:
-            note = f"{done.others:,} record id(s) belong to other rows now, which were left alone"
+            note = f"{done.others:,} record id(s) now belong to other rows, which keep their status"
             echo([f"note: {source.name}: {note}"], err=True)
         unknown = sorted(selection.reasons - done.reasons)
         if unknown:
@@ -90,7 +90,7 @@ def _selection(
     for text, position in zip(positions, parsed, strict=True):
         if position.part:
             raise UsageError(
-                f"--position {text}: names a record of a file; name a row by its record_id"
+                f"--position {text} names a record of a file: write the record_id of a row"
             )
     return RetrySelection(
         frozenset(reasons), frozenset(tables), frozenset(position.high for position in parsed)
@@ -98,7 +98,10 @@ def _selection(
 
 
 def _sources(settings: Settings, name: str | None) -> list[SourceSettings]:
-    """Event logs in databases to reset rows of.  Raises ``UsageError`` without any."""
+    """Lists the event logs in databases whose rows can be reset.
+
+    Raises ``UsageError`` if there are none.
+    """
     live = [source for source in settings.sources if source.has_status and source.database]
     chosen = [source for source in live if name in (None, source.name)]
     if not chosen:
@@ -112,7 +115,7 @@ def _sources(settings: Settings, name: str | None) -> list[SourceSettings]:
 
 
 def _runs(settings: Settings, source: SourceSettings) -> Iterator[JournaledRun]:
-    """Runs of the job that read this source, oldest first."""
+    """Yields the runs of the job that read this source, oldest first."""
     from publisher.acknowledge.retry import JournaledRun
     from publisher.acknowledge.status_letters import refused_documents
     from publisher.dispatch.refusals import read_records

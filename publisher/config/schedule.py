@@ -22,8 +22,9 @@ class FollowOptions:
     publication_times: tuple[str, ...] = ()
     """Times of day at which to poll instead, as ``HH:MM`` or ``HH:MM:SS``."""
     time_zone: str = "UTC"
-    """IANA name of the time zone of these times. Each occurs once a day: of a time that the clocks
-    show twice the first counts, and a skipped 02:30 occurs at 03:30."""
+    """IANA name of the time zone of these times. Each applies once a day: if the clocks are
+    set back, a repeated time applies the first time; if they are set forward, a skipped 02:30
+    becomes 03:30."""
     heartbeat_minutes: Annotated[float, Ge(0)] = 0.0
     """Minutes without any document after which a heartbeat is sent to the topic; 0 sends none."""
 
@@ -46,10 +47,10 @@ class FollowOptions:
         return bool(self.publication_times)
 
     def next_publication(self, after: datetime) -> datetime:
-        """The first publication time later than ``after``, both with a zone.
+        """Returns the first publication time later than ``after``, both with a zone.
 
-        Every time of day occurs once a day: of a time that the clocks show twice the first one counts,
-        and a skipped one occurs as long after midnight as on other days (02:30 is then 03:30).
+        Every time of day applies once a day: a time that the clocks repeat applies the first time, and a
+        skipped time applies as long after midnight as on other days (02:30 becomes 03:30).
         """
         zone = ZoneInfo(self.time_zone)
         times = [time.fromisoformat(text) for text in self.publication_times]

@@ -10,7 +10,7 @@ from publisher.journal.job_journals import Journals
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """All runs that one journal directory of a job has ever planned."""
+    """The history of a journal directory: all runs of the job that it ever planned."""
 
     identity: str
     journals: Journals
@@ -54,8 +54,8 @@ class Lineage:
         if manifest is not None:
             if manifest.plan == plan:
                 return None
-            return f"run {run} had other documents than {journal.root} has: it is an older copy"
+            return f"run {run} has other documents in {journal.root}: it is an older copy"
         # retention removes the manifest of a run first
         if not journal.root.exists() or journal.is_sent:
             return None
-        return f"run {run} was sent, and {journal.root} has not planned it: it is an older copy"
+        return f"run {run} was sent, but {journal.root} has no plan of it: it is an older copy"

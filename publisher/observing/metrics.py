@@ -66,9 +66,11 @@ class Series:
         self.lag = self._register(
             Gauge,
             "lag_seconds",
-            "Age of the oldest waiting row at the last count; 0 if none waits.",
+            "Age of the oldest row that waited when the last poll began; 0 if none did.",
         )
-        self.waiting = self._register(Gauge, "waiting_rows", "Waiting rows at the last count.")
+        self.waiting = self._register(
+            Gauge, "waiting_rows", "Rows that waited when the last poll began."
+        )
         self.polls = self._durations("poll_duration", "Polls that read something.")
         self.transactions = self._register(Counter, "transactions", "Transactions committed.")
         self.retries = self._register(Counter, "retries", "Retries of sending.")

@@ -63,9 +63,7 @@ def test_all_failed_rows_go_back(place: Place, tmp_path: Path) -> None:
     assert {0, 3, 4, 5, 16, 17, 26} < before
     assert new(place) == set()
     done = run_retry(path)
-    assert (
-        done.output == f"hr: rows of log that are N again: {len(before) + 1}\n"
-    )  # 16 is there twice
+    assert done.output == f"hr: rows of log reset to N: {len(before) + 1}\n"  # 16 is there twice
     assert (new(place), failed_ids(place)) == (before, set())
 
 

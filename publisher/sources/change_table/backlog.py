@@ -1,4 +1,4 @@
-"""Counts the rows of a change table that wait to be read, and the age of the oldest."""
+"""Counts the waiting rows of a change table, and determines the age of the oldest."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from publisher.sources.live.table_reader import LiveTable
 
 
 class ChangeTableBacklog:
-    """Counts the rows of one change table behind the mark of the last run.
+    """Counts the rows of one change table after the mark of the last run.
 
-    Rows without a change_seq are only found when others are read.
+    Rows without a change_seq do not count: a run finds them while it reads the others.
     """
 
     def __init__(self, options: ChangeTableOptions, database: DatabaseOptions, table: str) -> None:
@@ -39,12 +39,12 @@ class ChangeTableBacklog:
         return self.count_after(read_marks(state).get(self._live.name, Mark()))
 
     def count_after(self, mark: Mark) -> WaitingRows:
-        """Counts the rows behind a mark, without those that wait for a partner, and late ones below it.
+        """Counts the rows after a mark that a run would read, and late rows before it.
 
-        The statements are quick with an index on change_seq; the age of rows is that of their change_seq,
-        which is in UTC, by the clock of this machine.
+        Rows that wait for their partner do not count.  An index on change_seq makes the statements quick.
+        The age of a row is the distance of its change_seq (UTC) from the clock of this machine.
 
-        Raises ``FatalError`` also if the table is another one than that of the mark.
+        Raises ``FatalError`` also if the mark is of another table.
         """
         statements = statements_of(self._database, self._live, self._options)
         identity = identity_of(self._database, statements.relation)
@@ -72,7 +72,7 @@ class ChangeTableBacklog:
 
 
 def _seconds(change_seq: str) -> float | None:
-    """The time part in seconds since 1970-01-01 UTC; ``None`` if it is not a time."""
+    """Returns the time part in seconds since 1970-01-01 UTC; ``None`` if it is not a time."""
     try:
         moment = datetime.strptime(change_seq[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     except ValueError:

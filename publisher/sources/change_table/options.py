@@ -68,15 +68,15 @@ class ChangeTableOptions:
     """Maximum number of records held in memory while an UPDATE and its before image wait for each
     other."""
     join_strays: Annotated[int, Ge(0), Le(100_000_000)] = 1_000_000
-    """Maximum number of before images whose UPDATE is further away or in another part of the
-    input."""
+    """Maximum number of before images whose UPDATE is not within ``join_rows``, or is in another
+    part of the input."""
     pair_wait: Annotated[float, Ge(0), Le(86_400)] = 60.0
-    """Seconds for which a job delays the youngest UPDATE or before image, and all rows behind it,
+    """Seconds for which a job delays the youngest UPDATE or before image, and all later rows,
     until its partner arrives; 0 disables the delay. The time is measured both in ``change_seq`` and
     in the job."""
     late_window: Annotated[int, Ge(0), Le(10_000_000)] = 10_000
-    """Number of rows below the mark of a live change table that each run reads again to find rows
-    that came late."""
+    """Number of rows before the mark of the last run that each run of a live change table reads
+    again, to find rows that were committed late."""
 
     def __post_init__(self) -> None:
         """Raises ``OptionsError`` for an unknown zone."""

@@ -34,7 +34,7 @@ _SCHEMA = pa.schema(
 
 
 def lost_as_facts(rows: Sequence[LostRow]) -> Iterator[pa.RecordBatch]:
-    """Yields facts of faulty operations; a row without an address affects every transaction of its number."""
+    """Yields facts of faulty operations; without an address, a row affects all transactions of its number."""
     known = [(row, row.address) for row in rows if row.address is not None]
     nodes = tuple(sorted({row.node for row, _ in known}))
     zeros = np.zeros(len(known), np.int64)
@@ -63,7 +63,7 @@ def lost_as_facts(rows: Sequence[LostRow]) -> Iterator[pa.RecordBatch]:
 
 
 def rows_of_open_transactions(rows: Sequence[LostRow], fates: Fates) -> Iterator[LostRow]:
-    """Yields lost rows whose transaction has not ended; without an address a row belongs to an open one."""
+    """Yields lost rows whose transaction is open; a row without an address counts as one of these."""
     for row in rows:
         node, number = np.zeros(1, np.int64), np.array([row.transaction], np.int64)
         at = np.array([row.address or 0], np.uint64)

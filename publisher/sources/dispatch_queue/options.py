@@ -139,8 +139,8 @@ class DispatchQueueOptions:
     nodes: tuple[Name, ...] = ()
     """Databases (DBNODE) whose operations are published; all if empty."""
     destination: Name | None = None
-    """Destination server whose operations count; without it the copies for all destinations are
-    proved equal and published once."""
+    """Destination server whose operations count; without it operations are
+    published once, after a check that the copies for all destinations are equal."""
     attributes: Path | None = None
     """Delimited export of DISPATCH_ATTRS, which describes the columns of the replicated tables."""
     tables: tuple[QueueTable, ...] = ()
@@ -154,8 +154,8 @@ class DispatchQueueOptions:
     """Value of the flag byte that marks NULL, for ``byte_before`` and ``byte_after``. There is no
     default."""
     null_bits: Literal["lsb", "msb"] | None = None
-    """Bit of a bitmap that belongs to the first column; a set bit means NULL. There is no
-    default."""
+    """Bit of a NULL bitmap that stands for the first column: the least (``lsb``) or the most
+    significant (``msb``). A set bit means NULL. There is no default."""
     image_byte_order: ByteOrder = "little"
     """Byte order of numbers in row images, which is that of the source's machine."""
     image_charset: str | None = None

@@ -28,7 +28,7 @@ from publisher.sources.dispatch_queue.transactions.facts import address_text, as
 from publisher.sources.dispatch_queue.transactions.fates import Fate, Fates
 
 NO_ROW = -1
-"""``ordinal`` of a piece that is not a row; ``high`` is its number."""
+"""The ``ordinal`` of broken pieces, which are not rows; their ``high`` is the number of the piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,7 @@ _NOT_CHOSEN = _Ending(
     Reason.NOT_CHOSEN,
     "the settings choose another database or destination (nodes, destination)",
 )
-_DONE = _Ending(
-    Outcome.IGNORED, Reason.DUPLICATE, "an earlier run has read this transaction to its end"
-)
+_DONE = _Ending(Outcome.IGNORED, Reason.DUPLICATE, "an earlier run has read this whole transaction")
 _UNCHANGED = _Ending(
     Outcome.IGNORED,
     Reason.NOTHING_TO_PUBLISH,
@@ -232,7 +230,7 @@ class DispatchQueueRecordBuilder:
         )
 
     def _ending(self, number: int) -> _Ending:
-        """The outcome of an operation without changes."""
+        """Returns the outcome of an operation without changes."""
         operations, use = self.operations, int(self.operations.use[number])
         fate, span = int(self._fate[number]), int(self._span[number])
         if use == OperationUse.EXCLUDED or fate == Fate.DONE:
@@ -260,11 +258,15 @@ class DispatchQueueRecordBuilder:
         operations = self.operations
         node = operations.rows.nodes[int(operations.node[number])]
         last = self.fates.last_mark(node, int(operations.column("TRANSACT_ID")[number]))
-        below = "" if last is None else f"; the last one of its number is at {address_text(last)}"
-        return f"no COMMIT or ROLLBACK follows in the input{below}{also}"
+        earlier = (
+            ""
+            if last is None
+            else f"; the last one with its transaction number is at {address_text(last)}"
+        )
+        return f"no COMMIT or ROLLBACK follows in the input{earlier}{also}"
 
     def _ending_of_mark(self, number: int) -> _Ending:
-        """The outcome of a COMMIT or ROLLBACK."""
+        """Returns the outcome of a COMMIT or ROLLBACK."""
         kind, span = int(self.operations.kind[number]), int(self._span[number])
         why = self.fates.why.get(span)
         if kind == RowKind.CLOSING:
@@ -273,12 +275,12 @@ class DispatchQueueRecordBuilder:
             detail = "it closes no operation" + (f": {why}" if why else "")
             return _Ending(Outcome.IGNORED, Reason.NOTHING_TO_COMMIT, detail)
         if kind == RowKind.ROLLBACK:
-            detail = "it ends a transaction, nothing of which is published"
+            detail = "it ends a transaction that is not published"
             return _Ending(Outcome.IGNORED, Reason.ROLLBACK, detail)
         assert kind == RowKind.COMMIT
         blob = int(self.operations.column("BLOBATR")[number]) & 0xFFFF
-        if blob:  # no page says that it is 0
-            doubt = f"its BLOBATR is {blob}; without DATA it nevertheless counts as COMMIT"
+        if blob:  # not documented to be 0
+            doubt = f"its BLOBATR is {blob}, but it counts as a COMMIT because it has no DATA"
             why = f"{why}; {doubt}" if why else doubt
         return _Ending(Outcome.IGNORED, Reason.COMMIT, why)
 

@@ -18,7 +18,7 @@ class EventLogOptions:
     """Options of an event log."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Custom column names: the name in the log = the documented name."""
+    """Custom column names, as ``NAME_IN_THE_LOG = "documented_name"``."""
     layout: Layout = "3.5"
     """Order of columns without names: that of driver 3.5 and later (key second), or of 2.x (status
     second)."""

@@ -36,9 +36,9 @@ class SnapshotOptions:
     block_size: Annotated[int, Ge(64), Le(1 << 30)] = 4 << 20
     """Bytes of a text file that are split into records at a time."""
     max_record: Annotated[int, Ge(64), Le(1 << 30)] = 64 << 20
-    """Maximum bytes of a text record. A longer one is rejected as broken, and reading resumes after
-    its next line break; after the whole record if that line break is quoted and the quotes close
-    within as many bytes."""
+    """Maximum bytes of a text record. A longer record is rejected as broken, and reading resumes after
+    its next line break. If this line break is quoted, and the closing quote follows within the same
+    number of bytes, reading resumes after the whole record."""
 
     def __post_init__(self) -> None:
         """Raises ``OptionsError`` for options that make files unreadable."""

@@ -1,16 +1,17 @@
-"""The search for the records of a file.
+"""Finds the records of a file.
 
-OPEN NORMAL records have one length: multiplication finds them.  All others contain their length.  The
-framer goes from one to the next and trusts a length only if the header is legal, the items fill the
-record, and the record leads to another one or to the end of the file.  If one of these checks fails, it
-examines record by record: a wrong length, header or item costs that record and no other.  A record that
-has lost bytes leads into the one behind it: if a whole record begins inside another that leads nowhere,
-the inner one is trusted.  Records of tables that the settings describe wrongly differ from damage by their
-lengths, which lead from one to the next.  Behind damage of any size the framer continues at the next
-offset where a whole record can begin.
+OPEN NORMAL records all have the same length, so their offsets are multiples of it.  All other records
+contain their length.  The framer follows these lengths, and trusts one only if the header is legal, the
+items fill the record, and another record or the end of the file follows.  If a check fails, the framer
+examines the records one by one, so that a wrong length, header or item affects only its own record.
 
-The result at an offset depends only on the bytes from there on.  So a record can be read again by itself,
-and splits at any beginning of a record give the same records.
+* If a record has lost bytes, its length points into the next record.  So if a whole record begins inside
+  a record that is not followed by another one, the framer trusts the inner record.
+* Records of tables that the settings describe wrongly are not damage: their lengths lead to each other.
+* After damage of any size, the framer continues at the next offset where a whole record can begin.
+
+The result at an offset depends only on the bytes after it.  So a record can be read again by itself, and
+a file that is split at the beginning of any record gives the same records.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ BYTES = 4 << 20
 """Approximate bytes of a block."""
 _FEW = 16
 _RUN = 4
-"""Number of consecutive records outside the settings that need no good one behind them."""
+"""Consecutive records of tables outside the settings that are accepted without a good record after them."""
 _NONE: Mapping[int, str] = MappingProxyType({})
 
 
@@ -50,7 +51,7 @@ class RecordBlock:
     lengths: Numbers
     heads: HeaderBatch
     broken: Mapping[int, str] = field(default_factory=lambda: _NONE)
-    """The reasons why parts of this block are not records, by their index."""
+    """Reasons of the parts of this block that are not records, by index."""
 
     @property
     def good(self) -> Mask:
@@ -63,7 +64,7 @@ class RecordBlock:
 
     @property
     def end(self) -> int:
-        """Offset after the last one."""
+        """Offset after the last record."""
         return int(self.offsets[-1] + self.lengths[-1])
 
 
@@ -71,8 +72,8 @@ class RecordBlock:
 class RecordFramer:
     """Finds the records of one file, or of a part of it that ends at ``stop``.
 
-    The part ends where a record begins; the checks see the whole file, so that a part gives the same
-    records as the file.
+    The part ends where a record begins.  Checks may read beyond it, so that parts give the same records as
+    the whole file.
     """
 
     headers: HeaderReader
@@ -113,7 +114,7 @@ class RecordFramer:
         return self.headers.read(at)
 
     def blocks(self, start: int) -> Iterator[RecordBlock]:
-        """Yields the records from ``start`` on; every byte is in exactly one."""
+        """Yields the records after ``start``; every byte belongs to exactly one record."""
         if not self.form.has_length:
             yield from self._by_multiplication(start)
             return
@@ -137,7 +138,7 @@ class RecordFramer:
             yield RecordBlock(offsets, lengths, self.heads(offsets))
 
     def one(self, at: int) -> RecordBlock:
-        """The record at an offset, or the bytes there that are not a record, after all checks."""
+        """Finds the record at an offset, or the bytes there that are not a record, with all checks."""
         if not self.form.has_length:
             here = np.array([at], np.int64)
             return RecordBlock(
@@ -151,7 +152,7 @@ class RecordFramer:
         return int((block.good & (used == block.lengths)).sum())
 
     def _one_by_one(self, at: int) -> RecordBlock:
-        """Records and other bytes around damage, up to some consecutive good records."""
+        """Examines records and other bytes around damage, until several good records follow each other."""
         spans: list[RecordSpan] = []
         begin, good = at, 0
         while at < self.stop and at - begin < BYTES and len(spans) < RECORDS and good < _FEW:
@@ -168,10 +169,7 @@ class RecordFramer:
         return RecordBlock(offsets, lengths, self.heads(offsets), broken)
 
     def _chain(self, at: int, most: int) -> RecordBlock:
-        """Consecutive records from an offset that pass the quick checks.
-
-        ``_examine`` would give the same ones.
-        """
+        """Finds consecutive records that pass the quick checks; ``_examine`` finds the same records."""
         offsets, lengths = self._evenly(at, most)
         if len(offsets):
             block = self._trusted_start(offsets, lengths, evenly=True)
@@ -181,7 +179,7 @@ class RecordFramer:
         return self._trusted_start(offsets, lengths, evenly=False)
 
     def _trusted_start(self, offsets: Offsets, lengths: Numbers, *, evenly: bool) -> RecordBlock:
-        """The first of some records, up to one that must be examined by itself."""
+        """Returns the records before the first one that must be examined by itself."""
         count = len(offsets)
         if not count:
             return RecordBlock(offsets, lengths, self.heads(offsets))
@@ -191,7 +189,7 @@ class RecordFramer:
         used = self.headers.used_lengths(every, heads)
         good = np.append(heads.good[1:count], heads.good[count] or after == self.end)
         whole = heads.good & (used == heads.length)
-        # a good header without a whole record counts as an end only if it leads to a good one itself
+        # a good header of a record that is not whole counts as an end only if a good header follows it
         leads = np.append(whole[1:count] | good[1:], whole[count] or after == self.end)
         right = whole[:count] & good & leads
         heads, used = heads.take(slice(count)), used[:count]
@@ -208,8 +206,8 @@ class RecordFramer:
         return RecordBlock(offsets[:stop], lengths[:stop], heads.take(slice(stop)))
 
     def _are_in_run(self, heads: HeaderBatch, after: int) -> Mask:
-        """Marks records outside the settings whose lengths lead to a good header, to the end of the file, or
-        to some more of their kind."""
+        """Marks records of tables outside the settings whose lengths lead to a good header, to the end of
+        the file, or to several more of such records."""
         if not heads.odd.any():
             return heads.odd
         odd, ends = self._look_ahead(after)
@@ -221,8 +219,11 @@ class RecordFramer:
         return np.asarray(heads.odd & ((other - behind >= _RUN) | ends[other]))
 
     def _look_ahead(self, at: int) -> tuple[Mask, Mask]:
-        """Follows lengths for a few records: marks odd headers, and their end at a good header or the end of
-        the file."""
+        """Follows the lengths of a few records.
+
+        Marks headers of tables outside the settings, and headers after which a good header or the end of
+        the file comes.
+        """
         odd: list[bool] = []
         ends: list[bool] = []
         for _ in range(_RUN):
@@ -235,7 +236,7 @@ class RecordFramer:
         return np.array(odd, bool), np.array(ends, bool)
 
     def _lead_elsewhere(self, offsets: Offsets, heads: HeaderBatch, used: Numbers) -> Mask:
-        """Marks records that lead, by their items, to another good header than by their length."""
+        """Marks records whose items, unlike their length word, end at a good header."""
         ends = offsets + used
         good = self.heads(ends).good | (ends == self.end)
         return np.asarray((used > 0) & (used != heads.length) & good)
@@ -253,31 +254,31 @@ class RecordFramer:
         return hiding
 
     def _evenly(self, at: int, most: int) -> tuple[Offsets, Numbers]:
-        """Offsets and lengths of records of one length; none if their lengths differ."""
+        """Returns offsets and lengths if all records have one length, else nothing."""
         size = self.tables[0].fixed if len(self.tables) == 1 and self.form.extra < 2 else None
         many = 0 if size is None else min(most, (self.stop - at) // size, max(1, BYTES // size))
         lengths = np.full(many, size or 0, np.int64)
         return at + np.arange(many, dtype=np.int64) * (size or 0), lengths
 
     def _by_lengths(self, at: int, most: int) -> tuple[Offsets, Numbers]:
-        """Offsets and lengths by the length words, up to the first impossible one."""
+        """Returns offsets and lengths by the length words, up to the first impossible one."""
         read = struct.Struct(f"{self.headers.word('length').byteorder}i").unpack_from
         least, stop = self.form.mark_size, min(self.stop, at + BYTES)
         data, last = memoryview(self.data.data), self.end - least
-        found: list[int] = []
+        sizes: list[int] = []
         after = at
-        while after <= last and after < stop and len(found) < most:
+        while after <= last and after < stop and len(sizes) < most:
             (length,) = read(data, after)
             if length < least or after + length > self.end:
                 break
-            found.append(length)
+            sizes.append(length)
             after += length
-        lengths = np.array(found, np.int64)
-        offsets = at + np.concatenate([[0], np.cumsum(lengths)[:-1]]) if found else lengths
+        lengths = np.array(sizes, np.int64)
+        offsets = at + np.concatenate([[0], np.cumsum(lengths)[:-1]]) if sizes else lengths
         return offsets.astype(np.int64), lengths
 
     def _examine(self, at: int) -> RecordSpan:
-        """The record at an offset, or the bytes there that are not a record, after all checks."""
+        """Finds the record at an offset, or the bytes there that are not a record, with all checks."""
         head, length, used = self._read_one(at)
         end = at + length
         if used and used != length and self._is_good(at + used):
@@ -305,7 +306,7 @@ class RecordFramer:
         return RecordSpan(at, size, f"{why}, extract again")
 
     def _read_one(self, at: int) -> tuple[HeaderBatch | None, int, int]:
-        """The header at an offset (``None`` for a good one), and its length by LEN and by the items."""
+        """Reads the header at an offset (``None`` if good), and the lengths by LEN and by the items."""
         start = self._starts.at(at)
         if start is not None:
             return None, start.length, start.used
@@ -317,7 +318,7 @@ class RecordFramer:
         return bool(self._are_in_run(head, end)[0])
 
     def _greatest(self, at: int, head: HeaderBatch | None) -> int:
-        """Maximum length of the record at an offset; unlimited for a table outside the settings."""
+        """Returns the maximum length of the record at an offset; no limit for an unknown table."""
         table = int((head or self.heads(np.array([at], np.int64))).table[0])
         return self.tables[table].greatest if table >= 0 else self.end
 

@@ -40,8 +40,8 @@ class TableQueueOptions:
     eorr: int | None = None
     """Number of the completion code EORR; needed only if samples have numbers without names."""
     recorded: Literal["all", "elements"] = "all"
-    """Recorded calls: ``all`` calls of a sweep up to its EORR, so that an incomplete sweep is
-    detected and left out, or only those that returned ``elements``."""
+    """Recorded calls: ``all`` calls of a sweep including its last one (EORR), so that incomplete
+    sweeps are detected and left out, or only calls that returned ``elements``."""
     owners: Mapping[int, Annotated[str, Len(1)]] = field(default_factory=dict)
     """Names of schemas by the number of the owner, as in $$$USR."""
 

@@ -37,16 +37,16 @@ class TriggerlessOptions:
     before: tuple[Name, ...] = ()
     """Files and directories of an earlier snapshot to compare with while no state is known."""
     most_deleted: Annotated[float, Ge(0), Le(1)] = 0.5
-    """Maximum share of a table's known rows that may be missing at once, if more than 100 are;
-    beyond it nothing is published, because a truncated export looks the same."""
+    """Maximum share of a table's known rows that may be missing at once. Above it nothing is
+    published, because a truncated export looks the same. Up to 100 missing rows are always accepted."""
     hints: Literal["samples"] | None = None
-    """Compare a table early if ``samples`` of LINTER's table queue show it as touched; by default
-    every run compares every table."""
+    """With ``samples``, a run compares only tables that samples of LINTER's table queue show as
+    touched, and tables whose ``full_interval`` is over; by default every run compares every table."""
     samples: tuple[Name, ...] = ()
-    """Files and directories of these samples."""
+    """Files and directories with samples of the table queue, for ``hints``."""
     full_interval: Annotated[float, Ge(0)] = 86_400.0
-    """Seconds after which a table is compared even without a hint, because a change may leave
-    none."""
+    """Seconds after which a table is compared even without a hint, because samples may miss
+    changes."""
     schema: str | None = None
     """Schema of tables that are named without one."""
     binary_text: Literal["hex", "base64"] | None = None

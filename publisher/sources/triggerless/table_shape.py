@@ -1,4 +1,4 @@
-"""The shape of a table: its columns and key, and how its rows become keys and texts."""
+"""The shape of a compared table: its columns and key; reads its rows as keys and texts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ComparedKeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """A table as it is compared."""
+    """Names and types of a compared table."""
 
     source_name: str
     """Name of the table in the source, which is also the first part of positions."""
@@ -61,7 +61,7 @@ class TableShape:
     read: tuple[str, ...]
     """Names in the input of all columns, in their order."""
     key: tuple[ComparedKeyColumn, ...]
-    """In the order of the code points of their names."""
+    """Key columns, sorted by the code points of their names."""
     columns: tuple[str, ...]
     """Names in documents of the columns outside the key, in the table's order."""
     others: tuple[str, ...]
@@ -91,7 +91,7 @@ class TableShape:
 
 
 class ComparableRows(NamedTuple):
-    """Rows ready for the comparison, and faults of the other ones."""
+    """Rows ready for the comparison, and the faults of all other rows."""
 
     hashes: Hashes
     """Hashes of the keys."""
@@ -99,10 +99,10 @@ class ComparableRows(NamedTuple):
     values: list[pa.Array]
     """Text of each column outside the key."""
     faults: dict[int, RecordFault]
-    """By number in the batch; rows with a fault are not included above."""
+    """Faults by row number in the batch; the other fields leave out these rows."""
 
     def with_keys(self, keys: Sequence[str]) -> ComparableRows:
-        """The rows with these keys, and all faults."""
+        """Selects the rows with these keys; keeps all faults."""
         chosen = pc.is_in(self.keys, pa.array(keys, pa.string()))
         return ComparableRows(
             self.hashes[chosen.to_numpy(zero_copy_only=False)],
@@ -130,7 +130,7 @@ def shape_of(
     known = target.known
     if known is None or not known.key:
         raise FatalError(
-            f"{where}: the primary key of {table} is unknown; set key of the source, or of"
+            f"{where}: the primary key of {table} is unknown; set key in the source or in"
             f" [tables.{target.table}]"
         )
     spelled, octets = _columns(table, target, columns, names, where)

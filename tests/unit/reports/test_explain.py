@@ -42,21 +42,21 @@ def story(event_time: str | None, perpetrator: str | None) -> RecordStory:
 
 
 @pytest.mark.parametrize(
-    ("event_time", "perpetrator", "made"),
+    ("event_time", "perpetrator", "shown"),
     [
         (KNOWN_AT, "anna", [f"{KNOWN_AT} by anna"]),
         (KNOWN_AT, None, [KNOWN_AT]),
         (KNOWN_AT, "", [KNOWN_AT]),
-        (None, "anna", ["at an unknown time by anna"]),
+        (None, "anna", ["unknown by anna"]),
         (None, None, []),
         (None, "", []),
     ],
 )
-def test_what_made_a_change_is_told_as_far_as_it_is_known(
-    event_time: str | None, perpetrator: str | None, made: list[str]
+def test_shows_time_and_author_of_a_change_if_known(
+    event_time: str | None, perpetrator: str | None, shown: list[str]
 ) -> None:
     lines = list(stories_text([story(event_time, perpetrator)]))
-    assert [line[12:] for line in lines if line.startswith("made ")] == made
+    assert [line[12:] for line in lines if line.startswith("time ")] == shown
 
 
 @pytest.mark.parametrize("format_", FORMATS)
