@@ -21,7 +21,7 @@ from publisher.cli.print_report import show
 def dispatch(journal: Path, target: str, config: Path | None, again: bool, json_: bool) -> None:
     """Send the documents of a planned run to a further sink.
 
-    Of a job file only [dispatch] counts: how documents go to Kafka.
+    Of a job file only [dispatch] is used.
     """
     from publisher.runs.replay import dispatch as run_dispatch
 

@@ -84,7 +84,11 @@ target = click.option(
     metavar="DIR|kafka://HOST:PORT/TOPIC",
     help="New or empty directory to write to, or topic to send to.",
 )
-now = click.option("--now", type=Moment(), help="Set the clock, for events of the future.")
+now = click.option(
+    "--now",
+    type=Moment(),
+    help="Time of the run, instead of the current time; later events are in the future.",
+)
 again = click.option("--again", is_flag=True, help="Resend everything.")
 database = click.option(
     "--database", metavar="URL", help="Database to look rows up in, as SQLAlchemy URL."

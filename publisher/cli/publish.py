@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "--trace",
     type=click.IntRange(0, 7),
     metavar="0..7",
-    help="Write the driver's trace of this level to standard error; from 3 on with documents.",
+    help="Write the driver's trace of this level to standard error; from level 3 it contains documents.",
 )
 @click.option(
     "--dry-run",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.command()
 @parameters.config_required
 @parameters.journal_of_job
-@click.option("--json", "json_", is_flag=True, help="As JSON.")
+@click.option("--json", "json_", is_flag=True, help="Print the state as JSON.")
 def status(config: Path, journal: Path | None, json_: bool) -> None:
     """Show the state of a job.
 

@@ -20,7 +20,7 @@ from publisher.errors import FindingsError, UsageError
     type=click.Choice(["strict", "lenient"]),
     default="strict",
     show_default=True,
-    help="Accept the documented model only (strict), or also known practice beyond it (lenient).",
+    help="Accept only the documented model (strict), or also elements known from practice (lenient).",
 )
 @click.option("--json", "json_", is_flag=True, help="Print each finding as a line of JSON.")
 def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:

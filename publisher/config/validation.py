@@ -1,8 +1,8 @@
-"""Makes options objects of plain values; pydantic checks types and bounds, every problem is collected.
+"""Makes options objects from plain values, and collects all problems; pydantic checks types and bounds.
 
-pydantic calls an object's own check (``__post_init__``) only where all its values have the right type.
-Otherwise the check runs here with every value that a wrong one could have had; problems that no such
-value avoids are reported together with the wrong types.
+pydantic calls an object's own check (``__post_init__``) only if all its values have the right type.
+Otherwise this module repeats the check with every possible value in place of a wrong one.  If a problem
+occurs with all of them, it is reported together with the wrong types.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _ANY_TEXT = "?"
 
 
 class Choices:
-    """Metadata of a text that must be one of some names, which are read at each validation."""
+    """Annotation of a text that must be one of ``names``; each validation reads the collection again."""
 
     def __init__(self, names: Collection[str]) -> None:
         self.names = names
@@ -75,20 +75,20 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Validation(Generic[T]):
-    """An object made of values, and their problems.
+    """The result of a validation: an object, and the problems of its values.
 
-    With problems, it has the correct values and defaults for the others; it is ``None`` if an option
-    without default is wrong or missing.
+    If there are problems, the object has the correct values, and defaults in place of wrong ones; it is
+    ``None`` if an option without default is wrong or missing.
     """
 
     value: T | None
     problems: Sequence[SettingProblem] = ()
     names: Sequence[tuple[SettingKey, str]] = ()
-    """Names of the tables in arrays, for those that have one."""
+    """Names of tables in arrays, if they have a name."""
 
 
 def validate(kind: type[T], given: Mapping[str, object]) -> Validation[T]:
-    """Makes an object of the dataclass ``kind``."""
+    """Makes an object of the dataclass ``kind`` from given values."""
     optional = _optional_names(kind)
     given = {
         name: None if value is False and name in optional else value
@@ -115,7 +115,7 @@ def _parse(hint: Any, value: object) -> Any:
 
 
 class _Partial:
-    """An object of which some values are wrong or missing."""
+    """An object with wrong or missing values."""
 
     def __init__(
         self, kind: type[Any], given: Mapping[str, object], place: SettingKey = ()
@@ -155,7 +155,7 @@ class _Partial:
                     self._inside.append(_Partial(item, value, (*self._place, name, number)))
 
     def problems(self) -> Iterator[SettingProblem]:
-        """The problems of own checks that no other value of the wrong options avoids."""
+        """Yields the problems of the object's own check that occur with any values of the wrong options."""
         for partial in self._inside:
             yield from partial.problems()
         if prod(map(len, self._open.values())) > _COMBINATIONS:
@@ -174,7 +174,7 @@ class _Partial:
                 yield problem
 
     def value(self) -> Any:
-        """The object with the correct values that its own check accepts together."""
+        """Makes the object with as many correct values as its own check accepts together."""
         defaults = option_defaults(self._kind)
         values = {name: value for name, value in self._values.items() if name not in defaults}
         accepted = self._try(values)
@@ -192,7 +192,7 @@ class _Partial:
 
 
 def _item_kind(hint: Any) -> type[Any] | None:
-    """The dataclass whose list a type is; ``None`` for other types."""
+    """Returns the dataclass of the items if the type is a list of tables, else ``None``."""
     while get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     item = get_args(hint)[0] if get_origin(hint) is tuple else None
@@ -200,7 +200,7 @@ def _item_kind(hint: Any) -> type[Any] | None:
 
 
 def _candidates(hint: Any) -> Iterator[Any]:
-    """Values that represent all values of a type; none if there are too many."""
+    """Yields values that represent all values of a type; none if there are too many."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         yield from _candidates(arguments[0])
@@ -220,17 +220,17 @@ def _candidates(hint: Any) -> Iterator[Any]:
 
 
 def option_names(kind: type) -> list[str]:
-    """The names of a part's options."""
+    """Returns the names of the options of a class."""
     return [field.name for field in fields(kind) if field.init]
 
 
 def required_names(kind: type) -> list[str]:
-    """The names of the options that have no default."""
+    """Returns the names of the options without default."""
     return [name for name in option_names(kind) if name not in option_defaults(kind)]
 
 
 def option_defaults(kind: type) -> dict[str, object]:
-    """The defaults of the options that have one."""
+    """Returns the defaults by option name."""
     defaults: dict[str, object] = {}
     for field in fields(kind):
         if field.default is not MISSING:
@@ -241,7 +241,7 @@ def option_defaults(kind: type) -> dict[str, object]:
 
 
 def _optional_names(kind: type) -> frozenset[str]:
-    """Options that ``false`` switches off, since TOML has no null: those with a value by default."""
+    """Returns optional options with a default value; ``false`` unsets them, since TOML has no null."""
     hints = get_type_hints(kind)
     return frozenset(
         name
@@ -257,7 +257,7 @@ def _json_value(value: object) -> str:
 
 
 def _names_inside(key: SettingKey, value: object) -> Iterator[tuple[SettingKey, str]]:
-    """The names of tables in arrays, for those that have one."""
+    """Yields the names of tables in arrays, if they have a name."""
     if isinstance(value, Mapping):
         for part, inner in value.items():
             yield from _names_inside((*key, part), inner)
@@ -269,13 +269,13 @@ def _names_inside(key: SettingKey, value: object) -> Iterator[tuple[SettingKey, 
 
 
 def _problems_of_types(errors: list[ErrorDetails]) -> Iterator[SettingProblem]:
-    """One problem for each key: pydantic has an error for each possible type of a value."""
+    """Yields one problem for each key, although pydantic reports an error for each possible type."""
     texts: dict[SettingKey, list[str]] = {}
     shown: dict[SettingKey, str] = {}
     for error in errors:
         key = tuple(error["loc"])
         if error["type"] == "too_short" and any(_is_inside(other, key) for other in errors):
-            continue  # only because wrong items do not count
+            continue  # a consequence of wrong items, which pydantic does not count
         if error["type"] == "value_error":
             yield from _problems_of_check(key, error["ctx"]["error"], error["input"])
             continue
@@ -304,7 +304,7 @@ def _is_inside(error: ErrorDetails, key: SettingKey) -> bool:
 def _problems_of_check(
     key: SettingKey, error: ValueError, given: object
 ) -> Iterator[SettingProblem]:
-    """The problems that the own check of an options class or of a type found."""
+    """Yields the problems that a class's or type's own check found."""
     if isinstance(error, OptionsError):
         for name, text in error.problems:
             yield SettingProblem((*key, name), text)
@@ -313,7 +313,7 @@ def _problems_of_check(
 
 
 def _is_union_member(part: str | int) -> bool:
-    """Tells a member of a union that pydantic tried from a key of the job file."""
+    """Tests whether a part of a location is a union member that pydantic tried, not a key of the job file."""
     return isinstance(part, str) and _UNION_MEMBER.match(part) is not None
 
 

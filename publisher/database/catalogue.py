@@ -1,4 +1,4 @@
-"""Reads the tables and views of a database, each once."""
+"""Reads the columns and keys of tables and views, and caches them."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ _MYSQL = ("mysql", "mariadb")
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table or view with all that statements need; the rest of the program sees ``table`` only."""
+    """A table or view with the details that SQL statements need; other packages use only ``table``."""
 
     table: Table
     schema: str | None
-    """The schema for statements; ``None`` for the default, and in databases without schemas."""
+    """Schema for statements; ``None`` for the default schema and in databases without schemas."""
     types: Mapping[str, Type]
     """SQL type of each column, domains resolved."""
     casts: Mapping[str, str]
@@ -67,12 +67,12 @@ class Relation:
     """PostgreSQL: the kind (``typtype``; ``a`` for arrays) of each user-defined column type."""
 
     def column(self, name: str) -> str | None:
-        """A column's name in the database: in exact case, else in any case if that is unambiguous."""
+        """Returns a column's name in the database; the case may differ if only one column matches."""
         return _spelling(self.types, name)
 
 
 def kind_of(type_: Type) -> ColumnKind:
-    """The kind of a column of this SQL type."""
+    """Determines the kind of a column of this SQL type."""
     if is_small_boolean(type_) or (isinstance(type_, mysql.BIT) and type_.length == 1):
         return ColumnKind.STATE
     if isinstance(type_, types.Numeric) and type_.scale == 0 and type_.precision:
@@ -81,14 +81,14 @@ def kind_of(type_: Type) -> ColumnKind:
 
 
 def is_small_boolean(type_: Type) -> bool:
-    """Recognizes TINYINT(1), to which MySQL and MariaDB turn BOOLEAN."""
+    """Recognises TINYINT(1), which MySQL and MariaDB use for BOOLEAN."""
     return isinstance(type_, mysql.TINYINT) and getattr(type_, "display_width", None) == 1
 
 
 class DatabaseCatalogue:
     """The ``Catalogue`` of a database.
 
-    A table's name is matched as written, then in any case if the database ignores case.
+    Names of tables are matched exactly, then in any case if the database ignores case.
     """
 
     closed = True
@@ -100,7 +100,7 @@ class DatabaseCatalogue:
         self._folds: bool | None = None
 
     def table(self, schema: str | None, name: str) -> Table | None:
-        """The table or view; ``None`` if the database has none of this name.
+        """Returns the table or view; ``None`` if the database has none of this name.
 
         Raises ``TableRefusedError``, ``UnreachableError`` and ``FatalError``.
         """
@@ -108,7 +108,7 @@ class DatabaseCatalogue:
         return relation.table if relation is not None else None
 
     def relation(self, schema: str | None, name: str) -> Relation | None:
-        """The table or view for statements; raises the errors of ``table``."""
+        """Returns the table or view for statements; raises the errors of ``table``."""
         wanted = schema if schema is not None else self._database.options.schema
         if (wanted, name) not in self._relations:
             self._relations[wanted, name] = self._ask(wanted, name)
@@ -164,7 +164,7 @@ class DatabaseCatalogue:
         return Relation(table, place, types_, casts, made)
 
     def _spelled_schema(self, schema: str | None) -> str | None:
-        """The schema of a database without schemas, in the spelling of the settings."""
+        """Returns the schema as the settings spell it, for databases without schemas."""
         own = self._database.options.schema
         same = own is not None and schema is not None and own.casefold() == schema.casefold()
         return own if same else schema
@@ -183,7 +183,7 @@ _CACHE_KEY = "catalogue"
 
 
 def catalogue_of(database: Database) -> DatabaseCatalogue:
-    """The catalogue of a database, which reads each table once."""
+    """Returns the catalogue of a database; the same one at each call."""
     catalogue: DatabaseCatalogue | None = database.cache.get(_CACHE_KEY)
     if catalogue is None:
         catalogue = database.cache[_CACHE_KEY] = DatabaseCatalogue(database)
@@ -191,22 +191,22 @@ def catalogue_of(database: Database) -> DatabaseCatalogue:
 
 
 def sql_column(name: str) -> ColumnClause[Any]:
-    """A column for statements, with its name always in quotes."""
+    """Returns a column for statements, with its name in quotes."""
     return column(quoted_name(name, quote=True))
 
 
 def sql_table_of(relation: Relation, *columns: ColumnClause[Any]) -> TableClause:
-    """The table for statements."""
+    """Returns the table for statements."""
     schema = None if relation.schema is None else quoted_name(relation.schema, quote=True)
     return sql_table(quoted_name(relation.table.name, quote=True), *columns, schema=schema)
 
 
 def _place(inspector: Inspector, schema: str | None, folds: bool) -> str | None:
-    """The schema in the spelling of the database."""
+    """Returns the schema as the database spells it."""
     if inspector.dialect.name == "sqlite":
-        return None  # SQLite has no schemas: one that is named belongs to the association only
+        return None  # SQLite has no schemas: a given schema only appears in associations
     if schema is None:
-        # MySQL and MariaDB have databases instead: without a name, that of the connection
+        # in MySQL and MariaDB a schema is a database; the default is that of the connection
         return inspector.default_schema_name if inspector.dialect.name == "postgresql" else None
     return _spelling(inspector.get_schema_names(), schema, folds) or schema
 
@@ -220,9 +220,9 @@ def _names(inspector: Inspector, place: str | None) -> list[str]:
 
 
 def _spelling(names: Iterable[str], wanted: str, folds: bool = True) -> str | None:
-    """The name in ``names`` that matches exactly, else in another case.
+    """Finds the name in ``names`` that matches exactly, else in another case.
 
-    Of several that differ in case only, the one in lower case.
+    If several names differ only in case, the name in lower case is meant.
     """
     names = list(names)
     if wanted in names or not folds:
@@ -240,7 +240,7 @@ def _unescape(name: str) -> str:
 
 
 def _base_type(type_: Type) -> Type:
-    """The type below a domain."""
+    """Returns the type on which a domain is based."""
     while isinstance(type_, postgresql.DOMAIN):
         type_ = type_.data_type
     return type_
@@ -278,9 +278,10 @@ _BASE_TYPES = text("""
 def _casts(
     connection: Connection, place: str | None, table: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """PostgreSQL's name of each column's base type, and ``Relation.made_types``.
+    """Reads PostgreSQL's name of each column's base type, and ``Relation.made_types``.
 
-    Length and precision are left out: a cast to those truncates and rounds, and could match another row.
+    The names contain no length and precision, because a cast to these truncates or rounds the value, which
+    could then match another row.
     """
     if connection.dialect.name != "postgresql":
         return {}, {}

@@ -1,4 +1,4 @@
-"""Notes on runs, beside their numbers."""
+"""Notes in reports of runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STATUS_NOTE = (
 
 
 def late_notes(source: str, manifest: Manifest, progress: ReadProgress) -> Iterator[str]:
-    """Notes how many published records of a live source came late."""
+    """Notes the number of late records that a live source published."""
     if progress.late:
         yield (
             f"late: {progress.late:,} published record(s) of {source} have a record_id below "
@@ -24,7 +24,7 @@ def late_notes(source: str, manifest: Manifest, progress: ReadProgress) -> Itera
 
 
 def notes_of(reports: Iterable[RunReport]) -> list[str]:
-    """Notes of several runs."""
+    """Collects the notes of several runs."""
     return [note for report in reports for note in report.notes]
 
 

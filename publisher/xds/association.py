@@ -1,8 +1,8 @@
 """The association: the text that names an object in documents.
 
-``idu=1,table=usr,schema=indirect``: the key, the table, and the schema if known (reference,
-event types, examples).  Compound keys are joined with ``+``; table and schema names are quoted like
-values of keys, so that two objects never share an association.
+``idu=1,table=usr,schema=indirect``: the key, the table, and the schema if known.  The columns of compound
+keys are joined with ``+``.  Names of tables and schemas are quoted like values of keys, so that two
+objects never share an association.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from publisher.model.keys import format_key, parse, quote
 
 
 def association(obj: Object, key_order: tuple[str, ...] = ()) -> str:
-    """The association of an object as plain text, not escaped for XML.
+    """Returns the association of an object as plain text, not escaped for XML.
 
     ``key_order`` lists the columns of the primary key in their order; other columns follow
     in code-point order.  ``obj.key`` must be canonical.
@@ -23,7 +23,7 @@ def association(obj: Object, key_order: tuple[str, ...] = ()) -> str:
 
 
 def key_text(key: str, key_order: tuple[str, ...]) -> str:
-    """The key part of an association: ``idu=1``."""
+    """Returns the key part of an association: ``idu=1``."""
     if key_order and "+" in key:  # a key without "+" has one column
         return _order_columns(key, key_order)
     return key
@@ -31,7 +31,7 @@ def key_text(key: str, key_order: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=4096)
 def suffix(table: str, schema: str | None) -> str:
-    """The part of an association that all objects of a table share: ``,table=usr,schema=indirect``."""
+    """Returns the part that all objects of a table share: ``,table=usr,schema=indirect``."""
     text = f",table={quote(table)}"
     return text if schema is None else f"{text},schema={quote(schema)}"
 
@@ -49,7 +49,7 @@ def _order_columns(key: str, key_order: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=4096)
 def _places(key_order: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
-    """Index of each column by its exact name, and by its name in any case."""
+    """Returns the index of each column by its exact name, and by its case-folded name."""
     exact = {column: place for place, column in enumerate(key_order)}
     folded = {column.casefold(): place for place, column in enumerate(key_order)}
     return exact, folded

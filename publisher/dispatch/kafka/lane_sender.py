@@ -1,4 +1,4 @@
-"""Sends one lane inside one task: one producer, bounded memory, every document delivered.
+"""Sends one lane inside one task, with one producer and bounded memory.
 
 Exactly once: each transaction holds documents and the token that counts them, so that readers of
 committed transactions and the next start see the same progress.  If the end of a transaction is unknown,
@@ -27,9 +27,9 @@ from publisher.dispatch.kafka.records import Batch, LaneDocuments
 from publisher.errors import FatalError, PublisherError, ReplacedError
 
 BATCH = 1_000
-"""Number of documents that the producer gets before its reports are processed."""
+"""Number of documents to produce before delivery reports are processed."""
 RETRIES = 5
-"""Maximum attempts in a row without progress."""
+"""Maximum number of consecutive attempts without progress."""
 _BACKOFF = 0.2
 
 
@@ -84,7 +84,7 @@ class LaneSendTask:
         return self.start(token) < self.total
 
     def start(self, token: Token | None) -> int:
-        """The number of the first document to send.
+        """Returns the number of the first document to send.
 
         Raises:
             FatalError: The token is from another journal or plan, or from a newer run.

@@ -33,7 +33,7 @@ def plan_in_lanes(
     documents: Path,
     progress: Progress | None = None,
 ) -> list[LaneResult]:
-    """Plans all lanes of the work; stages their files, and commits nothing.
+    """Plans all lanes of the work and stages their files; commits nothing.
 
     ``staging`` and ``documents`` are directories that all executors see.  The results are those of
     the attempts that Spark counts as successful, in the order of lanes.
@@ -94,7 +94,7 @@ def _record_reader(work: Work) -> Tasks:
 
 
 def _planner(work: Work, staging: Path, documents: Path) -> Tasks:
-    # a task of a killed run may outlive it for a moment: use other names
+    # tasks of a killed run may still write for a moment: use other file names
     run = secrets.token_hex(4)
 
     def plan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

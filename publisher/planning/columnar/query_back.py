@@ -1,4 +1,4 @@
-"""Query-backs of whole rows without other changes in their poll: looked up and written in bulk."""
+"""Looks up and writes row query-backs in bulk, if their object has no other change in the poll."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class QueryBackPlanner:
         self._result = QueryBackResult()
 
     def read(self, wanted: Flags) -> QueryBackResult:
-        """Plans the wanted rows, each the only change of its object in its poll."""
+        """Plans the wanted rows; each must be the only change of its object in its poll."""
         places = np.flatnonzero(wanted)
         for start in range(0, len(places), _ROWS_AT_ONCE):
             self._read(places[start : start + _ROWS_AT_ONCE])
@@ -138,7 +138,7 @@ class QueryBackPlanner:
             if value is None or null is None:
                 return None
             columns.append(_Column(place, value, null))
-        if document is None or not columns:  # an empty modify gives a decision, no document
+        if document is None or not columns:  # an empty modify is decided, not written
             return None
         return _QueryBackTemplate(document, columns)
 

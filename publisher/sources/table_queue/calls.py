@@ -21,7 +21,7 @@ LAST_TIME = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(microsecon
 """The greatest time of a sample, in microseconds since 1970 UTC."""
 LAST_ORDINAL = 2**31 - 1
 SYSTEM_ELEMENTS = 3
-"""The first elements of the queue are always system tables (the page of DIRR)."""
+"""Number of system tables, which are always the first elements of the queue, as documented for DIRR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Call:
     time: datetime
     """Time at which the call returned, with a zone."""
     ordinal: int
-    """RowId: from 1."""
+    """RowId, counted from 1."""
     completion: str | None = None
-    """Symbolic name of CodErr: NORMAL, SMALLBUFKOR, EORR; of other codes any name, or none."""
+    """Symbolic name of CodErr: NORMAL, SMALLBUFKOR or EORR; any name or ``None`` for other codes."""
     code: int | None = None
     """Number of CodErr, if known."""
     record: bytes | None = None
@@ -54,8 +54,9 @@ class Recorder(Protocol):
     def calls(self) -> Iterator[Call]:
         """Yields the results of DIRR calls, sweep by sweep, each sweep up to its EORR.
 
-        If ordinals name slots, EORR may occur in the middle of a sweep: such a recorder continues up to a
-        bound, and the last call of each sweep is still an EORR."""
+        If ordinals are slots of memory, EORR may also occur inside a sweep.  Then the recorder continues up
+        to a maximum ordinal, and ends the sweep with an EORR.
+        """
 
 
 SAMPLE_SCHEMA = pa.schema(
@@ -83,7 +84,7 @@ SAMPLE_SCHEMA = pa.schema(
 ``row``: line, or offset in bytes, of the call in its file.  ``sweep``: its number as text, or the path of
 a file that is one sweep by itself.  ``time``: microseconds since 1970 UTC, NULL if not recorded.
 ``completion``: name of the completion code.  ``owner``, ``table``, ``updated`` (UpdFlag): NULL if the call
-returned no element.  ``warning``: an oddity of a call that counts: ``flag`` (UpdFlag is neither 0 nor 1),
+returned no element.  ``warning``: a peculiarity of a usable call: ``flag`` (UpdFlag is neither 0 nor 1),
 ``cut`` (the name ends inside a character).  ``problem``: the reason why a call is unusable, NULL if it is
 usable; ``detail`` says what to do, ``raw`` holds at most 4,096 bytes of the recorded call.
 """
@@ -128,7 +129,7 @@ class SampleBlock:
     unusable: tuple[UnusablePiece, ...] = ()
 
     def record(self, row: int) -> bytes:
-        """The complete bytes of a record."""
+        """Returns the complete bytes of a record."""
         if self.whole:
             return self.whole[row]
         return b"" if self.records is None else self.records[row].tobytes()
@@ -146,7 +147,7 @@ class CallProblem(ValueError):  # noqa: N818 -- becomes a row of the result, not
 
 
 def to_micros(moment: datetime) -> int:
-    """Microseconds since 1970 UTC.  Raises ``CallProblem`` if the time is not between 1970 and 9999."""
+    """Converts to microseconds since 1970 UTC.  Raises ``CallProblem`` outside 1970 to 9999."""
     try:
         value = (moment - EPOCH) // timedelta(microseconds=1)
     except OverflowError:
