@@ -52,11 +52,11 @@ def status(config: Path, journal: Path | None, json_: bool) -> None:
 
 
 def _failure(problems: Sequence[StatusProblem]) -> PublisherError:
-    """Returns the error that the command ends with: whether it may succeed later depends on it."""
-    away = [p.where for p in problems if p.exit_code == UnreachableError.exit_code]
-    if away:
+    """Returns the error that ends the command; its exit code tells whether a later try may succeed."""
+    unreachable = [p.where for p in problems if p.exit_code == UnreachableError.exit_code]
+    if unreachable:
         return UnreachableError(
-            f"no answer from: {', '.join(away)}; see above for what to do, then start status again"
+            f"no answer from: {', '.join(unreachable)}; see above for what to do, then start status again"
         )
     return FatalError(
         f"not known: the state of {', '.join(p.where for p in problems)}; see above for what to do, "

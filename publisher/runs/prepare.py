@@ -1,4 +1,4 @@
-"""The request of a run, and what is opened for it: sources, splits, what the run before has left."""
+"""The request of a run, and the preparation of its work: sources, splits and state of the last run."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from publisher.sources.triggerless.plan_comparison import Migration
 from publisher.sources.triggerless.source import Triggerless
 
 SPLITS = 8
-"""Parts to read, about: so that all cores have work."""
+"""Approximate number of parts to read, so that all cores have work."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """A requested run.
 
-    ``clock`` is its now, in microseconds since 1970-01-01 UTC; ``directory`` is for its documents.
+    ``clock`` is the time of the run in microseconds since 1970-01-01 UTC; ``directory`` is for its documents.
     ``check_lease`` is called before each visible step, and raises if another instance of the job has
     taken over; ``splits`` is the approximate number of parts to read."""
 
@@ -41,8 +41,8 @@ class RunRequest:
     """See ``Manifest``."""
     splits: int = SPLITS
     state: Mapping[str, Path] | None = None
-    """Folders that the previous run left for the sources that carry over, by name; ``None`` if no source
-    carries over, as in a replay."""
+    """Folders with state of the previous run, by name of the source; ``None`` if sources have no state, as
+    in a replay."""
     number: int = 1
     """Number of the run in its job."""
     job_identity: str | None = None
@@ -52,7 +52,7 @@ class RunRequest:
     reported: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """See ``PrepareContext``, by the names of sources."""
     is_repetition: Callable[[Manifest], bool] | None = None
-    """Returns whether a planned run found only rows that earlier runs left; such a run is not kept."""
+    """Tests whether a planned run found only rows that earlier runs had found; it is then discarded."""
     by_rows: bool = False
     """See ``CarryOver``."""
 

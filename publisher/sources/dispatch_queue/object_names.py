@@ -24,9 +24,9 @@ class QueueTableNames(DeclaredNames):
     """Names of a table and its columns in changes, the form of its keys, and its row images."""
 
     types: tuple[ImageColumn, ...]
-    """By column."""
+    """Type of each column in the row image."""
     numbers: Mapping[int, int]
-    """Place of a column by its ATRNUM."""
+    """Index of each column by its ATRNUM."""
     reader: ImageReader
 
     @classmethod
@@ -57,7 +57,7 @@ class QueueTableNames(DeclaredNames):
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Places of the columns whose values are published."""
+        """Indexes of the columns whose values are published."""
         omit = self.reader.options.blob_columns == "omit"
         return tuple(
             place
@@ -78,7 +78,7 @@ class QueueTableNames(DeclaredNames):
         return keys
 
     def _plain(self, place: int, texts: pa.Array) -> pa.Array | None:
-        """The values as in a key; ``None`` if each value needs its own treatment."""
+        """Returns the values as they appear in keys; ``None`` if they must be converted one by one."""
         column, kind = self.types[place], self.kinds[place]
         if column.type in WHOLE or (column.type == "DECIMAL" and column.scale == 0):
             return texts
@@ -88,7 +88,7 @@ class QueueTableNames(DeclaredNames):
 
 
 class QueueNames:
-    """Names of the tables of a queue, as far as their columns are known."""
+    """Names of the tables of a queue whose columns are known."""
 
     def __init__(self, options: DispatchQueueOptions, catalogue: Catalogue) -> None:
         self._options = options
@@ -97,7 +97,7 @@ class QueueNames:
         self._found: dict[tuple[str | None, int, Destination | None], QueueTableNames] = {}
 
     def depends_on_destination(self, node: str, number: int) -> bool:
-        """Tells whether a table has the name of its destination because the settings give none."""
+        """Tests whether a table is named after its destination, because the settings give no name."""
         table = self._table(node, number)
         return table is not None and table.name is None
 
@@ -109,7 +109,7 @@ class QueueNames:
         return self._tables[key]
 
     def of(self, node: str, number: int, destination: Destination) -> QueueTableNames | None:
-        """Names of a database's table; ``None`` if its columns are unknown."""
+        """Returns the names of a table in a database; ``None`` if its columns are unknown."""
         table = self._table(node, number)
         if table is None:
             return None
@@ -124,7 +124,7 @@ class QueueNames:
 def describe_table(
     table: QueueTable, destination: Destination, options: DispatchQueueOptions
 ) -> Table:
-    """Describes a table by the settings; without a name there it has that of its destination."""
+    """Describes a table by the settings; without a name in the settings it has that of its destination."""
     schema = table.schema or options.schema
     if schema is None and table.name is None:
         schema = destination.owner or None

@@ -24,7 +24,7 @@ REMEMBERED = 1000
 _LONG = 1 << 20
 _MOST_KEYS = 1 << 16
 _MOST_COMMAS = 1 << 22
-"""Limits of an object on a long line: keys and items take far more memory than bytes of text."""
+"""Limits of an object on a long line, because keys and items need far more memory than text."""
 _KEY = re.compile(rb'(?<!\\)"\s*:')
 TOO_LONG = "the line is longer than max_record; raise that setting"
 TOO_LONG_KEY = (
@@ -176,10 +176,11 @@ def first_keys(start: bytes) -> list[tuple[str, ...]]:
 
 
 def column_keys(start: bytes) -> tuple[str, ...]:
-    """Finds the keys that are columns in the first lines of a file: those of the fullest object first.
+    """Determines the columns from the keys in the first lines of a file.
 
-    Keys of a single object come last, and are left out if they spell a known key in another way: the
-    line may be damaged.  An object with a key that is too long counts as damaged.
+    Keys that several objects share come first, beginning with the object with most keys.  A key of a
+    single object is left out if it differs from another key only in case, because the line may be
+    damaged.  So is an object with a key that is too long.
     """
     listed = Counter(
         keys for keys in first_keys(start) if max(map(len, keys), default=0) <= LONGEST_NAME
@@ -248,7 +249,7 @@ def _text(value: object, name: str) -> str | None:
 
 
 def _check_keys(value: object) -> None:
-    """As ``_check_pairs``, for the keys of an object and of nested objects."""
+    """Refuses keys with half of a surrogate pair, in nested objects as well."""
     if isinstance(value, list):
         for each in value:
             _check_keys(each)

@@ -1,10 +1,13 @@
-"""Check of whole records that lead nowhere: their neighbours may show that bytes are missing or added.
+"""Checks whole records after which no record begins: have they lost bytes, or were bytes added?
 
-LEN and the items of a damaged record may agree by chance: if it has lost as many bytes as its items take
-from the next record, or if bytes were added behind a variable item.  Then no record begins at its end.
-The same is true of an intact record before a damaged header, so a record is rejected only if another
-header crosses its end, or follows so closely that no record fits between and the record is valid without
-bytes that appear twice in it.
+LEN and the items of a damaged record may agree by chance: if the record has lost as many bytes as its
+items take from the next record, or if bytes were added after a variable item.  Then no record begins at
+its end.  But this is also true of an intact record before a damaged header.  So a record is rejected only
+in two cases:
+
+* A header inside it belongs to a record that ends after it.
+* The next header is so close that no record fits between, and the record is valid if a sequence of bytes
+  that appears twice in it is removed once.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ class RecordSpan:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourCheck:
-    """Judges whole records of one file by the bytes behind them."""
+    """Checks whole records of one file by the bytes that follow them."""
 
     headers: HeaderReader
     starts: RecordStarts
@@ -60,11 +63,11 @@ class NeighbourCheck:
 
     @property
     def _few(self) -> int:
-        """Number of bytes that is too small even for a record that has lost some."""
+        """Number of bytes that is too small for a record, even for one that has lost bytes."""
         return min(table.least for table in self.headers.tables) // 2
 
     def _find_crossing(self, at: int, end: int) -> int | None:
-        """Finds a header inside a record whose own record ends beyond it, or beyond the file."""
+        """Finds a header inside a record that belongs to another record, which ends later or is cut off."""
         start = max(at, end - self._few)
         inner = self.starts.find_crossing(start, end)
         if inner is None and self.headers.end - at < 2 * self.headers.lengths[1]:
@@ -74,7 +77,7 @@ class NeighbourCheck:
         return inner
 
     def _count_extra(self, end: int) -> int:
-        """Counts bytes behind a record that are too few for a damaged one."""
+        """Counts the bytes between two records if they are too few even for a damaged record."""
         limit = self._few
         if COMMIT in self.headers.form.codes:
             limit = min(limit, self.headers.form.mark_size)
@@ -122,7 +125,7 @@ class NeighbourCheck:
         return bool((fits & (heads.table < 0)).any())
 
     def _repeats_next(self, at: int, size: int) -> bool:
-        """Checks whether bytes repeat the beginning of the record behind them; zeros do not count."""
+        """Checks whether bytes repeat the beginning of the next record; zeros do not count."""
         data = self.headers.data[at : at + 2 * size].tobytes()
         return data[:size] == data[size:] and any(data[:size])
 
@@ -153,6 +156,6 @@ class NeighbourCheck:
 
 
 def _runs(same: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.bool_]:
-    """Marks each index from which on ``size`` consecutive values are true."""
+    """Marks each index at which ``size`` consecutive true values begin."""
     counts = np.concatenate([[0], np.cumsum(same)])
     return np.asarray(counts[size:] - counts[: len(counts) - size] == size)

@@ -1,4 +1,4 @@
-"""Records to changes, by the column.
+"""Converts records to changes, column by column.
 
 ==== ============================ ==========================================
 0000 row of a full extract        event type 1, transaction ``snapshot``
@@ -9,7 +9,7 @@ FFFF full extract without rows    ignored (``empty-table``)
 8000 commit of a group            ignored (``commit``)
 ==== ============================ ==========================================
 
-An update never changes the key: a delete and an insert record that (reference, section 3).
+An update never changes the key: Linkexpress records a changed key as a delete and an insert.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SNAPSHOT = "snapshot"
 
 @dataclass(slots=True)
 class DataRecords:
-    """The data records of one table in a block, on their way to changes."""
+    """The data records of one table in a block."""
 
     number: int
     offsets: Offsets
@@ -81,11 +81,11 @@ class LinkexpressChangeBuilder:
     base: int
     """Rank of the byte before offset 0."""
     held: bool = False
-    """Whether the records are behind the last commit of a group."""
+    """Whether the records follow the last commit record of a group."""
     no_rows: bool = False
     """Whether the file begins with the record of a full extract without rows."""
     origin: SplitOrigin = field(default_factory=SplitOrigin)
-    """The file after which records are named, and the transaction that continues."""
+    """The file in the positions of records, and the transaction that continues."""
     _since: str = ""
     """Position of the first record of the transaction."""
 
@@ -99,7 +99,7 @@ class LinkexpressChangeBuilder:
         yield tally(self.place, framed)
 
     def empty_extract(self) -> Iterator[pa.RecordBatch]:
-        """Builds the only record of a file of zero rows without LEN, and the tally."""
+        """Builds the only record of an empty extract in a format without LEN, and the tally."""
         yield self._ignore(np.zeros(1, np.int64), NO_ROWS)
         yield tally(self.place, 1)
 
@@ -144,7 +144,7 @@ class LinkexpressChangeBuilder:
         return RecordFault(*header_fault(block.heads, row, table, self.options))
 
     def _transactions(self, block: RecordBlock) -> pa.Array:
-        """The transaction of each record; in differences of a group the position of its first record."""
+        """Returns the transaction of each record; for groups the position of its first record."""
         count = len(block.offsets)
         if self.options.extract == "all":
             return pa.repeat(pa.scalar(SNAPSHOT), count)
@@ -225,7 +225,7 @@ class LinkexpressChangeBuilder:
             yield self._reject(rows.offsets[bad], rows.lengths[bad], faults, **known)
 
     def _hold_back(self, rows: DataRecords) -> None:
-        """Rejects the rest of a transaction of which an earlier run has rejected a record."""
+        """Rejects the rest of a transaction if an earlier run rejected one of its records."""
         if self.origin.rejected and not self.held:
             rows.reject(
                 np.asarray(pc.equal(rows.transactions, self.origin.since)),
@@ -236,7 +236,7 @@ class LinkexpressChangeBuilder:
     def _readable_keys(
         self, rows: DataRecords, columns: list[TextColumn], bad: Offsets
     ) -> dict[str, object]:
-        """Objects and lanes of rejected rows, as far as their keys can be read."""
+        """Returns objects and lanes of rejected rows; null if the key is unreadable."""
         names = self.names[rows.number]
         texts = [columns[number].texts.take(pa.array(bad)) for number in names.key]
         valid = [text.is_valid().to_numpy(zero_copy_only=False) for text in texts]
@@ -295,7 +295,7 @@ class LinkexpressChangeBuilder:
         return rows
 
     def _columns(self, rows: DataRecords) -> list[TextColumn]:
-        """The items of all rows; those of rejected rows are null."""
+        """Decodes the items of all rows; those of rejected rows are null."""
         table = self.framer.tables[rows.number]
         reader = self.framer.readers[rows.number]
         names = self.names[rows.number]
@@ -328,7 +328,7 @@ class LinkexpressChangeBuilder:
         return detail
 
     def _keys(self, rows: DataRecords, columns: list[TextColumn]) -> tuple[pa.Array, pa.Array]:
-        """Keys and lanes of the live rows; rows without a key are rejected."""
+        """Returns keys and lanes of the live rows; rejects rows without a key."""
         names = self.names[rows.number]
         for number in names.key:
             null = columns[number].texts.is_null().to_numpy(zero_copy_only=False)
@@ -364,7 +364,7 @@ class LinkexpressChangeBuilder:
         texts = [columns[number].texts for number in names.others]
         present = codes != DELETE
         marked = np.repeat(present[:, None], len(named), axis=1)
-        if not named:  # an insert has one column at least, as in event logs
+        if not named:  # as in event logs, an insert needs at least one column
             named = [names.columns[names.key[0]]]
             texts = [pa.nulls(len(rows.live), pa.string())]
             marked = (present & (codes != UPDATE))[:, None]

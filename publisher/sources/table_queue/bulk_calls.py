@@ -1,4 +1,4 @@
-"""Samples in bulk: a file header, then calls of fixed width; and bare records as one sweep."""
+"""Binary samples: files with a header and calls of fixed width, and files of records without calls."""
 
 from __future__ import annotations
 
@@ -76,10 +76,12 @@ class BulkHeader:
         """Builds the bytes of a call.
 
         Raises ``ValueError`` if the call does not fit: its node or code page differs, its record is longer,
-        or its completion code has a name of its own and no number."""
+        or its completion code has an unknown name and no number."""
         record, page = call.record or b"", call.code_page or self.code_page
         if (call.node, page) != (self.node, self.code_page) or len(record) > self.record_bytes:
-            raise ValueError("a call of another node, code page or record size; write another file")
+            raise ValueError(
+                "the call has another node, code page or record size than the file; write it to another file"
+            )
         symbol = call.completion if call.completion in COMPLETIONS else None
         if symbol is None and call.code is None:
             raise ValueError(f"completion {call.completion} has no number; record its number")
@@ -103,7 +105,7 @@ def read_header(path: Path) -> BulkHeader:
     """Reads the header of a bulk file.  Raises ``FatalError`` if it is missing or of another version."""
     with path.open("rb") as file:
         start = file.read(HEADER_BYTES)
-    advice = "record the samples again, or rename the file after its form"
+    advice = "record the samples again, or give the file the suffix of its form"
     if len(start) < HEADER_BYTES or not start.startswith(MAGIC):
         raise FatalError(f"{path}: not a bulk file of samples, the header is missing; {advice}")
     if start[len(MAGIC)] != VERSION:

@@ -1,4 +1,4 @@
-"""The comparison of current rows with known rows, as a pure function.
+"""Compares current rows with known rows, as a pure function.
 
 A bucket of a table fits into memory.  Both sides are sorted by the hash of the key, so that binary search
 matches them, and whole columns are compared at once.
@@ -21,7 +21,7 @@ from publisher.sources.triggerless.hashing import Hashes, joined_hashes, text_ha
 from publisher.sources.triggerless.options import Keeps
 
 First = Literal["add", "replace", "nothing"]
-"""The change that an unknown row gives: an insert, an update that replaces all values, or nothing."""
+"""The change for an unknown row: an insert, an update that replaces all values, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class KnownRows:
 
 
 class ComparisonCounts(NamedTuple):
-    """Numbers of rows in a comparison.  The first six add up to the rows read."""
+    """Row counts of a comparison.  The first six add up to the number of rows read."""
 
     added: int = 0
     changed: int = 0
     unchanged: int = 0
     baseline: int = 0
-    """Unknown before, and not to be published."""
+    """New rows that are stored but not published (``future``)."""
     doubled: int = 0
     """Exact repetitions of a row."""
     rejected: int = 0
@@ -52,7 +52,7 @@ class ComparisonCounts(NamedTuple):
     left: int = 0
     """Known rows that were not read and are not reported as deleted."""
     alike: int = 0
-    """Known rows with the same values in all columns that were known."""
+    """Known rows that are equal in all columns of the stored state."""
 
     def __add__(self, other: object) -> ComparisonCounts:
         assert isinstance(other, ComparisonCounts)
@@ -76,16 +76,16 @@ class ComparisonRules:
     keeps: Keeps = "columns"
     first: First = "add"
     deletes: bool = True
-    """Whether known rows that were not read are deleted."""
+    """Whether known rows that were not read give deletes."""
     all_as_new: bool = False
     """Whether known rows count as new (``migrate``)."""
     known_columns: tuple[str, ...] | None = None
-    """The columns that the state has; ``None``: all."""
+    """Columns of the stored state; ``None`` for all columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
-    """Changes by hash of their keys, the rows known now, and counts."""
+    """Changes by key hash, the known rows for the next state, and counts."""
 
     differences: pa.RecordBatch
     known: KnownRows
@@ -135,7 +135,7 @@ def compare(
 
 
 def no_known_rows(keeps: Keeps, columns: int) -> KnownRows:
-    """The known rows before the first comparison: none."""
+    """Returns the empty state before the first comparison."""
     empty = np.zeros(0, np.uint64)
     if keeps == "values":
         return KnownRows(empty, pa.array([], pa.string()), [pa.array([], pa.string())] * columns)
@@ -143,7 +143,7 @@ def no_known_rows(keeps: Keeps, columns: int) -> KnownRows:
 
 
 def _order(rows: TableRows) -> Places:
-    """Order by hash; rows with the same hash by key and values."""
+    """Sorts by hash; rows with the same hash by key and values."""
     order = np.argsort(rows.hashes, kind="stable")
     hashes = rows.hashes[order]
     same = np.flatnonzero(hashes[1:] == hashes[:-1])
@@ -190,7 +190,7 @@ def _remove_duplicates(
 
 
 def _matches(rows: TableRows, known: KnownRows) -> Places:
-    """Place of each row in ``known``, or -1."""
+    """Finds the index of each row in ``known``, or -1."""
     places = np.searchsorted(known.hashes, rows.hashes)
     inside = np.minimum(places, max(len(known) - 1, 0))
     matches = np.full(len(rows), -1, np.int64)
@@ -212,7 +212,7 @@ def _matches(rows: TableRows, known: KnownRows) -> Places:
 
 
 def _find_missing(known: KnownRows, seen: Mask, rejected: dict[str, int]) -> Mask:
-    """Finds known rows that were not read; rows with a rejected key may still exist and are not missing."""
+    """Finds known rows that were not read.  Rows with a rejected key are not missing: they may exist."""
     missing = ~seen
     if rejected:
         names = pa.array(list(rejected), pa.string())
@@ -221,7 +221,7 @@ def _find_missing(known: KnownRows, seen: Mask, rejected: dict[str, int]) -> Mas
 
 
 def _contents_to_keep(rows: TableRows, keeps: Keeps) -> Sequence[Hashes] | Sequence[pa.Array]:
-    """The contents of rows that the state keeps."""
+    """Returns the contents of rows that the state stores."""
     if keeps == "values":
         return rows.values
     hashes = [text_hashes(values) for values in rows.values]
@@ -258,7 +258,7 @@ def _compare_contents(
 def _count_alike(
     columns: Sequence[str], differs: Mask, known: Mask, known_columns: Sequence[str] | None
 ) -> int:
-    """Counts known rows that are equal in all known columns; a new column would differ in every row."""
+    """Counts known rows that are equal in all stored columns; new columns would differ in every row."""
     old = np.array([known_columns is None or name in known_columns for name in columns], bool)
     return int((known & ~differs[:, old].any(axis=1)).sum())
 
@@ -273,7 +273,7 @@ def _merge_known(
     known: KnownRows,
     stays: Places,
 ) -> KnownRows:
-    """The known rows of the next state: the rows that were read, and known rows that stay."""
+    """Returns the known rows of the next state: the rows read, and known rows that stay."""
     if not len(stays):
         return KnownRows(rows.hashes, rows.keys, contents)
     which = pa.array(stays)
@@ -295,5 +295,5 @@ def _check(counts: ComparisonCounts, rows: int, seen: int, known: int) -> None:
     if counts.read != rows or seen + counts.vanished + counts.left != known:
         raise InternalError(
             f"{rows} rows were compared with {known}, which does not fit {counts}: nothing was published;"
-            " run again, and report this if it stays so"
+            " run again, and report this if it happens again"
         )
