@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.services.topics import Topics
     from tests.support.local_engine import EngineSwitch
 
+pytest.register_assert_rewrite("tests.support")  # their assertions show values, too
 settings.register_profile(
     "here",
     deadline=None,  # two cores, and other work beside the tests

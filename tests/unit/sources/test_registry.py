@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import Format
 from publisher.sources.registry import FORMATS
 from tests.support.local_engine import EngineSwitch
+from tests.support.source_contract import SourceContract
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "formats"
 
@@ -151,3 +153,15 @@ def test_only_settings_of_the_format_are_known(job: Path) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_page_of_a_format_has_its_title(name: str) -> None:
     assert (REFERENCE / f"{name}.md").read_text().startswith(f"# {FORMATS[name].title}\n")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_keeps_the_contract_of_sources(name: str) -> None:
+    module = importlib.import_module(f"tests.unit.sources.{name.replace('-', '_')}.test_contract")
+    (own,) = (
+        found
+        for found in vars(module).values()
+        if isinstance(found, type) and SourceContract in found.__bases__
+    )
+    assert issubclass(own, SourceContract)
+    assert {sample.source.format for sample in own.samples} == {name}
