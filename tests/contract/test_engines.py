@@ -26,8 +26,9 @@ from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.sources.contract import PrepareContext
 from publisher.sources.event_log.source import EventLog
-from tests.contract.test_sources import SAMPLES, Sample
 from tests.support.event_log_files import event, write
+from tests.support.samples import SAMPLES
+from tests.support.source_contract import Sample
 from tests.support.task_runs import work_of
 
 ENGINES = ("local", "local that spills", "spark")

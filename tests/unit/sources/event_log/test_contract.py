@@ -2,64 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-from pathlib import Path
-
-from publisher.sources.event_log.source import EventLog
-from publisher.sources.files.options import SnapshotOptions
-from tests.support.event_log_files import csv_text, event, write
-from tests.support.source_contract import (
-    Sample,
-    SourceContract,
-    count_csv,
-    count_json,
-)
-
-EVENTS = [
-    event(1, perpetrator="app", event_type=1),
-    event(2, old_value='a "b",\nc', table_key="idu=2"),
-    event(3, event_type=4, table_key="idu=2"),
-    event(4, status="S"),
-    event(5, event_type=9),
-    event("six"),
-    event(7, table_key="idu=3", column_name="photo", new_value="?"),
-]
-
-
-def in_lines(path: Path) -> Path:
-    """A CSV file without line breaks in its values, to be cut anywhere between lines."""
-    rows = [row | {"old_value": "plain"} for row in EVENTS]
-    path.write_text(csv_text(rows))
-    return path
-
-
-def write_gzip(path: Path) -> Path:
-    path.write_bytes(gzip.compress(csv_text(EVENTS).encode(), mtime=0))
-    return path
-
-
-UNUSED = frozenset({"transaction"})
+from tests.support.samples import event_log
+from tests.support.source_contract import SourceContract
 
 
 class TestEventLog(SourceContract):
-    samples = (
-        Sample("log.csv", EventLog(), lambda path: write(path, EVENTS), 7, count_csv, UNUSED),
-        Sample(
-            "log.jsonl",
-            EventLog(snapshot=SnapshotOptions(block_size=64)),
-            lambda path: write(path, EVENTS),
-            7,
-            count_json,
-            UNUSED,
-        ),
-        Sample("log.parquet", EventLog(), lambda path: write(path, EVENTS), 7, None, UNUSED),
-        Sample("log.csv.gz", EventLog(), write_gzip, 7, None, UNUSED),
-        Sample(
-            "lines.csv",
-            EventLog(snapshot=SnapshotOptions(line_breaks=False, block_size=64)),
-            in_lines,
-            7,
-            count_csv,
-            UNUSED,
-        ),
-    )
+    samples = event_log.SAMPLES
