@@ -58,7 +58,7 @@ def migrate(
     from publisher import console
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.migrate import migrate as run_migration
-    from publisher.sources.triggerless.plan_comparison import Migration
+    from publisher.sources.contract import Migration
 
     pairs = [condition.partition("=")[::2] for condition in conditions]
     if not all(column for column, _ in pairs) or not all("=" in text for text in conditions):

@@ -68,12 +68,12 @@ def _source_problems(key: SettingKey, source: SourceSettings) -> Iterator[Publis
     format_ = (*key, "format")
     if not source.reads:
         table = ' or table = "NAME"' if source.descriptor.live else ""
-        if source.compared is not None:
+        if source.descriptor.compares:
             table = ' or tables = ["NAME"]'
         inputs = [(*key, name) for name in ("snapshots", "table", "tables")]
         problem = f'nothing to read; set snapshots = ["FILE"]{table}'
         yield PublishProblem(key, problem, (format_, *inputs))
-    if source.copies == "publish" and (not source.snapshots or source.compared is not None):
+    if source.copies == "publish" and (not source.snapshots or source.descriptor.compares):
         problem = "is for files of changes; leave it out"
         yield PublishProblem((*key, "copies"), problem, (format_, (*key, "snapshots")))
     causes = (format_, ("database",), (*key, "url"), (*key, "url_env"))

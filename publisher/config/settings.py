@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from annotated_types import Ge, Le, Len
 
@@ -32,13 +32,18 @@ from publisher.model.change import Position
 from publisher.observing.options import MetricsOptions
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.contract import LiveSource, Source, TableBacklog
+from publisher.sources.contract import (
+    ComparingSource,
+    LiveSource,
+    Source,
+    SourceInput,
+    TableBacklog,
+)
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import Format, FormatOptions, LiveFormat
 from publisher.sources.registry import FORMATS
 from publisher.sources.table_queue.options import TableQueueOptions
-from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 
@@ -125,35 +130,43 @@ class SourceSettings:
     """``None`` for formats whose records carry whole rows: each is an operation by itself."""
     copies: Literal["refuse", "publish"] = "refuse"
     """See ``SourceOptions``."""
-    hinted: int | None = None
-    """Time of the last sample that was asked for hints, in microseconds since 1970 UTC."""
-    resumes: bool = False
-    """True if records that an earlier run has held must be read again, even without new files."""
+    run_input: SourceInput | None = None
+    """The part of the input that one run reads; ``None``: all of it."""
 
     @property
     def descriptor(self) -> Format:
         """The descriptor of its format."""
         return FORMATS[self.format]
 
+    def with_input(self, run_input: SourceInput) -> SourceSettings:
+        """Returns the settings of a run that reads only a part of the input."""
+        options = run_input.source.options
+        return replace(self, snapshots=run_input.paths, options=options, run_input=run_input)
+
     @property
-    def compared(self) -> TriggerlessOptions | None:
-        """The options of a source that compares tables; ``None`` for others."""
-        return self.options if isinstance(self.options, TriggerlessOptions) else None
+    def comparison(self) -> ComparingSource | None:
+        """The reader of a source that compares tables; ``None`` for others."""
+        return cast("ComparingSource", self.reader) if self.descriptor.compares else None
 
     @property
     def compares_database(self) -> bool:
         """True if the source compares tables of a database."""
-        return self.compared is not None and not self.snapshots
+        return self.descriptor.compares and not self.snapshots
 
     @property
     def reads(self) -> bool:
         """True if the source has anything to read."""
-        named = self.compared is not None and bool(self.compared.tables)
-        return bool(self.snapshots) or self.table is not None or named or self.resumes
+        if self.run_input is not None:
+            return self.run_input.reads
+        comparison = self.comparison
+        named = comparison is not None and bool(comparison.table_names(()))
+        return bool(self.snapshots) or self.table is not None or named
 
     @property
     def reader(self) -> Source:
         """The reader of its files."""
+        if self.run_input is not None:
+            return self.run_input.source
         return self.descriptor.source(self.options, self.reading)
 
     @property
@@ -178,7 +191,7 @@ class SourceSettings:
     @property
     def record_id(self) -> Callable[[Position], str] | None:
         """Writes a record's position as its id; ``None`` where ids differ from run to run."""
-        if self.compared is not None:
+        if self.descriptor.compares:
             return None
         return (self.reader if self.table is None else self.live).position_text
 

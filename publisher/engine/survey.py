@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from publisher.engine.tasks import Resources, Rules
 from publisher.model.catalogue import Catalogue
-from publisher.sources.contract import Item, ShuffleWork
+from publisher.sources.task_runner import Item, ShuffleWork
 
 if TYPE_CHECKING:
     from publisher.engine.contract import Engine

@@ -20,8 +20,8 @@ from publisher.errors import FatalError, PublisherError, of_system
 from publisher.journal.job_journals import RUNS, Journals
 from publisher.journal.lineage import Lineage
 from publisher.runs.pending_sources import new_files
-from publisher.runs.pending_tables import describe_tables
 from publisher.runs.sample import sample_of, sample_text, tables_to_sample
+from publisher.sources.contract import ComparingSource
 from publisher.triggers.examine import unsafe_functions
 from publisher.xds.document import Envelope
 
@@ -89,8 +89,8 @@ def _source(settings: Settings, source: SourceSettings) -> str:
             source.live.fits(database)
             _refuse_other_table(settings, source)
             return f"table {source.table} of {database.name} has the columns"
-    if source.compared is not None:
-        return _compared_tables(settings, source)
+    if source.comparison is not None:
+        return _compared_tables(settings, source, source.comparison)
     # as publish does: a published file must be as it was
     new_files(settings, source, Journals(settings.journals, settings.name).published_files())
     splits = source.reader.splits(source.snapshots, 1)
@@ -108,7 +108,8 @@ def _refuse_other_table(settings: Settings, source: SourceSettings) -> None:
 
 def _sample_name(source: SourceSettings) -> str:
     """The name of a sample, with the table if tables of a database are compared."""
-    tables = source.compared.tables if source.compared and source.compares_database else ()
+    comparison = source.comparison
+    tables = comparison.table_names(()) if comparison and source.compares_database else ()
     return ", ".join([f"sample of {source.name}", *(f"table {name}" for name in tables)])
 
 
@@ -116,7 +117,7 @@ def _sample(settings: Settings, source: SourceSettings) -> str:
     """Reads a sample of the files to publish, of all files if none is new, or of the table."""
     if source.table is None and not source.compares_database:
         paths = source.reader.files(source.snapshots)
-        if source.compared is None:
+        if not source.descriptor.compares:
             known = Journals(settings.journals, settings.name).published_files()
             paths = new_files(settings, source, known) or paths
         source = replace(source, snapshots=tuple(paths))
@@ -138,10 +139,14 @@ def _triggers(options: DatabaseOptions) -> str:
     return "no function or trigger that the user sees can be misused"
 
 
-def _compared_tables(settings: Settings, source: SourceSettings) -> str:
+def _compared_tables(
+    settings: Settings, source: SourceSettings, comparison: ComparingSource
+) -> str:
     with Resources(settings.rules) as resources:
         known = Journals(settings.journals, settings.name).state_of(source.name)
-        return describe_tables(source, resources.catalogue, known)
+        return comparison.describe_tables(
+            source.snapshots, resources.catalogue, source.database, known, source.name
+        )
 
 
 def _database(options: DatabaseOptions) -> str:

@@ -21,10 +21,8 @@ from publisher.journal.epoch import last_epoch
 from publisher.journal.job_journals import RUNS, Journals
 from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest
-from publisher.model.clock import microseconds
-from publisher.runs.pending_sources import new_files
-from publisher.runs.pending_tables import tables_of, with_pending_tables
-from publisher.sources.triggerless.carry_over import TriggerlessState
+from publisher.runs.pending_sources import new_files, pending_input
+from publisher.sources.contract import ComparingSource
 
 T = TypeVar("T")
 
@@ -209,8 +207,8 @@ def _log(source: SourceSettings, journals: Journals, attempts: _Attempts) -> Log
 def _files(
     settings: Settings, source: SourceSettings, journals: Journals, attempts: _Attempts
 ) -> FilesStatus:
-    if source.compared is not None:
-        return _tables(settings, source, journals, attempts)
+    if source.comparison is not None:
+        return _tables(settings, source, source.comparison, journals, attempts)
     known = journals.published_files()
     entries = known.of(source.name)
     refused = sum(entry.refused is not None for entry in entries)
@@ -223,16 +221,21 @@ def _files(
 
 
 def _tables(
-    settings: Settings, source: SourceSettings, journals: Journals, attempts: _Attempts
+    settings: Settings,
+    source: SourceSettings,
+    comparison: ComparingSource,
+    journals: Journals,
+    attempts: _Attempts,
 ) -> FilesStatus:
     folder = journals.state_of(source.name)
     empty = FilesStatus(source.name, 0, None, compared=True)
 
     def query() -> FilesStatus:
-        known = len(TriggerlessState.read(folder).tables) if folder is not None else 0
-        clock = microseconds()
-        next_ = with_pending_tables(source, folder, settings.table_queue, clock)
-        return replace(empty, published=known, new=len(tables_of(next_)))
+        known = comparison.count_known_tables(folder) if folder is not None else 0
+        next_ = pending_input(settings, source, journals.published_files, lambda: folder)
+        tables = source.with_input(next_).comparison
+        assert tables is not None
+        return replace(empty, published=known, new=len(tables.table_names(next_.paths)))
 
     return attempts.run(f"source {source.name}", query, empty)
 

@@ -22,10 +22,8 @@ from publisher.journal.conservation import RunReport
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.runs.notes import STATUS_NOTE, late_notes, with_notes
-from publisher.runs.pending_tables import comparison_notes
 from publisher.sources.live.table_reader import LiveTable, relation_of
 from publisher.sources.registry import FORMATS
-from publisher.sources.triggerless.carry_over import remove_replaced_rows
 
 
 class WrongTable(Enum):
@@ -159,20 +157,21 @@ class Acknowledgement:
         self.check_lease()
         self.journals.note_greatest_ids(statuses.greatest)
         write_leftovers(self.journals.root, left)
-        report = with_notes(report, [*statuses.notes, *self._finish_comparisons(journal, manifest)])
+        report = with_notes(report, [*statuses.notes, *self._finish_states(journal, manifest)])
         journal.mark_sent(report.notes, idle=report.is_idle)
         report = replace(report, statuses=dict(sorted(statuses.changed.items())))
         has_log = any(has_status(entry) for entry in manifest.sources)
         return with_notes(report, [STATUS_NOTE] if has_log and not options.write_status else [])
 
-    def _finish_comparisons(self, journal: Journal, manifest: Manifest) -> list[str]:
-        """Removes the rows of states that a run has replaced; returns notes on its comparisons."""
+    def _finish_states(self, journal: Journal, manifest: Manifest) -> list[str]:
+        """Lets sources free what replaced states need no more; returns their notes."""
         notes = []
-        for source in manifest.sources:
-            state = journal.state(source.name) if FORMATS[source.format].compares else None
+        for entry in manifest.sources:
+            state = journal.state(entry.name)
             if state is not None:
-                notes += comparison_notes(state, source.name)
-                remove_replaced_rows(self.journals.earlier_states(manifest.run, source.name))
+                source = FORMATS[entry.format].restore(entry.options, entry.reading)
+                replaced = self.journals.earlier_states(manifest.run, entry.name)
+                notes += source.finish(state, replaced, entry.name)
         return notes
 
 

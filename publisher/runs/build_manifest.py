@@ -81,7 +81,7 @@ def _source_entries(
     first = 0
     tallies = {split: records for result in results for split, records in result.tallies}
     notes_fates = request.state is not None and any(
-        source.snapshots and source.compared is None for source in request.settings.sources
+        source.snapshots and not source.descriptor.compares for source in request.settings.sources
     )
     fates = fates_of_splits(results, request.journal.staging, splits) if notes_fates else {}
     for source, read in zip(work.sources, request.settings.sources, strict=True):
@@ -118,7 +118,7 @@ def _unchanged_files(
     """Entries of the files of a source; those of a job have digests, which its next run compares.
 
     Raises ``FatalError`` if a file has changed since ``before``."""
-    with_digest = request.state is not None and source.compared is None
+    with_digest = request.state is not None and not source.descriptor.compares
     for then, now in zip(before, file_entries(source), strict=True):
         entry = now.with_digest() if with_digest else now
         if not (then.is_unchanged(now) and now.is_unchanged(FileEntry.of(Path(then.path)))):
@@ -145,7 +145,7 @@ def _with_fates(
     request: RunRequest, source: SourceSettings, entry: FileEntry, fates: Sequence[SplitFates]
 ) -> FileEntry:
     """Adds the result of reading a file, for the next run of the job."""
-    if request.state is None or source.compared is not None:
+    if request.state is None or source.descriptor.compares:
         return entry
     refused = any(fate.rejected for fate in fates) and not any(
         fate.used or fate.ignored for fate in fates

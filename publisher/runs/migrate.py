@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from publisher.config.settings import Settings, SourceSettings
@@ -11,10 +10,9 @@ from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
 from publisher.runs.notes import notes_of, with_notes
-from publisher.runs.pending_tables import with_tables
 from publisher.runs.publisher_instance import PublisherInstance
-from publisher.sources.triggerless.input_files import files_by_table
-from publisher.sources.triggerless.plan_comparison import Migration
+from publisher.sources.contract import ComparingSource, Migration
+from publisher.sources.registry import FORMATS
 
 RESUMED = "that was this migration: nothing more is sent; start it again to repeat the migration"
 
@@ -41,18 +39,33 @@ def migrate(
     with start_engine(settings.spark) as engine:
         engine.warm_up()
         with PublisherInstance(settings, engine, progress) as job:
-            resumed = job.is_pending(migration)
+            resumed = _is_planned(job, migration)
             done = job.finish()
             if resumed:
                 return with_notes(done[-1], [*notes_of(done), RESUMED])
-            report = job.migrate(sources, migration, now)
+            report = job.publish_sources(sources, now)
             job.expire()
     return with_notes(report, notes_of(done))
 
 
+def _is_planned(job: PublisherInstance, migration: Migration) -> bool:
+    """Returns whether an earlier start planned this migration, but did not send all of it."""
+    for journal, manifest in job.unsent_runs():
+        for entry in manifest.sources:
+            state = journal.state(entry.name)
+            reader = FORMATS[entry.format].restore(entry.options, entry.reading)
+            if (
+                isinstance(reader, ComparingSource)
+                and state is not None
+                and reader.has_migrated(state, migration)
+            ):
+                return True
+    return False
+
+
 def _sources(settings: Settings, migration: Migration, name: str | None) -> list[SourceSettings]:
     """Sources to migrate, each with its tables to migrate."""
-    compared = [source for source in settings.sources if source.compared is not None]
+    compared = [source for source in settings.sources if source.descriptor.compares]
     chosen = [source for source in compared if name in (None, source.name)]
     if not chosen:
         known = ", ".join(source.name for source in compared) or "none"
@@ -70,17 +83,9 @@ def _sources(settings: Settings, migration: Migration, name: str | None) -> list
 
 
 def _with_migrated_tables(source: SourceSettings, migration: Migration) -> SourceSettings:
-    options = source.compared
-    assert options is not None
+    comparison = source.comparison
+    assert comparison is not None
     wanted = {table.casefold() for table in migration.tables}
-
-    def selects(table: str) -> bool:
-        return not wanted or table.casefold() in wanted
-
-    if not source.snapshots:
-        return replace(
-            source, options=replace(options, tables=tuple(filter(selects, options.tables)))
-        )
-    by_table = files_by_table(source.snapshots, options)
-    chosen = {name: files for name, files in by_table.items() if selects(name) and files}
-    return with_tables(source, chosen)
+    names = comparison.table_names(source.snapshots)
+    chosen = [name for name in names if not wanted or name.casefold() in wanted]
+    return source.with_input(comparison.with_migration(migration).only(source.snapshots, chosen))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +11,8 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.errors import UnreachableError
 from publisher.journal.published_files import FileRules, PublishedFiles
 from publisher.model.clock import microseconds
-from publisher.runs.pending_tables import with_pending_tables
 from publisher.runs.sample import has_no_records
-from publisher.sources.change_table.held_rows import is_wait_over
-from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.contract import PendingContext, SourceInput
 
 _ADVICE = "mount or make it, or fix the job file"
 
@@ -62,8 +59,8 @@ def check_inputs(sources: Iterable[SourceSettings]) -> None:
 
 def _missing_inputs(source: SourceSettings) -> Iterator[str]:
     """Descriptions of the inputs that the job file names and that are missing."""
-    samples = source.compared.samples if source.compared is not None else ()
-    for path in [*source.snapshots, *map(Path, samples)]:
+    hints = source.comparison.hint_files if source.comparison is not None else ()
+    for path in [*source.snapshots, *map(Path, hints)]:
         try:
             path.stat()
         except OSError as error:
@@ -94,16 +91,30 @@ def pending_sources(
     for source in settings.sources:
         if source.table is not None:
             yield source
-        elif source.compared is not None:
-            clock = microseconds()
-            with _reachable(source):
-                state = state_of(source.name)
-                pending = with_pending_tables(source, state, settings.table_queue, clock)
-            yield pending
         else:
-            options = source.options
-            over = isinstance(options, ChangeTableOptions) and is_wait_over(
-                state_of(source.name), options, microseconds()
-            )
-            files = tuple(new_files(settings, source, published()))
-            yield replace(source, snapshots=files, resumes=over)
+            state = partial(state_of, source.name)
+            with _reachable(source):
+                run_input = pending_input(settings, source, published, state)
+            yield source.with_input(run_input)
+
+
+def pending_input(
+    settings: Settings,
+    source: SourceSettings,
+    published: Callable[[], PublishedFiles],
+    state: Callable[[], Path | None],
+) -> SourceInput:
+    """Finds what the next run reads of a source of files or of compared tables.
+
+    Raises:
+        PublisherError: See ``new_files``.
+    """
+    return source.reader.pending(
+        PendingContext(
+            paths=source.snapshots,
+            new_files=lambda: new_files(settings, source, published()),
+            state=state,
+            clock=microseconds(),
+            samples=settings.table_queue,
+        )
+    )

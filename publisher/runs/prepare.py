@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from publisher.config.settings import Settings, SourceSettings
@@ -15,8 +15,6 @@ from publisher.journal.manifest import Journal, Manifest
 from publisher.planning.filters import Window
 from publisher.sources.contract import CarryOver, PrepareContext, PreparedSource
 from publisher.sources.files.file_splits import Split
-from publisher.sources.triggerless.plan_comparison import Migration
-from publisher.sources.triggerless.source import Triggerless
 
 SPLITS = 8
 """Approximate number of parts to read, so that all cores have work."""
@@ -47,8 +45,6 @@ class RunRequest:
     """Number of the run in its job."""
     job_identity: str | None = None
     """Identity of the job's journal directory; ``None`` for a replay."""
-    migration: Migration | None = None
-    """Rows of compared tables to publish as new; ``None`` publishes their differences."""
     reported: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """See ``PrepareContext``, by the names of sources."""
     is_repetition: Callable[[Manifest], bool] | None = None
@@ -106,8 +102,6 @@ def _prepare(
     request: RunRequest, source: SourceSettings, engine: Engine, stack: ExitStack
 ) -> PreparedSource:
     reader = source.reader if source.table is None else source.live
-    if isinstance(reader, Triggerless):
-        reader = replace(reader, hinted=source.hinted, migration=request.migration)
     if not source.reads:
         return PreparedSource(reader)
     rules = request.settings.rules

@@ -16,6 +16,7 @@ from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import PublisherError, UsageError
 from publisher.journal.conservation import RunReport, nothing_read
+from publisher.journal.manifest import Journal, Manifest
 from publisher.model.clock import microseconds
 from publisher.observing.contract import Observer
 from publisher.runs.acknowledge import Acknowledgement, WrongTable
@@ -27,9 +28,6 @@ from publisher.runs.pending_sources import check_inputs
 from publisher.runs.pending_work import Backlog, PendingWork
 from publisher.runs.poll_recorder import PollRecorder
 from publisher.runs.prepare import SPLITS, RunRequest
-from publisher.sources.registry import FORMATS
-from publisher.sources.triggerless.carry_over import TriggerlessState
-from publisher.sources.triggerless.plan_comparison import Migration
 
 
 class PublisherInstance:
@@ -137,29 +135,20 @@ class PublisherInstance:
                 return None
             return self._carry_out(self._request(sources, now, lanes, by_rows=by_rows))
 
-    def migrate(
-        self, sources: Sequence[SourceSettings], migration: Migration, now: datetime | None = None
+    def publish_sources(
+        self, sources: Sequence[SourceSettings], now: datetime | None = None
     ) -> RunReport:
-        """Publishes rows of sources that compare tables as new, whatever their state.
+        """Publishes what these sources of the job read, whether it is pending or not.
 
         Raises:
             PublisherError: See ``errors``.
         """
         with self._lease.guard():
-            request = self._request(tuple(sources), now)
-            return self._carry_out(replace(request, migration=migration))
+            return self._carry_out(self._request(tuple(sources), now))
 
-    def is_pending(self, migration: Migration) -> bool:
-        """Returns whether an earlier start planned this migration, but did not send all of it."""
-        for journal, manifest in self._journals.unsent_runs():
-            for source in manifest.sources:
-                state = journal.state(source.name) if FORMATS[source.format].compares else None
-                if (
-                    state is not None
-                    and TriggerlessState.read(state).migration == migration.plain()
-                ):
-                    return True
-        return False
+    def unsent_runs(self) -> list[tuple[Journal, Manifest]]:
+        """The runs that an earlier start planned, but did not send completely."""
+        return self._journals.unsent_runs()
 
     def expire(self) -> None:
         """Removes journals of finished runs that are older than the retention."""

@@ -233,9 +233,10 @@ def _refuse_inside(directory: Path, snapshots: Sequence[Path]) -> None:
 
 def _digest_of_earlier(source: SourceSettings) -> list[str]:
     """Digest of the snapshot to compare with; none if nothing is compared."""
-    if source.compared is None or not source.compared.before:
+    comparison = source.comparison
+    if comparison is None or not comparison.earlier_files:
         return []
-    return [digest_of_files(source.reader.files(source.compared.before))]
+    return [digest_of_files(comparison.files(comparison.earlier_files))]
 
 
 def _run_id(settings: Settings, paths: Sequence[Path], *marks: object) -> str:

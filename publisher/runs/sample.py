@@ -113,12 +113,12 @@ def _first(batches: Iterator[pa.RecordBatch], most: int) -> list[dict[str, Any]]
 
 def tables_to_sample(source: SourceSettings) -> Iterator[SourceSettings]:
     """Yields a source of compared tables once for each table; other sources as they are."""
-    options = source.compared
-    if options is None or not source.compares_database:
+    comparison = source.comparison
+    if comparison is None or not source.compares_database:
         yield source
         return
-    for name in options.tables:
-        yield replace(source, options=replace(options, tables=(name,)))
+    for name in comparison.table_names(()):
+        yield source.with_input(comparison.only((), [name]))
 
 
 def has_no_records(settings: Settings, source: SourceSettings, path: Path) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 
@@ -17,8 +18,8 @@ from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Position
 from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_reader import TableSplit
-
-Item = TypeVar("Item")
+from publisher.sources.table_queue.options import TableQueueOptions
+from publisher.sources.task_runner import TaskRunner
 
 Excludes = Callable[[str | None, str], bool]
 """Called with schema (``None`` if the source names none) and table."""
@@ -53,45 +54,48 @@ class CarryOver:
     """Rows may prove that a table of another database is the one that the last run read."""
 
 
-class ShuffleWork(Protocol):
-    """Work in two steps: parts are read, then all pieces of a partition are processed together.
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """Rows to publish as new even if they are known."""
 
-    A plain value that is shipped to tasks.
-    """
+    tables: tuple[str, ...] = ()
+    """Tables; empty: all of the source."""
+    equal: tuple[tuple[str, str], ...] = ()
+    """Columns and their texts; all must match."""
+    keys: tuple[str, ...] = ()
+    """Keys of rows; empty: any."""
 
-    @property
-    def parts(self) -> int:
-        """Number of parts to read."""
-
-    @property
-    def partitions(self) -> int:
-        """Number of partitions; each has at least one piece."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Schema of pieces; the column ``partition`` has the number of their partition."""
-
-    def read(self, part: int) -> Iterator[pa.RecordBatch]:
-        """Yields the pieces of a part."""
-
-    def process(self, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str) -> str:
-        """Processes the pieces of a partition, which come in any order.
-
-        ``attempt`` distinguishes the files of repeated tasks.  Returns a short result."""
+    def plain(self) -> dict[str, object]:
+        """Plain values, as a state stores them."""
+        return dict(json.loads(json.dumps(asdict(self))))
 
 
-class TaskRunner(Protocol):
-    """Runs functions over the input of a source: in tasks of an engine, or in this process."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingContext:
+    """What a job knows about the input of a source between two runs."""
 
-    def survey(
-        self, survey: Callable[[Item, Catalogue], pa.RecordBatch], items: Sequence[Item]
-    ) -> list[pa.RecordBatch]:
-        """Calls the function with each item, a plain value, in a task of its own.
+    paths: tuple[Path, ...]
+    """Files and directories of the job file."""
+    new_files: Callable[[], list[Path]]
+    """Finds the files that no run has published yet."""
+    state: Callable[[], Path | None]
+    """Finds the folder that the last run left; ``None`` if there is none."""
+    clock: int
+    """Now, in microseconds since 1970-01-01 UTC."""
+    samples: TableQueueOptions
+    """How samples of LINTER's table queue are read."""
 
-        Returns the results in the order of the items: a few facts of each, never its records."""
 
-    def shuffle(self, work: ShuffleWork) -> list[str]:
-        """Returns the results of all partitions, in any order."""
+@dataclass(frozen=True, slots=True)
+class SourceInput:
+    """The part of its input that a source reads in a run."""
+
+    source: Source
+    """The source, with options that say no more than this part."""
+    paths: tuple[Path, ...]
+    """Files to read."""
+    reads: bool
+    """True if there is anything to read, in these files or elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +148,9 @@ class PreparedSource:
 
 class SourceBase(ABC):
     """The part of the contract that sources of files and of tables share."""
+
+    options: Any
+    """Settings of the format, a frozen dataclass."""
 
     @property
     @abstractmethod
@@ -230,6 +237,22 @@ class Source(SourceBase):
             self, tuple(context.limit(self.splits(context.paths, context.wanted)))
         )
 
+    def pending(self, context: PendingContext) -> SourceInput:
+        """Finds the input that the next run of a job reads.  By default the new files.
+
+        Raises:
+            PublisherError: The files or the state of the last run cannot be read.
+        """
+        paths = tuple(context.new_files())
+        return SourceInput(self, paths, bool(paths))
+
+    def finish(self, state: Path, replaced: Iterable[Path], name: str) -> list[str]:
+        """Frees what the replaced states, newest first, need no more once the run of a state is sent.
+
+        Returns notes for operators, under this name of the source.  By default all is kept."""
+        del state, replaced, name
+        return []
+
     @abstractmethod
     def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Yields batches of ``RECORD_SCHEMA``; the last row is the tally of the split ``number``.
@@ -242,6 +265,61 @@ class Source(SourceBase):
     @abstractmethod
     def raw(self, split: Split, row: int) -> str | None:
         """Reads one record of a split again, as JSON text; ``None`` if there is none."""
+
+
+class ComparingSource(Source):
+    """Optional: a source that compares whole tables with their last known rows (``Format.compares``).
+
+    Its state tells what was read, not the list of published files.  Tables come from files, or from
+    the database if there are no files.
+    """
+
+    @property
+    @abstractmethod
+    def earlier_files(self) -> tuple[str, ...]:
+        """Files and directories of an earlier snapshot to compare with while no state is known."""
+
+    @property
+    @abstractmethod
+    def hint_files(self) -> tuple[str, ...]:
+        """Files and directories that tell which tables may have changed."""
+
+    @abstractmethod
+    def table_names(self, paths: Sequence[Path]) -> tuple[str, ...]:
+        """Names of the tables in the files, or in the database if there are no files."""
+
+    @abstractmethod
+    def only(self, paths: Sequence[Path], tables: Collection[str]) -> SourceInput:
+        """Returns the part of the input that belongs to some tables."""
+
+    @abstractmethod
+    def with_migration(self, migration: Migration) -> ComparingSource:
+        """Returns the source that publishes rows as new instead of differences."""
+
+    @abstractmethod
+    def has_migrated(self, state: Path, migration: Migration) -> bool:
+        """Tests whether the run that wrote a state was this migration."""
+
+    @abstractmethod
+    def count_known_tables(self, state: Path) -> int:
+        """Counts the tables of a state."""
+
+    @abstractmethod
+    def describe_tables(
+        self,
+        paths: Sequence[Path],
+        catalogue: Catalogue,
+        database: DatabaseOptions | None,
+        state: Path | None,
+        name: str,
+    ) -> str:
+        """Describes the tables to compare, in words; compares nothing.
+
+        ``state`` is the folder that the last run left, ``name`` that of the source.
+
+        Raises:
+            PublisherError: Tables, files or the state do not fit.
+        """
 
 
 class LiveSource(SourceBase):

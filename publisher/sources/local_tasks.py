@@ -15,18 +15,17 @@ from publisher.database import DatabaseOptions
 from publisher.model.catalogue import Catalogue
 from publisher.sources.contract import (
     CarryOver,
-    Item,
     LiveSource,
     PrepareContext,
     PreparedSource,
-    ShuffleWork,
     Source,
 )
+from publisher.sources.task_runner import Item, ShuffleWork
 
 
 @dataclass(frozen=True, slots=True)
 class LocalTasks:
-    """Implements ``TaskRunner``: one task after the other."""
+    """Implements ``TaskRunner``: one task after the other, with all pieces in memory."""
 
     catalogue: Catalogue
 
@@ -38,20 +37,15 @@ class LocalTasks:
 
     def shuffle(self, work: ShuffleWork) -> list[str]:
         """See ``TaskRunner.shuffle``."""
-        return shuffle_here(work)
-
-
-def shuffle_here(work: ShuffleWork) -> list[str]:
-    """Does the work one part and partition after the other, holding all pieces in memory."""
-    pieces: dict[int, list[pa.RecordBatch]] = {}
-    for part in range(work.parts):
-        for batch in work.read(part):
-            for row, partition in enumerate(batch.column("partition").to_pylist()):
-                pieces.setdefault(partition, []).append(batch.slice(row, 1))
-    return [
-        work.process(partition, pieces.pop(partition), "here")
-        for partition in range(work.partitions)
-    ]
+        pieces: dict[int, list[pa.RecordBatch]] = {}
+        for part in range(work.parts):
+            for batch in work.read(part):
+                for row, partition in enumerate(batch.column("partition").to_pylist()):
+                    pieces.setdefault(partition, []).append(batch.slice(row, 1))
+        return [
+            work.process(partition, pieces.pop(partition), "here")
+            for partition in range(work.partitions)
+        ]
 
 
 @contextmanager

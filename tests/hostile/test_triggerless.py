@@ -14,8 +14,9 @@ from publisher.engine.local.engine import LocalEngine
 from publisher.errors import PublisherError
 from publisher.model.change import TALLY, Outcome
 from publisher.runs import publisher_instance
-from publisher.sources.contract import Context, ShuffleWork
+from publisher.sources.contract import Context
 from publisher.sources.local_tasks import prepare_here
+from publisher.sources.task_runner import ShuffleWork
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.support.compared_jobs import kinds_and_keys, publish, table_row, write_job, write_table

@@ -14,7 +14,7 @@ from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.reports.check import check
 from publisher.runs import migrate, publisher_instance
-from publisher.sources.triggerless.plan_comparison import Migration
+from publisher.sources.contract import Migration
 from tests.services.databases import BINARY, Place, sqlite_place
 from tests.support.compared_jobs import kinds_and_keys, operations_of
 from tests.support.local_engine import EngineSwitch

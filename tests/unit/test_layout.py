@@ -24,6 +24,13 @@ PACKAGES = (
 WORKERS = frozenset(PACKAGES[PACKAGES.index("engine") :])
 """Packages that tasks on other machines load."""
 
+WITHOUT_FORMATS = ("reports", "runs", "engine")
+"""Packages that know formats only by the registry, the descriptor and the contract of sources."""
+
+FORMAT_PACKAGES = {
+    path.parent.name for path in (ROOT / "publisher" / "sources").glob("*/format.py")
+}
+
 LONG_MODULES: dict[str, str] = {}
 """Modules beyond 400 lines, and the reason."""
 
@@ -87,6 +94,37 @@ def test_an_upward_import_is_seen(tmp_path: Path, line: str) -> None:
     planted = tmp_path / "planted.py"
     planted.write_text(line)
     assert upward_imports(planted, part_of(name_of(path)))
+
+
+def formats_imported_by(path: Path) -> set[str]:
+    """Formats of which a module imports something directly."""
+    names = [name.split(".") for name in imports_of(path)]
+    packages = {parts[2] for parts in names if parts[:2] == ["publisher", "sources"] and parts[2:]}
+    return packages & FORMAT_PACKAGES
+
+
+def test_each_registered_format_is_a_package() -> None:
+    formats = formats_imported_by(ROOT / "publisher" / "sources" / "registry.py")
+    assert formats == FORMAT_PACKAGES != set()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_runs_know_formats_only_by_their_contract(path: Path) -> None:
+    assert part_of(name_of(path)) not in WITHOUT_FORMATS or not formats_imported_by(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from publisher.sources.triggerless.source import Triggerless",
+        "import publisher.sources.event_log.options",
+        "def late() -> None:\n    from publisher.sources import linkexpress",
+    ],
+)
+def test_an_import_of_a_format_is_seen(tmp_path: Path, line: str) -> None:
+    planted = tmp_path / "planted.py"
+    planted.write_text(line)
+    assert formats_imported_by(planted)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -18,7 +18,7 @@ from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.survey import SurveyWork
 from publisher.engine.tasks import Work, plan_lane, read_split
 from publisher.journal.lane_writer import LaneResult
-from publisher.sources.contract import ShuffleWork
+from publisher.sources.task_runner import ShuffleWork
 
 if TYPE_CHECKING:
     from publisher.activity.counts import Activity

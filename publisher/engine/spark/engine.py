@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import SurveyWork
-    from publisher.sources.contract import ShuffleWork
+    from publisher.sources.task_runner import ShuffleWork
 
 
 class SparkEngine:

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from publisher.engine.spark.plan_job import Tasks
 from publisher.engine.spark.task_errors import decode_errors, encode_errors
-from publisher.sources.contract import ShuffleWork
+from publisher.sources.task_runner import ShuffleWork
 
 
 def shuffle_in_tasks(spark: SparkSession, work: ShuffleWork) -> list[str]:

@@ -25,7 +25,7 @@ from publisher.sources.change_table.change_seq import Flags
 from publisher.sources.change_table.copies import CopyFinder, copies_by_number
 from publisher.sources.change_table.data_columns import DataColumns
 from publisher.sources.change_table.extent import RowSelector
-from publisher.sources.change_table.held_rows import HeldRows, are_held
+from publisher.sources.change_table.held_rows import HeldRows, are_held, is_wait_over
 from publisher.sources.change_table.keys import key_of
 from publisher.sources.change_table.layout import ChangeTableLayout, layout_of
 from publisher.sources.change_table.options import ChangeTableOptions
@@ -34,7 +34,14 @@ from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
 from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, broken, find_record, tally
-from publisher.sources.contract import Context, PrepareContext, PreparedSource, Source
+from publisher.sources.contract import (
+    Context,
+    PendingContext,
+    PrepareContext,
+    PreparedSource,
+    Source,
+    SourceInput,
+)
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
@@ -76,6 +83,12 @@ class ChangeTable(Source):
         if self.options.layout == "messages":
             return message_splits.make_splits(files, self.snapshot, wanted)
         return self._cut(files, wanted)[0]
+
+    def pending(self, context: PendingContext) -> SourceInput:
+        """As ``Source.pending``: new files, or held rows that have waited long enough."""
+        is_over = is_wait_over(context.state(), self.options, context.clock)
+        new = Source.pending(self, context)
+        return replace(new, reads=new.reads or is_over)
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``SourceBase.prepare``: plans each split by a survey of all of them, after the rows that

@@ -14,12 +14,13 @@ from publisher.database import Database, DatabaseOptions
 from publisher.database.connection import fatal_errors
 from publisher.model.catalogue import Catalogue
 from publisher.sources.columns.object_names import split_name
+from publisher.sources.contract import Migration
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
-from publisher.sources.triggerless.plan_comparison import ComparisonContext, Migration, TableInput
+from publisher.sources.triggerless.plan_comparison import ComparisonContext, TableInput
 from publisher.sources.triggerless.table_shape import TableShape, shape_of
 
 _SAMPLE_BYTES = 1 << 16

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from publisher.database import DatabaseOptions
 from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import Catalogue
+from publisher.sources.contract import Migration
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
@@ -44,22 +45,6 @@ _FEW_DELETES = 100
 """Number of deleted rows that is never suspicious."""
 _UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
 """Approximate ratio of the size of the text to that of the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """Rows to publish as new even if they are known."""
-
-    tables: tuple[str, ...] = ()
-    """Tables; empty: all of the source."""
-    equal: tuple[tuple[str, str], ...] = ()
-    """Columns and their texts; all must match."""
-    keys: tuple[str, ...] = ()
-    """Keys of rows; empty: any."""
-
-    def plain(self) -> dict[str, object]:
-        """Plain values, as a state stores them."""
-        return dict(json.loads(json.dumps(asdict(self))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -15,23 +15,43 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from publisher.database import Database, DatabaseOptions
 from publisher.errors import FatalError, UsageError
+from publisher.model.catalogue import Catalogue
 from publisher.model.change import Outcome, Position, Reason
 from publisher.model.lanes import table_hash
 from publisher.sources.columns.key_lanes import key_lanes
 from publisher.sources.columns.record_batches import Place, as_json, batch, record_lanes, tally
-from publisher.sources.contract import Context, PrepareContext, PreparedSource, Source
+from publisher.sources.contract import (
+    ComparingSource,
+    Context,
+    Migration,
+    PendingContext,
+    PrepareContext,
+    PreparedSource,
+    SourceInput,
+)
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.table_queue.reading import sample_files
 from publisher.sources.triggerless import input_files
-from publisher.sources.triggerless.carry_over import FOUND
-from publisher.sources.triggerless.live_tables import live_inputs
+from publisher.sources.triggerless.carry_over import (
+    FOUND,
+    TriggerlessState,
+    identity_of,
+    remove_replaced_rows,
+)
+from publisher.sources.triggerless.live_tables import (
+    live_inputs,
+    live_shapes,
+    refuse_other_databases,
+)
 from publisher.sources.triggerless.options import TriggerlessOptions
+from publisher.sources.triggerless.pending_tables import choose_tables, comparison_notes
 from publisher.sources.triggerless.plan_comparison import (
     ComparisonContext,
-    Migration,
     comparison_of,
     file_inputs,
     finish_comparison,
@@ -43,7 +63,7 @@ _ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Triggerless(Source):
+class Triggerless(ComparingSource):
     """Tables compared with a state.
 
     The comparison is a part of the preparation; afterwards splits hold the differences.
@@ -74,6 +94,102 @@ class Triggerless(Source):
             size = sum(path.stat().st_size for path in files)
             splits.append(Split(str(files[0]), "table", 0, len(files), 1, size, size))
         return splits
+
+    @property
+    def earlier_files(self) -> tuple[str, ...]:
+        """As ``ComparingSource.earlier_files``."""
+        return self.options.before
+
+    @property
+    def hint_files(self) -> tuple[str, ...]:
+        """As ``ComparingSource.hint_files``."""
+        return self.options.samples
+
+    def table_names(self, paths: Sequence[Path]) -> tuple[str, ...]:
+        """As ``ComparingSource.table_names``; without tables that have no file."""
+        if not paths:
+            return self.options.tables
+        by_table = input_files.files_by_table(paths, self.options)
+        return tuple(name for name, files in by_table.items() if files)
+
+    def only(self, paths: Sequence[Path], tables: Collection[str]) -> SourceInput:
+        """As ``ComparingSource.only``."""
+        chosen: tuple[Path, ...] = ()
+        if paths:
+            by_table = input_files.files_by_table(paths, self.options, may_be_none=True)
+            by_table = {name: files for name, files in by_table.items() if name in tables}
+            chosen = tuple(path for files in by_table.values() for path in files)
+        named = tuple(tables) if self.options.tables else ()
+        source = replace(self, options=replace(self.options, tables=named))
+        return SourceInput(source, chosen, bool(chosen or named))
+
+    def pending(self, context: PendingContext) -> SourceInput:
+        """As ``Source.pending``: the tables that may have changed since their last comparison.
+
+        Files that are the same as at the last comparison hold nothing new."""
+        folder = context.state()
+        state = TriggerlessState.read(folder) if folder is not None else TriggerlessState.empty()
+        options = self.options
+        may_differ, until = choose_tables(options, state, context.samples, context.clock)
+        source = replace(self, hinted=until)
+        if not context.paths:
+            return source.only((), [name for name in options.tables if may_differ(name)])
+        chosen = []
+        by_table = input_files.files_by_table(context.paths, options, may_be_none=True)
+        for name, files in by_table.items():
+            known = state.tables.get(name)
+            if (
+                files
+                and may_differ(name)
+                and (known is None or known["input"] != identity_of(files))
+            ):
+                chosen.append(name)
+        return source.only(context.paths, chosen)
+
+    def with_migration(self, migration: Migration) -> Triggerless:
+        """As ``ComparingSource.with_migration``."""
+        return replace(self, migration=migration)
+
+    def has_migrated(self, state: Path, migration: Migration) -> bool:
+        """As ``ComparingSource.has_migrated``."""
+        return TriggerlessState.read(state).migration == migration.plain()
+
+    def count_known_tables(self, state: Path) -> int:
+        """As ``ComparingSource.count_known_tables``."""
+        return len(TriggerlessState.read(state).tables)
+
+    def finish(self, state: Path, replaced: Iterable[Path], name: str) -> list[str]:
+        """As ``Source.finish``: removes the rows of replaced states, not their differences."""
+        notes = comparison_notes(state, name)
+        remove_replaced_rows(replaced)
+        return notes
+
+    def describe_tables(
+        self,
+        paths: Sequence[Path],
+        catalogue: Catalogue,
+        database: DatabaseOptions | None,
+        state: Path | None,
+        name: str,
+    ) -> str:
+        """As ``ComparingSource.describe_tables``."""
+        options = self.options
+        if options.hints is not None:
+            sample_files(options.samples, may_be_none=True)
+        if paths:
+            by_table = input_files.files_by_table(paths, options)
+            files = [path for of_table in by_table.values() for path in of_table]
+            given = ComparisonContext(catalogue, Path(), wanted=1)
+            tables = file_inputs(by_table, options, self.snapshot, given)
+            size = sum(path.stat().st_size for path in files)
+            return f"{len(tables)} table(s) in {len(files)} file(s), {size:,} bytes"
+        assert database is not None  # the settings require it
+        with Database(database) as opened:
+            shapes = live_shapes(opened, options, catalogue)
+            if state is not None:
+                known = TriggerlessState.read(state).tables
+                refuse_other_databases(opened, options, known, name)
+            return f"{len(shapes)} table(s) of {opened.name} can be compared"
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``SourceBase.prepare``: compares the tables of the files, or of the database."""

@@ -19,13 +19,13 @@ from publisher.model.packed_batches import unpack_batch
 from publisher.sources.columns.columns import texts
 from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import as_json
-from publisher.sources.contract import TaskRunner
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
 from publisher.sources.files.options import ExpectedColumns
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.task_runner import TaskRunner
 from publisher.sources.triggerless.carry_over import FOUND, KNOWN, link_or_copy
 from publisher.sources.triggerless.compare import (
     ComparisonCounts,

@@ -27,4 +27,4 @@ def test_all_settings_reach_the_source_and_its_journal(tmp_path: Path) -> None:
     kept = {field.name: getattr(options, field.name) for field in fields(ChangeTableOptions)}
     kept |= {"key": list(options.key), "columns": list(options.columns)}
     again = FORMATS["change-table"].restore(kept | {"identifier_case": "database"}, {})
-    assert again.options == options  # type: ignore[attr-defined]
+    assert again.options == options

@@ -164,4 +164,4 @@ def test_options_come_back_from_a_journal() -> None:
     for made in (OPTIONS, options(nodes=("A",), typ_dialect="b", row_stride=3600)):
         kept = json.loads(json.dumps(asdict(made), default=str))
         again = FORMATS["dispatch-queue"].restore(kept, asdict(SnapshotOptions()))
-        assert again.options == made  # type: ignore[attr-defined]
+        assert again.options == made

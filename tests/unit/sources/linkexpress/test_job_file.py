@@ -79,7 +79,7 @@ def test_options_come_back_from_a_journal() -> None:
     for options in (GROUP, replace(little(GROUP), extract="all", tables=GROUP.tables[:1])):
         kept = json.loads(json.dumps(asdict(options)))
         again = FORMATS["linkexpress"].restore(kept, asdict(SnapshotOptions()))
-        assert again.options == options  # type: ignore[attr-defined]
+        assert again.options == options
 
 
 _NEEDED = (

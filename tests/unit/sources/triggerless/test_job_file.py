@@ -43,8 +43,8 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     path = tmp_path / "job.toml"
     path.write_text('[[sources]]\nformat = "triggerless"\nsnapshots = ["x"]\nbefore = ["old"]\n')
     (source,) = load(path).sources
-    assert source.compared is not None
-    assert source.compared.before == (str(tmp_path / "old"),)
+    assert source.comparison is not None
+    assert source.comparison.earlier_files == (str(tmp_path / "old"),)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""Tasks that a source asks for while it prepares a run; an engine runs them, or this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from publisher.model.catalogue import Catalogue
+
+Item = TypeVar("Item")
+
+
+class ShuffleWork(Protocol):
+    """Work in two steps: parts are read, then all pieces of a partition are processed together.
+
+    A plain value that is shipped to tasks.
+    """
+
+    @property
+    def parts(self) -> int:
+        """Number of parts to read."""
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions; each has at least one piece."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of pieces; the column ``partition`` has the number of their partition."""
+
+    def read(self, part: int) -> Iterator[pa.RecordBatch]:
+        """Yields the pieces of a part."""
+
+    def process(self, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str) -> str:
+        """Processes the pieces of a partition, which come in any order.
+
+        ``attempt`` distinguishes the files of repeated tasks.  Returns a short result."""
+
+
+class TaskRunner(Protocol):
+    """Runs functions over the input of a source: in tasks of an engine, or in this process."""
+
+    def survey(
+        self, survey: Callable[[Item, Catalogue], pa.RecordBatch], items: Sequence[Item]
+    ) -> list[pa.RecordBatch]:
+        """Calls the function with each item, a plain value, in a task of its own.
+
+        Returns the results in the order of the items: a few facts of each, never its records."""
+
+    def shuffle(self, work: ShuffleWork) -> list[str]:
+        """Returns the results of all partitions, in any order."""
