@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,15 @@ from publisher.sources.linkexpress.carry_over import (
     join_transactions,
     read_held_parts,
     write_held_parts,
+)
+from publisher.sources.linkexpress.ended_files import (
+    EndedFile,
+    drop_own_rejects,
+    find_ended_earlier,
+    find_ended_files,
+    read_ended_files,
+    reject_ended,
+    write_ended_files,
 )
 from publisher.sources.linkexpress.file_probe import ExtractFileForm, build_framer, recognise_file
 from publisher.sources.linkexpress.headers import MARK
@@ -85,18 +95,28 @@ class Linkexpress(Source):
         carry_over = context.carry_over
         if carry_over is None:
             return Source.prepare(self, context)
-        before = read_held_parts(carry_over.before)
+        before, ended = read_held_parts(carry_over.before), read_ended_files(carry_over.before)
         if before and not self._in_transactions:
             raise FatalError(
                 f"{carry_over.before} has records of a group's differences that wait for their commit, "
                 "but the source is of another kind now: restore unit and extract, or give it a new name"
             )
         new = self._new_parts(context.paths)
-        splits = self._split([*accept_completed(before, new), *new], context.wanted)
+        again = {path: part for part in new if (path := str(part.path.resolve())) in ended}
+        accepted = accept_completed(before, new)
+        accepted = list(drop_own_rejects(accepted, [ended[path] for path in again]))
+        splits = self._split([*accepted, *new], context.wanted, ended)
         held = [split for split in splits if ExtractFileForm.of(split.kind).state == "held"]
-        if before or held:
+        if before or held or ended:
             write_held_parts(carry_over.after, held, self._read_tail)
+            more = find_ended_earlier(accepted, splits)
+            write_ended_files(carry_over.after, [*ended.values(), *more])
         return PreparedSource(self, tuple(splits))
+
+    def forget(self, splits: Sequence[Split], refused: Sequence[bool], folder: Path) -> None:
+        """Remembers the refused files of which a transaction ended, instead."""
+        if self._in_transactions:
+            write_ended_files(folder, find_ended_files(splits, refused))
 
     def _read_tail(self, split: Split) -> HeldTail:
         """Reads a tail, as a task does later, to find the records that are held."""
@@ -150,20 +170,31 @@ class Linkexpress(Source):
         files = sorted(self.files(paths), key=lambda path: path.name)
         return [InputPart(path, path.stat().st_size) for path in files]
 
-    def _split(self, parts: Sequence[InputPart], wanted: int) -> list[Split]:
+    def _split(
+        self,
+        parts: Sequence[InputPart],
+        wanted: int,
+        ended: Mapping[str, EndedFile] = MappingProxyType({}),
+    ) -> list[Split]:
         target = max(1, sum(part.size for part in parts) // max(1, wanted))
-        splits, before = [], 0
+        splits: list[Split] = []
+        apart: list[Split] = []
+        before = 0
         for part in parts:
             path, size, origin = str(part.path), part.size, part.origin.text
             data = map_file(path, size)
             known = part.known or recognise_file(self.options, data, path)
-            for start, stop, form in self._cut(data, known, target):
-                first = before + start + 1
-                splits.append(
-                    Split(path, form.text, start, stop, first, stop - start, size, origin)
-                )
+            own = [
+                Split(path, form.text, start, stop, before + start + 1, stop - start, size, origin)
+                for start, stop, form in self._cut(data, known, target)
+            ]
             before += size + 1
-        return join_transactions(splits) if self._in_transactions else splits
+            rejects = ended.get(str(part.path.resolve()))
+            if rejects is None:
+                splits += own
+            else:
+                (apart if rejects.last else splits).extend(reject_ended(own, rejects))
+        return [*apart, *join_transactions(splits)] if self._in_transactions else splits
 
     def _cut(self, data: Bytes, known: ExtractFileForm, target: int) -> Iterator[_FilePart]:
         size, form = len(data), form_of(self.options)

@@ -438,3 +438,55 @@ def test_a_tail_behind_which_a_file_is_refused_is_not_published_without_it(folde
     folder.run(a=MARK + inserts(2), b=NOISE)
     third = folder.run(c=inserts(4) + MARK + inserts(5) + MARK)
     assert [row["reason"] for row in third] == ["held-back", "held-back", "commit", None, "commit"]
+
+
+@pytest.mark.parametrize("runs", [["12", "3"], ["123"]])
+def test_a_refused_file_whose_transactions_ended_publishes_no_part_of_them(
+    runs: list[str], job: Path
+) -> None:
+    files = {
+        "1": inserts(1) + MARK + inserts(2),
+        "2": NOISE,
+        "3": inserts(5) + MARK + inserts(6) + MARK + inserts(7),
+    }
+    for names in runs:
+        for name in names:
+            (job / "in" / name).write_bytes(files[name])
+        publish(job)
+    assert published_keys(job / "out") == ["idu=1", "idu=6"]
+    (job / "in" / "2").write_bytes(inserts(3) + MARK + inserts(4) + MARK + inserts(8))
+    fixed = publish(job)
+    assert published_keys(job / "out") == ["idu=1", "idu=4", "idu=6"]
+    for at in (0, 2 * SIZE + 2 * len(MARK)):
+        (story,) = explain(Path(fixed.journal), f"2:{at}")
+        assert story.reason == "held-back"
+        assert "replay the files that have records of it together" in story.meaning
+    (job / "in" / "4").write_bytes(MARK)
+    assert publish(job).outcomes["rejected"] == 0
+    assert published_keys(job / "out") == ["idu=1", "idu=4", "idu=6", "idu=7"]
+    names = [job / "in" / name for name in "1234"]
+    replay(replace(load(job / "job.toml"), name="all"), names, str(job / "all"))
+    assert published_keys(job / "all") == [f"idu={n}" for n in range(1, 9)]
+
+
+def test_a_refused_file_with_commits_ends_what_was_held_before_it(job: Path) -> None:
+    (job / "in" / "1").write_bytes(inserts(1) + MARK + inserts(2))
+    publish(job)
+    (job / "in" / "2").write_bytes(NOISE + MARK + NOISE)
+    assert publish(job).outcomes["rejected"] == 3
+    (job / "in" / "2").write_bytes(inserts(3) + MARK + inserts(4))
+    fixed = publish(job)
+    assert (fixed.outcomes["rejected"], fixed.outcomes["held"]) == (1, 1)
+    (job / "in" / "3").write_bytes(MARK + inserts(5) + MARK)
+    publish(job)
+    assert published_keys(job / "out") == ["idu=1", "idu=4", "idu=5"]
+
+
+def test_a_state_of_ended_files_of_another_version_is_refused(folder: Folder) -> None:
+    folder.run(a=MARK + inserts(2), b=NOISE)
+    folder.run(c=MARK)
+    assert folder.before is not None
+    index = folder.before / "ended.json"
+    index.write_text(json.dumps(json.loads(index.read_text()) | {"format": 2}))
+    with pytest.raises(FatalError, match="has format 2, this program reads format 1: use"):
+        folder.run(b=inserts(3))
