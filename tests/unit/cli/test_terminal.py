@@ -11,8 +11,9 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
+from publisher.cli.main import cli
 from publisher.cli.print_report import show
 from publisher.errors import FatalError
 from publisher.journal.conservation import nothing_read
@@ -28,7 +29,18 @@ HOSTILE = "a\x1b[31m\nb\u202e\x9bc\x7f"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
 
 
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(cli, args)
+
+
 def program(directory: Path, *args: str | bytes) -> subprocess.CompletedProcess[str]:
+    """The program as a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "publisher.cli", *args],
         capture_output=True,
@@ -43,26 +55,26 @@ def assert_tame(text: str) -> None:
     assert all(c.isprintable() or c == "\n" for c in text), ascii(text)
 
 
-def test_a_file_name_cannot_drive_the_terminal_through_an_error(tmp_path: Path) -> None:
-    done = program(tmp_path, "inspect", f"{HOSTILE}.csv")
-    assert done.returncode == 2
+def test_a_file_name_cannot_drive_the_terminal_through_an_error(here: Path) -> None:
+    done = run("inspect", f"{HOSTILE}.csv")
+    assert done.exit_code == 2
     assert_tame(done.stderr)
     assert len(done.stderr.splitlines()) == 1
     assert r"a\x1b[31m\nb\u202e\x9bc\x7f.csv does not exist" in done.stderr
 
 
-def test_a_word_of_the_command_line_cannot_drive_the_terminal(tmp_path: Path) -> None:
-    done = program(tmp_path, "status", "-c", "job.toml", HOSTILE)
-    assert done.returncode == 2
+def test_a_word_of_the_command_line_cannot_drive_the_terminal(here: Path) -> None:
+    done = run("status", "-c", "job.toml", HOSTILE)
+    assert done.exit_code == 2
     assert_tame(done.stderr)
 
 
-def test_inspect_escapes_values_and_names_as_json_does(tmp_path: Path) -> None:
-    path = tmp_path / f"{HOSTILE}.csv"
+def test_inspect_escapes_values_and_names_as_json_does(here: Path) -> None:
+    path = here / f"{HOSTILE}.csv"
     value = "\U000e0001\x85\u2066x"
     path.write_text(HEADER + ROW.format(value), encoding="utf-8")
-    done = program(tmp_path, "inspect", path.name)
-    assert done.returncode == 0, done.stderr
+    done = run("inspect", path.name)
+    assert done.exit_code == 0, done.stderr
     assert_tame(done.stdout)
     (line,) = done.stdout.splitlines()
     shown = json.loads(line)
@@ -90,32 +102,32 @@ def test_a_name_that_is_no_text_is_refused(tmp_path: Path, command: str) -> None
     assert "Traceback" not in done.stderr
 
 
-def test_a_name_that_is_no_text_is_refused_when_a_directory_is_listed(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    Path(os.fsdecode(os.fsencode(tmp_path) + b"/in/bad\xff.csv")).write_text(HEADER, "utf-8")
-    done = program(tmp_path, "inspect", "in")
-    assert done.returncode == 2
+def test_a_name_that_is_no_text_is_refused_when_a_directory_is_listed(here: Path) -> None:
+    (here / "in").mkdir()
+    Path(os.fsdecode(os.fsencode(here) + b"/in/bad\xff.csv")).write_text(HEADER, "utf-8")
+    done = run("inspect", "in")
+    assert done.exit_code == 2
     assert (
         r"in/bad\udcff.csv: the name of the file or of a directory above it has bytes"
         in done.stderr
     )
-    (tmp_path / "job.toml").write_text('[source]\nsnapshots = ["in"]\n[dispatch]\npath = "out"\n')
-    done = program(tmp_path, "check", "-c", "job.toml")
+    (here / "job.toml").write_text('[source]\nsnapshots = ["in"]\n[dispatch]\npath = "out"\n')
+    done = run("check", "-c", "job.toml")
     assert r"bad\udcff.csv: the name of the file" in done.stdout
-    assert done.returncode == 3
+    assert done.exit_code == 3
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999999", "9" * 5_000])
-def test_a_huge_position_is_an_error_of_usage(tmp_path: Path, number: str) -> None:
-    (tmp_path / "log.csv").write_text(HEADER + ROW.format("x"))
-    done = program(tmp_path, "replay", "log.csv", "--to", "out", "--from", number)
-    assert done.returncode == 2
+def test_a_huge_position_is_an_error_of_usage(here: Path, number: str) -> None:
+    (here / "log.csv").write_text(HEADER + ROW.format("x"))
+    done = run("replay", "log.csv", "--to", "out", "--from", number)
+    assert done.exit_code == 2
     assert done.stderr.startswith("error: position '9999")
     assert "is too large" in done.stderr
     job = '[source]\ntable = "log"\n[database]\nurl = "sqlite:///hr.db"\n[dispatch]\npath = "out"\n'
-    (tmp_path / "job.toml").write_text(job)
-    done = program(tmp_path, "retry", "-c", "job.toml", "--position", number)
-    assert (done.returncode, "is too large" in done.stderr) == (2, True)
+    (here / "job.toml").write_text(job)
+    done = run("retry", "-c", "job.toml", "--position", number)
+    assert (done.exit_code, "is too large" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("content", ["", "\x00", "-3", "9" * 30, "12a"])
