@@ -54,7 +54,7 @@ def plan_live_log(
     tables: Sequence[Table] = (USR,),
     lookups: bool = True,
 ) -> tuple[Journal, Manifest]:
-    """The committed journal of one reading of the table, by the rules of ``tests.spark.whole_log``."""
+    """The committed journal of one reading of the table, by the rules of ``tests.support.whole_log``."""
     options = options or EventLogOptions()
     database = place.database().options
     rules = Rules(

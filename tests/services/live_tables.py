@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from tests.services.databases import BINARY, Place
-from tests.spark import whole_log as log
+from tests.support import whole_log as log
 from tests.support.event_log_files import Row
 
 ROWS: list[Row] = [

@@ -23,7 +23,7 @@ from publisher.sources.event_log.options import EventLogOptions
 from tests.services.databases import Place
 from tests.services.live_journals import LANES, plan_live_log, read_from
 from tests.services.live_tables import make_tables
-from tests.spark import whole_log as log
+from tests.support import whole_log as log
 
 SAME = {"published": "S", "ignored": "W", "rejected": "E", "superseded": "S"}
 """Letters by outcome: what supersedes is published in this log."""

@@ -17,7 +17,7 @@ from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
 from publisher.reports.explain import explain
 from tests.services.databases import Place, sqlite_place
 from tests.services.live_tables import ROWS, make_tables
-from tests.spark import whole_log as log
+from tests.support import whole_log as log
 from tests.support.event_log_files import csv_text
 from tests.support.local_engine import EngineSwitch
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from publisher.runs.replay import replay
-from tests.spark import whole_log as log
+from tests.support import whole_log as log
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = """

@@ -17,7 +17,7 @@ from publisher.engine.spark import plan_job
 from publisher.errors import InternalError
 from publisher.journal.job_journals import JOURNAL
 from publisher.runs.replay import replay
-from tests.spark import whole_log as log
+from tests.support import whole_log as log
 from tests.support.event_log_files import event, write
 
 pytestmark = pytest.mark.usefixtures("spark")
