@@ -13,9 +13,9 @@ class ActivityOptions:
     """``[activity]``."""
 
     gap_seconds: Annotated[float, Gt(0)] | None = None
-    """Sweeps that are further apart than this many seconds have a gap between them, which is not
-    counted; by default three times the median interval of the node. Set it to the flush interval of
-    the database if you know it."""
+    """Maximum number of seconds between two sweeps; a longer interval is a gap, and is not counted. By
+    default three times the median interval of the node. Set it to the flush interval of the database
+    if you know it."""
     interval_seconds: Annotated[int, Ge(1)] | None = None
     """Width in seconds of the intervals in time series; by default a width that gives at most 96
     intervals."""

@@ -27,15 +27,15 @@ class KeyBatch(NamedTuple):
     values: list[Values]
 
     def part(self, start: int, end: int) -> KeyBatch:
-        """The keys from ``start`` to before ``end``."""
+        """Returns the keys from ``start`` up to, but not including, ``end``."""
         return KeyBatch(self.objects[start:end], self.values[start:end])
 
 
 class DatabaseLookup:
     """The ``Lookup`` of a database: one statement for each table and batch of keys.
 
-    A batch that fails because of single rows is halved until these are found; only they are refused.  If
-    the database refuses a whole table, its objects are refused and the run goes on.
+    If single rows make a batch fail, it is halved until they are found, and only these are refused.  If the
+    database refuses a whole table, its objects are refused and the run continues.
 
     Raises ``UnreachableError`` and ``FatalError``.
     """
@@ -47,7 +47,7 @@ class DatabaseLookup:
         self._queries: dict[tuple[str | None, str, tuple[str, ...]], Query | RefusedLookup] = {}
 
     def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
-        """An answer for each of the objects."""
+        """Returns an answer for each object."""
         answers: dict[Object, Answer] = {}
         batches: dict[Query, KeyBatch] = {}
         for object_ in objects:
@@ -73,7 +73,7 @@ class DatabaseLookup:
             parts = keys.parse(key)
         except keys.KeyProblem as problem:
             raise _RefusedError(Reason.TABLE_KEY, str(problem)) from None
-        # most keys have one part, and this is done for each object
+        # shortcut for keys of one part, because this runs for each object
         first = parts[0]
         columns = (first[0],) if len(parts) == 1 else tuple([part[0] for part in parts])
         texts = (first[1],) if len(parts) == 1 else tuple([part[1] for part in parts])

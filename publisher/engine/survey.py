@@ -1,4 +1,4 @@
-"""The tasks of a preparation: functions of a source over its input, and the engine that runs them."""
+"""The tasks that prepare a source: an engine calls functions of the source over its input."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SurveyWork:
-    """A function to call with each of some items.  Shipped to tasks; holds no connection."""
+    """A function, and the items to call it with.  Sent to tasks; holds no connection."""
 
     survey: Callable[[Any, Catalogue], pa.RecordBatch]
     items: tuple[Any, ...]
     rules: Rules
 
     def facts(self, numbers: Iterable[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yields the numbers of some items, each with its facts."""
+        """Yields the facts of the items with these numbers, each with its number."""
         with Resources(self.rules) as resources:
             for number in numbers:
                 yield number, self.survey(self.items[number], resources.catalogue)
@@ -33,7 +33,7 @@ class SurveyWork:
 
 @dataclass(frozen=True, slots=True)
 class EngineTasks:
-    """Implements ``TaskRunner`` by an engine."""
+    """Implements ``TaskRunner`` with the tasks of an engine."""
 
     engine: Engine
     rules: Rules

@@ -79,7 +79,7 @@ class Series:
         self.success = self._register(
             Gauge,
             "last_success_timestamp_seconds",
-            "Time of the last poll that succeeded or found nothing.",
+            "Time of the last successful poll, even if it found nothing.",
         )
 
     def of(self, metric: M, *labels: str) -> M:
@@ -246,8 +246,8 @@ class Metrics:
         """Warns once that the port cannot be opened yet."""
         if not self._refused:
             self._warn(
-                f"{what}, by an older instance of the job or by another program; going on without "
-                "metrics there and retrying at each poll: find that program if this stays"
+                f"{what}, by an older instance of the job or by another program; the publisher "
+                "continues without this port and tries again at each poll: stop the other program"
             )
         self._refused = True
 
@@ -271,7 +271,7 @@ class Metrics:
             if not self._broken:
                 self._warn(
                     f"metrics cannot be written to {self._options.textfile} ({error.strerror}): "
-                    "going on without; check the disk"
+                    "the publisher continues without this file; check the disk"
                 )
             self._broken = True
         else:

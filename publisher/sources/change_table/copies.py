@@ -1,4 +1,4 @@
-"""Copies of an UPDATE or before image beside a pair: the same record again, with the same content."""
+"""Finds copies: identical records that repeat an UPDATE or before image of a complete pair."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from publisher.sources.columns.record_batches import as_json
 
 
 def find_surplus(before: Sequence[bool], contents: Sequence[str]) -> list[int]:
-    """Finds the copies among the UPDATEs and before images of one change_seq that pairs do not need.
+    """Finds copies that no pair needs among the UPDATEs and before images of one change_seq.
 
     ``before`` marks before images.  Returns indices.
     """
@@ -30,7 +30,7 @@ def find_surplus(before: Sequence[bool], contents: Sequence[str]) -> list[int]:
 
 
 def content_of(rows: ChangeRows, row: int) -> str:
-    """The text of a whole record."""
+    """Returns the text of a whole record."""
     return as_json(rows.batch.slice(row, 1).to_pylist()[0])
 
 
@@ -67,7 +67,7 @@ def _mark_copies(rows: ChangeRows) -> tuple[ChangeRows, Flags]:
 
 
 def _uneven_groups(rows: ChangeRows, paired: Integers, before: Flags) -> list[Integers]:
-    """The UPDATEs and before images of each change_seq that has both, but not equally many."""
+    """Groups UPDATEs and before images by change_seq, if it has both in different numbers."""
     if len(paired) < 3:
         return []
     high, low = rows.high[paired], rows.low[paired]

@@ -1,8 +1,8 @@
-"""The rows of a live change table that one run reads: those behind the mark, and late ones below it.
+"""Determines the rows of a live change table that one run reads: rows after the mark, and late rows.
 
-The end of a change table can hold two surprises.  The youngest UPDATE or before image may still wait for
-its partner: then the run ends before it, so that the order of changes stays.  And rows may have come
-below the mark: those of a window are read now, older ones are counted.
+The youngest UPDATE or before image may still wait for its partner.  Then the run ends before it, to keep
+the order of changes.  Late rows have a change_seq before the mark of the last run.  A run reads those
+within a window before the mark, and counts older ones.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, ope
 from publisher.sources.change_table.statements import ChangeTableStatements, Query
 
 Ask = Callable[[Query], Sequence[Sequence[Any]]]
-"""Asks the database, always in the same snapshot if it has one."""
+"""Queries the database, in the same snapshot each time if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
-    """The rows to read if not all of a range are.  Plain values that go through JSON."""
+    """The rows to read if these are not a whole range; plain values for JSON."""
 
     after: str | None
     upto: str
-    """All rows of this range (``after`` excluded) that are not listed."""
+    """End of the range after ``after``; all its rows are read except those in ``listed``."""
     listed: tuple[tuple[str, int, int, int], ...]
     """change_seq, operation, number of rows to leave out, number of rows to read after those."""
 
@@ -57,7 +57,7 @@ class RowSelector:
         self._passed: Counter[tuple[int, int, int]] = Counter()
 
     def select(self, rows: ChangeRows) -> Flags:
-        """Marks the rows to read; those without a change_seq always are."""
+        """Marks the rows to read; rows without a change_seq are always read."""
         inside = _are_upto(rows, self._upto)
         if self._after is not None:
             inside &= ~_are_upto(rows, self._after)
@@ -80,14 +80,14 @@ def _are_upto(rows: ChangeRows, bound: tuple[int, int]) -> Flags:
 
 @dataclass(frozen=True, slots=True)
 class RunExtent:
-    """The rows that a run reads, and the mark that it leaves."""
+    """The rows that a run reads, and the mark for the next run."""
 
     after: str | None
     upto: str
     selection: RowSelection | None
-    """``None``: all rows of that range."""
+    """``None`` for all rows of the range."""
     mark: Mark
-    """The new mark, without the reading of masks."""
+    """The new mark, before masks are interpreted."""
     notes: tuple[str, ...]
 
 
@@ -107,8 +107,8 @@ class ExtentFinder:
     ) -> RunExtent:
         """Finds the extent of a run.
 
-        ``seen`` describes the table with its rows up to the floor of ``mark``.  Without ``one_moment``
-        rows may come between this and the reading.
+        ``seen`` describes the table with its rows up to the floor of ``mark``.  Without ``one_moment``, rows
+        may be added between this call and the reading.
         """
         greatest = _latest(mark.change_seq, seen.greatest)
         if greatest is None:
@@ -153,7 +153,7 @@ class ExtentFinder:
         return _text(lone)
 
     def count_pending(self, mark: Mark, clock: int) -> tuple[int, str | None]:
-        """Counts the rows that a run beginning now would read; adds the least change_seq behind the mark."""
+        """Counts the rows that a run would read now; also returns the least change_seq after the mark."""
         ((rows, least, greatest),) = self._ask(self._statements.rows(mark.change_seq, None))
         blocked = None
         if rows and mark.wait is not None:
@@ -178,10 +178,7 @@ class ExtentFinder:
         return any(entry.operation == ChangeOperation.BEFORE_IMAGE for entry in mark.window)
 
     def _late(self, mark: Mark, clock: int) -> tuple[list[WindowEntry], int]:
-        """The rows of the window as they are now, and how many others wait there.
-
-        Rows wait if their change_seq came late and has no partner yet.
-        """
+        """Returns the present rows of the window, and the number of late rows that wait for a partner."""
         if mark.change_seq is None or not self._options.late_window:
             return [], 0
         entries = self._count_by_kind(mark.floor, mark.change_seq)
@@ -205,7 +202,7 @@ class ExtentFinder:
         return [entry for entry in entries if entry.change_seq not in lone], waiting
 
     def _floor(self, mark: Mark, upto: str) -> str | None:
-        """The change_seq above which the next window lies, by the new rows alone."""
+        """Returns the change_seq after which the next window begins, judged by the new rows only."""
         size = self._options.late_window
         if not size or not upto:
             return upto or None
@@ -232,7 +229,7 @@ class ExtentFinder:
     def _window(
         self, floor: str | None, entries: list[WindowEntry]
     ) -> tuple[str | None, tuple[WindowEntry, ...]]:
-        """The floor of the next window, ``floor`` or above, and its rows: the last, whole sequences."""
+        """Returns the floor of the next window, at least ``floor``, and its rows by whole change_seqs."""
         rows: Counter[str] = Counter()
         for entry in entries:
             if floor is None or entry.change_seq > floor:
@@ -256,11 +253,11 @@ class ExtentFinder:
         *,
         one_moment: bool,
     ) -> RowSelection | None:
-        """Selects the rows to read, if not all of a range are."""
+        """Selects the rows to read, unless these are a whole range."""
         listed = list(_additions(late, mark))
         if one_moment or not self._options.late_window:
             return RowSelection(mark.change_seq, upto, tuple(listed)) if listed else None
-        # rows that come between this and the reading are left for the next run, which can recognise them
+        # the next run recognises and reads rows that are added between this call and the reading
         whole = _latest(mark.change_seq, floor)
         recent = (entry for entry in new if whole is None or entry.change_seq > whole)
         listed += [(text, kind, 0, rows) for text, kind, rows in recent]
@@ -285,14 +282,14 @@ class ExtentFinder:
         read = sum(take for *_, take in _additions(late, mark))
         if read:
             yield (
-                f"late: {read:,} row(s) of table {self._table} came with a change_seq that an earlier run"
-                " had passed, and are published now, after later changes"
+                f"late: {read:,} row(s) of table {self._table} have a change_seq that an earlier run"
+                " had passed; they are published now, after later changes"
             )
         older = mark.count_late(seen.before)
         if older:
             yield (
-                f"late: {older:,} row(s) of table {self._table} came with a change_seq up to {mark.floor},"
-                " below the window that is read again: they are not published; export them to a file and"
+                f"late: {older:,} row(s) of table {self._table} have a change_seq up to {mark.floor},"
+                " before the window that is read again: they are not published; export them to a file and"
                 " publish that, or raise late_window"
             )
         if blocked is not None:
@@ -306,7 +303,7 @@ class ExtentFinder:
 
 
 def _additions(now: list[WindowEntry], mark: Mark) -> Iterable[tuple[str, int, int, int]]:
-    """The change_seqs with more rows of an operation than the window had: rows read before, new ones."""
+    """Yields change_seqs with more rows of an operation than in the window: number of old and new rows."""
     if mark.change_seq is None:
         return
     known = {(text, kind): rows for text, kind, rows in mark.window}

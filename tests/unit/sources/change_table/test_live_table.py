@@ -31,7 +31,7 @@ def test_a_late_row_is_published_once_and_told(table: ColumnedTable) -> None:
     assert table.waiting() == 1
     assert table.read_texts() == [(1, "idu=5")]
     (note,) = table.notes
-    assert note.startswith("late: 1 row(s) of table ct came with a change_seq that an earlier run")
+    assert note.startswith("late: 1 row(s) of table ct have a change_seq that an earlier run")
     assert table.waiting() == 0
     assert table.read_texts() == []
     assert not table.notes
@@ -63,7 +63,7 @@ def test_late_rows_below_the_window_are_told_and_not_read(tmp_path: Path) -> Non
     assert table.read_texts() == [(4, "idu=4")]
     read, older = table.notes
     assert "late: 1 row(s)" in read
-    assert f"late: 2 row(s) of table ct came with a change_seq up to {seq(16)}" in older
+    assert f"late: 2 row(s) of table ct have a change_seq up to {seq(16)}" in older
     assert "raise late_window" in older
     assert table.read_texts() == []
     assert not table.notes
@@ -116,7 +116,7 @@ def test_every_row_in_reach_is_read_once_whatever_the_order(
         portion = [numbers.pop(0) for _ in range(min(len(numbers), chance.randint(1, 4)))]
         table.add(*((number, "I", number) for number in portion))
         read += [row["key"] for row in table.run()]
-        assert not any("below the window" in note for note in table.notes)
+        assert not any("before the window" in note for note in table.notes)
     assert sorted(read, key=str) == sorted((f"idu={n}" for n in range(1, 60)), key=str)
 
 
