@@ -55,7 +55,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What an event log is made of.
+    """The contents of an event log.
 
     ``per_object`` events in a row belong to one object and are of one type; ``None``: all events are of
     one object.  ``types`` are taken in turn, object by object.
@@ -75,7 +75,7 @@ class Log:
 
 
 def cache() -> Path:
-    """Where made files are kept from one benchmark to the next."""
+    """The directory of generated files, kept from one benchmark to the next."""
     base = os.environ.get("XDS_BENCH_CACHE")
     path = Path(base) if base else Path(tempfile.gettempdir()) / f"xds-bench-{os.getuid()}"
     path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -29,8 +29,8 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Smaller:
-    """What the larger input is compared with."""
+class SmallerRun:
+    """The smaller run that the larger input is compared with."""
 
     seconds: float
     cpu_seconds: float
@@ -55,7 +55,7 @@ def run(*, scale: int = 10, runs: int = 3, events: int | None = None) -> Report:
 
 def _in_turn(
     report: Report, spark: SparkSession, settings: Settings, log: Path, work: Path, runs: int
-) -> Smaller:
+) -> SmallerRun:
     replays: list[Replay] = []
     floors: list[float] = []
     watches: list[Watch] = []
@@ -83,7 +83,7 @@ def _in_turn(
     report.add("floor: processor time", min(floor_cpu), "s")
     report.add("replay: processor time", cpu, "s")
     _add_ranks(report, last.read, cpu, work / "ids")
-    return Smaller(best, cpu, _add_memory(report, watches))
+    return SmallerRun(best, cpu, _add_memory(report, watches))
 
 
 def _add_ranks(report: Report, events: int, cpu: float, folder: Path) -> None:
@@ -96,7 +96,7 @@ def _add_ranks(report: Report, events: int, cpu: float, folder: Path) -> None:
 
 
 def _larger(
-    report: Report, settings: Settings, log: Path, work: Path, smaller: Smaller, scale: int
+    report: Report, settings: Settings, log: Path, work: Path, smaller: SmallerRun, scale: int
 ) -> None:
     with Watch() as watch:
         done = replay(settings, log, work / "out")

@@ -1,4 +1,4 @@
-"""What Spark alone needs for the same shape of work: read, repartition by key, sort, write text."""
+"""The time of Spark alone for the same shape of work: read, repartition by key, sort, write text."""
 
 from __future__ import annotations
 

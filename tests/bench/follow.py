@@ -44,7 +44,7 @@ polling_interval = 0
 """
 
 
-class Reader:
+class LatencyReader:
     """A consumer of committed transactions in a thread; ``seen`` has the time at which each record of
     the log came, in seconds since 1970."""
 
@@ -105,7 +105,7 @@ def run(*, events: int | None = None, **_: int) -> Report:
         make_table(server)
         topic = brokers.topics.make(PARTITIONS)
         job = _job(work, server, brokers, topic)
-        reader = Reader(brokers.bootstrap, topic)
+        reader = LatencyReader(brokers.bootstrap, topic)
         try:
             with _publisher(job) as publisher, _writer(server) as writer:
                 log = job.with_suffix(".log")

@@ -39,8 +39,8 @@ write_status = {write_status}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where both work: the servers, the log that is read, and a directory."""
+class BenchPlace:
+    """The servers of both programs, the log that they read, and a directory."""
 
     server: Server
     brokers: KafkaCluster
@@ -50,7 +50,7 @@ class Place:
 
 
 def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
-    """All in turn on the same table, filled anew each time, to new topics of the same broker."""
+    """All in turn on the same table, filled again each time, to new topics of the same broker."""
     count = events or EVENTS
     log = event_log(Log(count, PER_OBJECT))
     report = Report("kafka-whole")
@@ -60,7 +60,7 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
         cluster(options=[f"-Xmx{HEAP}"]) as brokers,
         workspace() as work,
     ):
-        place = Place(server, brokers, log, count, work)
+        place = BenchPlace(server, brokers, log, count, work)
         for turn in range(runs):
             taken[WITHOUT].append(_publish(place, f"bench-{turn}-n", write_status=False))
             taken[OTHER].append(_snapshot(place, f"debezium-{turn}", tuned=False))
@@ -81,7 +81,7 @@ def _add(report: Report, events: int, taken: dict[str, list[float]]) -> None:
     report.add(f"{WITHOUT} / {TUNED}", best[WITHOUT] / best[TUNED], "")
 
 
-def _publish(place: Place, name: str, *, write_status: bool) -> float:
+def _publish(place: BenchPlace, name: str, *, write_status: bool) -> float:
     """Seconds of a publish from start to exit; fails unless all can be read once."""
     fill_table(place.server, place.log)
     made = place.brokers.topics
@@ -106,7 +106,7 @@ def _publish(place: Place, name: str, *, write_status: bool) -> float:
     return seconds
 
 
-def _snapshot(place: Place, name: str, *, tuned: bool) -> float:
+def _snapshot(place: BenchPlace, name: str, *, tuned: bool) -> float:
     """Seconds from the start of Connect until all rows can be read."""
     fill_table(place.server, place.log)
     bootstrap = place.brokers.bootstrap

@@ -30,7 +30,7 @@ def connect(server: Server) -> psycopg.Connection:
 
 
 def make_table(server: Server) -> None:
-    """The empty log, made anew."""
+    """Drops the log and makes an empty one."""
     with connect(server) as connection:
         connection.execute(f"DROP TABLE IF EXISTS {TABLE}")
         for _, text in log_statements(TableRef("public", TABLE)):

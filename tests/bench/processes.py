@@ -22,7 +22,7 @@ INTERVAL = 0.25
 
 
 class Role(StrEnum):
-    """What a process of a Spark program is."""
+    """The part that a process plays in a Spark program."""
 
     ROOT = "root"
     """The process that was asked for."""
@@ -62,7 +62,7 @@ def process_table() -> dict[int, Process]:
             text = (entry / "stat").read_text(errors="replace")
         except (FileNotFoundError, ProcessLookupError):  # it has just ended
             continue
-        # The name stands in brackets and may hold blanks and brackets itself.
+        # The name is in brackets and may itself contain blanks and brackets.
         name, _, rest = text[text.index("(") + 1 :].rpartition(")")
         table[int(entry.name)] = Process(int(entry.name), int(rest.split()[1]), name)
     return table
@@ -173,7 +173,7 @@ class Watch:
                 self._peaks[process.pid] = Peak(process.pid, kind, size)
 
     def peaks(self, of: Role | None = None) -> list[Peak]:
-        """What was seen so far, the greatest first."""
+        """The peaks seen so far, the greatest first."""
         seen = [p for p in self._peaks.values() if of is None or p.role is of]
         return sorted(seen, key=lambda p: -p.size)
 

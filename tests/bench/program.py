@@ -72,7 +72,7 @@ def settings_of(job: Path) -> Settings:
 
 
 def replay(settings: Settings, log: Path, to: Path) -> Replay:
-    """A replay in this process; the directory is made anew.  Fails unless all was published."""
+    """Replays in this process into an empty directory.  Fails unless everything was published."""
     shutil.rmtree(to, ignore_errors=True)
     start = time.perf_counter()
     report = run_replay(settings, [log], str(to))

@@ -1,4 +1,4 @@
-"""What a benchmark found: a table for people, a line of JSON for machines, and whether its bounds hold."""
+"""The result of a benchmark: a table for people, a line of JSON for machines, and its bounds."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether every bound holds."""
+        """True if every bound holds."""
         return all(figure.holds for figure in self.figures)
 
     def show(self) -> None:

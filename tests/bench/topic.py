@@ -1,4 +1,4 @@
-"""What a topic holds, counted as a consumer of committed transactions sees it."""
+"""The records of a topic, counted as a consumer of committed transactions sees them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ write_status = false
 
 
 def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
-    """One journal; its statuses are written into the same log, filled anew each time."""
+    """One journal; its statuses are written into the same log, filled again each time."""
     count = events or EVENTS
     log = event_log(Log(count))
     report = Report("write-back")

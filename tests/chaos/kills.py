@@ -1,4 +1,4 @@
-"""Kills of the publisher, by phase, until a known log is published wholly."""
+"""Kills of the publisher, by phase, until a known log is published completely."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Killer:
         return [name for name in self.wanted if not self.kills[name]]
 
     def goes_on(self, kills: int, *, blind: Callable[[], bool] = lambda: False) -> bool:
-        """Whether it takes more kills: so many, then until each phase has one and none is ``blind``."""
+        """True while more kills are needed: so many, then until each phase has one and none is ``blind``."""
         if self.count < kills:
             return True
         return self.count < kills + MORE and (bool(self.missing()) or blind())

@@ -35,7 +35,7 @@ columns = {{ idu = "int", fname = "string" }}
 
 @dataclass
 class KnownLog:
-    """A table of PostgreSQL at ``url``, which is made anew."""
+    """A table of PostgreSQL at ``url``, dropped and made at the start."""
 
     url: str
     table: str
@@ -97,7 +97,7 @@ def random_events(
 
 @dataclass
 class Found:
-    """What was found where the documents went, beside what should be there."""
+    """The documents in the sink, compared with those that should be there."""
 
     values: int = 0
     lost: int = 0
@@ -108,7 +108,7 @@ class Found:
 
     @property
     def is_right(self) -> bool:
-        """Whether all is there once and in order."""
+        """True if every document is there once and in order."""
         return not (self.lost or self.duplicated or self.out_of_order or self.strange)
 
 
@@ -150,5 +150,5 @@ def _inversions(values: list[int]) -> Iterator[int]:
 
 
 def texts(records: Iterable[Record]) -> Iterator[tuple[int, bytes]]:
-    """What ``judged`` takes."""
+    """Returns records as ``judge_documents`` takes them."""
     return ((record.partition, record.value or b"") for record in records)

@@ -28,7 +28,7 @@ IDLE_SECONDS = 5
 
 
 def delay(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, some time later."""
+    """Makes a function answer late."""
 
     def done(*words: Any) -> Any:
         time.sleep(DISK_SECONDS)
@@ -38,7 +38,7 @@ def delay(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def expose(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, with a moment after it that can be hit."""
+    """Adds a moment after a function in which a kill can hit."""
 
     def done(*words: Any) -> Any:
         result = function(*words)

@@ -30,7 +30,7 @@ SENT = ("dispatch", "acknowledge")
 
 @dataclass
 class Repeats:
-    """What a topic has after recoveries."""
+    """The documents of a topic after recoveries."""
 
     lost: int = 0
     strange: int = 0
@@ -42,7 +42,7 @@ class Repeats:
 
     @property
     def is_right(self) -> bool:
-        """Whether all is there, and whatever is there twice is marked the second time."""
+        """True if every document is there, and the second of two is marked."""
         return not (self.lost or self.strange or self.unmarked or self.out_of_order)
 
 

@@ -46,7 +46,7 @@ def mark(sign: str, name: str) -> None:
 
 
 def during(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, with marks around."""
+    """Puts marks around a function."""
 
     @functools.wraps(function)
     def call_with_marks(*words: Any, **named: Any) -> Any:
@@ -57,7 +57,7 @@ def during(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def while_read(name: str, function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """The same generator, with marks around."""
+    """Puts marks around a generator."""
 
     @functools.wraps(function)
     def call_with_marks(*words: Any, **named: Any) -> Iterator[Any]:
@@ -108,7 +108,7 @@ class Marks:
             pass
 
     def is_open(self, name: str) -> bool:
-        """Whether a process is in a phase."""
+        """True while a process is in a phase."""
         return any(known == name for known, _ in self.open)
 
     @property

@@ -88,7 +88,7 @@ class Started:
         return self.process.wait(seconds), self.messages()
 
     def messages(self) -> str:
-        """What it has written to its standard error."""
+        """Returns its standard error so far."""
         self._messages.seek(0)
         return self._messages.read()
 

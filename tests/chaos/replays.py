@@ -15,7 +15,7 @@ from tests.support.event_log_files import csv_text, event
 
 EVENTS = 20_000
 IN_REPLAY = tuple(name for name in PHASES if name != "acknowledge")
-"""Nobody is told of a replay."""
+"""A replay acknowledges nothing."""
 JOB = """
 [[sources]]
 format = "event-log"

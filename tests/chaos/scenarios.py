@@ -1,4 +1,4 @@
-"""What is killed, and what must be so when all is done."""
+"""The scenarios: the process that is killed, and the state that must hold in the end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def silent(line: str) -> None:
 
 @dataclass
 class Verdict:
-    """What a scenario has found: figures to print, and what is not as it must be."""
+    """The result of a scenario: figures to print, and problems."""
 
     name: str
     figures: dict[str, object] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class KafkaJob:
 
     @classmethod
     def make(cls, url: str, table: str, topics: Topics, work: Path, rest: str = "") -> Self:
-        """Makes table, topic and job file; ``rest`` stands in this, too."""
+        """Makes table, topic and job file; ``rest`` is added to this."""
         log, topic = KnownLog(url, table), topics.make(3)
         sink = SINK.format(bootstrap=topics.bootstrap, topic=topic)
         return cls(log, topic, job_file(work / f"{topic}.toml", log.source, sink + rest))
@@ -169,12 +169,12 @@ def published_files(directory: Path) -> dict[str, bytes]:
 
 
 def lines(parts: Mapping[str, bytes]) -> Iterator[tuple[int, bytes]]:
-    """What ``judged`` takes of the files of a run."""
+    """Returns the lines of a run's files as ``judge_documents`` takes them."""
     return ((0, line) for part in parts.values() for line in part.splitlines())
 
 
 def _published_runs(runs: Path) -> list[dict[str, bytes]]:
-    """What runs with documents published, oldest first.
+    """The files of the runs that published documents, oldest first.
 
     Numbers of runs that never came to be, and runs that found nothing to read, are not compared.
     """

@@ -1,4 +1,4 @@
-"""What every dispatcher must do, whatever its sink; each dispatcher is a line in ``SINKS``."""
+"""The promises of every dispatcher; each dispatcher is a line in ``SINKS``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sink:
     one_run: bool
     """Whether a place takes one run only."""
     copies: bool
-    """Whether what is sent once more stands there twice."""
+    """True if documents that are sent once more appear twice."""
 
 
 def _lines_of_files(folder: Path) -> list[str]:

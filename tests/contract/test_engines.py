@@ -1,4 +1,4 @@
-"""What every engine promises: the same bytes for the same work, whichever engine runs it."""
+"""The promise of every engine: the same bytes for the same work."""
 
 from __future__ import annotations
 

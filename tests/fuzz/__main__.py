@@ -27,7 +27,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one form."""
+    """The result of one form."""
 
     form: str
     tally: Tally

@@ -25,7 +25,7 @@ from publisher.sources.linkexpress.layout import (
     word_type,
 )
 from publisher.sources.linkexpress.options import ExtractedTable
-from tests.fuzz.form import Claim, Content, Form, Framing, Made, Piece, no_header
+from tests.fuzz.form import Claim, Content, Form, Framing, MadeFile, Piece, no_header
 from tests.fuzz.reading import reader_of
 from tests.support.dispatch_queue_files import BIG, Queue, Row, binary, delimited_text, image
 from tests.support.dispatch_queue_files import OPTIONS as QUEUE
@@ -73,14 +73,14 @@ _EVERY_COLUMN = QueueTable(
 _TEXTS = (b"Ann     ", b"\x93\xfa\x96\x7b    ", b"        ")
 
 
-def _extract(options: LinkexpressOptions) -> Callable[[random.Random, int], Made]:
+def _extract(options: LinkexpressOptions) -> Callable[[random.Random, int], MadeFile]:
     words = form_of(options).words
     header = tuple(
         (at, word_type(word, "big").itemsize) for word, at in word_offsets(words).items()
     )
     in_group = options.unit == "group"
 
-    def make(chance: random.Random, count: int) -> Made:
+    def make(chance: random.Random, count: int) -> MadeFile:
         pieces: list[Piece] = []
         transaction = 0
         for _ in range(count):
@@ -90,7 +90,7 @@ def _extract(options: LinkexpressOptions) -> Callable[[random.Random, int], Made
                 continue
             data = _extract_record(chance, options)
             pieces.append(Piece(data, words=header, transaction=transaction if in_group else -1))
-        return Made(
+        return MadeFile(
             b"", [p._replace(transaction=-1) if p.transaction == transaction else p for p in pieces]
         )
 
@@ -163,7 +163,7 @@ def _every_column(chance: random.Random) -> bytes:
 
 
 def _header_of(options: LinkexpressOptions) -> Callable[[bytes], bool]:
-    """Whether bytes begin with a legal header, and with a legal NULL area if items have one."""
+    """True if bytes begin with a legal header, and with a legal NULL area if items have one."""
     form = form_of(options)
     head, commit = header(form.words, "big"), mark(options)
     tables = {
@@ -270,23 +270,23 @@ def _pieces_of(
     ]
 
 
-def _in_rows(stride: int, every: bool = False) -> Callable[[random.Random, int], Made]:
+def _in_rows(stride: int, every: bool = False) -> Callable[[random.Random, int], MadeFile]:
     fields = row_layout.row_type(stride=stride).fields
     assert fields is not None
     words = tuple((fields[n][1], fields[n][0].itemsize) for n in row_layout.INTEGERS)
 
-    def make(chance: random.Random, count: int) -> Made:
+    def make(chance: random.Random, count: int) -> MadeFile:
         rows = _queue_rows(chance, count, every)
         datas = (binary([row], stride=stride) for row in rows)
-        return Made(b"", _pieces_of(rows, datas, words))
+        return MadeFile(b"", _pieces_of(rows, datas, words))
 
     return make
 
 
-def _in_text(chance: random.Random, count: int) -> Made:
+def _in_text(chance: random.Random, count: int) -> MadeFile:
     rows = _queue_rows(chance, count)
     head, *lines = delimited_text(rows).encode().splitlines(keepends=True)
-    return Made(head, _pieces_of(rows, lines, ()))
+    return MadeFile(head, _pieces_of(rows, lines, ()))
 
 
 def _binary_claims() -> Callable[[bytes], Iterable[Claim]]:
@@ -325,7 +325,7 @@ def _digits(data: bytes) -> Iterable[bytes]:
 def _queue(
     name: str,
     file: str,
-    make: Callable[[random.Random, int], Made],
+    make: Callable[[random.Random, int], MadeFile],
     stride: int,
     used: DispatchQueueOptions = QUEUE,
 ) -> Form:

@@ -94,7 +94,7 @@ def _put(parts: Parts, at: int, data: bytes) -> None:
 
 
 def _skeleton(data: bytes) -> bytes:
-    """What of a text leads its reader."""
+    """The characters of a text that guide its reader."""
     return _CONTENT.sub(b"x", data)
 
 

@@ -1,4 +1,4 @@
-"""What the run has to know of a form of input: how to write it, and what damage may reach.
+"""The description of a form of input: how to write it, and how far damage may reach.
 
 The rules, by ``Framing``:
 
@@ -39,7 +39,7 @@ Content = dict[str, Any]
 
 
 class Framing(Enum):
-    """How records follow each other: see the module."""
+    """The framing of records: see the module."""
 
     LINES = "lines"
     QUOTED = "quoted"
@@ -59,7 +59,7 @@ class Piece(NamedTuple):
     """Number of the transaction whose records, the mark too, follow each other; -1: it has none."""
 
 
-class Made(NamedTuple):
+class MadeFile(NamedTuple):
     """A valid file."""
 
     head: bytes
@@ -68,7 +68,7 @@ class Made(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What was read of a file."""
+    """The records of a file."""
 
     rows: list[Content]
     """All that came out but the tallies, with the columns of the schema."""
@@ -101,7 +101,7 @@ class Form:
     file: str
     """Name of the file; what it ends with tells the kind."""
     read: Reader
-    make: Callable[[random.Random, int], Made]
+    make: Callable[[random.Random, int], MadeFile]
     framing: Framing
     stride: int = 0
     claimed: Callable[[bytes], Iterable[Claim]] = no_claims

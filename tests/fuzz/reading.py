@@ -25,7 +25,7 @@ _NOT_COMPARED = frozenset({"source", "split", "rank"})
 """What follows from how the input was cut, and from records before."""
 ADVICE = re.compile(
     r"\b(add|ask|check|choose|compare|copy|cut|delete|describe|double|drop|exclude|export|extract|filter|"
-    r"fits|fix|give|keep|leave|log|look|lower|make|map|mend|name|need|needs|number|order|publish|put|raise|read|"
+    r"fits|fix|give|keep|leave|log|look|lower|make|map|name|need|needs|number|order|publish|put|raise|read|"
     r"record|remove|rename|report|restore|send|set|sort|split|start|take|turn|try|use|wait|write)\b",
     re.IGNORECASE,
 )
@@ -45,7 +45,7 @@ afterwards, to compare them, is not the reader's."""
 @contextmanager
 def measure_peak() -> Iterator[None]:
     """Adds the peak of what is done inside to ``peaks``."""
-    (_PROCESS / "clear_refs").write_text("5")  # the peak begins anew
+    (_PROCESS / "clear_refs").write_text("5")  # resets the peak
     before = _memory("VmRSS")
     try:
         yield
@@ -90,7 +90,7 @@ def _rows(batch: pa.RecordBatch) -> Iterable[Content]:
 
 
 def try_read(form: Form, path: Path, wanted: int) -> Read | str:
-    """What was read, or why the file was refused: in words that name it and say what to do.
+    """Reads a file; returns its records, or the refusal that names it and says what to do.
 
     Raises ``PromiseError`` for any other error."""
     try:
@@ -157,7 +157,7 @@ def same(one: Read | str, other: Read | str, form: Form) -> None:
 
 
 def content(row: Content, form: Form) -> tuple[Any, ...]:
-    """What a record says."""
+    """The content of a record."""
     hidden = _NOT_COMPARED | form.unseen
     if row["key"] is None:
         hidden |= {"lane"}

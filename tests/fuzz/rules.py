@@ -1,4 +1,4 @@
-"""Which records must say what they said before, though others were damaged: see ``form``."""
+"""The records that damage to others must leave as they were: see ``form``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def places(head: bytes, datas: Sequence[bytes], form: Form) -> list[int]:
 def expected_content(
     valid: Read, head: bytes, pieces: Sequence[Piece], form: Form
 ) -> list[list[Content]]:
-    """What each record of the valid file gave."""
+    """Returns the content of each record of the valid file."""
     found: list[list[Content]] = [[] for _ in pieces]
     numbers: dict[object, int] = {
         row: n for n, row in enumerate(places(head, [p.data for p in pieces], form))
@@ -99,7 +99,7 @@ def _intact_records(
 
 
 def _share_bytes(part: Part, after: Part, form: Form) -> bool:
-    """Whether the damage behind a record begins as a record does that has bytes from the end of it.
+    """True if the damage behind a record begins like a record that has bytes from the end of it.
 
     The format has no checksum: that the record before lost bytes and that the one behind it lost its first
     ones are two readings of the same file.
@@ -134,7 +134,7 @@ def compare(
     pieces: Sequence[Piece],
     form: Form,
 ) -> int:
-    """How many records are claimed.  Raises ``PromiseError`` where one does not say what it said."""
+    """Counts the claimed records.  Raises ``PromiseError`` if one has changed."""
     claimed = unhurt(parts, head, pieces, form)
     now = places(head, [part.data for part in parts], form)
     whole = _whole_transactions(parts, claimed, pieces)

@@ -15,7 +15,7 @@ from publisher.sources.table_queue.calls import SAMPLE_SCHEMA, Call
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import BULK_CALL
 from publisher.sources.table_queue.reading import read_samples, sample_files, sample_splits
-from tests.fuzz.form import Content, Form, Framing, Made, Piece, Read, Reader
+from tests.fuzz.form import Content, Form, Framing, MadeFile, Piece, Read, Reader
 from tests.fuzz.reading import ADVICE, PromiseError, measure_peak
 from tests.support.table_queue_files import OPTIONS, call, element
 
@@ -71,18 +71,22 @@ def _calls(chance: random.Random, count: int) -> list[Call]:
     return made
 
 
-def _in_bulk(chance: random.Random, count: int) -> Made:
+def _in_bulk(chance: random.Random, count: int) -> MadeFile:
     calls = (replace(each, node="HR") for each in _calls(chance, count))
-    return Made(_HEADER.build(), [Piece(_HEADER.build_call(each), words=_WORDS) for each in calls])
+    return MadeFile(
+        _HEADER.build(), [Piece(_HEADER.build_call(each), words=_WORDS) for each in calls]
+    )
 
 
-def _bare(chance: random.Random, count: int) -> Made:
+def _bare(chance: random.Random, count: int) -> MadeFile:
     records = (element(chance.choice(_NAMES), chance.randrange(1, 1000)) for _ in range(count))
-    return Made(b"", [Piece(record, words=((0, 4), (70, 2))) for record in records])
+    return MadeFile(b"", [Piece(record, words=((0, 4), (70, 2))) for record in records])
 
 
-def _in_lines(chance: random.Random, count: int) -> Made:
-    return Made(b"", [Piece(json_line(each).encode() + b"\n") for each in _calls(chance, count)])
+def _in_lines(chance: random.Random, count: int) -> MadeFile:
+    return MadeFile(
+        b"", [Piece(json_line(each).encode() + b"\n") for each in _calls(chance, count)]
+    )
 
 
 def _count_lines(data: bytes) -> int:

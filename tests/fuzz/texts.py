@@ -21,7 +21,7 @@ from publisher.sources.event_log.source import EventLog
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
-from tests.fuzz.form import Claim, Content, Form, Framing, Made, Piece
+from tests.fuzz.form import Claim, Content, Form, Framing, MadeFile, Piece
 from tests.fuzz.reading import reader_of
 from tests.support.change_table_files import HEADERS
 from tests.support.change_table_files import record as change
@@ -55,14 +55,16 @@ def _json(row: Row) -> bytes:
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
-def _writer_of(rows: Rows, kind: str, names: Sequence[str]) -> Callable[[random.Random, int], Made]:
-    """What makes files of rows in CSV or JSON lines."""
+def _writer_of(
+    rows: Rows, kind: str, names: Sequence[str]
+) -> Callable[[random.Random, int], MadeFile]:
+    """Returns the function that makes files of rows in CSV or JSON lines."""
     line = _csv if kind == "csv" else _json
 
-    def make(chance: random.Random, count: int) -> Made:
+    def make(chance: random.Random, count: int) -> MadeFile:
         found = list(rows(chance, count, names))
         head = ",".join(found[0][0]).encode() + b"\n" if kind == "csv" else b""
-        return Made(head, [Piece(line(row), claims) for row, claims in found])
+        return MadeFile(head, [Piece(line(row), claims) for row, claims in found])
 
     return make
 
@@ -161,7 +163,7 @@ def keys(data: bytes) -> Iterable[Claim]:
         yield from (("key", f"idu={digits[at : at + 6]}") for at in range(len(digits) - 5))
 
 
-def messages(chance: random.Random, count: int) -> Made:
+def messages(chance: random.Random, count: int) -> MadeFile:
     """The JSON messages of change tables; no two of them mean anything together."""
     pieces = []
     for _ in range(count):
@@ -182,7 +184,7 @@ def messages(chance: random.Random, count: int) -> Made:
             before = other if chance.random() < 0.7 else None
         message: Row = {"data": data, "beforeData": before, "headers": headers}
         pieces.append(Piece(_json(message)))
-    return Made(b"", pieces)
+    return MadeFile(b"", pieces)
 
 
 assert LAYOUT["3.5"] == tuple(event())

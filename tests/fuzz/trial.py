@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tests.fuzz.damage import Parts, damage, damage_bytes, damage_csv, is_csv, parts_of
-from tests.fuzz.form import Content, Form, Framing, Made, Read
+from tests.fuzz.form import Content, Form, Framing, MadeFile, Read
 from tests.fuzz.reading import PromiseError, check_read, count_rejects, same, try_read
 from tests.fuzz.rules import compare, expected_content
 
@@ -25,7 +25,7 @@ SLOW = 20.0
 
 @dataclass(slots=True)
 class Tally:
-    """What came of the trials of a form."""
+    """The totals of the trials of a form."""
 
     records: int = 0
     """Read from damaged files."""
@@ -42,11 +42,11 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Trial:
     """A damaged file and what it was made of."""
 
     form: Form
-    made: Made
+    made: MadeFile
     valid: tuple[list[Content], ...]
     """What each record gave."""
     parts: Parts
@@ -65,7 +65,7 @@ class Case:
         return data
 
 
-def case_of(form: Form, seed: str, folder: Path) -> Case:
+def case_of(form: Form, seed: str, folder: Path) -> Trial:
     """The case of a seed.  Raises ``PromiseError`` where not even the valid file is read well."""
     run, _, number = seed.rpartition("-")
     base = f"{run}-{int(number) // SHARED}" if number.isdigit() else seed
@@ -87,18 +87,18 @@ def case_of(form: Form, seed: str, folder: Path) -> Case:
     if is_csv(form) and chance.random() < 0.04:
         head = damage_csv(chance.getrandbits(32), head, parts)
         what.append("whole file")
-    return Case(form, made, valid, parts, chance.choice(CUTS), container, tuple(what), head)
+    return Trial(form, made, valid, parts, chance.choice(CUTS), container, tuple(what), head)
 
 
 @lru_cache(maxsize=1)
-def _make_valid(form: Form, base: str, folder: Path) -> tuple[Made, tuple[list[Content], ...]]:
+def _make_valid(form: Form, base: str, folder: Path) -> tuple[MadeFile, tuple[list[Content], ...]]:
     """A valid file and what its records give."""
     chance = random.Random(f"{form.name} {base}")
     made = form.make(chance, chance.choice((1, 5, 40, 40, 200, 200)))
     return made, _valid(form, made, folder)
 
 
-def _valid(form: Form, made: Made, folder: Path) -> tuple[list[Content], ...]:
+def _valid(form: Form, made: MadeFile, folder: Path) -> tuple[list[Content], ...]:
     text = made.head + b"".join(piece.data for piece in made.pieces)
     path = folder / form.file
     path.write_bytes(form.pack(text) if form.pack else text)
@@ -111,7 +111,7 @@ def _valid(form: Form, made: Made, folder: Path) -> tuple[list[Content], ...]:
     return tuple(expected_content(read, made.head, made.pieces, form))
 
 
-def try_case(case: Case, folder: Path, tally: Tally | None = None) -> None:
+def try_case(case: Trial, folder: Path, tally: Tally | None = None) -> None:
     """Reads the damaged file and holds it to the promises.  Raises ``PromiseError``."""
     data = case.data()
     path = folder / case.form.file
@@ -127,8 +127,8 @@ def try_case(case: Case, folder: Path, tally: Tally | None = None) -> None:
         tally.claimed += claimed
 
 
-def _check_promises(case: Case, read: Read | str, path: Path) -> int:
-    """How many records were claimed."""
+def _check_promises(case: Trial, read: Read | str, path: Path) -> int:
+    """Checks all promises; returns the number of claimed records."""
     form, made = case.form, case.made
     other = try_read(form, path, case.cut)
     same(read, other, form)
@@ -143,7 +143,7 @@ def _check_promises(case: Case, read: Read | str, path: Path) -> int:
     return compare(list(case.valid), read, case.parts, made.head, made.pieces, form)
 
 
-def _may_be_refused(case: Case) -> bool:
+def _may_be_refused(case: Trial) -> bool:
     """Files of few records, without their head, packed ones, and such of records of one size whose
     size or places tell that bytes are gone, are refused as a whole."""
     if case.container or case.head != case.made.head:
@@ -161,7 +161,7 @@ def _may_be_refused(case: Case) -> bool:
     return False
 
 
-def _count(tally: Tally, case: Case, read: Read | str, size: int, seconds: float) -> None:
+def _count(tally: Tally, case: Trial, read: Read | str, size: int, seconds: float) -> None:
     tally.files += 1
     tally.mutations += len(case.what) + len(case.container)
     if isinstance(read, str):
@@ -173,8 +173,8 @@ def _count(tally: Tally, case: Case, read: Read | str, size: int, seconds: float
     tally.rejected += count_rejects(read)
 
 
-def fails(case: Case, folder: Path) -> str | None:
-    """What is broken, ``None`` where nothing is."""
+def fails(case: Trial, folder: Path) -> str | None:
+    """Returns the broken promise, or ``None``."""
     try:
         try_case(case, folder)
     except PromiseError as broken:
@@ -182,8 +182,8 @@ def fails(case: Case, folder: Path) -> str | None:
     return None
 
 
-def smaller(case: Case, folder: Path, patience: float) -> Case:
-    """The same failure with fewer records: stretches are left out as long as it fails."""
+def smaller(case: Trial, folder: Path, patience: float) -> Trial:
+    """Reduces a failure to fewer records: leaves stretches out as long as it fails."""
     ends = time.monotonic() + patience
     size = max(1, len(case.parts) // 2)
     while time.monotonic() < ends:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.fuzz.forms import FORMS
 from tests.fuzz.reading import PromiseError, peaks
-from tests.fuzz.trial import Case, Tally, case_of, fails, smaller, try_case
+from tests.fuzz.trial import Tally, Trial, case_of, fails, smaller, try_case
 
 MOST_FAILURES = 5
 """Failures of a form after which it is not tried on."""
@@ -47,7 +47,7 @@ def in_process(
 
 
 def work(name: str, seed: str, records: int, trial: str | None, keep: Path, say: Say) -> Tally:
-    """What came of the trials; failures are said as they come, after the begin of their trial."""
+    """Runs trials and returns their totals; reports each failure after the start of its trial."""
     form = next(form for form in FORMS if form.name == name)
     tally, failures = Tally(), 0
     trials = [trial] if trial else [f"{seed}-{n}" for n in range(max(3, records * TRIALS // 100))]
@@ -66,7 +66,7 @@ def work(name: str, seed: str, records: int, trial: str | None, keep: Path, say:
     return tally
 
 
-def _keep(trial: str, why: str, case: Case | None, folder: Path, keep: Path) -> Failure:
+def _keep(trial: str, why: str, case: Trial | None, folder: Path, keep: Path) -> Failure:
     """Keeps the smallest file that fails, and what it was made of."""
     if case is None:  # the valid file
         return Failure(trial, why[:2000], "")

@@ -49,7 +49,7 @@ def work_of(source: Source, path: Path, splits: int, database: str | None = None
 
 
 def plan_story(work: Work, folder: Path) -> tuple[LaneResult, list[bytes]]:
-    """What the only lane reports, and the operations that it publishes."""
+    """Plans a story in one lane; returns its report and its operations."""
     (result,) = plan_all(work, read_all(work), folder)
     (part,) = (folder / "documents").rglob("*.xds")
     return result, operations_in(part)

@@ -36,7 +36,7 @@ NOTHING = dict.fromkeys(NEW)
 Texts = dict[str, str | None]
 
 
-class Case(NamedTuple):
+class EventTypeCase(NamedTuple):
     """Changes of one operation: each type with old and new texts by column."""
 
     file: str
@@ -52,18 +52,20 @@ def looked_up(row: Mapping[str, object]) -> Texts:
 
 CURRENT = looked_up(ROW)
 CASES = [
-    Case("type-1", [(1, NOTHING, {**OLD})]),
-    Case("type-2", [(2, {**OLD}, {**NEW})]),
-    Case("type-3", [(3, {**OLD}, {**NEW})]),
-    Case("type-4", [(4, {}, {})]),
-    Case("type-5", [(5, {}, CURRENT)]),
-    Case("type-5-add", [(5, {}, CURRENT)], insert_query_back="add"),
-    Case("type-6", [(6, {}, CURRENT)]),
-    Case("type-6-null", [(6, {}, looked_up({**ROW, "lname": None}))]),
-    Case("type-7", [(7, {}, {"fname": "John", "photo": "u7s="})]),
-    Case("type-7-add", [(7, {}, {"fname": "John", "lname": None})], insert_query_back="add"),
-    Case("type-8", [(8, {}, {"fname": "John"})]),
-    Case(
+    EventTypeCase("type-1", [(1, NOTHING, {**OLD})]),
+    EventTypeCase("type-2", [(2, {**OLD}, {**NEW})]),
+    EventTypeCase("type-3", [(3, {**OLD}, {**NEW})]),
+    EventTypeCase("type-4", [(4, {}, {})]),
+    EventTypeCase("type-5", [(5, {}, CURRENT)]),
+    EventTypeCase("type-5-add", [(5, {}, CURRENT)], insert_query_back="add"),
+    EventTypeCase("type-6", [(6, {}, CURRENT)]),
+    EventTypeCase("type-6-null", [(6, {}, looked_up({**ROW, "lname": None}))]),
+    EventTypeCase("type-7", [(7, {}, {"fname": "John", "photo": "u7s="})]),
+    EventTypeCase(
+        "type-7-add", [(7, {}, {"fname": "John", "lname": None})], insert_query_back="add"
+    ),
+    EventTypeCase("type-8", [(8, {}, {"fname": "John"})]),
+    EventTypeCase(
         "mixed",
         [
             (2, {"fname": "Jack"}, {"fname": "John"}),
@@ -71,7 +73,7 @@ CASES = [
             (3, {"photo": "qqo="}, {"photo": None}),
         ],
     ),
-    Case(
+    EventTypeCase(
         "several-values",
         [
             (1, {}, {"fname": "John"}),
@@ -79,29 +81,29 @@ CASES = [
             (1, {}, {"usr_phone.phoneno": "222-2222"}),
         ],
     ),
-    Case(
+    EventTypeCase(
         "several-changes",
         [
             (2, {"usr_phone.phoneno": "111-1111"}, {"usr_phone.phoneno": "333-3333"}),
             (2, {}, {"usr_phone.phoneno": "444-4444"}),
         ],
     ),
-    Case("view", [(1, {}, {**OLD})], Object("direct", "view_usr", "pk_empno=1")),
-    Case(
+    EventTypeCase("view", [(1, {}, {**OLD})], Object("direct", "view_usr", "pk_empno=1")),
+    EventTypeCase(
         "compound-key",
         [(2, {"lname": None}, {"lname": "Doe"})],
         Object("indirect", "usr", 'pkey1=", ; \' + \\" = \\\\ < >"+pkey2=value2'),
         ("pkey2", "pkey1"),
     ),
-    Case("no-schema", [(4, {}, {})], Object(None, "usr", "idu=1")),
-    Case(
+    EventTypeCase("no-schema", [(4, {}, {})], Object(None, "usr", "idu=1")),
+    EventTypeCase(
         "kinds",
         [(3, {}, {"badge": "007", "active": "T", "since": "2024-02-29 12:34:56.5"})],
     ),
 ]
 
 
-def render_case(case: Case) -> str:
+def render_case(case: EventTypeCase) -> str:
     values = Values(ValueOptions())
     kinds: set[OperationKind] = set()
     parts = []
@@ -136,7 +138,7 @@ def canonical_xml(text: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.file)
-def test_an_event_type_gives_its_operation(case: Case) -> None:
+def test_an_event_type_gives_its_operation(case: EventTypeCase) -> None:
     expected = (EXPECTED / f"{case.file}.xml").read_text("utf-8")
     assert canonical_xml(render_case(case)) == canonical_xml(expected)
 

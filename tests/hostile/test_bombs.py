@@ -197,7 +197,7 @@ def test_column_chunks_that_share_their_bytes_are_refused(tmp_path: Path) -> Non
     writer.close()
     data = path.read_bytes()
     footer = int.from_bytes(data[-8:-4], "little")
-    cut = tmp_path / "b.parquet"  # the first row group's bytes and a footer that tells of all
+    cut = tmp_path / "b.parquet"  # the first row group's bytes and a footer that lists all
     cut.write_bytes(data[:600] + data[-8 - footer :])
     with pytest.raises(FatalError, match="damaged"):
         file_splits.splits([cut], SnapshotOptions(), ExpectedColumns(("a",)), 1)

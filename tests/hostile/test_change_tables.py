@@ -25,7 +25,7 @@ GOOD: list[Row] = [
 MASK, SEQ, OPER = "header__change_mask", "header__change_seq", "header__change_oper"
 
 
-class Case(NamedTuple):
+class ChangeTableCase(NamedTuple):
     """A file: what it holds, and records and rejects that come of it, or why it is refused."""
 
     name: str
@@ -45,60 +45,82 @@ def every(name: str, value: str) -> str:
 
 ONE = record(4, "U", [1], idu="1", fname="x")
 CASES = [
-    Case("empty", "", refused="change_seq"),
-    Case("header only", csv_text(GOOD).splitlines()[0] + "\n"),
-    Case("one record", csv_text(GOOD[:1]), 1),
-    Case("no final line end", csv_text(GOOD)[:-1], 4),
-    Case("cut in a record", csv_text(GOOD)[:-30], 4, {"broken-record": 1}),
-    Case("byte order mark, CRLF", ("\ufeff" + csv_text(GOOD)).replace("\n", "\r\n"), 4),
-    Case("a field too many", csv_text(GOOD) + '"' + '","' * 17 + '"\n', 5, {"broken-record": 1}),
-    Case(
+    ChangeTableCase("empty", "", refused="change_seq"),
+    ChangeTableCase("header only", csv_text(GOOD).splitlines()[0] + "\n"),
+    ChangeTableCase("one record", csv_text(GOOD[:1]), 1),
+    ChangeTableCase("no final line end", csv_text(GOOD)[:-1], 4),
+    ChangeTableCase("cut in a record", csv_text(GOOD)[:-30], 4, {"broken-record": 1}),
+    ChangeTableCase("byte order mark, CRLF", ("\ufeff" + csv_text(GOOD)).replace("\n", "\r\n"), 4),
+    ChangeTableCase(
+        "a field too many", csv_text(GOOD) + '"' + '","' * 17 + '"\n', 5, {"broken-record": 1}
+    ),
+    ChangeTableCase(
         "no UTF-8",
         csv_text(GOOD).encode().replace(b"Eve", b"\xe9ve"),
         4,
         {"broken-record": 1, "before-image-alone": 1},
     ),
-    Case("unknown operation", with_bad_rows(ONE, **{OPER: "X"}), 5, {"change-operation": 1}),
-    Case("letter against word", with_bad_rows(ONE, **{OPER: "D"}), 5, {"change-operation": 1}),
-    Case(
+    ChangeTableCase(
+        "unknown operation", with_bad_rows(ONE, **{OPER: "X"}), 5, {"change-operation": 1}
+    ),
+    ChangeTableCase(
+        "letter against word", with_bad_rows(ONE, **{OPER: "D"}), 5, {"change-operation": 1}
+    ),
+    ChangeTableCase(
         "no operation at all",
         with_bad_rows(ONE, **{OPER: None, "header__operation": None}),
         5,
         {"change-operation": 1},
     ),
-    Case(
+    ChangeTableCase(
         "sequence as a float",
         with_bad_rows(ONE, **{SEQ: "2.0240318104726E+34"}),
         5,
         {"change-seq": 1},
     ),
-    Case("sequence one short", with_bad_rows(ONE, **{SEQ: seq(4)[1:]}), 5, {"change-seq": 1}),
-    Case("sequence one long", with_bad_rows(ONE, **{SEQ: "0" + seq(4)}), 5, {"change-seq": 1}),
-    Case("sequences all NULL", every(SEQ, ""), 4, {"change-seq": 4}),
-    Case("mask beyond the table", with_bad_rows(ONE, **{MASK: "FF" * 200}), 5, {"change-mask": 1}),
-    Case("huge mask", with_bad_rows(ONE, **{MASK: "0" * 100_000 + "0100"}), 5),
-    Case("mask of a header column", with_bad_rows(ONE, **{MASK: "0101"}), 5, {"change-mask": 1}),
-    Case("mask that is not hex", with_bad_rows(ONE, **{MASK: "b'\\x01'"}), 5, {"change-mask": 1}),
-    Case("masks all of header columns", every(MASK, "01"), refused="header_columns"),
-    Case("masks all beyond", every(MASK, "FF" * 200), refused="header_columns"),
-    Case("key NULL", with_bad_rows(ONE, idu=None), 5, {"table-key": 1}),
-    Case("no time", with_bad_rows(ONE, header__timestamp="yesterday"), 5, {"event-time": 1}),
-    Case(
+    ChangeTableCase(
+        "sequence one short", with_bad_rows(ONE, **{SEQ: seq(4)[1:]}), 5, {"change-seq": 1}
+    ),
+    ChangeTableCase(
+        "sequence one long", with_bad_rows(ONE, **{SEQ: "0" + seq(4)}), 5, {"change-seq": 1}
+    ),
+    ChangeTableCase("sequences all NULL", every(SEQ, ""), 4, {"change-seq": 4}),
+    ChangeTableCase(
+        "mask beyond the table", with_bad_rows(ONE, **{MASK: "FF" * 200}), 5, {"change-mask": 1}
+    ),
+    ChangeTableCase("huge mask", with_bad_rows(ONE, **{MASK: "0" * 100_000 + "0100"}), 5),
+    ChangeTableCase(
+        "mask of a header column", with_bad_rows(ONE, **{MASK: "0101"}), 5, {"change-mask": 1}
+    ),
+    ChangeTableCase(
+        "mask that is not hex", with_bad_rows(ONE, **{MASK: "b'\\x01'"}), 5, {"change-mask": 1}
+    ),
+    ChangeTableCase("masks all of header columns", every(MASK, "01"), refused="header_columns"),
+    ChangeTableCase("masks all beyond", every(MASK, "FF" * 200), refused="header_columns"),
+    ChangeTableCase("key NULL", with_bad_rows(ONE, idu=None), 5, {"table-key": 1}),
+    ChangeTableCase(
+        "no time", with_bad_rows(ONE, header__timestamp="yesterday"), 5, {"event-time": 1}
+    ),
+    ChangeTableCase(
         "year 0", with_bad_rows(ONE, header__timestamp="0000-00-00 00:00:00"), 5, {"event-time": 1}
     ),
-    Case("header twice", csv_text(GOOD).replace("header__operation", SEQ, 1), refused="twice"),
-    Case("other prefix", csv_text(GOOD).replace("header__", "hdr_"), refused="prefix"),
-    Case("before images only", csv_text([GOOD[1]]), 1, {"before-image-alone": 1}),
-    Case("the same update twice", with_bad_rows(GOOD[2]), 5),
-    Case("the same before image twice", with_bad_rows(GOOD[1]), 5),
-    Case("another before image", with_bad_rows(GOOD[1], fname="no"), 5, {"before-image-alone": 1}),
+    ChangeTableCase(
+        "header twice", csv_text(GOOD).replace("header__operation", SEQ, 1), refused="twice"
+    ),
+    ChangeTableCase("other prefix", csv_text(GOOD).replace("header__", "hdr_"), refused="prefix"),
+    ChangeTableCase("before images only", csv_text([GOOD[1]]), 1, {"before-image-alone": 1}),
+    ChangeTableCase("the same update twice", with_bad_rows(GOOD[2]), 5),
+    ChangeTableCase("the same before image twice", with_bad_rows(GOOD[1]), 5),
+    ChangeTableCase(
+        "another before image", with_bad_rows(GOOD[1], fname="no"), 5, {"before-image-alone": 1}
+    ),
 ]
 
 
 @pytest.mark.parametrize("block_size", [64, 1 << 20])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_hostile_input_gives_what_its_case_says(
-    tmp_path: Path, case: Case, block_size: int
+    tmp_path: Path, case: ChangeTableCase, block_size: int
 ) -> None:
     path = tmp_path / "usr__ct.csv"
     content = case.content.encode() if isinstance(case.content, str) else case.content

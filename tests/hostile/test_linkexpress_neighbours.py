@@ -45,7 +45,7 @@ TRIALS = 8
 MOST_BYTES = 8
 
 
-class Trial(NamedTuple):
+class NeighbourTrial(NamedTuple):
     wrong: list[str]
     """Records that were published and not in the file."""
     lost: Counter[str]
@@ -105,7 +105,9 @@ def record_texts(options: LinkexpressOptions, data: bytes, folder: Path) -> list
     return [record_text(each).removeprefix("held ") for each in records]
 
 
-def run_trial(rng: random.Random, options: LinkexpressOptions, hits: int, folder: Path) -> Trial:
+def run_trial(
+    rng: random.Random, options: LinkexpressOptions, hits: int, folder: Path
+) -> NeighbourTrial:
     order = rng.choice(ORDERS)
     options = replace(options, byte_order=order)
     parts = list(random_parts(rng, options, order))
@@ -116,10 +118,10 @@ def run_trial(rng: random.Random, options: LinkexpressOptions, hits: int, folder
     found = record_texts(options, b"".join(made), folder)
     wrong = [one for one in found if one not in expected and not one.startswith("rejected")]
     intact = Counter(one for n, one in enumerate(expected) if n not in hit)
-    return Trial(wrong, intact - Counter(found))
+    return NeighbourTrial(wrong, intact - Counter(found))
 
 
-def run_trials(hits: int, folder: Path) -> list[Trial]:
+def run_trials(hits: int, folder: Path) -> list[NeighbourTrial]:
     return [
         run_trial(random.Random(f"{name} {hits} {number}"), options, hits, folder)
         for name, options in FORMS.items()

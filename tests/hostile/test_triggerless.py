@@ -30,7 +30,7 @@ BEFORE = HEAD + "".join(f'{n},Ann,Lee,"AA=="\n' for n in range(1, 6))
 SAME = BEFORE.removeprefix(HEAD)
 
 
-class Case(NamedTuple):
+class ExportCase(NamedTuple):
     """An export after ``BEFORE``: rows and rejects that come of it, or why it is refused."""
 
     name: str
@@ -42,38 +42,44 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("nothing at all", "", refused="has no header with column names"),
-    Case("no rows", HEAD, 5, {4: 5}),
-    Case("the same", BEFORE, 5),
-    Case("the same, other order, CRLF", HEAD + "\r\n".join(reversed(SAME.split("\n"))), 5),
-    Case("no key column", BEFORE.replace("idu", "id"), refused="no column 'id'"),
-    Case("a column that is not there", BEFORE.replace("fname", "nick"), refused="no column 'nick'"),
-    Case("a column twice", BEFORE.replace("lname", "fname"), refused="appears twice"),
-    Case("other columns", "lname,idu\n" + "".join(f"Lee,{n}\n" for n in range(1, 6)), 5),
-    Case("names in another case", BEFORE.replace("fname", "FNAME"), 5),
-    Case("a field too many", BEFORE + "6,a,b,AA==,x\n", 6, {}, {"broken-record": 1}),
-    Case("cut in a row", BEFORE[:-8], 5, {}, {"broken-record": 1}),
-    Case(
+    ExportCase("nothing at all", "", refused="has no header with column names"),
+    ExportCase("no rows", HEAD, 5, {4: 5}),
+    ExportCase("the same", BEFORE, 5),
+    ExportCase("the same, other order, CRLF", HEAD + "\r\n".join(reversed(SAME.split("\n"))), 5),
+    ExportCase("no key column", BEFORE.replace("idu", "id"), refused="no column 'id'"),
+    ExportCase(
+        "a column that is not there", BEFORE.replace("fname", "nick"), refused="no column 'nick'"
+    ),
+    ExportCase("a column twice", BEFORE.replace("lname", "fname"), refused="appears twice"),
+    ExportCase("other columns", "lname,idu\n" + "".join(f"Lee,{n}\n" for n in range(1, 6)), 5),
+    ExportCase("names in another case", BEFORE.replace("fname", "FNAME"), 5),
+    ExportCase("a field too many", BEFORE + "6,a,b,AA==,x\n", 6, {}, {"broken-record": 1}),
+    ExportCase("cut in a row", BEFORE[:-8], 5, {}, {"broken-record": 1}),
+    ExportCase(
         "an open quote", HEAD + '1,"Ann\n' + SAME[SAME.index("2,") :], 4, {}, {"broken-record": 1}
     ),
-    Case("no UTF-8", BEFORE.encode().replace(b"3,Ann", b"3,\xe9"), 5, {}, {"broken-record": 1}),
-    Case("no Base64", BEFORE + '6,Ann,Lee,"?"\n', 6, {}, {"value": 1}),
-    Case("key NULL", BEFORE + ",Ann,Lee,\n", 6, {}, {"table-key": 1}),
-    Case("key empty", BEFORE + '"",Ann,Lee,\n', 6, {}, {"table-key": 1}),
-    Case("key no number", BEFORE + "0x6,Ann,Lee,\n", 6, {}, {"table-key": 1}),
-    Case("keys written otherwise", BEFORE.replace("3,Ann", " +03,Ann"), 5),
-    Case("a key twice", BEFORE + "3,Eve,Lee,\n", 6, {}, {"double-record": 2}),
-    Case("a row twice", BEFORE + '3,Ann,Lee,"AA=="\n', 6),
-    Case(
+    ExportCase(
+        "no UTF-8", BEFORE.encode().replace(b"3,Ann", b"3,\xe9"), 5, {}, {"broken-record": 1}
+    ),
+    ExportCase("no Base64", BEFORE + '6,Ann,Lee,"?"\n', 6, {}, {"value": 1}),
+    ExportCase("key NULL", BEFORE + ",Ann,Lee,\n", 6, {}, {"table-key": 1}),
+    ExportCase("key empty", BEFORE + '"",Ann,Lee,\n', 6, {}, {"table-key": 1}),
+    ExportCase("key no number", BEFORE + "0x6,Ann,Lee,\n", 6, {}, {"table-key": 1}),
+    ExportCase("keys written otherwise", BEFORE.replace("3,Ann", " +03,Ann"), 5),
+    ExportCase("a key twice", BEFORE + "3,Eve,Lee,\n", 6, {}, {"double-record": 2}),
+    ExportCase("a row twice", BEFORE + '3,Ann,Lee,"AA=="\n', 6),
+    ExportCase(
         "all rows of one key", HEAD + "1,a,b,\n" * 3 + "1,c,d,\n", 8, {4: 4}, {"double-record": 4}
     ),
-    Case("a key as large as can be", BEFORE + "9" * 400 + ",Ann,Lee,\n", 6, {1: 1}),
-    Case("bytes that are not text", b"\x00\xff\xfe" * 50, refused="primary key|missing|column"),
+    ExportCase("a key as large as can be", BEFORE + "9" * 400 + ",Ann,Lee,\n", 6, {1: 1}),
+    ExportCase(
+        "bytes that are not text", b"\x00\xff\xfe" * 50, refused="primary key|missing|column"
+    ),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_hostile_exports(case: Case, tmp_path: Path) -> None:
+def test_hostile_exports(case: ExportCase, tmp_path: Path) -> None:
     for side, content in (("before", BEFORE), ("now", case.content)):
         (tmp_path / side).mkdir()
         data = content.encode() if isinstance(content, str) else content
@@ -133,12 +139,12 @@ def test_a_file_that_changes_while_it_is_compared_is_refused(
     write_table(tmp_path, [table_row(1), table_row(2)])
     settings = load(write_job(tmp_path))
 
-    class Meddling(LocalEngine):
+    class ChangingEngine(LocalEngine):
         def shuffle(self, work: ShuffleWork) -> list[str]:
             write_table(tmp_path, [table_row(1)])
             return super().shuffle(work)
 
-    local_engine.use(Meddling)
+    local_engine.use(ChangingEngine)
     with pytest.raises(PublisherError, match="has changed since the run began"):
         publisher_instance.publish(settings)
     local_engine.use(LocalEngine)

@@ -1,4 +1,4 @@
-"""The same tables in each of the databases."""
+"""Test databases of each kind."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def texts_by_key(made: list[PlannedDocument]) -> dict[str, list[str]]:
 
 
 @dataclass
-class Stop:
+class DispatchStop:
     """Lets some transactions pass: it is asked once before the first."""
 
     left: int

@@ -119,7 +119,7 @@ class KafkaNode:
             time.sleep(0.1)
 
     def answers(self) -> bool:
-        """Whether the node says that it serves topics."""
+        """True if the node says that it serves topics."""
         host, port = self.address.split(":")
         with socket.socket() as probe:
             probe.settimeout(1)
@@ -132,7 +132,7 @@ class KafkaNode:
             return False
 
     def running(self) -> bool:
-        """Whether there is a process, be it paused."""
+        """True while there is a process, even a paused one."""
         return self.process is not None and self.process.poll() is None
 
     def kill(self) -> None:
@@ -195,12 +195,12 @@ class KafkaCluster:
 
     @property
     def bootstrap(self) -> str:
-        """What clients take as ``bootstrap.servers``."""
+        """The ``bootstrap.servers`` of clients."""
         return ",".join(node.address for node in self.nodes)
 
     @property
     def topics(self) -> Topics:
-        """What the cluster holds."""
+        """The topics of the cluster."""
         return Topics(self.bootstrap)
 
     def start(self) -> None:

@@ -29,7 +29,7 @@ COUNT = 5_500
 ON_THEIR_WAY = 5_000
 
 
-class Killed(LaneDocuments):
+class KilledDocuments(LaneDocuments):
     """Documents whose task ends without a word, once, when it asks for those behind ``ON_THEIR_WAY``."""
 
     def batches(self, start: int, most: int, left_out: Collection[int] = ()) -> Iterator[Batch]:
@@ -71,10 +71,10 @@ def send_and_kill(
     return sent
 
 
-def kill_first_attempt(made: LaneDocuments | DeadLetters) -> Killed:
-    """The same documents, but not for the first attempt."""
+def kill_first_attempt(made: LaneDocuments | DeadLetters) -> KilledDocuments:
+    """Kills the first attempt that sends these documents."""
     assert isinstance(made, LaneDocuments)
-    return Killed(made.lane, made.root, made.documents, made.sources, made.template)
+    return KilledDocuments(made.lane, made.root, made.documents, made.sources, made.template)
 
 
 if __name__ == "__main__":

@@ -196,7 +196,7 @@ class Logged:
             connection.execute(self.sql.delete().where(self.where(key)))
 
     def replace(self, connection: sa.Connection, rng: random.Random) -> None:
-        """The same key again, as another row."""
+        """Deletes a row and inserts another with its key."""
         if self.keys:
             key = rng.choice(self.keys)
             connection.execute(self.sql.delete().where(self.where(key)))
@@ -229,7 +229,7 @@ def read_log(database: Database, after: int = 0, table: str = LOG) -> list[Chang
 
 
 class Model:
-    """What a consumer of the log knows: rows as texts of columns, by object."""
+    """A consumer's knowledge of the log: rows as texts of columns, by object."""
 
     def __init__(self, database: Database) -> None:
         self.rows: dict[Object, dict[str, str | None]] = {}

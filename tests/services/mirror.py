@@ -114,7 +114,7 @@ class Mirror:
 
 
 def value_of(element: etree._Element) -> Any:
-    """What the table takes for a ``<value>``."""
+    """Returns the value of a column for a ``<value>``."""
     text = element.text or ""
     convert = CONVERTERS.get(element.get("type", ""))
     return text if convert is None else convert(text)

@@ -58,7 +58,7 @@ class Server:
             time.sleep(0.05)
 
     def answers(self) -> bool:
-        """Whether a connection can be used."""
+        """True if a connection can be used."""
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
         try:
             with engine.connect() as connection:

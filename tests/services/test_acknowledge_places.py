@@ -89,7 +89,7 @@ def statuses(place: Place, table: str = "log") -> str:
 
 
 @dataclass(frozen=True)
-class Job:
+class AcknowledgedJob:
     base: Path
     place: Place
     name: str = "hr"
@@ -137,10 +137,10 @@ def refusing(place: Place) -> Iterator[None]:
     place.execute(drop.get(place.kind, "DROP TRIGGER never"))
 
 
-def sent_run(base: Path, place: Place) -> Job:
+def sent_run(base: Path, place: Place) -> AcknowledgedJob:
     """A job whose first run was sent, but not acknowledged."""
     make_log(place, "a1", "a2", "a3")
-    job = Job(base, place)
+    job = AcknowledgedJob(base, place)
     with refusing(place), pytest.raises(FatalError, match="Writing the status"):
         job.publish()
     assert statuses(place) == "NNN"
@@ -253,7 +253,7 @@ def test_a_source_that_reads_another_table_now_is_acknowledged_in_the_old_one(
 
 def test_only_a_sent_run_that_waits_can_be_abandoned(place: Place, tmp_path: Path) -> None:
     make_log(place, "a1")
-    job = Job(tmp_path, place)
+    job = AcknowledgedJob(tmp_path, place)
     job.publish()
     settings = load(job.file())
     with (

@@ -176,7 +176,7 @@ def test_a_restored_copy_goes_on_by_its_rows(place: Place, other: Place, tmp_pat
 def test_the_same_database_by_another_url_and_a_table_made_again_go_on(
     postgres: Place, tmp_path: Path
 ) -> None:
-    """As after a failover to a physical replica, and as tables are that are loaded each night."""
+    """Failover to a physical replica gives another URL; a nightly load makes tables again."""
     people(postgres, 4)
     publish(tmp_path, postgres)
     host = sa.make_url(postgres.url).set(host="localhost").render_as_string(hide_password=False)

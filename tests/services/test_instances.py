@@ -56,7 +56,7 @@ class Scene:
         return not self.log.statuses().get("N")
 
     def is_all_done(self) -> bool:
-        """Whether those who write marks have nothing in hand."""
+        """True if all rows are read and no process is in a phase."""
         return self.is_all_read() and not self.marks.open
 
     @contextmanager

@@ -16,7 +16,14 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError, UnreachableError
 from publisher.reports.check import CheckFinding, check
-from tests.services.dispatching import Stop, by_key, dispatch_run, dispatcher, texts, texts_by_key
+from tests.services.dispatching import (
+    DispatchStop,
+    by_key,
+    dispatch_run,
+    dispatcher,
+    texts,
+    texts_by_key,
+)
 from tests.services.topics import Topics
 from tests.support.journals import PlannedDocument, commit_run, documents, report
 
@@ -185,7 +192,7 @@ def test_a_run_that_was_planned_anew_is_not_taken_for_the_first(
     journal, manifest = commit_run(tmp_path / "one", [made])
     sink = dispatcher(kafka, topic, 2, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        dispatch_run(replace(sink, check_lease=Stop(2)), journal, manifest)
+        dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
     assert len(kafka.read(topic)) == 1_000
     journal, manifest = commit_run(tmp_path / "two", [made[::2], made[1::2]])
     with pytest.raises(FatalError, match="planned again"):
@@ -200,7 +207,7 @@ def test_what_stopped_goes_on_from_the_token(kafka: Topics, tmp_path: Path) -> N
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     for stop, count in ((1, 0), (2, 1_000), (2, 2_000)):
         with pytest.raises(FatalError, match="stop here"):
-            dispatch_run(replace(sink, check_lease=Stop(stop)), journal, manifest)
+            dispatch_run(replace(sink, check_lease=DispatchStop(stop)), journal, manifest)
         assert len(kafka.read(topic)) == count
     (told,) = dispatch_run(sink, journal, manifest)
     assert told.documents == 1_000

@@ -22,7 +22,14 @@ from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError
 from publisher.journal.manifest import Journal
 from publisher.runs import execute
-from tests.services.dispatching import Stop, by_key, dispatch_run, dispatcher, texts, texts_by_key
+from tests.services.dispatching import (
+    DispatchStop,
+    by_key,
+    dispatch_run,
+    dispatcher,
+    texts,
+    texts_by_key,
+)
 from tests.services.topics import Topics
 from tests.support.journals import PlannedDocument, commit_run, documents
 
@@ -101,7 +108,7 @@ def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) 
     journal, manifest = commit_run(tmp_path / "journal", [with_one_of(20_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        dispatch_run(replace(sink, check_lease=Stop(2)), journal, manifest)
+        dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
     (first,) = read_records(journal.root)
     allow(kafka, topic, 100_000)
     dispatch_run(sink, journal, manifest)
@@ -117,7 +124,7 @@ def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_pa
     journal, manifest = commit_run(tmp_path / "journal", [with_one_of(20_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        execute.send(journal, manifest, replace(sink, check_lease=Stop(2)))
+        execute.send(journal, manifest, replace(sink, check_lease=DispatchStop(2)))
     told = execute.send(journal, manifest, sink)
     kept = json.loads((journal.root / "run.json").read_text())
     assert told.outcomes["rejected"] == 1
@@ -134,7 +141,7 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(
     journal, manifest = commit_run(tmp_path / "journal", [made])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000, mode=mode)
     with pytest.raises(FatalError, match="stop here"):
-        dispatch_run(replace(sink, check_lease=Stop(2)), journal, manifest)
+        dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
     allow(kafka, topic, 10_000)
     for _ in range(2):
         with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):

@@ -1,4 +1,4 @@
-"""What is seen of ``publish --follow``: real process, real event log, real broker."""
+"""Log lines, metrics, trace and status of ``publish --follow``: real process, event log and broker."""
 
 from __future__ import annotations
 

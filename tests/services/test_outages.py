@@ -116,7 +116,7 @@ def test_database_that_is_not_there_is_said_at_once(postgres: Place) -> None:
 
 
 def test_a_connection_that_died_unnoticed_is_given_back_in_silence(postgres: Place) -> None:
-    """What its transaction would take back, the server has taken back when it ended it."""
+    """The server has rolled the transaction back when it ended the connection."""
     database = postgres.database()
     with shared_snapshot(database) as (connection, _):
         own = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()

@@ -138,7 +138,7 @@ def test_a_change_table_is_followed(
         "modify idu=2",
     ]
     again = follow_until_idle(made, LocalEngine())
-    assert again.told == ["begun", "told to stop"]
+    assert again.events == ["begun", "told to stop"]
 
 
 def test_late_rows_and_pairs_that_wait_are_followed(place: Place, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_late_rows_and_pairs_that_wait_are_followed(place: Place, tmp_path: Path
         "delete idu=1",
         "modify idu=9",
     ]
-    assert follow_until_idle(made, LocalEngine()).told == ["begun", "told to stop"]
+    assert follow_until_idle(made, LocalEngine()).events == ["begun", "told to stop"]
 
 
 def test_a_run_that_failed_moves_no_mark(postgres: Place, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_another_database_is_refused_by_the_marks_of_the_first(
 def test_a_restored_dump_goes_on_by_its_rows(
     postgres: Place, tmp_path: Path, local_engine: EngineSwitch
 ) -> None:
-    """What was published before the dump is not published again; the message names the way."""
+    """Changes published before the dump are not published again; the message names the way."""
     make(postgres)
     add(postgres, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
     job = write_job(tmp_path, postgres)

@@ -34,13 +34,13 @@ path = "out"
 
 
 @dataclass(frozen=True)
-class Job:
+class LiveJob:
     """A job file in a directory of its own, and what its command prints."""
 
     base: Path
     name: str = "hr"
 
-    def write(self, source: str, rest: str) -> Job:
+    def write(self, source: str, rest: str) -> LiveJob:
         log.job(self.base / f"{self.name}.toml", source + rest)
         return self
 
@@ -61,9 +61,9 @@ def statuses(place: Place) -> list[tuple[object, ...]]:
     return place.query("SELECT record_id, status FROM log ORDER BY 1, 2")
 
 
-def live_job(place: Place, base: Path) -> Job:
+def live_job(place: Place, base: Path) -> LiveJob:
     make_tables(place)
-    return Job(base).write(SOURCE, f'[database]\nurl = "{place.url}"\n')
+    return LiveJob(base).write(SOURCE, f'[database]\nurl = "{place.url}"\n')
 
 
 def test_live_log_is_published_as_its_snapshot_is(
@@ -84,7 +84,7 @@ def test_live_log_is_published_as_its_snapshot_is(
     letters = Counter(status for _, status in statuses(place))
     changed = letters - Counter(row["status"] for row in ROWS)
     assert report["statuses"] == dict(changed)
-    # a record_id that stands twice: both rows are told that one of them was rejected
+    # a record_id that appears twice: both rows get the letter of the rejected one
     assert changed["E"] == report["outcomes"]["rejected"] + 1
     assert letters["N"] == report["outcomes"]["held"] == 0
 
@@ -103,7 +103,7 @@ def test_live_log_is_published_as_its_snapshot_is(
 def test_statuses_can_be_left_as_they_are(place: Place, tmp_path: Path) -> None:
     make_tables(place)
     rest = f'[acknowledge]\nwrite_status = false\n[database]\nurl = "{place.url}"\n'
-    job = Job(tmp_path).write(SOURCE, rest)
+    job = LiveJob(tmp_path).write(SOURCE, rest)
     before = statuses(place)
     _, _, err = job.invoke("publish")
     assert "statuses are not written back" in err
@@ -137,17 +137,17 @@ def test_rows_are_read_back_and_explained(place: Place, tmp_path: Path) -> None:
     assert "several rows" in refused.meaning
 
 
-def place_of(job: Job) -> Place:
+def place_of(job: LiveJob) -> Place:
     return sqlite_place(job.base / "log.db")
 
 
-def two_sources(tmp_path: Path) -> Job:
+def two_sources(tmp_path: Path) -> LiveJob:
     tmp_path.mkdir(exist_ok=True)
     place = sqlite_place(tmp_path / "log.db")
     make_tables(place)
     log.write_csv(tmp_path / "log.csv", ROWS)
     source = 'name = "old"\nsnapshots = ["log.csv"]\n[[sources]]\nname = "live"\n'
-    return Job(tmp_path, "two").write(source + SOURCE, '[database]\nurl = "sqlite:///log.db"\n')
+    return LiveJob(tmp_path, "two").write(source + SOURCE, '[database]\nurl = "sqlite:///log.db"\n')
 
 
 def test_sources_of_one_job_are_counted_each_by_itself(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_rehearsal_tells_all_and_keeps_nothing(tmp_path: Path) -> None:
 
 
 class KilledError(BaseException):
-    """Stands for the moment in which the program is killed."""
+    """The end of the program by SIGKILL."""
 
 
 def kill(*_: object, **__: object) -> None:

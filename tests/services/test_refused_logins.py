@@ -1,4 +1,4 @@
-"""What real servers refuse, as users read it: which part of the URL is wrong, said once, exit code 1."""
+"""Logins that real servers refuse: the message names the wrong part of the URL once; exit code 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics for tests and benchmarks: made anew, and read whole."""
+"""Topics for tests and benchmarks: new ones, read completely."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a topic holds, as a consumer gets it; ``timestamp`` in milliseconds since 1970."""
+    """A record as a consumer gets it; ``timestamp`` in milliseconds since 1970."""
 
     partition: int
     offset: int
@@ -110,7 +110,7 @@ class Topics:
         wait: bool = True,
         seconds: float = 60.0,
     ) -> Iterator[Record]:
-        """The records that stand in a topic now, those of a partition in order.
+        """The records that a topic holds now, those of a partition in order.
 
         With ``read_committed`` waits until the transactions of all these are decided, or, without
         ``wait``, ends in each partition before the first undecided one.  Raises ``TimeoutError``

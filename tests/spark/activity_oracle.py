@@ -15,8 +15,8 @@ from publisher.sources.table_queue.calls import to_micros
 NAMES = [field.name for field in fields(ActivityCounts)]
 
 
-class Told:
-    """What the samples of one node say; tables by owner and name."""
+class NodeSamples:
+    """The samples of one node; tables by owner and name."""
 
     def __init__(
         self, node: str, calls: Iterable[tuple[Call, str | None, int]], limit: int | None
@@ -114,7 +114,7 @@ class Told:
 
 
 def state(sweep: dict[int, list[tuple[Call, str | None, int]]]) -> str:
-    """Whether a sweep counts."""
+    """Returns the state of a sweep: whether it counts."""
     if any(len(set(copies)) > 1 for copies in sweep.values()):
         return "conflicting"
     calls = {ordinal: copies[0][0] for ordinal, copies in sweep.items()}
@@ -149,5 +149,5 @@ def by_table(slots: Slots) -> dict[tuple[int, str], list[tuple[int, int]]]:
 
 
 def counts(found: Counter[str]) -> ActivityCounts:
-    """The same as ``ActivityCounts``."""
+    """Counts by plain loops, as ``ActivityCounts`` does."""
     return ActivityCounts(**{name: found[name] for name in NAMES})

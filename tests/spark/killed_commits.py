@@ -64,7 +64,7 @@ class Death:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def plan(self, request: RunRequest, planned: Manifest, staged: Path) -> execute.Plan:
-        """What stands in for planning: the staged files, and their commit."""
+        """Replaces planning: copies the staged files and commits them."""
         request.journal.begin(self.directory)
         self.waiting = True
         for folder in ("_journal/staging", DOCUMENT_STAGING):

@@ -23,7 +23,7 @@ from publisher.engine.spark.activity_job import count_activity
 from publisher.sources.table_queue import Call, TableQueueOptions
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.reading import sample_files, sample_splits
-from tests.spark.activity_oracle import Told, counts
+from tests.spark.activity_oracle import NodeSamples, counts
 from tests.support.table_queue_files import OPTIONS, START, element, text_file
 
 Recorded = tuple[Call, str | None, int]
@@ -117,7 +117,7 @@ def test_counts_are_those_of_plain_loops(
         text_file(directory / f"{number}.jsonl", lines)
     found = count_sweeps(spark, [directory], counting=replace(MINUTES, gap_seconds=gap))
     nodes = {
-        f"n{node:02}": Told(f"n{node:02}", calls, gap and gap * 1_000_000)
+        f"n{node:02}": NodeSamples(f"n{node:02}", calls, gap and gap * 1_000_000)
         for node, calls in enumerate(recorded)
         if calls
     }

@@ -49,7 +49,7 @@ class Undisturbed:
         return replay(load(self.job), [self.snapshot], str(target)).state
 
     def invoke(self, target: Path) -> tuple[int, str]:
-        """The same by the command line: exit code and stderr."""
+        """Starts it by the command line: exit code and stderr."""
         result = CliRunner().invoke(cli, self.words(target))
         return result.exit_code, result.stderr
 
@@ -57,7 +57,7 @@ class Undisturbed:
         return ["replay", str(self.snapshot), "--to", str(target), "-c", str(self.job)]
 
     def assert_whole(self, target: Path) -> None:
-        """The same bytes, and nothing beside them."""
+        """Asserts that the same bytes are there, and nothing else."""
         assert log.published_files(target) == log.published_files(self.target)
         assert not log.left_over(target)
         assert_private(target)
@@ -162,7 +162,7 @@ class Program:
         self.process.stderr.close()
 
     def is_planning(self) -> bool:
-        """Whether a task has begun to write the files of its lane."""
+        """True once a task has begun to write the files of its lane."""
         return any((self.target / "_journal/staging").glob("*/*.decisions.parquet"))
 
     def wait_for(self, reached: Callable[[], object]) -> None:

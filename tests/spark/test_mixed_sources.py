@@ -274,7 +274,7 @@ def test_events_are_ranked_by_time_beside_other_sources(run: Mixed) -> None:
 
 
 def records_to_send(run: Mixed) -> list[tuple[dict[str, str], str, str]]:
-    """What would go to Kafka: headers, key and value of each document."""
+    """Returns the records for Kafka: headers, key and value of each document."""
     found = []
     for lane in range(LANES):
         names = tuple(source["name"] for source in run.report["sources"])

@@ -95,7 +95,7 @@ def _mask(line: str) -> str:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Compares a line of a page with a printed one; ``…`` on the page stands for any text."""
+    """Compares a line of a page with a printed one; ``…`` on the page matches any text."""
     return re.fullmatch(".*".join(map(re.escape, shown.split("…"))), printed) is not None
 
 

@@ -60,17 +60,17 @@ class PollWatcher:
     """Notes what it is told; ``on_idle`` is called when there is nothing to read."""
 
     def __init__(self, on_idle: Callable[[], object]) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.polls: list[Poll] = []
         self.failures: list[float] = []
         self._on_idle = on_idle
 
     def on_start(self, job: str, target: str, notes: Sequence[str]) -> None:
-        self.told += ["begun", *notes]
+        self.events += ["begun", *notes]
 
     def on_poll(self, poll: Poll) -> None:
         self.polls.append(poll)
-        self.told.append(poll.report.run)
+        self.events.append(poll.report.run)
 
     def on_idle(self, waiting: int, oldest: float | None) -> None:
         self._on_idle()
@@ -79,7 +79,7 @@ class PollWatcher:
         self.failures.append(again_in)
 
     def on_stop(self, reason: str) -> None:
-        self.told.append(reason)
+        self.events.append(reason)
 
 
 class InstantStop(threading.Event):

@@ -63,7 +63,7 @@ items = ["no SMALLINT", "title NCHAR(4)"]
 
 
 def little(options: LinkexpressOptions) -> LinkexpressOptions:
-    """The same with LOGTYPE = LITTLE for all tables."""
+    """Returns the options with LOGTYPE = LITTLE for all tables."""
     tables = tuple(replace(table, logtype="LITTLE") for table in options.tables)
     return replace(options, tables=tables)
 

@@ -74,7 +74,7 @@ class ColumnedTable:
         """Called between the planning of a run and its reading."""
 
     def read_texts(self) -> list[tuple[object, ...]]:
-        """What a run reads, in short: event type and key, else outcome and reason."""
+        """Reads like a run; returns event type and key of each row, else outcome and reason."""
         return [
             (row["event_type"], row["key"])
             if row["outcome"] is None

@@ -42,7 +42,7 @@ VALUES: dict[str, list[str | None]] = {
 
 
 @dataclass(frozen=True)
-class Case:
+class PlanCase:
     changes: list[Change]
     rules: Rules
 
@@ -74,7 +74,7 @@ def _answers(rules: Rules) -> dict[Object, Answer]:
         if row is None:
             answers[obj] = None
         elif isinstance(row, str):
-            answers[obj] = RefusedLookup(Reason(row), "mend it")
+            answers[obj] = RefusedLookup(Reason(row), "fix it")
         else:
             answers[obj] = CurrentRow(tuple(row), tuple(row.values()))
     return answers
@@ -125,7 +125,7 @@ rules = st.builds(
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn) -> PlanCase:
     events: list[Event] = []
     at = 0
     count = draw(st.integers(0, 24))
@@ -145,7 +145,7 @@ def cases(draw: st.DrawFn) -> Case:
             for obj, row in drawn.current.items()
         }
         drawn = replace(drawn, current={**keyed, SECRET: None})
-    return Case(log(*events), drawn)
+    return PlanCase(log(*events), drawn)
 
 
 COLUMNS = ("a", "b", "n", "p", "x")

@@ -48,7 +48,7 @@ class Rules:
 
 
 @dataclass
-class Result:
+class OracleResult:
     """Documents as (position, object, text) in the order of positions; fates of the rest by row."""
 
     documents: list[tuple[int, Object, str, tuple[int, ...]]] = field(default_factory=list)
@@ -62,10 +62,10 @@ def rank_changes(changes: Iterable[Change], ids: Iterable[int]) -> list[Change]:
     return [change._replace(rank=places[change.position.high]) for change in changes]
 
 
-def plan(changes: Iterable[Change], rules: Rules, dropped_twins: frozenset[int]) -> Result:
+def plan(changes: Iterable[Change], rules: Rules, dropped_twins: frozenset[int]) -> OracleResult:
     """``dropped_twins`` are the rows of those among different records of one position that lost:
     which of them is true cannot be known, so the choice is not part of the rules."""
-    result = Result()
+    result = OracleResult()
     remaining = [change for change in changes if not _is_filtered(change, rules, result)]
     for obj in {change.object for change in remaining}:
         mine = sorted(
@@ -77,7 +77,7 @@ def plan(changes: Iterable[Change], rules: Rules, dropped_twins: frozenset[int])
     return result
 
 
-def _is_filtered(change: Change, rules: Rules, result: Result) -> bool:
+def _is_filtered(change: Change, rules: Rules, result: OracleResult) -> bool:
     outcome = None
     if rules.driver_user is not None and change.perpetrator == rules.driver_user:
         outcome = ("ignored", "loopback", -1)
@@ -109,7 +109,7 @@ def _polls(mine: list[Change], rules: Rules) -> list[list[Change]]:
     return [poll for _, poll in polls]
 
 
-def _distinct(poll: list[Change], dropped: frozenset[int], result: Result) -> list[Change]:
+def _distinct(poll: list[Change], dropped: frozenset[int], result: OracleResult) -> list[Change]:
     kept: list[Change] = []
     for change in poll:
         twins = [one for one in poll if one.position == change.position]
@@ -124,7 +124,7 @@ def _distinct(poll: list[Change], dropped: frozenset[int], result: Result) -> li
     return kept
 
 
-def _plan_poll(obj: Object, poll: list[Change], rules: Rules, result: Result) -> None:
+def _plan_poll(obj: Object, poll: list[Change], rules: Rules, result: OracleResult) -> None:
     usable: list[Change] = []
     for change in poll:
         try:
@@ -182,7 +182,7 @@ def _segments(usable: list[Change]) -> list[tuple[list[Change], Change | None]]:
     return [*segments, (current, None)]
 
 
-def _settle(segment: list[Change], end: Change | None, result: Result) -> list[Change]:
+def _settle(segment: list[Change], end: Change | None, result: OracleResult) -> list[Change]:
     kept = []
     for change in segment:
         better = [other for other in segment if _beats(other, change, segment)]
@@ -199,7 +199,7 @@ def _settle(segment: list[Change], end: Change | None, result: Result) -> list[C
 
 
 def _beats(one: Change, other: Change, segment: list[Change]) -> bool:
-    """Whether ``one`` supersedes ``other``, by the table."""
+    """True if ``one`` supersedes ``other`` by the table of rules."""
     if one is other:
         return False
     first = segment.index(one) < segment.index(other)

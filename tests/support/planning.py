@@ -1,4 +1,4 @@
-"""What tests of planning share: events as one writes them by hand, a planner, documents as short text."""
+"""Helpers for tests of planning: events written by hand, a planner, documents as short text."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ class Rows:
 
 
 @dataclass
-class Result:
-    """What planning gave, its documents one by one."""
+class PlannedDocuments:
+    """The result of planning, its documents one by one."""
 
     documents: list[Document] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
@@ -144,11 +144,11 @@ class Setup:
         )
         return Planner(renderer, filter_, polls=self.polls, lookup=self.lookup, window=self.window)
 
-    def plan(self, changes: Iterable[Change], batch: int = 0) -> Result:
+    def plan(self, changes: Iterable[Change], batch: int = 0) -> PlannedDocuments:
         """All that a planner gives, fed in batches of this many changes, or at once."""
         planner, changes = self.planner(), list(changes)
         step = batch or max(1, len(changes))
-        total = Result()
+        total = PlannedDocuments()
         parts = [planner.add(changes[at : at + step]) for at in range(0, len(changes), step)]
         for part in [*parts, planner.finish()]:
             total.documents += documents_of(part)
@@ -179,12 +179,12 @@ def _operation(element: etree._Element) -> str:
     return " ".join(words)
 
 
-def operation_texts(planned: Result) -> list[str]:
+def operation_texts(planned: PlannedDocuments) -> list[str]:
     """The documents in short, in order."""
     return [operations(document) for document in planned.documents]
 
 
-def outcomes(planned: Result, changes: Sequence[Change]) -> list[str]:
+def outcomes(planned: PlannedDocuments, changes: Sequence[Change]) -> list[str]:
     """Outcome and reason of each change in the order of the log; the document's place if published."""
     found: dict[int, list[str]] = {change.row: [] for change in changes}
     for place, document in enumerate(planned.documents):
@@ -202,7 +202,7 @@ def decision_text(decision: Decision) -> str:
     return f"{decision.outcome.label}: {decision.reason}{by}"
 
 
-def reason(planned: Result, row: int) -> tuple[Outcome, Reason | None]:
+def reason(planned: PlannedDocuments, row: int) -> tuple[Outcome, Reason | None]:
     """Outcome and reason of one change that is not published."""
     (decision,) = [decision for decision in planned.decisions if decision.row == row]
     return decision.outcome, decision.reason

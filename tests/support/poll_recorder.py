@@ -1,4 +1,4 @@
-"""Polls as a following publisher tells of them."""
+"""Polls as a following publisher reports them."""
 
 from __future__ import annotations
 

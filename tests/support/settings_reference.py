@@ -1,4 +1,4 @@
-"""Job files in conf/ that show every setting of a format: what stands in them, read for tests."""
+"""Job files in conf/ that show every setting of a format: their contents, read for tests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def parts_of(name: str) -> tuple[str, str]:
 
 
 def is_example(name: str, text: str) -> bool:
-    """Whether a setting is said to have no default, or is in force."""
+    """True if the reference says that a setting has no default, or if it is in force."""
     return bool(re.search(rf"^# {name} = .*# no default|^{name} = ", text, re.MULTILINE))
 
 

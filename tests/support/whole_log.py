@@ -110,7 +110,7 @@ ROWS = [entry.row for entry in LOG]
 
 
 def fates(*, database: bool = False, broken: int = 0, **instead: str) -> Counter[str]:
-    """How many records end how; ``instead`` has other fates by record_id, as ``r12="published"``."""
+    """Counts records by fate; ``instead`` has other fates by record_id, as ``r12="published"``."""
     counts = Counter(
         instead.get(f"r{entry.row['record_id']}", entry.with_database if database else entry.fate)
         for entry in LOG
@@ -196,7 +196,7 @@ def count_fates(directory: Path) -> Counter[str]:
 
 
 def published_files(directory: Path) -> dict[str, bytes]:
-    """What was published, byte for byte: part files and rejects."""
+    """The bytes of part files and rejects."""
     names = [*directory.glob("part-*.xds"), directory / "rejects.jsonl"]
     return {path.name: path.read_bytes() for path in sorted(names)}
 

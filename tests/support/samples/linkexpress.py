@@ -21,7 +21,7 @@ def count_lengths(data: bytes) -> int:
 
 
 def differences(options: LinkexpressOptions) -> list[bytes]:
-    """Some records of a table, one of them with a code that may not stand there."""
+    """Some records of a table, one of them with a code that is not allowed."""
     records = [jack(1), jack(2, 2), jack(2, 3), jack(3, 0), (0, 1, [4, NULL, NULL, NULL])]
     return [extract_record(options, *each) for each in records]
 

@@ -1,4 +1,4 @@
-"""What users read where a job file, a path or a database is wrong: by the real program."""
+"""Messages of the real program about a wrong job file, path or database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the program prints cannot drive a terminal, and says clearly where it cannot print."""
+"""Output cannot drive a terminal; an output that is closed is reported."""
 
 from __future__ import annotations
 

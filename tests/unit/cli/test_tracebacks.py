@@ -27,7 +27,7 @@ path = "out"
 
 
 def debug_output(folder: Path, text: str, *, command: str = "status") -> str:
-    """What a command that fails prints with ``--debug``."""
+    """Returns the output of a failing command with ``--debug``."""
     path = folder / "hr.toml"
     path.write_text(text)
     result = CliRunner().invoke(cli, ["--debug", command, "-c", str(path)])

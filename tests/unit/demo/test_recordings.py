@@ -1,4 +1,4 @@
-"""What the demo builds of its story reads as just that story; and how it compares documents."""
+"""The demo's recordings read as its story; its comparison of documents."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def read(record: Row) -> Change:
 
 
 def must_be(change: RowChange, event_type: int, names: tuple[str, ...]) -> Change:
-    """The same of a change of the story."""
+    """Returns a change of the story in the form of a record."""
     key = association(change).partition(",table=")[0]
     before, after = change.before or {}, change.after or {}
     row = {**dict(zip(KEYS[change.table], change.key, strict=True)), **after}

@@ -26,7 +26,7 @@ from publisher.planning.polls import PollOptions
 from publisher.sources.columns.record_batches import Place, batch
 from tests.support import plan_oracle
 from tests.support.event_log_files import Row, event, write
-from tests.support.plan_cases import TABLES, Case, cases, rows_of
+from tests.support.plan_cases import TABLES, PlanCase, cases, rows_of
 from tests.support.task_runs import lines, plan_all, read_all, work_of
 
 
@@ -219,7 +219,7 @@ def move_changes(changes: Sequence[Change], ids: Sequence[int]) -> list[Change]:
     st.lists(st.integers(1, 9), min_size=96, max_size=96),
 )
 def test_files_give_what_the_rules_give_by_hand(
-    case: Case, chance: random.Random, files: int, lanes: int, gaps: list[int]
+    case: PlanCase, chance: random.Random, files: int, lanes: int, gaps: list[int]
 ) -> None:
     """Ids with gaps, scattered over files that overlap, against ranks counted by hand."""
     rules = replace(case.rules, current=None, now=None)

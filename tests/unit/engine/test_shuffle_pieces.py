@@ -1,4 +1,4 @@
-"""What is packed comes out again: all of it, lane by lane, in order, a block at a time."""
+"""Packed records come out again: all of them, lane by lane, in order, a block at a time."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def batches(records: Sequence[dict[str, Any]], size: int = 7) -> list[pa.RecordB
 
 
 def lanes(pieces: list[pa.RecordBatch]) -> dict[int, list[pa.RecordBatch]]:
-    """As the shuffle does it: the pieces of each lane, sorted by their keys."""
+    """Returns the pieces of each lane sorted by their keys, as the shuffle does."""
     table = pa.Table.from_batches(pieces).sort_by([(name, "ascending") for name in KEYS])
     return {
         lane: list(unpack(table.filter(pa.compute.field("lane") == lane).to_batches()))

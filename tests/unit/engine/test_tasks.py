@@ -20,13 +20,13 @@ from publisher.journal.conservation import conserve, outcome_counts
 from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.model.change import Outcome
 from tests.support.event_log_files import Row, event, write
-from tests.support.plan_cases import COLUMNS, OBJECTS, TABLES, Case, cases, rows_of
+from tests.support.plan_cases import COLUMNS, OBJECTS, TABLES, PlanCase, cases, rows_of
 from tests.support.task_runs import lines, plan_all, read_all, work_of
 
 DocumentTexts = dict[str, list[str]]
 
 
-def database_of(case: Case, path: Path) -> str | None:
+def database_of(case: PlanCase, path: Path) -> str | None:
     if case.rules.current is None:
         return None
     with sqlite3.connect(path) as connection:
@@ -72,7 +72,7 @@ def run(work: Work, folder: Path, chance: random.Random) -> list[LaneResult]:
 @settings(max_examples=12)
 @given(cases(), st.randoms(use_true_random=False), st.integers(1, 4), st.integers(2, 5))
 def test_files_lanes_and_shuffle_change_nothing_for_an_object(
-    case: Case, chance: random.Random, files: int, lanes: int
+    case: PlanCase, chance: random.Random, files: int, lanes: int
 ) -> None:
     rows, setup = rows_of(case.changes), case.setup
     scattered: list[list[Row]] = [[] for _ in range(files)]

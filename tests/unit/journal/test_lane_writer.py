@@ -161,14 +161,14 @@ def test_counts_are_those_of_source_records(lane: Lane) -> None:
 def test_rejects_are_listed_with_reason_position_and_raw_record(lane: Lane) -> None:
     lane.arrive([ONE, THREE])
     rejected = Decision(
-        1, Outcome.REJECTED, Reason.VALUE, detail="“2” is not an integer: mend it", raw='{"b": "2"}'
+        1, Outcome.REJECTED, Reason.VALUE, detail="“2” is not an integer: fix it", raw='{"b": "2"}'
     )
     lane.add_plan(0, [document(ONE)], [rejected])
     lane.files.close()
     (entry,) = lane.rejects()
     assert entry["reason"] == "value"
     assert (entry["high"], entry["key"]) == (3, "idu=2")
-    assert (entry["detail"], entry["raw"]) == ("“2” is not an integer: mend it", '{"b": "2"}')
+    assert (entry["detail"], entry["raw"]) == ("“2” is not an integer: fix it", '{"b": "2"}')
 
 
 def test_a_change_without_decision_is_named_at_the_end(lane: Lane) -> None:
@@ -193,7 +193,7 @@ def fill_lane(lane: Lane) -> LaneResult:
     lane.arrive([ONE, TWO, THREE, FOUR])
     lane.files.add_lookup(0, USR, 0, LookupAnswer.ROW, json.dumps({"idu": "1", "a": None}))
     lane.files.add_lookup(0, USR, 4, LookupAnswer.GONE, None)
-    lane.files.add_lookup(0, USR_2, 4, LookupAnswer.REFUSED, "overflow: mend the key")
+    lane.files.add_lookup(0, USR_2, 4, LookupAnswer.REFUSED, "overflow: fix the key")
     lane.add_plan(
         0,
         [document(TWO, text="<nds>é\U0001f600</nds>"), document(THREE, FOUR, text="<nds>2</nds>")],
@@ -251,7 +251,7 @@ def test_a_reader_gives_what_was_looked_up(lane: Lane) -> None:
     assert (first.poll, first.answer, first.row) == (0, "row", {"idu": "1", "a": None})
     assert (second.poll, second.answer, second.row) == (4, LookupAnswer.GONE, None)
     (refused,) = reader.lookups(0, USR_2)
-    assert (refused.answer, refused.detail) == ("refused", "overflow: mend the key")
+    assert (refused.answer, refused.detail) == ("refused", "overflow: fix the key")
     assert reader.lookups(0, Object(None, "usr", "idu=1")) == []
 
 

@@ -1,4 +1,4 @@
-"""What is kept of files that a job has published."""
+"""The memory of files that a job has published."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def journals(tmp_path: Path) -> Journals:
 
 
 def plan_run(journals: Journals, *files: tuple[str, int]) -> Journal:
-    """A run that is planned wholly."""
+    """Plans a run completely."""
     run = journals.next_run()
     read = tuple(FileEntry(*file) for file in files)
     entry = SourceEntry("hr", "event-log", (), {}, {}, 0, files=read)
@@ -97,8 +97,8 @@ def test_marks_of_files_outlive_their_runs(journals: Journals) -> None:
     assert remaining_runs(journals) == []
 
 
-class Killed(BaseException):
-    """Stands for the end of the process."""
+class KilledRetention(BaseException):
+    """The end of the process."""
 
 
 @pytest.mark.parametrize("removed", [False, True])
@@ -117,11 +117,11 @@ def test_a_start_takes_away_what_a_crash_in_the_middle_left(
         assert not (path / MANIFEST).exists()
         if removed:
             (path / "sent").unlink()
-        raise Killed
+        raise KilledRetention
 
     with monkeypatch.context() as patched:
         patched.setattr("publisher.journal.job_journals.shutil.rmtree", kill)
-        with pytest.raises(Killed):
+        with pytest.raises(KilledRetention):
             journals.expire(days=7, most=100)
     assert remaining_runs(journals) == runs[1:]
     assert journals.unsent_runs() == []

@@ -1,4 +1,4 @@
-"""What sources keep from run to run: committed with the run, or not there; outside retention."""
+"""State of sources from run to run: committed with the run or absent; outside retention."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from publisher.journal.source_state import StateArchive, folder_of
 DAY = 86_400
 
 
-class Crash(BaseException):
+class StateCrash(BaseException):
     """The process is gone."""
 
 
@@ -125,15 +125,15 @@ def test_a_crash_at_any_rename_leaves_the_old_or_the_new(
         nonlocal count
         count += 1
         if count == last and before:
-            raise Crash
+            raise StateCrash
         moved = replace(self, target)
         if count == last:
-            raise Crash
+            raise StateCrash
         return moved
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(Path, "replace", replace_or_crash)
-        with pytest.raises(Crash):
+        with pytest.raises(StateCrash):
             journal.commit(manifest)
     expected = "old" if last == 1 and before else "new"
     assert {state_text(journals, "a"), state_text(journals, "b")} == {expected}
@@ -181,7 +181,7 @@ def test_a_crash_while_journals_go_loses_no_state(
     run = done(journals, 30, a="1")
 
     def gone(*_: object, **__: object) -> None:
-        raise Crash
+        raise StateCrash
 
     with monkeypatch.context() as patched:
         if when == "copied":
@@ -190,7 +190,7 @@ def test_a_crash_while_journals_go_loses_no_state(
             patched.setattr(Journal, "forget", gone) if when == "renamed" else patched.setattr(
                 shutil, "rmtree", gone
             )
-        with pytest.raises(Crash):
+        with pytest.raises(StateCrash):
             journals.expire(days=7, most=100)
     assert state_text(journals, "a") == "1"
     journals.expire(days=7, most=100)

@@ -1,4 +1,4 @@
-"""What the job file says of tables, alone and over a database."""
+"""Tables of the job file, alone and over those of a database."""
 
 import pytest
 

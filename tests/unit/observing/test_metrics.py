@@ -104,7 +104,7 @@ def test_served_on_a_port_of_this_machine_only_while_open() -> None:
 
 
 def test_a_port_in_use_is_opened_when_it_is_free() -> None:
-    """As by an older instance on this machine, until it learns that it was replaced."""
+    """An older instance on this machine uses the port until it learns that it was replaced."""
     said: list[str] = []
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""What documents make of a directory is what the transactions made of the table.
+"""Documents make of a directory the same as transactions make of the table.
 
 Random transactions run on a table; each is logged in one of the styles that triggers know (values of
 each field, all values replaced, query-back of fields or of the row); the documents that come of the log
@@ -28,7 +28,7 @@ Directory = dict[str, dict[str, set[str]]]
 
 
 @dataclass
-class Table:
+class ModelTable:
     """The table, and the log that its triggers write."""
 
     rows: dict[Object, Values] = field(default_factory=dict)
@@ -148,7 +148,7 @@ def test_the_directory_ends_as_the_table(
     batch_size: int,
     insert_query_back: InsertQueryBack,
 ) -> None:
-    table = Table()
+    table = ModelTable()
     for step in steps:
         table.step(*step)
     setup = Setup(

@@ -98,7 +98,7 @@ def test_large_values_do_not_wait_for_many_look_ups(monkeypatch: pytest.MonkeyPa
 def test_a_poll_that_goes_on_does_not_make_look_ups_single(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What an open poll holds back in memory is no reason to ask for each object by itself."""
+    """Changes of an open poll stay in memory; they are no reason to ask for each object by itself."""
     monkeypatch.setattr(plan, "DOCUMENTS_HELD", 10)
     events: list[Event] = []
     for at in range(1, 601, 3):
@@ -130,10 +130,10 @@ def test_logged_values_beside_a_row_that_is_gone_are_published() -> None:
 
 def test_a_row_that_the_database_refuses_rejects_its_query_backs_and_says_why() -> None:
     changes = log(Event(8, "a"), Event(3, "b", "1"))
-    refused = RefusedLookup(Reason.DATABASE_REFUSED, "overflow: mend the key")
+    refused = RefusedLookup(Reason.DATABASE_REFUSED, "overflow: fix the key")
     planned = Setup(lookup=Rows({USR: refused})).plan(changes)
     assert outcomes(planned, changes) == ["rejected: database-refused", "document 0"]
-    assert planned.decisions[0].detail == "overflow: mend the key"
+    assert planned.decisions[0].detail == "overflow: fix the key"
 
 
 def test_a_query_back_without_a_database_is_rejected_and_says_what_to_do() -> None:

@@ -101,7 +101,7 @@ def test_a_poll_is_not_given_while_the_slack_keeps_it_open() -> None:
 
 
 def count_held(changes: Iterable[Change], options: PollOptions) -> Iterator[int]:
-    """How many changes are kept after each one."""
+    """Yields the number of changes that are kept after each one."""
     polls, kept = Polls(options), 0
     for change in changes:
         kept += 1 - sum(len(poll.changes) for poll in polls.add(change))

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from publisher.model.change import Change, Object, Position, Reason
 from publisher.model.lanes import lane_of
 from tests.support import plan_oracle
-from tests.support.plan_cases import Case, cases
-from tests.support.planning import Result
+from tests.support.plan_cases import PlanCase, cases
+from tests.support.planning import PlannedDocuments
 
 
-def fates(planned: Result) -> dict[int, tuple[str, str, int]]:
+def fates(planned: PlannedDocuments) -> dict[int, tuple[str, str, int]]:
     return {
         decision.row: (decision.outcome.label, str(decision.reason), decision.by)
         for decision in planned.decisions
@@ -25,7 +25,7 @@ def fates(planned: Result) -> dict[int, tuple[str, str, int]]:
 
 @settings(max_examples=200)
 @given(cases())
-def test_planning_gives_what_the_rules_give_by_hand(case: Case) -> None:
+def test_planning_gives_what_the_rules_give_by_hand(case: PlanCase) -> None:
     planned = case.setup.plan(case.changes)
     found = fates(planned)
     twins = frozenset(row for row, fate in found.items() if fate[1] == Reason.DOUBLE_RECORD)
@@ -37,7 +37,7 @@ def test_planning_gives_what_the_rules_give_by_hand(case: Case) -> None:
 
 @settings(max_examples=60)
 @given(cases())
-def test_every_change_ends_in_exactly_one_outcome(case: Case) -> None:
+def test_every_change_ends_in_exactly_one_outcome(case: PlanCase) -> None:
     planned = case.setup.plan(case.changes)
     rows = [row for document in planned.documents for row in document.rows]
     rows += [decision.row for decision in planned.decisions]
@@ -46,7 +46,7 @@ def test_every_change_ends_in_exactly_one_outcome(case: Case) -> None:
 
 @settings(max_examples=60)
 @given(cases())
-def test_documents_of_a_lane_and_so_of_an_object_are_in_position_order(case: Case) -> None:
+def test_documents_of_a_lane_and_so_of_an_object_are_in_position_order(case: PlanCase) -> None:
     planned = case.setup.plan(case.changes)
     positions = [document.position for document in planned.documents]
     assert positions == sorted(positions)
@@ -65,7 +65,7 @@ def test_documents_of_a_lane_and_so_of_an_object_are_in_position_order(case: Cas
 
 @settings(max_examples=60)
 @given(cases(), st.integers(1, 9))
-def test_batches_in_which_changes_come_change_nothing(case: Case, batch: int) -> None:
+def test_batches_in_which_changes_come_change_nothing(case: PlanCase, batch: int) -> None:
     at_once, in_batches = case.setup.plan(case.changes), case.setup.plan(case.changes, batch)
     assert in_batches.documents == at_once.documents
     assert fates(in_batches) == fates(at_once)
@@ -73,7 +73,7 @@ def test_batches_in_which_changes_come_change_nothing(case: Case, batch: int) ->
 
 @settings(max_examples=60)
 @given(cases(), st.integers(2, 5))
-def test_lanes_change_nothing_for_an_object(case: Case, lanes: int) -> None:
+def test_lanes_change_nothing_for_an_object(case: PlanCase, lanes: int) -> None:
     whole = case.setup.plan(case.changes)
     documents, found = [], {}
     for lane in range(lanes):
@@ -95,7 +95,7 @@ def test_lanes_change_nothing_for_an_object(case: Case, lanes: int) -> None:
 @settings(max_examples=60)
 @given(cases(), st.randoms(use_true_random=False))
 def test_the_order_in_which_twins_come_changes_nothing_but_which_of_equals_stays(
-    case: Case, chance: random.Random
+    case: PlanCase, chance: random.Random
 ) -> None:
     """Equal positions come from the shuffle in any order."""
     shuffled = sorted(case.changes, key=lambda change: (change.position, chance.random()))
@@ -107,7 +107,7 @@ def test_the_order_in_which_twins_come_changes_nothing_but_which_of_equals_stays
     assert _tally(one, case.changes) == _tally(other, shuffled)
 
 
-def _tally(planned: Result, changes: Sequence[Change]) -> Counter[tuple[object, ...]]:
+def _tally(planned: PlannedDocuments, changes: Sequence[Change]) -> Counter[tuple[object, ...]]:
     by_row = {change.row: change for change in changes}
     return Counter(
         (by_row[d.row]._replace(row=0, rank=0), d.outcome, d.reason, d.detail, d.raw)

@@ -1,4 +1,4 @@
-"""What ``explain`` says where little is known, and of what it does not know."""
+"""Answers of ``explain`` where little or nothing is known."""
 
 from __future__ import annotations
 

@@ -47,11 +47,11 @@ def test_a_directory_that_grows_is_published_file_by_file(tmp_path: Path) -> Non
         lambda: (write_file(tmp_path, "4.csv", 5), write_file(tmp_path, "3.csv", 4)),
     )
     runs = [f"job-{number:06d}" for number in (1, 2, 3)]
-    assert watcher.told == ["begun", *runs, "told to stop"]
+    assert watcher.events == ["begun", *runs, "told to stop"]
     assert [poll.report.read for poll in watcher.polls] == [2, 1, 2]
     assert published_values(tmp_path) == ["1", "2", "3", "4", "5"]
     again = follow_until_idle(made, LocalEngine())
-    assert again.told == ["begun", "told to stop"]
+    assert again.events == ["begun", "told to stop"]
 
 
 def test_a_directory_may_be_empty_at_first(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone:
     watcher = PollWatcher(stop.set)
     errors: list[str] = []
 
-    class Unmounting(LocalEngine):
+    class UnmountingEngine(LocalEngine):
         def plan(self, *args: object, **named: object) -> list:
             if not errors:
                 (tmp_path / gone).rename(away)
@@ -128,7 +128,7 @@ def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone:
         away.rename(tmp_path / gone)
 
     watcher.on_failure = on_failure  # type: ignore[method-assign]
-    Follower(made, Unmounting(), watcher, stop).run()
+    Follower(made, UnmountingEngine(), watcher, stop).run()
     assert errors == [
         f"source hr: {tmp_path / 'in' / '1.csv'} does not exist: mount or make it, or fix the job file"
     ]
@@ -203,7 +203,7 @@ def test_a_poll_that_was_cut_short_counts_when_it_is_done(
     watcher = follow_until_idle(
         load_settings(tmp_path, TABLE), LocalEngine(), lambda: write_rows(tmp_path, 3)
     )
-    assert watcher.told == ["begun", "job-000001", "job-000002", "told to stop"]
+    assert watcher.events == ["begun", "job-000001", "job-000002", "told to stop"]
     assert [poll.report.statuses for poll in watcher.polls] == [{"S": 2}, {"S": 1}]
     assert [poll.waiting for poll in watcher.polls] == [None, 1]
     assert watcher.failures == [1, 2]
@@ -219,7 +219,7 @@ def test_what_an_earlier_start_had_planned_counts_and_is_told(
         job.run_once()
     watcher = follow_until_idle(made, LocalEngine())
     first = "run job-000001, which an earlier start had planned, was sent first"
-    assert watcher.told == ["begun", first, "job-000001", "told to stop"]
+    assert watcher.events == ["begun", first, "job-000001", "told to stop"]
     (poll,) = watcher.polls
     assert (poll.report.read, poll.report.documents, poll.report.notes) == (2, 2, (first,))
 
@@ -235,14 +235,14 @@ def test_it_stops_after_the_poll_in_hand(tmp_path: Path) -> None:
     write_rows(tmp_path, 1, 2)
     stop = InstantStop()
 
-    class Told(LocalEngine):
+    class StoppingEngine(LocalEngine):
         def plan(self, *args: object, **named: object) -> list:
             stop.set()
             return super().plan(*args, **named)  # type: ignore[arg-type]
 
     watcher = PollWatcher(lambda: None)
-    Follower(load_settings(tmp_path, TABLE), Told(), watcher, stop).run()
-    assert watcher.told == ["begun", "job-000001", "told to stop"]
+    Follower(load_settings(tmp_path, TABLE), StoppingEngine(), watcher, stop).run()
+    assert watcher.events == ["begun", "job-000001", "told to stop"]
     assert watcher.polls[0].report.statuses == {"S": 2}
 
 
@@ -251,7 +251,7 @@ def test_told_before_it_begins_it_takes_nothing_over(tmp_path: Path) -> None:
     stop.set()
     watcher = PollWatcher(lambda: None)
     Follower(load_settings(tmp_path, TABLE), LocalEngine(), watcher, stop).run()
-    assert watcher.told == ["told to stop"]
+    assert watcher.events == ["told to stop"]
     assert not (tmp_path / ".xds-publisher").exists()
 
 

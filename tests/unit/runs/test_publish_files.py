@@ -116,13 +116,13 @@ def test_a_file_that_is_written_to_while_it_is_read_is_an_error(
     path = write_file(tmp_path, "1.csv", 1)
     before = path.stat().st_size
 
-    class Writing(LocalEngine):
+    class WritingEngine(LocalEngine):
         def plan(self, work: Work, **named: object) -> list:
             results = super().plan(work, **named)  # type: ignore[arg-type]
             write_file(tmp_path, "1.csv", 1, 2)
             return results
 
-    local_engine.use(Writing)
+    local_engine.use(WritingEngine)
     with pytest.raises(FatalError) as caught:
         publish(tmp_path)
     local_engine.use(LocalEngine)

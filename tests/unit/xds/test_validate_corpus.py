@@ -33,7 +33,7 @@ def xsd_1_1(profile: Profile) -> xmlschema.XMLSchema11:
 
 @pytest.fixture(scope="module")
 def xsd_1_0(profile: Profile) -> xmlschema.XMLSchema10:
-    """What libxml2 is given, in the hands of another processor."""
+    """The schema of libxml2, read by another processor."""
     root = xds_schema.apply_override(profile)
     for assertion in list(root.iter(f"{xds_schema.XS}assert")):
         assertion.getparent().remove(assertion)

@@ -1,4 +1,4 @@
-"""How files are cut into documents, and that nothing a file holds raises an error."""
+"""Files are cut into documents, and no content of a file raises an error."""
 
 from __future__ import annotations
 

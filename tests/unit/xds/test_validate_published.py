@@ -1,4 +1,4 @@
-"""What the program writes is valid by the strict profile, whatever the values are."""
+"""Documents of the program are valid by the strict profile, whatever the values are."""
 
 from __future__ import annotations
 

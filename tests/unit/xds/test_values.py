@@ -221,7 +221,7 @@ def test_any_text_of_any_kind_gives_xml_or_a_value_problem(kind: ColumnKind, tex
 
 
 def test_a_value_problem_can_cross_processes() -> None:
-    problem = ValueProblem(Reason.VALUE, "wrong: mend it")
+    problem = ValueProblem(Reason.VALUE, "wrong: fix it")
     assert pickle.loads(pickle.dumps(problem)).args == problem.args
 
 

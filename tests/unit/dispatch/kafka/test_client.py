@@ -1,4 +1,4 @@
-"""What librdkafka's errors become; its own clients, and no broker."""
+"""The program's errors for those of librdkafka; its own clients, no broker."""
 
 from __future__ import annotations
 

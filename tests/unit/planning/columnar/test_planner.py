@@ -1,4 +1,4 @@
-"""What is planned by the column is what is planned change by change, to the byte."""
+"""Planning by the column gives the bytes of planning change by change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far change tables were read: marks on disk, and the rows that lie behind one."""
+"""Marks of change tables on disk, and the rows behind a mark."""
 
 from __future__ import annotations
 

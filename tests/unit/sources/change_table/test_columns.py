@@ -1,4 +1,4 @@
-"""Where header columns may stand, which first record names columns, and what tells the order of masks."""
+"""Places of header columns, first records that name columns, and the order of masks."""
 
 from __future__ import annotations
 

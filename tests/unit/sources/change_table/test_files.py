@@ -1,4 +1,4 @@
-"""What lies beside and inside the files of change tables: ``.dfm``, gzip, typed Parquet, JSON keys."""
+"""Files of change tables and their neighbours: ``.dfm``, gzip, typed Parquet, JSON keys."""
 
 from __future__ import annotations
 

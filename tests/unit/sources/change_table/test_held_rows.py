@@ -28,7 +28,7 @@ PAIR = (2, "idu=1", ("fname", "a", "x"))
 DELETED = (4, "idu=1")
 
 
-class Folder:
+class ChangeTableFolder:
     """Files that are read run after run, as a job reads them."""
 
     def __init__(self, path: Path, suffix: str = ".csv", **settings: object) -> None:
@@ -64,7 +64,7 @@ class Folder:
         return sorted(records, key=lambda row: (row["high"], row["low"], row["ordinal"]))
 
     def meant(self, *rows: Row) -> list[tuple[object, ...]]:
-        """The same in short, without what the first run publishes."""
+        """Returns the records in short, without those that the first run publishes."""
         found = [change_text(row) for row in self.run(*rows)]
         return found[2:] if rows[:1] == tuple(FIRST[:1]) else found
 
@@ -74,14 +74,14 @@ class Folder:
 def test_the_halves_of_a_pair_wait_for_each_other(
     tmp_path: Path, suffix: str, one: Row, other: Row
 ) -> None:
-    folder = Folder(tmp_path, suffix)
+    folder = ChangeTableFolder(tmp_path, suffix)
     assert folder.meant(*FIRST, one, LATER) == [HELD, HELD]
     assert folder.meant(other) == [PAIR, DELETED]
     assert folder.meant(record(9, "D", [0], idu="4")) == [(4, "idu=4")]
 
 
 def test_a_half_that_waited_long_enough_is_decided_alone(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = ChangeTableFolder(tmp_path)
     assert folder.meant(*FIRST, B, LATER) == [HELD, HELD]
     folder.clock = 59
     assert folder.meant() == [HELD, HELD]
@@ -91,7 +91,7 @@ def test_a_half_that_waited_long_enough_is_decided_alone(tmp_path: Path) -> None
 
 
 def test_a_new_half_waits_its_own_time(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = ChangeTableFolder(tmp_path)
     assert folder.meant(*FIRST, B) == [HELD]
     folder.clock = 60
     assert folder.meant(record(7, "B", idu="2"), LATER) == [LONE, DELETED, HELD]
@@ -100,9 +100,9 @@ def test_a_new_half_waits_its_own_time(tmp_path: Path) -> None:
 
 
 def test_an_update_waits_only_where_updates_have_before_images(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = ChangeTableFolder(tmp_path)
     assert [change_text(row) for row in folder.run(FIRST[0], U)][1] == (3, "idu=1", ("fname", "x"))
-    folder = Folder(tmp_path / "other")
+    folder = ChangeTableFolder(tmp_path / "other")
     (tmp_path / "other").mkdir()
     assert folder.meant(*FIRST) == []
     assert folder.meant(U) == [HELD]  # the file before had before images
@@ -111,11 +111,11 @@ def test_an_update_waits_only_where_updates_have_before_images(tmp_path: Path) -
 
 def test_a_half_far_behind_the_youngest_waits_for_nothing(tmp_path: Path) -> None:
     young = record(1, "D", [0], idu="8") | {"header__change_seq": seq(1, "2024031810490000")}
-    assert Folder(tmp_path).meant(*FIRST, B, young) == [LONE, (4, "idu=8")]
+    assert ChangeTableFolder(tmp_path).meant(*FIRST, B, young) == [LONE, (4, "idu=8")]
 
 
 def test_nothing_waits_where_that_is_set_and_in_a_replay(tmp_path: Path) -> None:
-    assert Folder(tmp_path, pair_wait=0).meant(*FIRST, B, LATER) == [LONE, DELETED]
+    assert ChangeTableFolder(tmp_path, pair_wait=0).meant(*FIRST, B, LATER) == [LONE, DELETED]
     path = write(tmp_path / "usr__ct.csv", [*FIRST, B, LATER])
     source = ChangeTable(options(header_columns=7, mask_order="msb"))
     with prepare_here(source, [path], 1, CONTEXT.catalogue) as prepared:
@@ -131,19 +131,19 @@ def test_masks_of_held_rows_are_read_as_before(tmp_path: Path) -> None:
     insert = record(1, "I", range(34), idu="1") | wide
     pair = [record(2, "B", idu="1") | wide, record(2, "U", [], idu="1") | wide]
     doubtful = record(5, "U", [9, 24], idu="1") | wide | {"c10": "x", "d14": "y"}
-    folder = Folder(tmp_path, **order)
+    folder = ChangeTableFolder(tmp_path, **order)
     assert change_text(folder.run(insert, *pair, doubtful)[-1]) == HELD
     folder.clock = 60
     (found,) = folder.run()
     assert change_text(found) == (3, "idu=1", ("c10", "x"), ("d14", "y"))
     (tmp_path / "other").mkdir()
-    without_a_file_before = Folder(tmp_path / "other", **order)
+    without_a_file_before = ChangeTableFolder(tmp_path / "other", **order)
     with pytest.raises(FatalError, match="mask_order"):
         without_a_file_before.run(doubtful)
 
 
 def test_rejects_among_held_rows_are_rejected_once(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = ChangeTableFolder(tmp_path)
     unknown = record(6, "X", [0], idu="1")
     no_time = LATER | {"header__timestamp": "yesterday"}
     found = folder.meant(*FIRST, B, unknown, no_time)
@@ -183,7 +183,7 @@ def test_held_rows_of_a_table_known_by_its_metadata_are_read_so_again(tmp_path: 
 def test_a_state_of_another_version_is_refused_before_anything_is_read(
     tmp_path: Path, content: str, said: str
 ) -> None:
-    folder = Folder(tmp_path)
+    folder = ChangeTableFolder(tmp_path)
     folder.run(*FIRST, B)
     assert folder.state is not None
     (folder.state / "held.json").write_text(content)

@@ -1,5 +1,5 @@
-"""What the images of an UPDATE say beside its mask: columns that neither supplies, that the mask does
-not mark, or that it has no bit for."""
+"""Images of an UPDATE beside its mask: columns that neither supplies, that the mask does not mark,
+or that it has no bit for."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ SMALL = SnapshotOptions(line_breaks=False, block_size=256)
 
 @pytest.fixture(scope="module")
 def pair_texts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
-    """What is told of pairs whose partners are neighbours."""
+    """The changes of pairs whose partners are neighbours."""
     path = tmp_path_factory.mktemp("paired") / "all.csv"
     path.write_text(csv_text(pairs(40)))
     return [change_text(one) for one in read(path, options(), SMALL)]

@@ -1,4 +1,4 @@
-"""What the records of a change table mean (reference, change tables; manual, header columns)."""
+"""Meaning of the records of a change table (reference, change tables; manual, header columns)."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_operations_are_published_in_the_order_of_unsigned_addresses(
 
 
 def _with_signed_addresses(rows: list[dict[str, object]]) -> bytes:
-    """As binary rows, whose SYSLOG_ADDR is declared with a sign as BIGINT has one."""
+    """Writes binary rows whose SYSLOG_ADDR has a sign, as BIGINT has one."""
     for row in rows:
         address = row["SYSLOG_ADDR"]
         assert isinstance(address, int)

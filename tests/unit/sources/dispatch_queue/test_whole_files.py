@@ -38,7 +38,7 @@ _BIG = (image(BIG, [9, "x", "old"]), image(BIG, [9, "x", "new"]))
 
 
 class Expected(NamedTuple):
-    """What the rules say of an export."""
+    """The outcome of an export by the rules."""
 
     published: list[str]
     """Changes in the order of the COMMITs, then of the addresses."""

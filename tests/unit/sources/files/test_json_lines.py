@@ -1,4 +1,4 @@
-"""Which keys of JSON lines are columns, and which lines are none for the sake of their keys."""
+"""Keys of JSON lines that are columns, and lines refused for their keys."""
 
 from __future__ import annotations
 

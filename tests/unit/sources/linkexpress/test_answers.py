@@ -1,4 +1,4 @@
-"""What is said of files and settings of Linkexpress that do not fit, and what ``inspect`` shows."""
+"""Messages about files and settings of Linkexpress that do not fit, and the output of ``inspect``."""
 
 from __future__ import annotations
 

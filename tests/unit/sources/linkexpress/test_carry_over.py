@@ -47,7 +47,7 @@ STRANGE = inserts(8)[:6] + (9).to_bytes(2, "big") + inserts(8)[8:]
 SWAPPED = b"".join(record(GROUP, *jack(idu), order="little") for idu in (1, 2))
 
 
-class Folder:
+class ExtractFolder:
     """Files of a source, and what its runs keep."""
 
     def __init__(self, path: Path) -> None:
@@ -102,14 +102,14 @@ def place_texts(records: Sequence[Record]) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
+def folder(tmp_path: Path) -> ExtractFolder:
+    return ExtractFolder(tmp_path)
 
 
 TAIL = SIZE + len(MARK)
 
 
-def test_what_is_held_is_read_with_the_next_file(folder: Folder) -> None:
+def test_what_is_held_is_read_with_the_next_file(folder: ExtractFolder) -> None:
     first = folder.run(a=inserts(1) + MARK + inserts(2, 3))
     tail = f"a:{TAIL} idu=2 a:{TAIL}", f"a:{TAIL + SIZE} idu=3 a:{TAIL}"
     assert place_texts(first) == [
@@ -131,7 +131,7 @@ def test_what_is_held_is_read_with_the_next_file(folder: Folder) -> None:
     ]
 
 
-def test_a_transaction_goes_on_through_several_files(folder: Folder) -> None:
+def test_a_transaction_goes_on_through_several_files(folder: ExtractFolder) -> None:
     assert place_texts(folder.run(a=inserts(1))) == ["held a:0 idu=1 a:0"]
     assert place_texts(folder.run(b=inserts(2))) == ["held a:0 idu=1 a:0", "held b:0 idu=2 a:0"]
     assert place_texts(folder.run(c=b"")) == ["held a:0 idu=1 a:0", "held b:0 idu=2 a:0"]
@@ -146,7 +146,7 @@ def test_a_transaction_goes_on_through_several_files(folder: Folder) -> None:
     assert place_texts(folder.run(e=MARK)) == [f"d:{TAIL} idu=4 d:{TAIL}", "e:0 commit None"]
 
 
-def test_several_files_of_one_run_are_one_sequence(folder: Folder) -> None:
+def test_several_files_of_one_run_are_one_sequence(folder: ExtractFolder) -> None:
     paths = folder.write(
         a=inserts(1) + MARK + inserts(2), b=inserts(3), c=inserts(4) + MARK + inserts(5)
     )
@@ -157,18 +157,18 @@ def test_several_files_of_one_run_are_one_sequence(folder: Folder) -> None:
     assert [record_text(row).startswith("held") for row in records] == [False] * 6 + [True]
 
 
-def test_a_file_in_the_other_byte_order_is_read_again_in_it(folder: Folder) -> None:
+def test_a_file_in_the_other_byte_order_is_read_again_in_it(folder: ExtractFolder) -> None:
     folder.run(a=SWAPPED)
     found = [record_text(row).split()[1] for row in folder.run(b=MARK)]
     assert found == ["idu=1", "idu=2", "commit"]
 
 
 def outcomes(records: Sequence[Record]) -> list[tuple[int, str]]:
-    """Where records stand, and the first word of what they are."""
+    """Returns the places of records, and the first word of their text."""
     return [(row["high"], record_text(row).split()[0]) for row in records]
 
 
-def test_a_cut_record_is_rejected_once_and_not_kept(folder: Folder) -> None:
+def test_a_cut_record_is_rejected_once_and_not_kept(folder: ExtractFolder) -> None:
     first = folder.run(a=MARK + inserts(1) + inserts(2)[:-9])
     after = len(MARK)
     held = [(0, "ignored"), (after, "held"), (after + SIZE, "rejected")]
@@ -182,7 +182,7 @@ def test_a_cut_record_is_rejected_once_and_not_kept(folder: Folder) -> None:
 
 @pytest.mark.parametrize("rest", [inserts(2) + MARK, inserts(2, 3) + MARK, inserts(2)])
 def test_a_file_that_has_the_cut_record_whole_completes_the_transaction(
-    folder: Folder, rest: bytes
+    folder: ExtractFolder, rest: bytes
 ) -> None:
     folder.run(a=inserts(1) + inserts(2)[:-9])
     folder.run(b=rest)
@@ -191,13 +191,17 @@ def test_a_file_that_has_the_cut_record_whole_completes_the_transaction(
 
 
 @pytest.mark.parametrize("cut", [inserts(2)[:15], inserts(2)[:-9] + WRONG, WRONG + inserts(2)[:-9]])
-def test_what_may_be_the_begin_of_any_record_completes_nothing(folder: Folder, cut: bytes) -> None:
+def test_what_may_be_the_begin_of_any_record_completes_nothing(
+    folder: ExtractFolder, cut: bytes
+) -> None:
     folder.run(a=inserts(1) + cut)
     last = folder.run(b=inserts(2) + MARK)
     assert {row["reason"] for row in last} == {"held-back", "commit"}
 
 
-def test_what_is_kept_stands_where_it_stood_whatever_is_left_out_between(folder: Folder) -> None:
+def test_what_is_kept_stands_where_it_stood_whatever_is_left_out_between(
+    folder: ExtractFolder,
+) -> None:
     tail = (
         inserts(1)
         + WRONG
@@ -226,7 +230,9 @@ def test_what_is_kept_stands_where_it_stood_whatever_is_left_out_between(folder:
     assert f"its record at a:{TAIL + SIZE}: item 2" in last[0]["detail"]
 
 
-def test_a_transaction_keeps_its_name_where_its_first_record_is_rejected(folder: Folder) -> None:
+def test_a_transaction_keeps_its_name_where_its_first_record_is_rejected(
+    folder: ExtractFolder,
+) -> None:
     folder.run(a=MARK + WRONG + inserts(1))
     at = len(MARK)
     assert place_texts(folder.run(b=inserts(2) + MARK))[:2] == [
@@ -235,7 +241,7 @@ def test_a_transaction_keeps_its_name_where_its_first_record_is_rejected(folder:
     ]
 
 
-def test_of_a_tail_of_rejected_records_the_reject_alone_is_kept(folder: Folder) -> None:
+def test_of_a_tail_of_rejected_records_the_reject_alone_is_kept(folder: ExtractFolder) -> None:
     assert outcomes(folder.run(a=MARK + b"\xff" * 7))[1:] == [(len(MARK), "rejected")]
     assert outcomes(folder.run(b=b"")) == []
     assert outcomes(folder.run(c=inserts(1) + MARK)) == [(0, "rejected"), (SIZE, "ignored")]
@@ -243,7 +249,7 @@ def test_of_a_tail_of_rejected_records_the_reject_alone_is_kept(folder: Folder) 
 
 
 @pytest.mark.parametrize("version", [2, 4])
-def test_what_another_version_kept_is_refused(folder: Folder, version: int) -> None:
+def test_what_another_version_kept_is_refused(folder: ExtractFolder, version: int) -> None:
     folder.run(a=MARK + inserts(1))
     assert folder.before is not None
     index = folder.before / "held.json"
@@ -253,7 +259,7 @@ def test_what_another_version_kept_is_refused(folder: Folder, version: int) -> N
         folder.run(b=MARK)
 
 
-def test_nothing_is_kept_where_nothing_is_held(folder: Folder) -> None:
+def test_nothing_is_kept_where_nothing_is_held(folder: ExtractFolder) -> None:
     folder.run(a=inserts(1) + MARK)
     assert not (folder.path / "state1").exists()
     folder.run(b=inserts(1))
@@ -262,7 +268,7 @@ def test_nothing_is_kept_where_nothing_is_held(folder: Folder) -> None:
     assert list(folder.before.iterdir()) == []
 
 
-def test_a_source_that_is_no_group_any_more_says_what_to_do(folder: Folder) -> None:
+def test_a_source_that_is_no_group_any_more_says_what_to_do(folder: ExtractFolder) -> None:
     folder.run(a=inserts(1))
     (path,) = folder.write(b=record(OPEN, *jack(1)))
     kept = CarryOver(folder.before, folder.path / "after")
@@ -274,7 +280,7 @@ def test_a_source_that_is_no_group_any_more_says_what_to_do(folder: Folder) -> N
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "form"])
-def test_a_damaged_state_is_an_error(folder: Folder, damage: str) -> None:
+def test_a_damaged_state_is_an_error(folder: ExtractFolder, damage: str) -> None:
     folder.run(a=inserts(1))
     assert folder.before is not None
     index = folder.before / "held.json"
@@ -288,7 +294,7 @@ def test_a_damaged_state_is_an_error(folder: Folder, damage: str) -> None:
 
 
 def settle(records: Sequence[Record]) -> list[str]:
-    """What becomes of the records of a run: a rejected one rejects its transaction."""
+    """Settles the records of a run: a rejected one rejects its transaction."""
     torn = {row["transaction"] for row in records if row["outcome"] == Outcome.REJECTED}
     return [
         "rejected held-back"
@@ -309,7 +315,7 @@ def test_however_a_stream_is_cut_into_files_and_runs_the_same_is_published(
 ) -> None:
     other = {0: MARK, -1: inserts(1) + WRONG, -2: STRANGE + inserts(2)}
     data = [other.get(piece) or inserts(piece) for piece in pieces]
-    folder = Folder(tmp_path_factory.mktemp("cut"))
+    folder = ExtractFolder(tmp_path_factory.mktemp("cut"))
     starts = sorted({0, *(cut for cut in cuts if cut < len(data))})
     files = [b"".join(data[a:b]) for a, b in zip(starts, [*starts[1:], None], strict=True)]
     published, held = [], []
@@ -380,7 +386,7 @@ def test_a_run_that_is_thrown_away_keeps_what_was_held(job: Path) -> None:
     (job / "in" / "2").write_bytes(MARK)
     with (
         publisher_instance.PublisherInstance(
-            load(job / "job.toml"), ScriptedEngine(FatalError("a task failed: mend it"))
+            load(job / "job.toml"), ScriptedEngine(FatalError("a task failed: fix it"))
         ) as failing,
         pytest.raises(FatalError, match="a task failed"),
     ):
@@ -417,7 +423,7 @@ def test_a_replay_goes_on_with_nothing(job: Path) -> None:
 NOISE = WRONG
 
 
-def test_a_tail_goes_on_with_a_refused_file_once_that_is_mended(folder: Folder) -> None:
+def test_a_tail_goes_on_with_a_refused_file_once_that_is_mended(folder: ExtractFolder) -> None:
     first = folder.run(a=inserts(1) + MARK + inserts(2), b=NOISE)
     tail = f"a:{TAIL} idu=2 a:{TAIL}"
     assert place_texts(first)[:3] == ["a:0 idu=1 a:0", f"a:{SIZE} commit None", f"held {tail}"]
@@ -426,7 +432,7 @@ def test_a_tail_goes_on_with_a_refused_file_once_that_is_mended(folder: Folder) 
     assert place_texts(second) == [tail, f"b:0 idu=3 a:{TAIL}", f"b:{SIZE} commit None"]
 
 
-def test_a_tail_goes_on_after_runs_that_read_a_refused_file_alone(folder: Folder) -> None:
+def test_a_tail_goes_on_after_runs_that_read_a_refused_file_alone(folder: ExtractFolder) -> None:
     folder.run(a=MARK + inserts(2))
     for _ in range(2):
         assert place_texts(folder.run(b=NOISE))[0].startswith("held a:")
@@ -434,7 +440,9 @@ def test_a_tail_goes_on_after_runs_that_read_a_refused_file_alone(folder: Folder
     assert [line.split()[1] for line in after] == ["idu=2", "idu=3", "commit"]
 
 
-def test_a_tail_behind_which_a_file_is_refused_is_not_published_without_it(folder: Folder) -> None:
+def test_a_tail_behind_which_a_file_is_refused_is_not_published_without_it(
+    folder: ExtractFolder,
+) -> None:
     folder.run(a=MARK + inserts(2), b=NOISE)
     third = folder.run(c=inserts(4) + MARK + inserts(5) + MARK)
     assert [row["reason"] for row in third] == ["held-back", "held-back", "commit", None, "commit"]
@@ -482,7 +490,7 @@ def test_a_refused_file_with_commits_ends_what_was_held_before_it(job: Path) -> 
     assert published_keys(job / "out") == ["idu=1", "idu=4", "idu=5"]
 
 
-def test_a_state_of_ended_files_of_another_version_is_refused(folder: Folder) -> None:
+def test_a_state_of_ended_files_of_another_version_is_refused(folder: ExtractFolder) -> None:
     folder.run(a=MARK + inserts(2), b=NOISE)
     folder.run(c=MARK)
     assert folder.before is not None

@@ -166,7 +166,7 @@ class Listed:
 
 
 def write_recordings(recorder: Recorder, directory: Path) -> list[Path]:
-    """What a recorder yields, as JSON lines and in bulk."""
+    """Writes the calls of a recorder, as JSON lines and in bulk."""
     header = BulkHeader(80, "HR", "CP866")
     calls = list(recorder.calls())
     bulk = directory / "calls.dirr"
@@ -496,7 +496,7 @@ def test_times_are_utc_unless_they_say_otherwise(tmp_path: Path) -> None:
     assert {row["time"] for row in rows} == {to_micros(START)}
 
 
-class TestInspect:
+class TestInspectCommand:
     def test_every_call_is_a_line(self, tmp_path: Path) -> None:
         path = text_file(tmp_path / "a.jsonl", [line(), "nothing"])
         job = text_file(

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("local_engine")
 def apply_operations(
     table: dict[str, dict[str, str]], operations: Sequence[etree._Element]
 ) -> None:
-    """What a consumer makes of documents: values that are there, by row and column."""
+    """Applies documents as a consumer does: values by row and column."""
     for op in operations:
         key = key_of(op)
         if op.tag == "delete":

@@ -65,7 +65,7 @@ def decode(used: DispatchQueueOptions, described: QueueTable, every: list[bytes]
 
 
 def advice(fault: str) -> str:
-    """What the message says to do."""
+    """Returns the advice of the message."""
     return fault.split("would fit ")[1]
 
 

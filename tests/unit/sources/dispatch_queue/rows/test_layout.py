@@ -12,7 +12,7 @@ from publisher.sources.dispatch_queue.rows import layout
 from publisher.sources.dispatch_queue.rows.layout import ByteOrder
 from publisher.sources.dispatch_queue.rows.rows import binary_rows
 
-# the table of the reference: offset, what stands there
+# the table of the reference: offset, content
 HEAD = {
     0: "3F F3 63 00 80 00",  # OPER_DATE: 2024-01-01 00:00:00.5, the high bytes first
     6: "01 00",  # EXTDATA 1
