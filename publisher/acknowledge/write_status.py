@@ -32,8 +32,9 @@ from publisher.database.statuses import DELETED, LogTable, StatusWriter
 from publisher.database.user_statements import run_post_polling
 from publisher.journal.manifest import Journal, Manifest
 from publisher.model.change import Status
+from publisher.model.plain import restore
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
-from publisher.sources.event_log.options import EventLogOptions, restore_options
+from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.live.table_reader import LiveTable, column_of, relation_of
 from publisher.xds.values import text_of
 
@@ -83,7 +84,7 @@ def acknowledge(
     entry, refused = manifest.sources[source], refused or {}
     lanes = lanes_of(journal, manifest, source, refused, manifest.behind.get(entry.name, 0))
     with Database(found.place.database, writing=True) as served:
-        log = log_table(served, found.place.table, restore_options(**entry.options))
+        log = log_table(served, found.place.table, restore(EventLogOptions, entry.options))
         if found.verdict is Verdict.UNKNOWN:
             doubt = _doubt_of_table(lanes, StatusWriter(served, log, check_lease))
             if doubt is not None:

@@ -18,6 +18,7 @@ from typing import Any
 from publisher.journal.conservation import RunReport
 from publisher.journal.durable import read_versioned, write_durably
 from publisher.model.change import Outcome
+from publisher.model.plain import restore
 
 RECORD_FORMAT = 1
 _PREFIX = "dispatch-"
@@ -131,11 +132,8 @@ def apply_refusals(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
 
 
 def _read(path: Path) -> DispatchRecord | None:
-    return read_versioned(path, RECORD_FORMAT, _decode, "remove it and send with --again")
+    def decode(content: dict[str, Any]) -> DispatchRecord:
+        del content["format"]
+        return restore(DispatchRecord, content)
 
-
-def _decode(content: dict[str, Any]) -> DispatchRecord:
-    del content["format"]
-    refusals = tuple(Refusal(**entry) for entry in content.pop("refusals"))
-    topics = tuple(content.pop("topics"))
-    return DispatchRecord(refusals=refusals, topics=topics, **content)
+    return read_versioned(path, RECORD_FORMAT, decode, "remove it and send with --again")

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +17,7 @@ from publisher.journal.documents import DocumentLog
 from publisher.journal.durable import make_private, sync_folder
 from publisher.model.change import Decision, Object, Outcome
 from publisher.model.document_batches import Documents
+from publisher.model.plain import restore
 
 LOOKUP_SCHEMA = pa.schema(
     [
@@ -78,24 +78,7 @@ class LaneResult:
     @classmethod
     def from_json(cls, text: str) -> LaneResult:
         """Reads the text of ``to_json``."""
-        return cls.from_plain(json.loads(text))
-
-    @classmethod
-    def from_plain(cls, loaded: dict[str, Any]) -> LaneResult:
-        """Restores a result from the plain values of ``asdict``."""
-        return cls(
-            lane=loaded["lane"],
-            staged=loaded["staged"],
-            documents=loaded["documents"],
-            bytes=loaded["bytes"],
-            operations=tuple((name, count) for name, count in loaded["operations"]),
-            counts=tuple(
-                Count(c["source"], Outcome(c["outcome"]), c["reason"], c["records"])
-                for c in loaded["counts"]
-            ),
-            tallies=tuple((split, records) for split, records in loaded["tallies"]),
-            digest=loaded["digest"],
-        )
+        return restore(cls, json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from publisher.journal.durable import read_versioned, sync_folder, write_durably
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.source_state import STATE, folder_of, secure
+from publisher.model.plain import restore
 
 JOURNAL_FORMAT = 3
 MANIFEST = "manifest.json"
@@ -105,22 +107,7 @@ class Manifest:
             FatalError: It is damaged, or another version of the program wrote it.
         """
         remedy = "remove the journal and publish into a new directory"
-        return read_versioned(path, JOURNAL_FORMAT, cls._decode, remedy)
-
-    @classmethod
-    def _decode(cls, content: dict[str, Any]) -> Manifest:
-        lists = {
-            "sources": tuple(map(_decode_source, content["sources"])),
-            "results": tuple(map(LaneResult.from_plain, content["results"])),
-            "states": tuple(content.get("states", ())),
-        }
-        return cls(**content | lists)
-
-
-def _decode_source(entry: dict[str, Any]) -> SourceEntry:
-    lists = {name: tuple(entry.get(name, ())) for name in ("splits", "notes")}
-    files = tuple(FileEntry(**file) for file in entry.get("files", ()))
-    return SourceEntry(**entry | lists | {"files": files})
+        return read_versioned(path, JOURNAL_FORMAT, partial(restore, cls), remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 from publisher.database import DatabaseOptions
 from publisher.errors import OptionProblem
 from publisher.model.keys import IdentifierCase
+from publisher.model.plain import restore
 from publisher.sources.contract import LiveSource, Source, TableBacklog
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.table_reader import TextOf
@@ -78,8 +79,6 @@ class Format:
     position_text: str
     """How users write its positions; ``Source.parse_position`` accepts it."""
     options: type[FormatOptions]
-    restore_options: Callable[..., FormatOptions]
-    """Creates options from the plain values that a journal keeps."""
     source: Callable[[Any, SnapshotOptions], Source]
     """Creates the source of files from its options."""
     live: LiveFormat | None = None
@@ -106,4 +105,4 @@ class Format:
 
     def restore(self, options: Mapping[str, Any], reading: Mapping[str, Any]) -> Source:
         """Creates the source that a journal was read with, from the plain values kept there."""
-        return self.source(self.restore_options(**options), SnapshotOptions(**reading))
+        return self.source(restore(self.options, options), restore(SnapshotOptions, reading))

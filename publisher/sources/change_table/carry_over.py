@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from publisher.journal.durable import read_versioned
+from publisher.model.plain import restore
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
 
 FORM = f"^[0-9]{{{TIME_DIGITS + NUMBER_DIGITS}}} *$"
@@ -150,7 +151,9 @@ def read_marks(folder: Path | None) -> dict[str, Mark]:
         return {}
 
     def decode(content: dict[str, Any]) -> dict[str, Mark]:
-        return {table: _decode_mark(entry) for table, entry in content["tables"].items()}
+        return {
+            table: restore(Mark, entry, complete=True) for table, entry in content["tables"].items()
+        }
 
     remedy = "remove its folder, which publishes all rows of the change tables again"
     return read_versioned(folder / _FILE, VERSION, decode, remedy, field="version") or {}
@@ -162,21 +165,3 @@ def write_marks(folder: Path, marks: dict[str, Mark]) -> None:
     plain = {"version": VERSION, "tables": {table: asdict(mark) for table, mark in marks.items()}}
     text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
     (folder / _FILE).write_text(text + "\n", "utf-8")
-
-
-def _decode_mark(entry: dict[str, Any]) -> Mark:
-    known, wait, origin = entry["calibrated"], entry["wait"], entry["origin"]
-    if known is not None:
-        listed = {name: tuple(known[name]) for name in ("columns", "key")}
-        known = KnownMasks(**known | listed)
-    return Mark(
-        **entry
-        | {
-            "calibrated": known,
-            "wait": None if wait is None else PairWait(**wait),
-            "window": tuple(WindowEntry(*item) for item in entry["window"]),
-            "origin": MarkOrigin(
-                **origin | {"rows": tuple(RowDigests(*row) for row in origin["rows"])}
-            ),
-        }
-    )

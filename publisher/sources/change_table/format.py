@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from publisher.errors import OptionProblem
 from publisher.sources.change_table.backlog import ChangeTableBacklog
 from publisher.sources.change_table.live_table import LiveChangeTable
-from publisher.sources.change_table.options import ChangeTableOptions, restore_options
+from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.format import Format, LiveFormat
 
@@ -22,7 +22,6 @@ CHANGE_TABLE = Format(
     title="Change tables",
     position_text="35 digits or FILE:NUMBER",
     options=ChangeTableOptions,
-    restore_options=restore_options,
     source=ChangeTable,
     live=LiveFormat(LiveChangeTable, ChangeTableBacklog),
     find_problems=_find_problems,

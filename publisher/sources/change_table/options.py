@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Len
 
@@ -81,11 +81,3 @@ class ChangeTableOptions:
     def __post_init__(self) -> None:
         """Raises ``OptionsError`` for an unknown zone."""
         refuse_options(zone_problems(self.time_zone))
-
-
-def restore_options(**plain: Any) -> ChangeTableOptions:
-    """Restores options from the plain values in a journal."""
-    listed = {name: tuple(plain[name]) for name in ("columns", "key")}
-    return ChangeTableOptions(
-        **plain | listed | {"identifier_case": IdentifierCase(plain["identifier_case"])}
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from publisher.sources.dispatch_queue.dispatch_attrs import with_attributes
-from publisher.sources.dispatch_queue.options import DispatchQueueOptions, restore_options
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.source import DispatchQueue
 from publisher.sources.format import Format
 
@@ -12,7 +12,6 @@ DISPATCH_QUEUE = Format(
     title="Dispatch queue",
     position_text="DATABASE:FILE.ADDRESS",
     options=DispatchQueueOptions,
-    restore_options=restore_options,
     source=DispatchQueue,
     complete_options=with_attributes,
     reads_snapshots=True,

@@ -322,27 +322,10 @@ def first_of_each(problems: Iterable[OptionProblem]) -> Iterable[OptionProblem]:
     return first.values()
 
 
-def restore_options(**plain: Any) -> DispatchQueueOptions:
-    """The options from their plain values, as a journal keeps them."""
-    listed = ("columns", "key", "numbers", "offsets")
-    tables = tuple(
-        QueueTable(**table | {name: tuple(table[name]) for name in listed})
-        for table in plain["tables"]
-    )
-    given = {
-        "tables": tables,
-        "nodes": tuple(plain["nodes"]),
-        "attributes": None if plain["attributes"] is None else Path(plain["attributes"]),
-        "identifier_case": IdentifierCase(plain["identifier_case"]),
-    }
-    return DispatchQueueOptions(**plain | given)
-
-
 __all__ = [
     "VARIABLE",
     "DispatchQueueOptions",
     "NullMode",
     "QueueTable",
     "first_of_each",
-    "restore_options",
 ]

@@ -67,9 +67,9 @@ from publisher.sources.dispatch_queue.transactions.facts import (
     TransactionRows,
     address_text,
     facts_of,
-    from_stored,
     of_transactions,
-    to_stored,
+    signed_address,
+    unsigned_address,
 )
 from publisher.sources.dispatch_queue.transactions.fates import Fates
 from publisher.sources.dispatch_queue.transactions.joining import join_rows
@@ -297,10 +297,10 @@ class DispatchQueue(Source):
         """``DATABASE:ADDRESS@COMMIT``."""
         if position.ordinal == NO_ROW:
             return f"{position.part}:{position.high}"
-        low = f"{position.part}:{address_text(from_stored(position.low))}"
+        low = f"{position.part}:{address_text(unsigned_address(position.low))}"
         if position.low == position.high:
             return low
-        return f"{low}@{address_text(from_stored(position.high))}"
+        return f"{low}@{address_text(unsigned_address(position.high))}"
 
     def parse_position(self, text: str) -> Position:
         """Parses a position that a user wrote.  Raises ``UsageError``."""
@@ -346,7 +346,7 @@ def _address(text: str) -> int:
     whole = (int(file) << 32) | int(address)
     if int(address) >> 32 or whole > _ALL:
         raise ValueError(text)
-    return to_stored(whole)
+    return signed_address(whole)
 
 
 def _evidence(operations: Operations) -> Codes:

@@ -24,7 +24,7 @@ from publisher.sources.dispatch_queue.operations import (
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows.rows import Codes
 from publisher.sources.dispatch_queue.to_changes import DispatchQueueChangeBuilder
-from publisher.sources.dispatch_queue.transactions.facts import address_text, as_stored
+from publisher.sources.dispatch_queue.transactions.facts import address_text, signed_addresses
 from publisher.sources.dispatch_queue.transactions.fates import Fate, Fates
 
 NO_ROW = -1
@@ -103,7 +103,7 @@ class DispatchQueueRecordBuilder:
             yield from self._changes(group, done, ends, objects)
         remaining = [number for number in numbers.tolist() if number not in done]
         if remaining:
-            yield self._unpublished(remaining, ends, objects)
+            yield self._endings(remaining, ends, objects)
 
     def _changes(
         self,
@@ -188,8 +188,8 @@ class DispatchQueueRecordBuilder:
             "source": self.place.source,
             "part": nodes.take(pa.array(operations.node[numbers])),
             "rank": rank,
-            "high": as_stored(high),
-            "low": as_stored(address),
+            "high": signed_addresses(high),
+            "low": signed_addresses(address),
             "ordinal": 0,
             "split": self.place.split,
             "row": operations.rows.numbers[operations.first[numbers]],
@@ -201,7 +201,7 @@ class DispatchQueueRecordBuilder:
         }
         return batch(len(numbers), **(common | columns))
 
-    def _unpublished(
+    def _endings(
         self,
         remaining: list[int],
         ends: dict[int, _Ending],
@@ -289,7 +289,7 @@ class DispatchQueueRecordBuilder:
         operations, places = self.operations, np.array(sorted(self.operations.repeated), np.int64)
         numbers, address = (
             operations.rows.numbers[places],
-            as_stored(operations.rows.address[places]),
+            signed_addresses(operations.rows.address[places]),
         )
         return nameless(
             self.place,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from publisher.sources.event_log.backlog import EventLogBacklog
 from publisher.sources.event_log.live_table import LiveEventLog
-from publisher.sources.event_log.options import EventLogOptions, restore_options
+from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.source import EventLog
 from publisher.sources.format import Format, LiveFormat
 
@@ -13,7 +13,6 @@ EVENT_LOG = Format(
     title="Event log",
     position_text="a record_id or FILE:NUMBER",
     options=EventLogOptions,
-    restore_options=restore_options,
     source=EventLog,
     live=LiveFormat(LiveEventLog, EventLogBacklog, has_status=True),
     reads_snapshots=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from publisher.errors import OptionProblem, refuse_options
 from publisher.model.keys import IdentifierCase
@@ -50,8 +50,3 @@ class EventLogOptions:
         """Returns the documented columns under their names in the input."""
         written = {ours: theirs for theirs, ours in self.columns.items()}
         return ExpectedColumns(LAYOUT[self.layout], written, OPTIONAL)
-
-
-def restore_options(**plain: Any) -> EventLogOptions:
-    """Restores options from their plain values in a journal."""
-    return EventLogOptions(**plain | {"identifier_case": IdentifierCase(plain["identifier_case"])})

@@ -97,7 +97,7 @@ class _Budget:
         most = _most_bytes(batch)
         if most <= min(BATCH_BYTES, self._max_record, self._left):
             self._left -= most
-            yield Frame(_checked(batch, columns), np.arange(first, first + batch.num_rows))
+            yield Frame(_rename_columns(batch, columns), np.arange(first, first + batch.num_rows))
             return
         sizes = _row_sizes(batch)
         ends = np.cumsum(sizes)
@@ -118,12 +118,12 @@ class _Budget:
         self._left -= int(sizes[~long & ~beyond].sum())
         bad = long | beyond
         if not bad.any():
-            return Frame(_checked(batch, columns), numbers)
+            return Frame(_rename_columns(batch, columns), numbers)
         broken = tuple(
             Broken(int(numbers[i]), TOO_LONG if long[i] else TOO_MUCH, _beginnings(batch, i))
             for i in np.flatnonzero(bad).tolist()
         )
-        return Frame(_checked(batch.filter(pa.array(~bad)), columns), numbers[~bad], broken)
+        return Frame(_rename_columns(batch.filter(pa.array(~bad)), columns), numbers[~bad], broken)
 
 
 def _most_bytes(batch: pa.RecordBatch) -> int:
@@ -162,7 +162,7 @@ def _lengths(column: pa.Array) -> Sizes:
 
 def _beginnings(batch: pa.RecordBatch, at: int) -> str:
     """Shows the beginning of each value of a row."""
-    cells = (_checked_text(plain(column.slice(at, 1)))[0].as_py() for column in batch.columns)
+    cells = (_text_or_bytes(plain(column.slice(at, 1)))[0].as_py() for column in batch.columns)
     values = (readable(cell) if isinstance(cell, bytes) else str(cell) for cell in cells)
     return as_json([text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…" for text in values])
 
@@ -244,13 +244,13 @@ def _batch_rows(group: GroupSizes) -> int:
     return int(max(1, min(most, BATCH_BYTES // mean)))
 
 
-def _checked(batch: pa.RecordBatch, columns: ExpectedColumns) -> pa.RecordBatch:
+def _rename_columns(batch: pa.RecordBatch, columns: ExpectedColumns) -> pa.RecordBatch:
     """The batch under our names; text that is not UTF-8 becomes bytes, since the reader does not check."""
-    arrays = [_checked_text(plain(column)) for column in batch.columns]
+    arrays = [_text_or_bytes(plain(column)) for column in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns.names))
 
 
-def _checked_text(array: pa.Array) -> pa.Array:
+def _text_or_bytes(array: pa.Array) -> pa.Array:
     if not pa.types.is_string(array.type):
         return array
     raw = array.cast(pa.binary())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from publisher.sources.format import Format
-from publisher.sources.linkexpress.options import LinkexpressOptions, restore_options
+from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.source import Linkexpress
 
 LINKEXPRESS = Format(
@@ -11,6 +11,5 @@ LINKEXPRESS = Format(
     title="Linkexpress",
     position_text="FILE:OFFSET",
     options=LinkexpressOptions,
-    restore_options=restore_options,
     source=Linkexpress,
 )

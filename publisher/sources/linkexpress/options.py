@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le, Len
 
@@ -235,18 +235,6 @@ def codec_of(charset: str) -> str:
     return codec
 
 
-def restore_options(**plain: Any) -> LinkexpressOptions:
-    """Restores options from the plain values in a journal."""
-    tables = tuple(
-        ExtractedTable(
-            **table | {"items": tuple(table["items"]), "key": tuple(table["key"])},
-        )
-        for table in plain["tables"]
-    )
-    case = IdentifierCase(plain["identifier_case"])
-    return LinkexpressOptions(**plain | {"tables": tables, "identifier_case": case})
-
-
 __all__ = [
     "GREATEST_XID",
     "ByteOrder",
@@ -254,5 +242,4 @@ __all__ = [
     "LinkexpressOptions",
     "LogType",
     "codec_of",
-    "restore_options",
 ]

@@ -7,7 +7,7 @@ triggerless mode takes hints from them.
 
 from publisher.sources.table_queue.calls import SAMPLE_SCHEMA, Call, Recorder
 from publisher.sources.table_queue.hints import Hints, TouchedTable, find_touched_tables, read_hints
-from publisher.sources.table_queue.options import TableQueueOptions, restore_options
+from publisher.sources.table_queue.options import TableQueueOptions
 
 __all__ = [
     "SAMPLE_SCHEMA",
@@ -18,5 +18,4 @@ __all__ = [
     "TouchedTable",
     "find_touched_tables",
     "read_hints",
-    "restore_options",
 ]

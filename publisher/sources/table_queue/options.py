@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Len
 
@@ -63,9 +63,3 @@ class TableQueueOptions:
         """Completion codes by number, as far as their numbers are known."""
         known = {NORMAL: self.normal, SMALLBUFKOR: self.smallbufkor, EORR: self.eorr}
         return {number: name for name, number in known.items() if number is not None}
-
-
-def restore_options(**plain: Any) -> TableQueueOptions:
-    """Restores options from their plain values in JSON."""
-    owners = {int(number): name for number, name in plain.get("owners", {}).items()}
-    return TableQueueOptions(**plain | {"owners": owners})

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from publisher.database import DatabaseOptions
+from publisher.model.plain import restore
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.table_reader import LiveTable, TableSplit
@@ -140,10 +141,4 @@ class BucketResult:
     @classmethod
     def from_json(cls, text: str) -> BucketResult:
         """The inverse of ``to_json``."""
-        plain = json.loads(text)
-        plain["tallies"] = tuple((split, count) for split, count in plain["tallies"])
-        counts = plain["counts"]
-        plain["counts"] = (
-            ComparisonCounts(*counts) if isinstance(counts, list) else ComparisonCounts(**counts)
-        )
-        return cls(**plain)
+        return restore(cls, json.loads(text))

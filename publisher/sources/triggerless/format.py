@@ -7,7 +7,7 @@ from pathlib import Path
 
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import Format
-from publisher.sources.triggerless.options import TriggerlessOptions, restore_options
+from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 
 
@@ -27,7 +27,6 @@ TRIGGERLESS = Format(
     title="Triggerless",
     position_text="TABLE:COMPARISON:NUMBER",
     options=TriggerlessOptions,
-    restore_options=restore_options,
     source=Triggerless,
     complete_options=_with_absolute_paths,
     reads_snapshots=True,

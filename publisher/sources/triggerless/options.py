@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Len
 
@@ -67,11 +67,3 @@ class TriggerlessOptions:
             text = 'hints need them; write samples = ["DIRECTORY"]'
             problems.append(OptionProblem("samples", text))
         refuse_options(problems)
-
-
-def restore_options(**plain: Any) -> TriggerlessOptions:
-    """The options from their plain values, as a journal keeps them."""
-    listed = {name: tuple(plain[name]) for name in ("tables", "before", "samples")}
-    keys = {table: tuple(columns) for table, columns in plain["key"].items()}
-    case = IdentifierCase(plain["identifier_case"])
-    return TriggerlessOptions(**plain | listed | {"key": keys, "identifier_case": case})

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -38,10 +37,6 @@ class TinyOptions:
     table: str = "usr"
     column: str = "name"
     identifier_case: IdentifierCase = IdentifierCase.LOWER
-
-
-def restore_tiny_options(**plain: Any) -> TinyOptions:
-    return TinyOptions(**plain | {"identifier_case": IdentifierCase(plain["identifier_case"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +106,6 @@ TINY = Format(
     title="Tiny",
     position_text="FILE:LINE",
     options=TinyOptions,
-    restore_options=restore_tiny_options,
     source=TinySource,
 )
 

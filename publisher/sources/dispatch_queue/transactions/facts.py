@@ -154,18 +154,18 @@ def _chunk_heads(seen: TransactionRows, order: Codes, is_mark: Mask) -> Codes:
 _HIGHEST_BIT = 1 << 63
 
 
-def as_stored(addresses: Addresses) -> Codes:
+def signed_addresses(addresses: Addresses) -> Codes:
     """Converts unsigned addresses to the signed integers of positions, which keeps their order."""
     return (addresses ^ np.uint64(_HIGHEST_BIT)).view(np.int64)
 
 
-def from_stored(number: int) -> int:
+def unsigned_address(number: int) -> int:
     """Converts an integer of a position back to its address."""
     return number + _HIGHEST_BIT
 
 
-def to_stored(address: int) -> int:
-    """Converts one address as ``as_stored`` does."""
+def signed_address(address: int) -> int:
+    """Converts one address as ``signed_addresses`` does."""
     return address - _HIGHEST_BIT
 
 

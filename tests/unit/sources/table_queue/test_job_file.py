@@ -10,7 +10,8 @@ import pytest
 from publisher.config.job_file import SECTIONS, defaults, load
 from publisher.config.validation import option_defaults, option_names
 from publisher.errors import SettingsError
-from publisher.sources.table_queue import TableQueueOptions, restore_options
+from publisher.model.plain import restore
+from publisher.sources.table_queue import TableQueueOptions
 from tests.support.settings_reference import in_force, reference_file
 
 SHOWN = reference_file("table-queue")
@@ -64,4 +65,4 @@ def test_contradictory_settings_are_refused(tmp_path: Path, text: str, said: str
 def test_options_come_back_from_plain_values() -> None:
     options = TableQueueOptions(code_page="UTF-8", owners={5: "HR"})
     plain = {name: getattr(options, name) for name in option_names(TableQueueOptions)}
-    assert restore_options(**plain | {"owners": {"5": "HR"}}) == options
+    assert restore(TableQueueOptions, plain | {"owners": {"5": "HR"}}) == options

@@ -1,0 +1,67 @@
+"""Restores objects from the plain values that JSON keeps of them: lists, text and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from enum import Enum
+from functools import cache
+from pathlib import PurePath
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+_SIMPLE = (str, int, float, bool, object)
+
+
+def restore(kind: type[T], plain: Mapping[str, Any], *, complete: bool = False) -> T:
+    """Restores a dataclass from what ``asdict`` and JSON made of it, by the types of its fields.
+
+    Fields that are missing have their defaults, unless the values must be ``complete``.  Values are not
+    checked otherwise.  Raises ``TypeError``, ``KeyError``, ``ValueError`` or ``AttributeError`` if they do
+    not fit.
+    """
+    if complete and (missing := get_type_hints(kind).keys() - plain.keys()):
+        raise KeyError(f"{kind.__name__} has no {min(missing)}")
+    restored: T = _restore_class(kind, plain)
+    return restored
+
+
+def _restore(hint: Any, value: Any) -> Any:
+    """Restores one value of a type; values of other types stay as they are."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if value is None:
+        return None
+    if origin in (Union, UnionType):
+        members = [member for member in arguments if member is not NoneType]
+        return _restore(members[0], value) if len(members) == 1 else value
+    if origin is tuple:
+        if arguments[1:] != (...,):
+            return tuple(map(_restore, arguments, value))
+        item = arguments[0]
+        return tuple(value) if item in _SIMPLE else tuple(_restore(item, each) for each in value)
+    if origin in (dict, Mapping):
+        name, item = arguments
+        return {_restore(name, key): _restore(item, each) for key, each in value.items()}
+    return _restore_class(hint, value) if isinstance(hint, type) else value
+
+
+def _restore_class(kind: Any, value: Any) -> Any:
+    if issubclass(kind, tuple):  # a named tuple
+        return kind(**value) if isinstance(value, Mapping) else kind(*value)
+    if issubclass(kind, Enum | PurePath):
+        return kind(value)
+    if kind is int and isinstance(value, str):  # JSON has only text as names
+        return int(value)
+    return _restore_dataclass(kind, value) if is_dataclass(kind) else value
+
+
+def _restore_dataclass(kind: Any, value: Mapping[str, Any]) -> Any:
+    hints = _hints(kind)
+    return kind(**{n: _restore(hints[n], v) if n in hints else v for n, v in value.items()})
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
