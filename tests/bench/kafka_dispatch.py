@@ -99,8 +99,8 @@ def _in_turn(
 
 def _send(planned: Planned, brokers: KafkaCluster, engine: SparkEngine) -> tuple[float, float]:
     """Sends the journal to a new topic; gives the seconds of taking its lanes over and of sending."""
-    made = brokers.topics
-    topic = made.make(PARTITIONS)
+    topics = brokers.topics
+    topic = topics.make(PARTITIONS)
     manifest, journal = planned.manifest, planned.journal
     dispatcher = KafkaDispatcher(
         KafkaOptions(brokers.bootstrap, topic),
@@ -115,18 +115,18 @@ def _send(planned: Planned, brokers: KafkaCluster, engine: SparkEngine) -> tuple
     dispatcher.dispatch(journal, manifest, build_report(manifest, journal, "published", dispatcher))
     end = time.perf_counter()
     check(read_topic(brokers.bootstrap, topic).records, planned.documents)
-    made.drop()
+    topics.drop()
     return prepared - start, end - prepared
 
 
 def _sent_bare(planned: Planned, brokers: KafkaCluster, processes: int) -> tuple[float, int]:
     """Sends the same by bare producers; gives the seconds and the bytes that the topic then has."""
-    made = brokers.topics
-    options = KafkaOptions(brokers.bootstrap, made.make(PARTITIONS))
+    topics = brokers.topics
+    options = KafkaOptions(brokers.bootstrap, topics.make(PARTITIONS))
     seconds = bare_producer.send(planned.lanes, options, processes)
     found = read_topic(brokers.bootstrap, options.topic, headers=True)
     check(found.records, planned.documents)
-    made.drop()
+    topics.drop()
     return seconds, found.bytes
 
 

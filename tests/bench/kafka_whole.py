@@ -84,8 +84,8 @@ def _add(report: Report, events: int, taken: dict[str, list[float]]) -> None:
 def _publish(place: BenchPlace, name: str, *, write_status: bool) -> float:
     """Seconds of a publish from start to exit; fails unless all can be read once."""
     fill_table(place.server, place.log)
-    made = place.brokers.topics
-    topic = made.make(PARTITIONS)
+    topics = place.brokers.topics
+    topic = topics.make(PARTITIONS)
     job = place.work / f"{name}.toml"
     source = SOURCE.format(table=TABLE, url=place.server.url)
     written = JOB.format(
@@ -102,7 +102,7 @@ def _publish(place: BenchPlace, name: str, *, write_status: bool) -> float:
     expected = {"S" if write_status else "N": place.events}
     if (found := statuses(place.server)) != expected:
         raise RuntimeError(f"rows by status are {found} instead of {expected}")
-    made.drop()
+    topics.drop()
     return seconds
 
 
@@ -115,7 +115,7 @@ def _snapshot(place: BenchPlace, name: str, *, tuned: bool) -> float:
     )
     output = place.work / f"{name}.log"
     seconds = debezium.seconds_to_read(command, bootstrap, topic, PARTITIONS, place.events, output)
-    made = place.brokers.topics
-    made.made.append(topic)
-    made.drop()
+    topics = place.brokers.topics
+    topics.made.append(topic)
+    topics.drop()
     return seconds

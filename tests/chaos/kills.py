@@ -64,11 +64,11 @@ class Killer:
             if kill and self._wait(started, self._choice()):
                 started.kill()
                 return self._count_kill()
-            code, said = started.wait_for_end(_PATIENCE)
-        if code and refusal is not None and refusal in said:
+            code, message = started.wait_for_end(_PATIENCE)
+        if code and refusal is not None and refusal in message:
             return REFUSED
         if code:
-            raise RuntimeError(f"{words} ended with {code}: {said}")
+            raise RuntimeError(f"{words} ended with {code}: {message}")
         return None
 
     def run_beside(self, words: list[str], kill: Callable[[], None]) -> int:
@@ -83,9 +83,9 @@ class Killer:
             if self._wait(started, self._choice()):
                 self._count_kill()
                 kill()
-            code, said = started.wait_for_end(_PATIENCE)
+            code, message = started.wait_for_end(_PATIENCE)
         if code not in (0, UnreachableError.exit_code):
-            raise RuntimeError(f"{words} ended with {code}: {said}")
+            raise RuntimeError(f"{words} ended with {code}: {message}")
         return code
 
     def _choice(self) -> str:

@@ -99,8 +99,8 @@ class LostJournals:
                 self.say(f"{found} {log.statuses()}")
                 if found == REFUSED:
                     words = _words("recover", job.path)
-                    said = killing.run(words, kill=rng.random() < 0.5, refusal=DONE)
-                    self.say(f"recovery: {said} {log.statuses()}")
+                    message = killing.run(words, kill=rng.random() < 0.5, refusal=DONE)
+                    self.say(f"recovery: {message} {log.statuses()}")
             while self._start(killing, job) == REFUSED or log.statuses().get("N"):
                 killing.run(_words("recover", job.path), kill=False, refusal=DONE)
         verdict = Verdict(f"journal directory {self.accident}, to Kafka")

@@ -199,11 +199,11 @@ class TestDispatchers:
 
 def test_files_tell_the_run_in_numbers(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     place, *_ = TestDispatchers().sent(_files(request), tmp_path)
-    told = json.loads((place / "run.json").read_text())
-    assert told["run"] == RUN
-    assert told["read"] == 52 == sum(told["outcomes"].values())
-    assert [part["documents"] for part in told["parts"]] == [
-        len((place / part["file"]).read_text().splitlines()) for part in told["parts"]
+    run = json.loads((place / "run.json").read_text())
+    assert run["run"] == RUN
+    assert run["read"] == 52 == sum(run["outcomes"].values())
+    assert [part["documents"] for part in run["parts"]] == [
+        len((place / part["file"]).read_text().splitlines()) for part in run["parts"]
     ]
     assert not (place / DOCUMENT_STAGING).exists()
     assert {path.stat().st_mode & 0o777 for path in place.iterdir()} == {0o600}

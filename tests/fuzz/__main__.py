@@ -65,17 +65,17 @@ def _in_a_process(name: str, seed: str, records: int, trial: str | None, folder:
     process = context.Process(target=in_process, args=(there, name, seed, records, trial, folder))
     process.start()
     there.close()
-    tally, failures, said, peak = Tally(), [], "", 0
+    tally, failures, text, peak = Tally(), [], "", 0
     try:
         while True:
             if not here.poll(_PATIENCE):
-                failures.append(Failure(said, f"hangs for {_PATIENCE:.0f} s", str(folder)))
-                click.echo(f"{name}, {said}: {failures[-1].why}", err=True)
+                failures.append(Failure(text, f"hangs for {_PATIENCE:.0f} s", str(folder)))
+                click.echo(f"{name}, {text}: {failures[-1].why}", err=True)
                 process.kill()
                 break
             kind, value = here.recv()
             if kind == "begins":
-                said = value
+                text = value
             elif kind == "failure":
                 failures.append(value)
                 click.echo(f"{name}, {value.trial}: {value.why}\n  kept: {value.kept}", err=True)
@@ -85,8 +85,8 @@ def _in_a_process(name: str, seed: str, records: int, trial: str | None, folder:
     except EOFError:
         process.join()
         why = f"ended with {process.exitcode}"
-        failures.append(Failure(said, why, str(folder)))
-        click.echo(f"{name}, {said}: {why}", err=True)
+        failures.append(Failure(text, why, str(folder)))
+        click.echo(f"{name}, {text}: {why}", err=True)
     process.join()
     click.echo(f"{name}: {tally.records:,} records, {len(failures)} failures", err=True)
     return Outcome(name, tally, peak, failures)
@@ -115,8 +115,8 @@ def _show(outcomes: list[Outcome], seed: str) -> None:
     console.print(table)
     for outcome in outcomes:
         reasons = outcome.tally.rejected.most_common()
-        said = ", ".join(f"{reason} {count:,}" for reason, count in reasons) or "nothing"
-        console.print(f"{outcome.form} rejected: {said}", soft_wrap=True)
+        text = ", ".join(f"{reason} {count:,}" for reason, count in reasons) or "nothing"
+        console.print(f"{outcome.form} rejected: {text}", soft_wrap=True)
     plain = asdict(replace(total, rejected=Counter())) | {"rejected": dict(total.rejected)}
     click.echo(json.dumps({"seed": seed, "failures": _failures(outcomes), **plain}))
 

@@ -147,8 +147,8 @@ def compare(
             continue
         number = pieces[part.origin].transaction
         begin = begins.setdefault(number, place)
-        for said in valid[part.origin]:
-            row = said if form.address == "key" else said | {"row": place}
+        for before in valid[part.origin]:
+            row = before if form.address == "key" else before | {"row": place}
             is_whole = number in whole
             if is_whole:
                 row = row | {"transaction": row["transaction"] and f"{form.file}:{begin}"}

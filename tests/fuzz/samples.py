@@ -62,13 +62,13 @@ def _check(read: Read) -> None:
 
 
 def _calls(chance: random.Random, count: int) -> list[Call]:
-    made = []
+    samples = []
     for number in range(count):
         name = chance.choice(_NAMES)
         record = element(name, chance.randrange(1, 1000), chance.randrange(2))
         end = chance.random() < 0.1
-        made.append(call(number + 1, None if end else record, sweep=chance.randrange(1, 9)))
-    return made
+        samples.append(call(number + 1, None if end else record, sweep=chance.randrange(1, 9)))
+    return samples
 
 
 def _in_bulk(chance: random.Random, count: int) -> MadeFile:

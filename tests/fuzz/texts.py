@@ -132,8 +132,8 @@ def changes(
             if chance.random() < 0.7:
                 before = change(number, "B", **row)
                 rows.insert(chance.randint(place, len(rows)), (before, claims))
-    for made, claims in rows:
-        yield {name: made.get(name) for name in COLUMNS}, claims
+    for record, claims in rows:
+        yield {name: record.get(name) for name in COLUMNS}, claims
 
 
 def seqs(data: bytes) -> Iterable[Claim]:

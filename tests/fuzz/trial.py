@@ -69,12 +69,12 @@ def case_of(form: Form, seed: str, folder: Path) -> Trial:
     """The case of a seed.  Raises ``PromiseError`` where not even the valid file is read well."""
     run, _, number = seed.rpartition("-")
     base = f"{run}-{int(number) // SHARED}" if number.isdigit() else seed
-    made, valid = _make_valid(form, base, folder)
+    file, valid = _make_valid(form, base, folder)
     chance = random.Random(f"{form.name} {seed}")
-    parts = parts_of(made.pieces)
+    parts = parts_of(file.pieces)
     container: tuple[int, ...] = ()
     what: list[str] = []
-    head = made.head
+    head = file.head
     if head and chance.random() < 0.05:
         head = damage_bytes(chance.getrandbits(32), head)
         what.append("head")
@@ -87,19 +87,19 @@ def case_of(form: Form, seed: str, folder: Path) -> Trial:
     if is_csv(form) and chance.random() < 0.04:
         head = damage_csv(chance.getrandbits(32), head, parts)
         what.append("whole file")
-    return Trial(form, made, valid, parts, chance.choice(CUTS), container, tuple(what), head)
+    return Trial(form, file, valid, parts, chance.choice(CUTS), container, tuple(what), head)
 
 
 @lru_cache(maxsize=1)
 def _make_valid(form: Form, base: str, folder: Path) -> tuple[MadeFile, tuple[list[Content], ...]]:
     """A valid file and what its records give."""
     chance = random.Random(f"{form.name} {base}")
-    made = form.make(chance, chance.choice((1, 5, 40, 40, 200, 200)))
-    return made, _valid(form, made, folder)
+    file = form.make(chance, chance.choice((1, 5, 40, 40, 200, 200)))
+    return file, _valid(form, file, folder)
 
 
-def _valid(form: Form, made: MadeFile, folder: Path) -> tuple[list[Content], ...]:
-    text = made.head + b"".join(piece.data for piece in made.pieces)
+def _valid(form: Form, file: MadeFile, folder: Path) -> tuple[list[Content], ...]:
+    text = file.head + b"".join(piece.data for piece in file.pieces)
     path = folder / form.file
     path.write_bytes(form.pack(text) if form.pack else text)
     read = try_read(form, path, 1)
@@ -108,7 +108,7 @@ def _valid(form: Form, made: MadeFile, folder: Path) -> tuple[list[Content], ...
     check_read(read, form)
     if count_rejects(read):
         raise PromiseError(f"records of a valid file are rejected: {count_rejects(read)}")
-    return tuple(expected_content(read, made.head, made.pieces, form))
+    return tuple(expected_content(read, file.head, file.pieces, form))
 
 
 def try_case(case: Trial, folder: Path, tally: Tally | None = None) -> None:
@@ -129,7 +129,7 @@ def try_case(case: Trial, folder: Path, tally: Tally | None = None) -> None:
 
 def _check_promises(case: Trial, read: Read | str, path: Path) -> int:
     """Checks all promises; returns the number of claimed records."""
-    form, made = case.form, case.made
+    form, file = case.form, case.made
     other = try_read(form, path, case.cut)
     same(read, other, form)
     if isinstance(read, str) or isinstance(other, str):
@@ -138,9 +138,9 @@ def _check_promises(case: Trial, read: Read | str, path: Path) -> int:
         return 0
     for cut in (read, other):
         check_read(cut, form)
-    if case.container or case.head != made.head:
+    if case.container or case.head != file.head:
         return 0
-    return compare(list(case.valid), read, case.parts, made.head, made.pieces, form)
+    return compare(list(case.valid), read, case.parts, file.head, file.pieces, form)
 
 
 def _may_be_refused(case: Trial) -> bool:

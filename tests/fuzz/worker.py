@@ -42,7 +42,7 @@ def in_process(
 ) -> None:
     """The trials in a process of their own; says at last what came of them, and the peak in bytes."""
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
-    tally = work(name, seed, records, trial, keep, lambda *said: pipe.send(said))
+    tally = work(name, seed, records, trial, keep, lambda *failure: pipe.send(failure))
     pipe.send(("done", (tally, max(peaks, default=0))))
 
 
@@ -79,6 +79,6 @@ def _keep(trial: str, why: str, case: Trial | None, folder: Path, keep: Path) ->
     (place / f"valid-{case.form.file}").write_bytes(
         case.form.pack(valid) if case.form.pack else valid
     )
-    said = {"trial": trial, "why": why, "damage": case.what, "cut": case.cut}
-    (place / "failure.json").write_text(json.dumps(said, ensure_ascii=False, indent=1))
+    failure = {"trial": trial, "why": why, "damage": case.what, "cut": case.cut}
+    (place / "failure.json").write_text(json.dumps(failure, ensure_ascii=False, indent=1))
     return Failure(trial, why[:2000], str(place))

@@ -124,8 +124,8 @@ def test_a_small_file_takes_no_more_memory_than_its_records_may(tmp_path: Path, 
     assert path.stat().st_size < MIB
     found = measure_read(path)
     assert found["peak"] < 900
-    said = found.get("refused") or " ".join(found["details"])
-    assert any(reason in said for reason in REASONS)
+    message = found.get("refused") or " ".join(found["details"])
+    assert any(reason in message for reason in REASONS)
     if "framed" in found:
         assert found["framed"] == sum(found["outcomes"].values())
 

@@ -88,8 +88,8 @@ def test_a_reader_that_breaks_a_promise_is_found(
 
     failure = find_failure(read, tmp_path, monkeypatch)
     assert why in failure.why
-    said = json.loads((Path(failure.kept) / "failure.json").read_text())
-    assert said["trial"] == failure.trial
+    saved = json.loads((Path(failure.kept) / "failure.json").read_text())
+    assert saved["trial"] == failure.trial
     assert (Path(failure.kept) / "usr.csv").stat().st_size > 0
 
 

@@ -49,11 +49,11 @@ WITH_LENGTHS = [name for name in FORMS if not name.startswith("open")]
 
 
 def pieces(options: LinkexpressOptions) -> list[bytes]:
-    made = [record(options, *each) for each in RECORDS]
+    records_ = [record(options, *each) for each in RECORDS]
     if options.unit == "group":
-        made.insert(3, mark(options))
-        made.append(mark(options))
-    return made
+        records_.insert(3, mark(options))
+        records_.append(mark(options))
+    return records_
 
 
 def record_texts(records: list[Record]) -> list[str]:

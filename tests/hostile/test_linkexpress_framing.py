@@ -45,14 +45,14 @@ DENSE = ExtractedTable(
 def pieces(options: LinkexpressOptions, order: ByteOrder = "big") -> list[bytes]:
     code = 0 if options.extract == "all" else None
     width = len(options.tables[0].items)
-    made = [
+    parts = [
         record(options, number, own if code is None else code, values[:width], order)
         for number, own, values in RECORDS
     ]
     if options.unit == "group":
-        made.insert(3, mark(options, order))
-        made.append(mark(options, order))
-    return made
+        parts.insert(3, mark(options, order))
+        parts.append(mark(options, order))
+    return parts
 
 
 def record_texts(records: list[Record]) -> list[str]:
@@ -238,7 +238,7 @@ def nest_headers(size: int) -> tuple[LinkexpressOptions, bytes]:
     """Headers of records that hold each other and lead to no record: LEN, OP, NULL, BLOB of the rest."""
     options = replace(OPEN, charset=None, tables=(DENSE,), blob_head=4, nulls=False)
     head = 14
-    made = [
+    parts = [
         (2 * size - n * head - 7).to_bytes(4, "big")
         + b"\0\1"
         + n.to_bytes(4, "big")
@@ -246,7 +246,7 @@ def nest_headers(size: int) -> tuple[LinkexpressOptions, bytes]:
         for n in range(size // head)
     ]
     valid = record(options, 0, 1, [1, {"length": 1, "data": b"x"}])
-    return options, valid * 30 + b"".join(made) + b"\xff" * (size + 64)
+    return options, valid * 30 + b"".join(parts) + b"\xff" * (size + 64)
 
 
 def alternating(size: int) -> tuple[LinkexpressOptions, bytes]:
@@ -268,11 +268,11 @@ def headers_of_unknown_table(size: int) -> tuple[LinkexpressOptions, bytes]:
     """Headers of a table that is not known, each inside the one before it."""
     good = record(GROUP, *jack(1))
     head = 14
-    made = [
+    parts = [
         (size - n * head).to_bytes(4, "big") + bytes.fromhex("0006 0009 0000 0001 FFFF")
         for n in range(size // head)
     ]
-    return GROUP, (good + mark(GROUP)) * 30 + b"".join(made)
+    return GROUP, (good + mark(GROUP)) * 30 + b"".join(parts)
 
 
 @pytest.mark.parametrize("make", [nest_headers, alternating, headless, headers_of_unknown_table])

@@ -114,8 +114,8 @@ def run_trial(
     expected = record_texts(options, b"".join(parts), folder)
     first = rng.randrange(len(parts) - hits)  # the last record is intact
     hit = range(first, first + hits)
-    made = [damage(rng, part) if n in hit else part for n, part in enumerate(parts)]
-    found = record_texts(options, b"".join(made), folder)
+    damaged = [damage(rng, part) if n in hit else part for n, part in enumerate(parts)]
+    found = record_texts(options, b"".join(damaged), folder)
     wrong = [one for one in found if one not in expected and not one.startswith("rejected")]
     intact = Counter(one for n, one in enumerate(expected) if n not in hit)
     return NeighbourTrial(wrong, intact - Counter(found))

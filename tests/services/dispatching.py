@@ -21,24 +21,24 @@ def send_pickled(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
 
 
 def dispatcher(topics: Topics, topic: str, lanes: int = 2, **options: object) -> KafkaDispatcher:
-    made = KafkaOptions(bootstrap=topics.bootstrap, topic=topic, timeout=30, **options)  # type: ignore[arg-type]
-    return KafkaDispatcher(made, job=f"job-{topic}", owner=f"job-{topic}", lanes=lanes)
+    kafka_options = KafkaOptions(bootstrap=topics.bootstrap, topic=topic, timeout=30, **options)  # type: ignore[arg-type]
+    return KafkaDispatcher(kafka_options, job=f"job-{topic}", owner=f"job-{topic}", lanes=lanes)
 
 
 def dispatch_run(
     sink: KafkaDispatcher, journal: Journal, manifest: Manifest
 ) -> list[LaneSendReport]:
     """Sends, and says what each lane reported."""
-    told: list[LaneSendReport] = []
+    reports: list[LaneSendReport] = []
 
     def run(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
-        told.extend(send_pickled(lanes))
-        return told
+        reports.extend(send_pickled(lanes))
+        return reports
 
     sink = replace(sink, run_lanes=run)
     sink.prepare(manifest.run)
     sink.dispatch(journal, manifest, report(journal, manifest))
-    return told
+    return reports
 
 
 def texts(found: list[Record]) -> list[str]:
@@ -52,9 +52,9 @@ def by_key(found: list[Record]) -> dict[str, list[str]]:
     return keys
 
 
-def texts_by_key(made: list[PlannedDocument]) -> dict[str, list[str]]:
+def texts_by_key(kafka_options: list[PlannedDocument]) -> dict[str, list[str]]:
     keys: dict[str, list[str]] = {}
-    for document in made:
+    for document in kafka_options:
         keys.setdefault(document.key, []).append(document.text)
     return keys
 

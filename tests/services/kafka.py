@@ -248,16 +248,16 @@ def cluster(
     """
     jars()
     path = Path(tempfile.mkdtemp(prefix="xds-kafka-"))
-    made = KafkaCluster([])
+    started = KafkaCluster([])
     try:
         ports = {number: (quiet_port(), quiet_port()) for number in range(1, nodes + 1)}
         common = {**SETTINGS, **_quorum(ports), **(settings or {})}
-        made.nodes += [_node(path, number, ports, common, options) for number in ports]
+        started.nodes += [_node(path, number, ports, common, options) for number in ports]
         _format(path, list(ports))
-        made.start()
-        yield made
+        started.start()
+        yield started
     finally:
-        made.kill()
+        started.kill()
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -64,17 +64,17 @@ def main() -> None:
 def send_and_kill(
     engine: SparkEngine, mode: str, sendings: Sequence[LaneSendTask]
 ) -> list[LaneSendReport]:
-    made = [replace(one, documents=kill_first_attempt(one.documents)) for one in sendings]
-    sent = engine.send(made)
+    tasks = [replace(one, documents=kill_first_attempt(one.documents)) for one in sendings]
+    sent = engine.send(tasks)
     for lane in sent:
         sys.stdout.write(f"{mode} {lane.lane} {lane.documents} {lane.transactions}\n")
     return sent
 
 
-def kill_first_attempt(made: LaneDocuments | DeadLetters) -> KilledDocuments:
+def kill_first_attempt(tasks: LaneDocuments | DeadLetters) -> KilledDocuments:
     """Kills the first attempt that sends these documents."""
-    assert isinstance(made, LaneDocuments)
-    return KilledDocuments(made.lane, made.root, made.documents, made.sources, made.template)
+    assert isinstance(tasks, LaneDocuments)
+    return KilledDocuments(tasks.lane, tasks.root, tasks.documents, tasks.sources, tasks.template)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def test_a_directory_that_goes_and_comes_back_is_followed(tmp_path: Path) -> Non
         write_file(tmp_path, "2.csv", 2, 3)
         started.wait_until(lambda: published_values(tmp_path) == ["1", "2", "3"])
         started.process.terminate()
-        code, said = started.wait_for_end()
-    assert code == 0, said
+        code, message = started.wait_for_end()
+    assert code == 0, message
     runs = sorted(path.name for path in (tmp_path / ".xds-publisher" / "job").glob("job-*"))
     assert runs == ["job-000001", "job-000002"]

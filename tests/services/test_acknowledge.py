@@ -149,9 +149,9 @@ def test_refused_documents_are_fatal(place: Place, tmp_path: Path) -> None:
     ]
     assert statuses_of(place) == fatal
     assert "S" not in done.letters
-    said = place.query("SELECT record_id, detail FROM reasons WHERE reason = 'too-large'")
-    assert (5, "shorten it") in said
-    assert (3, "superseded by record 5 (row-query-back): shorten it") in said
+    reasons = place.query("SELECT record_id, detail FROM reasons WHERE reason = 'too-large'")
+    assert (5, "shorten it") in reasons
+    assert (3, "superseded by record 5 (row-query-back): shorten it") in reasons
 
 
 def test_processed_rows_are_deleted_where_asked(place: Place, tmp_path: Path) -> None:

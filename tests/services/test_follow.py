@@ -26,8 +26,8 @@ def following(job: Path) -> Iterator[subprocess.Popen[str]]:
     try:
         yield process
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 0, said
+        _, message = process.communicate(timeout=60)
+        assert process.returncode == 0, message
     finally:
         process.kill()
         process.wait()

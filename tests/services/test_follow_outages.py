@@ -116,9 +116,9 @@ def test_restarted_under_load_nothing_is_lost_or_doubled(
         assert load.failures
         wait_until_read(place, started.process)
         started.process.terminate()
-        code, said = started.wait_for_end()
-    assert code == 0, said
-    assert said.count("retrying in") >= 2, said  # else no outage was noticed
+        code, message = started.wait_for_end()
+    assert code == 0, message
+    assert message.count("retrying in") >= 2, message  # else no outage was noticed
     assert rows_by_status(place) == {"S"}
     assert mirror.apply(topics.read(topic)) > 200
     assert mirror.differences("people") == []

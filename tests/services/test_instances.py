@@ -168,5 +168,5 @@ def test_instances_with_one_metrics_port_take_over_from_each_other(scene: Scene)
 
 
 def assert_replaced(older: Started) -> None:
-    code, said = older.wait_for_end(SECONDS)
-    assert (code, NEWER in said) == (6, True), said
+    code, message = older.wait_for_end(SECONDS)
+    assert (code, NEWER in message) == (6, True), message

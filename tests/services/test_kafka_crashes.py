@@ -55,34 +55,34 @@ def values(topics: Topics, topic: str) -> list[str]:
     return [(record.value or b"").decode() for record in topics.read(topic)]
 
 
-def texts(made: list[PlannedDocument]) -> list[str]:
-    return [document.text for document in made]
+def texts(planned: list[PlannedDocument]) -> list[str]:
+    return [document.text for document in planned]
 
 
 def test_killed_in_a_transaction_and_started_again(kafka: Topics, tmp_path: Path) -> None:
-    made = documents(3_500)
-    journal, manifest = commit_run(tmp_path / "journal", [made])
+    planned = documents(3_500)
+    journal, manifest = commit_run(tmp_path / "journal", [planned])
     topic = kafka.make()
     with halted_sender(kafka.bootstrap, topic, journal, 2) as process:
         process.kill()
         process.wait()
     assert len(kafka.read(topic, "read_committed", wait=False)) == 1_000
     send(kafka.bootstrap, topic, journal, manifest)
-    assert values(kafka, topic) == texts(made)
+    assert values(kafka, topic) == texts(planned)
     # else the kill hit nothing
     assert len(kafka.read(topic, "read_uncommitted")) == 4_500
 
 
 def test_an_older_sender_that_wakes_up_is_fenced(kafka: Topics, tmp_path: Path) -> None:
-    made = documents(3_500)
-    journal, manifest = commit_run(tmp_path / "journal", [made])
+    planned = documents(3_500)
+    journal, manifest = commit_run(tmp_path / "journal", [planned])
     topic = kafka.make()
     with halted_sender(kafka.bootstrap, topic, journal, 2) as older:
         send(kafka.bootstrap, topic, journal, manifest)
-        said, _ = older.communicate("go on\n", timeout=60)
-        assert "a newer instance of the job has taken over" in said
+        message, _ = older.communicate("go on\n", timeout=60)
+        assert "a newer instance of the job has taken over" in message
         assert older.returncode == 6
-    assert values(kafka, topic) == texts(made)
+    assert values(kafka, topic) == texts(planned)
     assert len(kafka.read(topic, "read_uncommitted")) == 4_500
 
 
@@ -93,8 +93,8 @@ def test_a_commit_of_unknown_result_is_settled_by_the_token(
     monkeypatch: pytest.MonkeyPatch,
     committed_first: bool,
 ) -> None:
-    made = documents(3_500)
-    journal, manifest = commit_run(tmp_path / "journal", [made])
+    planned = documents(3_500)
+    journal, manifest = commit_run(tmp_path / "journal", [planned])
     topic = kafka.make()
     commit, calls = lane_sender.commit, []
 
@@ -112,12 +112,12 @@ def test_a_commit_of_unknown_result_is_settled_by_the_token(
     monkeypatch.setattr(lane_sender, "commit", fail_second_commit)
     send(kafka.bootstrap, topic, journal, manifest)
     assert len(calls) == (4 if committed_first else 5)
-    assert values(kafka, topic) == texts(made)
+    assert values(kafka, topic) == texts(planned)
 
 
 def test_a_broker_that_goes_and_comes_back(own_kafka: KafkaCluster, tmp_path: Path) -> None:
-    made = documents(3_500)
-    journal, manifest = commit_run(tmp_path / "journal", [made])
+    planned = documents(3_500)
+    journal, manifest = commit_run(tmp_path / "journal", [planned])
     topic = own_kafka.topics.make()
     with halted_sender(own_kafka.bootstrap, topic, journal, 2) as sender:
         own_kafka.kill()
@@ -126,15 +126,15 @@ def test_a_broker_that_goes_and_comes_back(own_kafka: KafkaCluster, tmp_path: Pa
         sender.stdin.flush()
         time.sleep(1)
         own_kafka.start()
-        said, _ = sender.communicate(timeout=120)
-        assert said == "sent\n" or "try again later" in said
+        message, _ = sender.communicate(timeout=120)
+        assert message == "sent\n" or "try again later" in message
     send(own_kafka.bootstrap, topic, journal, manifest)
-    assert values(own_kafka.topics, topic) == texts(made)
+    assert values(own_kafka.topics, topic) == texts(planned)
 
 
 def test_a_broker_that_stays_away_is_unreachable(own_kafka: KafkaCluster, tmp_path: Path) -> None:
-    made = documents(10)
-    journal, manifest = commit_run(tmp_path / "journal", [made])
+    planned = documents(10)
+    journal, manifest = commit_run(tmp_path / "journal", [planned])
     topic = own_kafka.topics.make()
     quick = replace(options(own_kafka.bootstrap, topic), timeout=3)
     sink = KafkaDispatcher(quick, job=topic, owner=topic, lanes=1)

@@ -32,15 +32,15 @@ from tests.support.journals import PlannedDocument, commit_run, documents, repor
 def test_every_document_comes_once_in_the_order_of_its_key(
     kafka: Topics, tmp_path: Path, mode: str
 ) -> None:
-    made = documents(2_500)
-    lanes = [made[:1_200], made[1_200:]]
+    planned = documents(2_500)
+    lanes = [planned[:1_200], planned[1_200:]]
     journal, manifest = commit_run(tmp_path / "journal", lanes)
     topic = kafka.make(partitions=3)
     sink = dispatcher(kafka, topic, mode=mode, transaction_size=500)
-    told = dispatch_run(sink, journal, manifest)
-    assert by_key(kafka.read(topic)) == texts_by_key(made)
-    assert [lane.documents for lane in told] == [1_200, 1_300]
-    assert [lane.transactions for lane in told] == [3, 3]
+    reports = dispatch_run(sink, journal, manifest)
+    assert by_key(kafka.read(topic)) == texts_by_key(planned)
+    assert [lane.documents for lane in reports] == [1_200, 1_300]
+    assert [lane.transactions for lane in reports] == [3, 3]
     assert sink.has_run(manifest)
     assert dispatch_run(sink, journal, manifest) == []
     assert len(kafka.read(topic)) == 2_500
@@ -54,24 +54,24 @@ def test_every_document_comes_once_in_the_order_of_its_key(
 def test_a_producer_whose_queue_is_full_is_waited_for(
     kafka: Topics, tmp_path: Path, mode: str
 ) -> None:
-    made = documents(1_000)
-    journal, manifest = commit_run(tmp_path / "journal", [made])
+    planned = documents(1_000)
+    journal, manifest = commit_run(tmp_path / "journal", [planned])
     topic = kafka.make()
     small = {"queue.buffering.max.messages": "50"}
     sink = dispatcher(kafka, topic, 1, mode=mode, transaction_size=200, kafka=small)
-    (told,) = dispatch_run(sink, journal, manifest)
-    assert (told.documents, told.transactions, told.retries) == (1_000, 5, 0)
-    assert by_key(kafka.read(topic)) == texts_by_key(made)
+    (reports,) = dispatch_run(sink, journal, manifest)
+    assert (reports.documents, reports.transactions, reports.retries) == (1_000, 5, 0)
+    assert by_key(kafka.read(topic)) == texts_by_key(planned)
 
 
 def test_a_record_has_key_and_headers(kafka: Topics, tmp_path: Path) -> None:
-    made = [
+    planned = [
         PlannedDocument(
             7, "<nds>ä</nds>", key="idu=ü,table=usr", operation="add modify", records="7,8,9"
         ),
         PlannedDocument(10, "<nds/>", table="pürse", source=1, ordinal=2),
     ]
-    journal, manifest = commit_run(tmp_path / "journal", [made], sources=("log", "übrige"))
+    journal, manifest = commit_run(tmp_path / "journal", [planned], sources=("log", "übrige"))
     topic = kafka.make()
     dispatch_run(dispatcher(kafka, topic, 1), journal, manifest)
     first, second = kafka.read(topic)
@@ -96,12 +96,12 @@ def test_a_record_has_key_and_headers(kafka: Topics, tmp_path: Path) -> None:
 
 
 def test_topics_by_template_are_made_where_they_may_be(kafka: Topics, tmp_path: Path) -> None:
-    made = [
+    planned = [
         PlannedDocument(1, "<a/>"),
         PlannedDocument(2, "<b/>", table="dpt"),
         PlannedDocument(3, "<c/>", table="dpt"),
     ]
-    journal, manifest = commit_run(tmp_path / "journal", [made])
+    journal, manifest = commit_run(tmp_path / "journal", [planned])
     prefix = kafka.make()
     sink = dispatcher(kafka, f"{prefix}.{{schema}}.{{table}}", 1)
     sink = replace(sink, job=prefix, owner=prefix)
@@ -122,8 +122,8 @@ def test_documents_without_a_usable_topic_are_refused_and_the_rest_is_sent(
         *("usr", "x" * 250, "__consumer_offsets", "__transaction_state", ".", "u-s", "u_s", "u.s"),
         *(f"{prefix}-tokens", f"{prefix}-letters", "dpt"),
     )
-    made = [PlannedDocument(n, f"<{n}/>", table=table) for n, table in enumerate(tables, 1)]
-    journal, manifest = commit_run(tmp_path / "journal", [made[:6], made[6:]])
+    planned = [PlannedDocument(n, f"<{n}/>", table=table) for n, table in enumerate(tables, 1)]
+    journal, manifest = commit_run(tmp_path / "journal", [planned[:6], planned[6:]])
     sink = dispatcher(
         kafka,
         "{table}",
@@ -172,15 +172,15 @@ def test_a_token_topic_that_forgets_is_refused(kafka: Topics) -> None:
 
 def test_the_number_of_lanes_may_change_between_runs(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make()
-    made = documents(60)
+    planned = documents(60)
     for number, lanes in enumerate((1, 3, 2)):
-        part = made[number * 20 : number * 20 + 20]
+        part = planned[number * 20 : number * 20 + 20]
         split = [part[lane::lanes] for lane in range(lanes)]
         run = f"job-00000{number}"
         journal, manifest = commit_run(tmp_path / run, split, run=run)
         dispatch_run(dispatcher(kafka, topic, lanes), journal, manifest)
     check_sink = texts(kafka.read(topic))
-    assert sorted(check_sink) == sorted(document.text for document in made)
+    assert sorted(check_sink) == sorted(document.text for document in planned)
     assert len(check_sink) == 60
 
 
@@ -188,13 +188,13 @@ def test_a_run_that_was_planned_anew_is_not_taken_for_the_first(
     kafka: Topics, tmp_path: Path
 ) -> None:
     topic = kafka.make()
-    made = documents(2_000)
-    journal, manifest = commit_run(tmp_path / "one", [made])
+    planned = documents(2_000)
+    journal, manifest = commit_run(tmp_path / "one", [planned])
     sink = dispatcher(kafka, topic, 2, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
         dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
     assert len(kafka.read(topic)) == 1_000
-    journal, manifest = commit_run(tmp_path / "two", [made[::2], made[1::2]])
+    journal, manifest = commit_run(tmp_path / "two", [planned[::2], planned[1::2]])
     with pytest.raises(FatalError, match="planned again"):
         dispatch_run(sink, journal, manifest)
     assert len(kafka.read(topic)) == 1_000
@@ -202,16 +202,16 @@ def test_a_run_that_was_planned_anew_is_not_taken_for_the_first(
 
 def test_what_stopped_goes_on_from_the_token(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make()
-    made = documents(3_000)
-    journal, manifest = commit_run(tmp_path / "journal", [made])
+    planned = documents(3_000)
+    journal, manifest = commit_run(tmp_path / "journal", [planned])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     for stop, count in ((1, 0), (2, 1_000), (2, 2_000)):
         with pytest.raises(FatalError, match="stop here"):
             dispatch_run(replace(sink, check_lease=DispatchStop(stop)), journal, manifest)
         assert len(kafka.read(topic)) == count
-    (told,) = dispatch_run(sink, journal, manifest)
-    assert told.documents == 1_000
-    assert by_key(kafka.read(topic)) == texts_by_key(made)
+    (reports,) = dispatch_run(sink, journal, manifest)
+    assert reports.documents == 1_000
+    assert by_key(kafka.read(topic)) == texts_by_key(planned)
 
 
 def test_a_login_that_fails_shows_no_password(
@@ -261,8 +261,8 @@ def test_check_proves_brokers_settings_and_topics(kafka: Topics, tmp_path: Path)
 def test_a_newer_one_takes_its_lanes_back(kafka: Topics, tmp_path: Path) -> None:
     """An older instance that wakes up may fence the newer one before it sees that it is older."""
     topic = kafka.make()
-    made = documents(3_000)
-    journal, manifest = commit_run(tmp_path / "journal", [made])
+    planned = documents(3_000)
+    journal, manifest = commit_run(tmp_path / "journal", [planned])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     calls: list[None] = []
 
@@ -273,12 +273,12 @@ def test_a_newer_one_takes_its_lanes_back(kafka: Topics, tmp_path: Path) -> None
 
     sink.prepare(manifest.run)
     newer = replace(sink, check_lease=mine)
-    told: list[LaneSendReport] = []
+    reports: list[LaneSendReport] = []
 
     def run(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
-        told.extend(lane.send() for lane in lanes)
-        return told
+        reports.extend(lane.send() for lane in lanes)
+        return reports
 
     replace(newer, run_lanes=run).dispatch(journal, manifest, report(journal, manifest))
-    assert [lane.retries for lane in told] == [1]
-    assert texts(kafka.read(topic)) == [document.text for document in made]
+    assert [lane.retries for lane in reports] == [1]
+    assert texts(kafka.read(topic)) == [document.text for document in planned]

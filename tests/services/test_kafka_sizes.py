@@ -38,21 +38,21 @@ def test_documents_that_are_too_large_are_refused_and_the_rest_is_sent(
     kafka: Topics, tmp_path: Path
 ) -> None:
     topic = kafka.make(max_message_bytes=20_000)
-    made = documents(30)
+    planned = documents(30)
     for place in (3, 29):
-        made[place] = replace(made[place], text="x" * 20_000, records="1,2")
-    journal, manifest = commit_run(tmp_path / "journal", [made[:10], made[10:]])
+        planned[place] = replace(planned[place], text="x" * 20_000, records="1,2")
+    journal, manifest = commit_run(tmp_path / "journal", [planned[:10], planned[10:]])
     sink = dispatcher(kafka, topic)
     dispatch_run(sink, journal, manifest)
-    small = [document for document in made if len(document.text) < 20_000]
+    small = [document for document in planned if len(document.text) < 20_000]
     assert by_key(kafka.read(topic)) == texts_by_key(small)
     (record,) = read_records(journal.root)
     assert [(entry.lane, entry.document) for entry in record.refusals] == [(0, 3), (1, 19)]
     assert {entry.reason for entry in record.refusals} == {"too-large"}
     assert "takes 20,000" in record.refusals[0].detail
     lines = (journal.root / "rejects.jsonl").read_text().splitlines()
-    told = [json.loads(line) for line in lines]
-    assert [(entry["position"], entry["records"]) for entry in told] == [
+    entries = [json.loads(line) for line in lines]
+    assert [(entry["position"], entry["records"]) for entry in entries] == [
         ("4", "1,2"),
         ("30", "1,2"),
     ]
@@ -98,9 +98,9 @@ def lane_of(journal: Journal, number: int, topic: str) -> LaneDocuments:
 
 def with_one_of(size: int) -> list[PlannedDocument]:
     """Documents for two transactions of 1,000; one of the second has this size."""
-    made = documents(2_000)
-    made[1_500] = replace(made[1_500], text="x" * size)
-    return made
+    planned = documents(2_000)
+    planned[1_500] = replace(planned[1_500], text="x" * size)
+    return planned
 
 
 def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) -> None:
@@ -125,11 +125,11 @@ def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_pa
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
         execute.send(journal, manifest, replace(sink, check_lease=DispatchStop(2)))
-    told = execute.send(journal, manifest, sink)
+    entries = execute.send(journal, manifest, sink)
     kept = json.loads((journal.root / "run.json").read_text())
-    assert told.outcomes["rejected"] == 1
-    assert kept["outcomes"] == told.outcomes
-    assert kept["reasons"] == told.reasons == {"rejected": {"too-large": 1}}
+    assert entries.outcomes["rejected"] == 1
+    assert kept["outcomes"] == entries.outcomes
+    assert kept["reasons"] == entries.reasons == {"rejected": {"too-large": 1}}
 
 
 @pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
@@ -137,8 +137,8 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(
     kafka: Topics, tmp_path: Path, mode: str
 ) -> None:
     topic = kafka.make(max_message_bytes=20_000)
-    made = with_one_of(15_000)
-    journal, manifest = commit_run(tmp_path / "journal", [made])
+    planned = with_one_of(15_000)
+    journal, manifest = commit_run(tmp_path / "journal", [planned])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000, mode=mode)
     with pytest.raises(FatalError, match="stop here"):
         dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
@@ -152,7 +152,7 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(
     allow(kafka, topic, 20_000)
     dispatch_run(sink, journal, manifest)
     found = kafka.read(topic)
-    assert set(texts(found)) == {document.text for document in made}
+    assert set(texts(found)) == {document.text for document in planned}
     assert len(found) == 2_000 or mode == "at-least-once"
 
 

@@ -110,5 +110,5 @@ def test_the_error_that_ends_it_is_in_the_log_and_counted(tmp_path: Path) -> Non
     assert json.loads(lines[-1])["event"] == "ended"
     assert "no table or view event_log" in json.loads(lines[-1])["reason"]
     assert last.startswith("error: ")
-    told = (tmp_path / "people.prom").read_text()
-    assert 'xds_publisher_failures_total{exit_code="1",job_name="people"} 1.0' in told
+    metrics = (tmp_path / "people.prom").read_text()
+    assert 'xds_publisher_failures_total{exit_code="1",job_name="people"} 1.0' in metrics

@@ -120,10 +120,10 @@ def test_a_change_table_is_followed(
 ) -> None:
     make(place)
     add(place, (1, "I", "38", 1, "Ann"))
-    made = load(write_job(tmp_path, place, "[journal]\nretention_runs = 1\n"))
+    settings = load(write_job(tmp_path, place, "[journal]\nretention_runs = 1\n"))
     monkeypatch.setattr("publisher.runs.follow.SECONDS_BETWEEN_EXPIRIES", 0.0)
     watcher = follow_until_idle(
-        made,
+        settings,
         LocalEngine(),
         lambda: add(place, (2, "D", "08", 1, "Ann"), (3, "I", "38", 2, "Bob")),
         lambda: add(place, (5, "U", "10", 2, "Eve"), (5, "B", "", 2, "Bob")),
@@ -137,7 +137,7 @@ def test_a_change_table_is_followed(
         "delete idu=1",
         "modify idu=2",
     ]
-    again = follow_until_idle(made, LocalEngine())
+    again = follow_until_idle(settings, LocalEngine())
     assert again.events == ["begun", "told to stop"]
 
 
@@ -145,9 +145,9 @@ def test_late_rows_and_pairs_that_wait_are_followed(place: Place, tmp_path: Path
     """change_seq 9 is polled, then 5 is committed; a before image comes a poll before its UPDATE."""
     make(place)
     add(place, (9, "I", "38", 9, "Zoe"))
-    made = load(write_job(tmp_path, place))
+    settings = load(write_job(tmp_path, place))
     watcher = follow_until_idle(
-        made,
+        settings,
         LocalEngine(),
         lambda: add(place, (5, "I", "38", 5, "Fay")),
         lambda: add(place, (10, "I", "38", 1, "Ann"), (12, "B", "", 9, "Zoe")),
@@ -165,15 +165,15 @@ def test_late_rows_and_pairs_that_wait_are_followed(place: Place, tmp_path: Path
         "delete idu=1",
         "modify idu=9",
     ]
-    assert follow_until_idle(made, LocalEngine()).events == ["begun", "told to stop"]
+    assert follow_until_idle(settings, LocalEngine()).events == ["begun", "told to stop"]
 
 
 def test_a_run_that_failed_moves_no_mark(postgres: Place, tmp_path: Path) -> None:
     make(postgres)
     add(postgres, (1, "I", "38", 1, "Ann"))
-    made = load(write_job(tmp_path, postgres))
+    settings = load(write_job(tmp_path, postgres))
     lost = PublisherError("a task was lost")
-    with PublisherInstance(made, ScriptedEngine(lost)) as job:
+    with PublisherInstance(settings, ScriptedEngine(lost)) as job:
         with pytest.raises(PublisherError, match="a task was lost"):
             job.run_once()
         job.finish()
@@ -240,8 +240,8 @@ def test_a_restored_dump_goes_on_by_its_rows(
         result = CliRunner().invoke(cli, ["publish", "-c", str(job), "--follow", "--by-rows"])
         assert (result.exit_code, "--by-rows" in result.stderr) == (2, True)
         for more, state in (["--dry-run"], "planned"), ([], "published"):
-            code, report, said = run("publish", job, "--by-rows", *more)
-            assert (code, report["state"], report["documents"]) == (0, state, 1), said
+            code, report, message = run("publish", job, "--by-rows", *more)
+            assert (code, report["state"], report["documents"]) == (0, state, 1), message
         publish(job)
     assert operation_texts(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
 

@@ -44,9 +44,9 @@ def test_an_unknown_database(place: Place, tmp_path: Path) -> None:
     url = sa.make_url(place.url)
     if url.get_backend_name() == "sqlite":
         pytest.skip("a file has no databases")
-    said = refusal(tmp_path, url.set(database="nope"))
-    assert "check the name of the database in its URL" in said
-    assert said.count("nope") == 2  # the URL's, and the server's word
+    message = refusal(tmp_path, url.set(database="nope"))
+    assert "check the name of the database in its URL" in message
+    assert message.count("nope") == 2  # the URL's, and the server's word
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +89,11 @@ def test_a_wrong_password_a_missing_one_and_an_unknown_user(known: sa.URL, tmp_p
         database.check_reachable()
     without = known._replace(password=None)
     for url in (known.set(password=WRONG), known.set(username="nobody"), without):
-        said = refusal(tmp_path, url)
-        assert said.count("refuses the login") == 1
-        assert "check user and password in its URL" in said
-        assert WRONG not in said
-        assert RIGHT not in said
+        message = refusal(tmp_path, url)
+        assert message.count("refuses the login") == 1
+        assert "check user and password in its URL" in message
+        assert WRONG not in message
+        assert RIGHT not in message
 
 
 @both

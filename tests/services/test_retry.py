@@ -40,8 +40,8 @@ def job(place: Place, base: Path) -> Path:
 def publish_run(place: Place, base: Path, number: int, *, lookups: bool = False) -> None:
     run = f"hr-{number:06d}"
     root = base / ".xds-publisher" / "hr" / run
-    made = plan_live_log(place, root, run=run, lookups=lookups)
-    acknowledge(*made, 0, read_from(place.database().options), AcknowledgeOptions())
+    run_files = plan_live_log(place, root, run=run, lookups=lookups)
+    acknowledge(*run_files, 0, read_from(place.database().options), AcknowledgeOptions())
 
 
 def run_retry(path: Path, *words: str) -> Result:

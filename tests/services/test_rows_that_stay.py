@@ -75,8 +75,8 @@ def following(job: Path) -> Iterator[Started]:
     with Started(["publish", "--follow", "-c", str(job)]) as started:
         yield started
         started.process.terminate()
-        code, said = started.wait_for_end()
-        assert code == 0, said
+        code, message = started.wait_for_end()
+        assert code == 0, message
 
 
 def test_rows_that_stay_leave_no_runs_and_one_dead_letter_each(

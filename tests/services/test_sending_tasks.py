@@ -29,8 +29,8 @@ ROOT = Path(__file__).parents[2]
 def engine(request: pytest.FixtureRequest) -> Iterator[SparkEngine]:
     """The program's own, in the session of the tests."""
     request.getfixturevalue("spark")
-    with SparkEngine(SparkOptions()) as made:
-        yield made
+    with SparkEngine(SparkOptions()) as engine_:
+        yield engine_
 
 
 EXACTLY, AT_LEAST = "exactly-once", "at-least-once"
@@ -60,7 +60,7 @@ def assert_nothing_doubled(kafka: Topics, topic: str, lanes: list[list[str]]) ->
     counted = sorted([int(word) for word in lane] for lane in lanes)
     # the repeated attempts went on behind what the first had committed
     assert counted == [[lane, COUNT - 3_000, 1] for lane in range(LANES)]
-    wanted = [made.text for made in documents(LANES * COUNT)]
+    wanted = [engine_.text for engine_ in documents(LANES * COUNT)]
     assert sorted(texts(kafka.read(topic))) == sorted(wanted)
     # what the killed attempts had sent since is there, and no reader of committed records sees it
     assert len(kafka.read(topic, "read_uncommitted")) == LANES * (COUNT + 2_000)
@@ -98,7 +98,7 @@ def test_an_error_of_a_lane_is_the_programs_own(
     part.write_bytes(content)
     mended = replace(sink, run_lanes=engine.send)
     mended.dispatch(journal, manifest, report(journal, manifest))
-    assert sorted(texts(kafka.read(topic))) == sorted(made.text for made in documents(20))
+    assert sorted(texts(kafka.read(topic))) == sorted(engine_.text for engine_ in documents(20))
 
 
 def test_a_newer_instance_stops_the_tasks(

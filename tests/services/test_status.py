@@ -128,12 +128,12 @@ def test_a_database_that_is_gone(tmp_path: Path) -> None:
     commit_run(root / "people-000001", [documents(3)], run="people-000001")
     assert run_status(tmp_path)[0] == 0
     (tmp_path / "log.db").unlink()
-    code, text, said = run_status(tmp_path)
+    code, text, message = run_status(tmp_path)
     assert code == 1
     assert "source live: " in text
     assert "does not exist" in text
     assert "last run people-000001" in text
-    assert "not known: the state of source live" in said
+    assert "not known: the state of source live" in message
     assert status(tmp_path)[1]["problems"][0]["exit_code"] == 1
 
 
@@ -217,8 +217,8 @@ def test_brokers_that_are_away(tmp_path: Path) -> None:
         bootstrap = f"127.0.0.1:{nobody.getsockname()[1]}"
         (tmp_path / "in").mkdir()
         write_job(tmp_path, FILES + TO_KAFKA.format(bootstrap=bootstrap, topic="xds"))
-        code, text, said = run_status(tmp_path)
+        code, text, message = run_status(tmp_path)
     assert code == 5
     assert f"sink kafka://{bootstrap}/xds: Kafka at {bootstrap}" in text
     assert "last run: none" in text
-    assert "no answer from: sink" in said
+    assert "no answer from: sink" in message

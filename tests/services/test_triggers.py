@@ -61,9 +61,9 @@ def changes(place: Place) -> list[tuple[Any, ...]]:
 
 def make(place: Place, style: Style, *tables: TableRef, log: str = "event_log") -> TriggerPlan:
     database = place.database()
-    made = plan(database, Refs(tables, TableRef(None, log)), style)
-    install(database, made)
-    return made
+    planned = plan(database, Refs(tables, TableRef(None, log)), style)
+    install(database, planned)
+    return planned
 
 
 USR = TableRef(None, "usr")
@@ -220,15 +220,17 @@ def test_what_cannot_be_logged_is_refused(place: Place) -> None:
 def test_a_failure_in_the_middle_leaves_nothing_or_says_what(place: Place) -> None:
     usr(place)
     database = place.database()
-    made = plan(database, Refs((USR,), TableRef(None, "event_log")), Style.PER_FIELD)
-    wrong = replace(made, statements=(*made.statements[:-1], Statement("trigger z", "CREATE z")))
+    planned = plan(database, Refs((USR,), TableRef(None, "event_log")), Style.PER_FIELD)
+    wrong = replace(
+        planned, statements=(*planned.statements[:-1], Statement("trigger z", "CREATE z"))
+    )
     kept = "MariaDB keeps the objects that were created before: event log event_log, role .*, "
     words = kept if place.kind == "mariadb" else "nothing was changed"
     with pytest.raises(FatalError, match=f"trigger z failed on .*; {words}.*start the same"):
         install(database, wrong)
     there = catalogue_of(place.database()).table(None, "event_log")
     assert (there is not None) == (place.kind == "mariadb")
-    install(database, made)
+    install(database, planned)
     place.execute("INSERT INTO usr (idu) VALUES (1)")
     assert changes(place) == [(1, "idu=1", "fname", None)]
 
@@ -256,9 +258,9 @@ def test_what_is_printed_can_be_run_by_the_database_s_own_client(place: Place) -
         )
     )
     refs = Refs((TableRef(None, "a;'$$ b"),), TableRef(None, "event_log"))
-    made = plan(place.database(), refs, Style.PER_FIELD)
-    run_script(place, made.script)
-    run_script(place, made.script)
+    planned = plan(place.database(), refs, Style.PER_FIELD)
+    run_script(place, planned.script)
+    run_script(place, planned.script)
     place.execute(f"INSERT INTO {mark}a;'$$ b{mark} VALUES ('x;\"', NULL)".replace("\\", ""))
     assert changes(place) == [(1, 'k="x;\\""', "v", None)]
 

@@ -124,24 +124,24 @@ def test_counts_are_those_of_plain_loops(
     assert found.calls == sum(map(len, recorded))
     limits = {node.node: node.gap_limit_us for node in found.nodes}
     assert {node.node: node for node in found.nodes} == {
-        name: replace(told.node, gap_limit_us=limits[name]) if gap else told.node
-        for name, told in nodes.items()
+        name: replace(samples.node, gap_limit_us=limits[name]) if gap else samples.node
+        for name, samples in nodes.items()
     }
     assert {(t.node, t.owner, t.name): t.counts for t in found.tables} == {
         (name, *table): counts(sums)
-        for name, told in nodes.items()
-        for table, sums in told.tables.items()
+        for name, samples in nodes.items()
+        for table, sums in samples.tables.items()
     }
     assert {(c.node, c.owner, c.name, c.start): c.counts for c in found.cells} == {
         (name, *cell): counts(sums)
-        for name, told in nodes.items()
-        for cell, sums in told.by_interval.items()
+        for name, samples in nodes.items()
+        for cell, sums in samples.by_interval.items()
         if (name, *cell[:2]) in {(t.node, t.owner, t.name) for t in found.tables[: MINUTES.tables]}
     }
     assert {(i.node, i.start): [i.sweeps, i.observed_us] for i in found.intervals} == {
         (name, start): sums
-        for name, told in nodes.items()
-        for start, sums in told.intervals.items()
+        for name, samples in nodes.items()
+        for start, sums in samples.intervals.items()
     }
     happened = sum((i.counts.evicted for i in found.intervals), 0)
     assert happened == sum(table.counts.evicted for table in found.tables)

@@ -22,15 +22,15 @@ pytestmark = pytest.mark.usefixtures("spark")
 def rows() -> list[Row]:
     """Twenty transactions, one operation of each in turn; some broken, rolled back, open."""
     queue = Queue()
-    made = [queue.row(INSERT, jack(100 + t), TRANSACT_ID=t) for t in range(20)]
-    made += [
+    queue_rows = [queue.row(INSERT, jack(100 + t), TRANSACT_ID=t) for t in range(20)]
+    queue_rows += [
         queue.row(UPDATE, jack(100 + t), jack(100 + t, "Jim"), TRANSACT_ID=t) for t in range(20)
     ]
-    made[3]["LEN1"] -= 1
+    queue_rows[3]["LEN1"] -= 1
     for t in reversed(range(20)):
         if t != 7:
-            made.append(queue.row(ROLLBACK if t == 5 else COMMIT, TRANSACT_ID=t))
-    return made
+            queue_rows.append(queue.row(ROLLBACK if t == 5 else COMMIT, TRANSACT_ID=t))
+    return queue_rows
 
 
 def job(base: Path) -> Settings:

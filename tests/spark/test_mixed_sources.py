@@ -237,17 +237,21 @@ def test_precedence_holds_within_a_source(run: Mixed) -> None:
 
 
 def test_order_holds_within_a_source(run: Mixed) -> None:
-    told: dict[tuple[str, str], list[str]] = defaultdict(list)
+    operations: dict[tuple[str, str], list[str]] = defaultdict(list)
     for headers, key, value in records_to_send(run):
         text = value.rpartition("</value>")[0].rpartition(">")[2]
-        told[headers["source"], key].append(f"{headers['operation']} {text}".strip())
+        operations[headers["source"], key].append(f"{headers['operation']} {text}".strip())
     for number in PEOPLE:
         key = f"idu={number},table=usr,schema=hr"
-        assert told["log", key] == [f"modify log {number}", "delete", f"add again {number}"]
-        assert told["tables", key] == ["add ct", f"modify table {number}"]
-        assert told["queue", key] == [f"modify {700 + number}"]
-        assert told["extract", key] == [f"modify lx {number} 2", "delete", f"add lx {number} 1"]
-    assert len(told) == 4 * len(PEOPLE)
+        assert operations["log", key] == [f"modify log {number}", "delete", f"add again {number}"]
+        assert operations["tables", key] == ["add ct", f"modify table {number}"]
+        assert operations["queue", key] == [f"modify {700 + number}"]
+        assert operations["extract", key] == [
+            f"modify lx {number} 2",
+            "delete",
+            f"add lx {number} 1",
+        ]
+    assert len(operations) == 4 * len(PEOPLE)
 
 
 def test_every_record_and_header_names_its_source(run: Mixed) -> None:
@@ -282,6 +286,6 @@ def records_to_send(run: Mixed) -> list[tuple[dict[str, str], str, str]]:
         for batch in reader.batches(0, 1000):
             for key, value, headers in batch.records:
                 assert key is not None
-                said = {name: bytes(text or b"").decode() for name, text in headers}  # type: ignore[arg-type]
-                found.append((said, key.decode(), value.decode()))
+                texts = {name: bytes(text or b"").decode() for name, text in headers}  # type: ignore[arg-type]
+                found.append((texts, key.decode(), value.decode()))
     return found

@@ -112,7 +112,7 @@ def test_settings_of_the_job_file_are_in_the_arguments_of_no_process(tmp_path: P
     process = subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     started = wait_until_ready(process)
-    said = [process.stdout.readline().strip() for _ in range(2)]
+    lines = [process.stdout.readline().strip() for _ in range(2)]
     arguments = [
         Path(f"/proc/{pid}/cmdline").read_bytes()
         for pid in started
@@ -120,7 +120,7 @@ def test_settings_of_the_job_file_are_in_the_arguments_of_no_process(tmp_path: P
     ]
     process.terminate()
     process.communicate(timeout=60)
-    assert said == [repr(secret), "pa55 wo\\rd"]
+    assert lines == [repr(secret), "pa55 wo\\rd"]
     assert any(b"SparkSubmit" in found for found in arguments)
     assert not [found for found in arguments if b"pa55" in found]
 
@@ -183,14 +183,14 @@ def test_the_archive_of_classes_that_set_up_made_is_found_only_whole(
 def test_the_jvm_gets_the_flags_of_sparks_own_launcher() -> None:
     home = jvm.spark_home()
     launcher = [str(jvm.java()), "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"]
-    said = subprocess.run(
+    lines = subprocess.run(
         [*launcher, "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"],
         env={**os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"},
         capture_output=True,
         text=True,
         check=True,
     ).stdout.split("\0")
-    flags = {word for word in said if word.startswith(("-XX", "--", "-D"))}
+    flags = {word for word in lines if word.startswith(("-XX", "--", "-D"))}
     assert flags - {"--add-modules=jdk.incubator.vector"} == set(jvm.FLAGS)
 
 

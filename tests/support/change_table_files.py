@@ -86,13 +86,13 @@ def options(**changes: object) -> ChangeTableOptions:
 
 def read(
     path: Path | Sequence[Path],
-    told: ChangeTableOptions | None = None,
+    used: ChangeTableOptions | None = None,
     snapshot: SnapshotOptions | None = None,
     wanted: int = 1,
     tables: Tables = OPEN,
 ) -> list[Row]:
     """The records of files without the tallies, which are right; in order of change_seq."""
-    source = ChangeTable(told or options(), snapshot or SnapshotOptions())
+    source = ChangeTable(used or options(), snapshot or SnapshotOptions())
     paths = [path] if isinstance(path, Path) else list(path)
     context = Context(0, 5, tables)
     records: list[Row] = []

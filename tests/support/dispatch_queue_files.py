@@ -57,8 +57,8 @@ def image(table: QueueTable, values: Sequence[Any], used: DispatchQueueOptions =
             bitmap[byte] |= bit
         built[f"value{number}"] = _value(layout, column, value)
     built["nulls"] = bytes(bitmap)
-    made: bytes = layout.declaration.build(built)
-    return made
+    data: bytes = layout.declaration.build(built)
+    return data
 
 
 def _value(layout: Any, column: Any, value: Any) -> Any:
@@ -197,8 +197,8 @@ def record_text(found: Record) -> str:
     news = found["new"] or [None] * len(found["columns"])
     values = []
     for name, old, new in zip(found["columns"], olds, news, strict=True):
-        said = name if found["new"] is None else f"{name}={'NULL' if new is None else new}"
-        values.append(said if found["old"] is None else f"{name}={old or 'NULL'}>{new or 'NULL'}")
+        text = name if found["new"] is None else f"{name}={'NULL' if new is None else new}"
+        values.append(text if found["old"] is None else f"{name}={old or 'NULL'}>{new or 'NULL'}")
     return " ".join([str(found["event_type"]), found["key"], *values])
 
 

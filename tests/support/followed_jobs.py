@@ -97,7 +97,7 @@ class InstantStop(threading.Event):
 
 
 def follow_until_idle(
-    made: Settings, engine: LocalEngine, *then: Callable[[], object]
+    settings: Settings, engine: LocalEngine, *then: Callable[[], object]
 ) -> PollWatcher:
     """Follows until it has been idle once more than ``then`` has things to do about that."""
     stop = InstantStop()
@@ -107,7 +107,7 @@ def follow_until_idle(
         todo.pop(0)()
 
     watcher = PollWatcher(on_idle)
-    Follower(made, engine, watcher, stop).run()
+    Follower(settings, engine, watcher, stop).run()
     return watcher
 
 

@@ -57,7 +57,9 @@ def commit_run(
 ) -> tuple[Journal, Manifest]:
     """A committed journal; ``group`` documents are a row group of an index."""
     folder.mkdir(parents=True, exist_ok=True)
-    results = [_lane(folder, number, made, sources, group) for number, made in enumerate(lanes)]
+    results = [
+        _lane(folder, number, planned, sources, group) for number, planned in enumerate(lanes)
+    ]
     entries = [SourceEntry(name, "event-log", (), {}, {}, 0) for name in sources]
     manifest = Manifest(
         run=run,
@@ -89,12 +91,16 @@ def report(journal: Journal, manifest: Manifest) -> RunReport:
 
 
 def _lane(
-    folder: Path, number: int, made: Sequence[PlannedDocument], sources: Sequence[str], group: int
+    folder: Path,
+    number: int,
+    planned: Sequence[PlannedDocument],
+    sources: Sequence[str],
+    group: int,
 ) -> LaneResult:
     names = LaneNames(number)
     rows, offset = [], 0
     with (folder / names.part).open("wb") as part:
-        for document in made:
+        for document in planned:
             text = document.text.encode()
             part.write(text + b"\n")
             rows.append(_row(document, offset, len(text), sources))
@@ -105,26 +111,26 @@ def _lane(
     for name in (names.decisions, names.lookups, names.rejects):
         (folder / name).touch()
     digest = hashlib.sha256((folder / names.part).read_bytes()).hexdigest()
-    return LaneResult(number, "", len(made), offset, (), (), (), digest)
+    return LaneResult(number, "", len(planned), offset, (), (), (), digest)
 
 
 def _row(
-    made: PlannedDocument, offset: int, length: int, sources: Sequence[str]
+    planned: PlannedDocument, offset: int, length: int, sources: Sequence[str]
 ) -> dict[str, object]:
-    event = f"{sources[made.source]}:{made.number}"
+    event = f"{sources[planned.source]}:{planned.number}"
     return {
-        "source": made.source,
+        "source": planned.source,
         "offset": offset,
         "length": length,
         "part": "",
-        "high": made.number,
+        "high": planned.number,
         "low": 0,
-        "ordinal": made.ordinal,
+        "ordinal": planned.ordinal,
         "poll": 0,
-        "operation": made.operation,
-        "schema": made.schema,
-        "table": made.table,
-        "association": made.key,
-        "event_id": f"{event}.{made.ordinal}" if made.ordinal else event,
-        "records": made.records or str(made.number),
+        "operation": planned.operation,
+        "schema": planned.schema,
+        "table": planned.table,
+        "association": planned.key,
+        "event_id": f"{event}.{planned.ordinal}" if planned.ordinal else event,
+        "records": planned.records or str(planned.number),
     }

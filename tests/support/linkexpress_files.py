@@ -152,6 +152,6 @@ def record_text(found: Record) -> str:
     if found["outcome"] is not None and found["columns"] is None:
         return {3: "ignored", 4: "held", 5: "rejected"}[found["outcome"]] + f" {found['reason']}"
     held = "held " if found["outcome"] is not None else ""
-    said = zip(found["columns"], found["new"] or (), strict=True)
-    values = [f"{name}={'NULL' if value is None else value}" for name, value in said]
+    pairs = zip(found["columns"], found["new"] or (), strict=True)
+    values = [f"{name}={'NULL' if value is None else value}" for name, value in pairs]
     return held + " ".join([str(found["event_type"]), found["key"], *values])

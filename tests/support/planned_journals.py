@@ -67,9 +67,9 @@ def commit_plan(work: Work, root: Path, manifest: Manifest) -> tuple[Journal, Ma
     published.mkdir()
     (root / "documents").rename(published / DOCUMENT_STAGING)
     journal = Journal(root)
-    made = Manifest(**{**_fields(manifest), "results": tuple(results), "lanes": work.lanes})
-    journal.commit(made)
-    return journal, made
+    complete = Manifest(**{**_fields(manifest), "results": tuple(results), "lanes": work.lanes})
+    journal.commit(complete)
+    return journal, complete
 
 
 def _fields(manifest: Manifest) -> dict:

@@ -53,5 +53,5 @@ def is_example(name: str, text: str) -> bool:
 
 def toml_lines(table: Mapping[str, object]) -> str:
     """A table of settings as lines of a job file; ``None`` is left out."""
-    said = {name: value for name, value in table.items() if value is not None}
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in said.items())
+    given = {name: value for name, value in table.items() if value is not None}
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())

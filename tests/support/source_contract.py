@@ -131,8 +131,8 @@ class SourceContract:
             position = Position(
                 str(record["part"]), *(int(str(record[n])) for n in ("high", "low", "ordinal"))
             )
-            told = sample.source.parse_position(sample.source.position_text(position))
-            assert told == position._replace(ordinal=0)  # users name records
+            parsed = sample.source.parse_position(sample.source.position_text(position))
+            assert parsed == position._replace(ordinal=0)  # users name records
 
     def test_each_record_can_be_read_again(self, sample: Sample, tmp_path: Path) -> None:
         path = sample.make(tmp_path / sample.name)

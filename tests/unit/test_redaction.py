@@ -54,8 +54,8 @@ def test_the_words_of_a_driver_stay_whole_where_the_password_is_a_letter() -> No
     error = Exception('FATAL: failed to greet user "e"')
     assert database.redact(error) == 'FATAL: failed to greet user "e"'
     assert database.redact(Exception("the key pa55-word is wrong")) == "the key *** is wrong"
-    said = OperationalError("SELECT 1", {}, Exception("password=a is wrong"))
-    assert database.redact(said) == "password=*** is wrong"
+    refusal = OperationalError("SELECT 1", {}, Exception("password=a is wrong"))
+    assert database.redact(refusal) == "password=*** is wrong"
 
 
 @pytest.mark.parametrize("word", ["x", "a.", "a.b://", "value ", "password ", 'value "', "pwd=x@"])

@@ -191,12 +191,12 @@ def test_windows_change_nothing(
     ascending: bool,
 ) -> None:
     root = tmp_path_factory.mktemp("journal")
-    made = [
+    entries = [
         [record(i, outcome, Reason.VALUE) for i, outcome in (sorted(lane) if ascending else lane)]
         for lane in lanes
     ]
-    whole = letters(root, *made)
-    assert letters(root, *made, window=window) == whole
+    whole = letters(root, *entries)
+    assert letters(root, *entries, window=window) == whole
     outcomes: dict[int, set[Outcome]] = {}
     for lane in lanes:
         for i, outcome in lane:

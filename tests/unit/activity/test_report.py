@@ -151,8 +151,8 @@ def test_csv_has_a_row_for_each_table() -> None:
 
 def test_text_shows_every_measure_and_escapes_names() -> None:
     text = "\n".join(activity_text(REPORT, 40))
-    for said in ("people.USR", "80.0%", "5 sweeps with a call missing", "presence view"):
-        assert said in text
+    for message in ("people.USR", "80.0%", "5 sweeps with a call missing", "presence view"):
+        assert message in text
     assert all(bias in text for bias in measures.UPDATE_RATE_BIASES)
     assert "\x07" not in text
     assert "\u202e" not in text

@@ -105,7 +105,7 @@ class TestStart:
 
 class TestUsage:
     @pytest.mark.parametrize(
-        ("args", "said"),
+        ("args", "message"),
         [
             (["publsh"], "No such command 'publsh'"),
             (["replay", "log.csv"], "Missing option '--to'"),
@@ -158,10 +158,10 @@ class TestUsage:
         ],
     )
     def test_is_refused_with_code_2_and_a_reason(
-        self, run: Run, args: list[str], said: str
+        self, run: Run, args: list[str], message: str
     ) -> None:
         result = run(*args)
-        assert said in result.stderr
+        assert message in result.stderr
         assert result.exit_code == 2
         assert result.stdout == ""
         assert "Traceback" not in result.stderr
@@ -335,9 +335,9 @@ class TestCheck:
         Path("job.toml").write_text(self.JOB, "utf-8")
         monkeypatch.setattr(file_splits, "splits", refuse)
         monkeypatch.setattr(status, "new_files", refuse)
-        said = "log.csv: Permission denied: give this user permission for it, then start the command again"
-        assert f"FAILED  source event-log: {said}" in run("check", "-c", "job.toml").stdout
-        assert said in run("status", "-c", "job.toml").output
+        message = "log.csv: Permission denied: give this user permission for it, then start the command again"
+        assert f"FAILED  source event-log: {message}" in run("check", "-c", "job.toml").stdout
+        assert message in run("status", "-c", "job.toml").output
 
 
 class TestOutput:
@@ -368,8 +368,8 @@ class TestOutput:
 def test_the_help_of_format_names_every_format(command: str, more: list[str], run: Run) -> None:
     option = next(param for param in cli.commands[command].params if param.name == "format_")
     assert isinstance(option, click.Option)
-    said = (option.help or "").removeprefix("Source format: ").partition(", for ")[0]
-    named = said.removesuffix(".").replace("; or ", ", ").split(", ")
+    message = (option.help or "").removeprefix("Source format: ").partition(", for ")[0]
+    named = message.removesuffix(".").replace("; or ", ", ").split(", ")
     assert named == [*FORMATS, *more]
     for name in named:
         assert "--format" not in run(*ARGUMENTS[command], "--format", name).stderr

@@ -48,10 +48,10 @@ def debug_output(folder: Path, text: str, *, command: str = "status") -> str:
     ],
 )
 def test_a_url(url: str, tmp_path: Path) -> None:
-    said = debug_output(tmp_path, JOB % url, command="check")
-    assert "Traceback" in said
-    assert SECRET not in said
-    assert "unexpected error" not in said
+    message = debug_output(tmp_path, JOB % url, command="check")
+    assert "Traceback" in message
+    assert SECRET not in message
+    assert "unexpected error" not in message
 
 
 def test_the_settings_of_kafka(tmp_path: Path) -> None:
@@ -66,16 +66,16 @@ bootstrap = "127.0.0.1:1"
 "debug" = "{SECRET}"
 [nope]
 """
-    said = debug_output(tmp_path, text)
-    assert "Traceback" in said
-    assert 'Invalid value "***" for configuration property "debug"' in said
-    assert SECRET not in said
+    message = debug_output(tmp_path, text)
+    assert "Traceback" in message
+    assert 'Invalid value "***" for configuration property "debug"' in message
+    assert SECRET not in message
 
 
 def test_an_option_of_the_driver_that_is_wrong_is_named(tmp_path: Path) -> None:
-    said = debug_output(tmp_path, JOB % "mariadb://us@127.0.0.1:1/x?nope=1")
-    assert "its driver refuses the URL" in said
-    assert "'nope'" in said
+    message = debug_output(tmp_path, JOB % "mariadb://us@127.0.0.1:1/x?nope=1")
+    assert "its driver refuses the URL" in message
+    assert "'nope'" in message
 
 
 PROGRAM = f"""
@@ -109,6 +109,6 @@ def test_records_of_libraries() -> None:
     error = ValueError(f"given was {SECRET}")
     raised = (ValueError, error, None)
     record = logging.LogRecord("pool", logging.ERROR, "f", 1, "lost %s", (SECRET,), raised)
-    said = formatter.format(record)
-    assert said.startswith("lost ***")
-    assert SECRET not in said
+    message = formatter.format(record)
+    assert message.startswith("lost ***")
+    assert SECRET not in message

@@ -26,17 +26,17 @@ FORMAT_NAMES = f"{', '.join(_FIRST)} or {_LAST}"
 def job(tmp_path: Path) -> Job:
     """Loads a job file of this text."""
 
-    def load_text(text: str, **said: Any) -> Settings:
+    def load_text(text: str, **overrides: Any) -> Settings:
         path = tmp_path / "hr.toml"
         path.write_text(text, "utf-8")
-        return load(path, Overrides(**said))
+        return load(path, Overrides(**overrides))
 
     return load_text
 
 
-def problems(job: Job, text: str, **said: object) -> list[str]:
+def problems(job: Job, text: str, **overrides: object) -> list[str]:
     with pytest.raises(SettingsError) as caught:
-        job(text, **said)
+        job(text, **overrides)
     return caught.value.lines
 
 
@@ -141,7 +141,7 @@ columns.idu = "number"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "overrides"),
     [
         ("job = 3", "[job]: should be a table, write [job] (line 1)"),
         ("sources = 3", "[sources]: is one table; write [[sources]], or [source] (line 1)"),
@@ -196,13 +196,13 @@ columns.idu = "number"
         ('[documents]\ncontact = "\\u0000"', None),
     ],
 )
-def test_a_wrong_setting_is_named(job: Job, text: str, said: str | None) -> None:
+def test_a_wrong_setting_is_named(job: Job, text: str, overrides: str | None) -> None:
     found = problems(job, text)
-    assert len(found) == 1 or said in found
-    if said is None:
+    assert len(found) == 1 or overrides in found
+    if overrides is None:
         assert "(line " in found[0]
     else:
-        assert said in found
+        assert overrides in found
 
 
 def test_broken_toml_names_file_and_line(job: Job, tmp_path: Path) -> None:
@@ -256,9 +256,9 @@ class TestDatabase:
         database = job(text).database
         assert database is not None
         assert database.url == f"sqlite:///{tmp_path}/hr.db"
-        said = job(text, database="sqlite:///hr.db").database
-        assert said is not None
-        assert said.url == f"sqlite:///{tmp_path}/elsewhere/hr.db"
+        overrides = job(text, database="sqlite:///hr.db").database
+        assert overrides is not None
+        assert overrides.url == f"sqlite:///{tmp_path}/elsewhere/hr.db"
 
     def test_a_source_may_have_its_own(self, job: Job) -> None:
         settings = job("""

@@ -91,8 +91,8 @@ def test_tables_of_arrays_are_counted_from_1_and_named(tmp_path: Path) -> None:
         "[[sources]] 2 tables 4 name: is required (line 31)",
         "[[sources]] 2 tables 4 key: none is not among the items or appears twice",
     ]
-    for said, line in zip(found, expected, strict=True):
-        assert said.startswith(line), said
+    for problem, line in zip(found, expected, strict=True):
+        assert problem.startswith(line), problem
     assert found[1].endswith("(line 22)")
 
 

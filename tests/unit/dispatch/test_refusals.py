@@ -56,13 +56,13 @@ def refusal(source: str, *ids: int, reason: str = RefusalReason.TOO_LARGE) -> Re
 
 
 def test_without_refusals_it_is_the_same() -> None:
-    made = report(3, 2)
-    assert apply_refusals(made, ()) is made
+    refused = report(3, 2)
+    assert apply_refusals(refused, ()) is refused
 
 
 def test_records_of_refused_documents_are_rejected_and_not_published() -> None:
-    made = report(10, 5, key=2)
-    found = apply_refusals(made, [refusal("hr", 4, 5, 6), refusal("crm", 1), refusal("hr", 9)])
+    refused = report(10, 5, key=2)
+    found = apply_refusals(refused, [refusal("hr", 4, 5, 6), refusal("crm", 1), refusal("hr", 9)])
     assert found.outcomes == counts(published=10, rejected=7, held=1)
     assert found.reasons == {"held": {"future": 1}, "rejected": {"key": 2, "too-large": 5}}
     assert [source.outcomes for source in found.sources] == [
@@ -70,7 +70,7 @@ def test_records_of_refused_documents_are_rejected_and_not_published() -> None:
         counts(published=4, rejected=1),
     ]
     assert found.rejected == 7
-    assert made == report(10, 5, key=2)  # is not changed
+    assert refused == report(10, 5, key=2)  # is not changed
 
 
 @given(
@@ -82,10 +82,12 @@ def test_records_of_refused_documents_are_rejected_and_not_published() -> None:
 )
 def test_nothing_is_lost(refused: Sequence[tuple[str, int, str]], rejected: int) -> None:
     of_rejected = {"x": rejected} if rejected else {}
-    made = report(60, 60, **of_rejected)
-    found = apply_refusals(made, [refusal(name, *range(n), reason=why) for name, n, why in refused])
-    assert sum(found.outcomes.values()) == found.read == made.read
-    for before, after in zip(made.sources, found.sources, strict=True):
+    report_ = report(60, 60, **of_rejected)
+    found = apply_refusals(
+        report_, [refusal(name, *range(n), reason=why) for name, n, why in refused]
+    )
+    assert sum(found.outcomes.values()) == found.read == report_.read
+    for before, after in zip(report_.sources, found.sources, strict=True):
         assert sum(after.outcomes.values()) == after.read == before.read
     for outcome in Outcome:
         name = outcome.label

@@ -91,7 +91,7 @@ def test_the_end_of_a_run_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("", "is damaged: restore it, or remove it"),
         ("[]", "is damaged"),
@@ -99,8 +99,8 @@ def test_the_end_of_a_run_is_recorded(tmp_path: Path) -> None:
     ],
 )
 def test_the_end_of_a_run_in_another_version_is_refused(
-    tmp_path: Path, content: str, said: str
+    tmp_path: Path, content: str, message: str
 ) -> None:
     (tmp_path / "sent").write_text(content)
-    with pytest.raises(FatalError, match=said):
+    with pytest.raises(FatalError, match=message):
         _ = Journal(tmp_path).acknowledgement

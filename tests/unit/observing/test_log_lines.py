@@ -54,17 +54,17 @@ def test_the_same_as_json() -> None:
     stream, lines = log(as_json=True)
     lines.on_poll(poll())
     (line,) = stream.getvalue().splitlines()
-    said = json.loads(line)
-    assert said["time"] == "2026-11-21T16:00:00Z"
-    assert said["event"] == "poll"
-    assert said["run"] == "people-000017"
-    assert sum(said["outcomes"].values()) == said["read"] == 1200
-    assert said["outcomes"]["held"] == 0
-    assert said["reasons"]["rejected"] == {"table-key": 2, "event-time": 3}
-    assert said["operations"] == {"add": 100, "modify": 300}
-    assert said["statuses"] == {"E": 5, "S": 1180, "W": 15}
-    assert (said["lag"], said["seconds"], said["waiting"]) == (1.23, 0.81, 1200)
-    assert (said["transactions"], said["retries"]) == (8, 1)
+    entry = json.loads(line)
+    assert entry["time"] == "2026-11-21T16:00:00Z"
+    assert entry["event"] == "poll"
+    assert entry["run"] == "people-000017"
+    assert sum(entry["outcomes"].values()) == entry["read"] == 1200
+    assert entry["outcomes"]["held"] == 0
+    assert entry["reasons"]["rejected"] == {"table-key": 2, "event-time": 3}
+    assert entry["operations"] == {"add": 100, "modify": 300}
+    assert entry["statuses"] == {"E": 5, "S": 1180, "W": 15}
+    assert (entry["lag"], entry["seconds"], entry["waiting"]) == (1.23, 0.81, 1200)
+    assert (entry["transactions"], entry["retries"]) == (8, 1)
 
 
 def test_all_that_happens_between() -> None:

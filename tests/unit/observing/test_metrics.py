@@ -105,19 +105,19 @@ def test_served_on_a_port_of_this_machine_only_while_open() -> None:
 
 def test_a_port_in_use_is_opened_when_it_is_free() -> None:
     """An older instance on this machine uses the port until it learns that it was replaced."""
-    said: list[str] = []
+    messages: list[str] = []
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        metrics = Metrics(MetricsOptions(port=port), "people", warn=said.append)
+        metrics = Metrics(MetricsOptions(port=port), "people", warn=messages.append)
         metrics.__enter__()
         metrics.on_start("people", "out", ())
         metrics.on_poll(poll())
-        (refused,) = said
+        (refused,) = messages
         assert f"[metrics] port: {port} of 127.0.0.1 is in use, by an older instance" in refused
     metrics.on_idle(0, None)
-    assert said[1:] == [f"[metrics] port: {port} of 127.0.0.1 serves the metrics now"]
+    assert messages[1:] == [f"[metrics] port: {port} of 127.0.0.1 serves the metrics now"]
     with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         assert samples(answer.read().decode())["documents_total",] == 400
     metrics.__exit__(None, None, None)
@@ -143,16 +143,16 @@ def test_a_file_that_cannot_be(tmp_path: Path) -> None:
 
 
 def test_a_file_that_can_no_more_be_written_stops_nothing(tmp_path: Path) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     path = tmp_path / "metrics" / "people.prom"
     path.parent.mkdir()
-    with Metrics(MetricsOptions(textfile=path), "people", warn=said.append) as metrics:
+    with Metrics(MetricsOptions(textfile=path), "people", warn=messages.append) as metrics:
         path.unlink()
         path.parent.rmdir()
         metrics.on_poll(poll())
         metrics.on_poll(poll())
-        assert len(said) == 1
-        assert "cannot be written" in said[0]
+        assert len(messages) == 1
+        assert "cannot be written" in messages[0]
         path.parent.mkdir()
         metrics.on_poll(poll())
         assert read_samples(path)["documents_total",] == 1200

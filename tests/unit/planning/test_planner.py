@@ -268,8 +268,8 @@ def test_the_same_record_again_is_a_duplicate_of_the_first() -> None:
 )
 def test_another_record_of_the_same_number_is_rejected(other: Event) -> None:
     changes = log(Event(3, "a", "1", at=5), other)
-    told = sorted(text.split(" by")[0] for text in outcomes(Setup().plan(changes), changes))
-    assert told == ["document 0", "rejected: double-record"]
+    fates = sorted(text.split(" by")[0] for text in outcomes(Setup().plan(changes), changes))
+    assert fates == ["document 0", "rejected: double-record"]
 
 
 def test_which_of_two_different_records_is_rejected_does_not_hang_on_their_order() -> None:

@@ -236,25 +236,25 @@ def test_what_a_filter_takes_out_supersedes_nothing(taken_out: Event, why: str) 
 def test_a_delete_that_a_filter_takes_out_is_no_barrier(taken_out: Event) -> None:
     changes = log(Event(6), taken_out, Event(6))
     planned = Setup(filters=LOOPBACK, lookup=DATABASE, held_after=50).plan(changes)
-    told = outcomes(planned, changes)
-    assert (told[0], told[2]) == ("document 0", "superseded: row-query-back by 0")
+    decided = outcomes(planned, changes)
+    assert (decided[0], decided[2]) == ("document 0", "superseded: row-query-back by 0")
 
 
 def test_a_rejected_query_back_supersedes_nothing() -> None:
     changes = log(Event(3, "a\x01", "one"), Event(8, "a\x01"), Event(2, "b", "2", "1"))
-    told = outcomes(Setup(lookup=DATABASE).plan(changes), changes)
-    assert told == ["rejected: forbidden-character"] * 2 + ["document 0"]
+    decided = outcomes(Setup(lookup=DATABASE).plan(changes), changes)
+    assert decided == ["rejected: forbidden-character"] * 2 + ["document 0"]
 
 
 def test_a_rejected_delete_is_no_barrier() -> None:
     changes = log(Event(8, "a"), Event(6, at=2), Event(4, at=2), Event(8, "a"))
-    told = outcomes(Setup(lookup=DATABASE).plan(changes), changes)
+    decided = outcomes(Setup(lookup=DATABASE).plan(changes), changes)
     # one of the two records 2 is rejected; whichever it is supersedes nothing and bars nothing
-    if told[1].startswith("rejected"):
-        assert told == ["ignored: ended-by-delete by 2", told[1], "document 0", "document 1"]
+    if decided[1].startswith("rejected"):
+        assert decided == ["ignored: ended-by-delete by 2", decided[1], "document 0", "document 1"]
     else:
-        assert told[2].startswith("rejected: double-record")
-        assert told == ["superseded: row-query-back by 1", "document 0", told[2],
+        assert decided[2].startswith("rejected: double-record")
+        assert decided == ["superseded: row-query-back by 1", "document 0", decided[2],
                         "superseded: row-query-back by 1"]  # fmt: skip
 
 

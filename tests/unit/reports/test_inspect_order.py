@@ -79,8 +79,8 @@ def test_rejects_find_their_place_in_a_file_of_any_length() -> None:
         for start in range(0, frame * frames, frame):
             numbers = np.arange(start, start + frame)
             for parity in (1, 0):
-                said = {"outcome": Outcome.IGNORED.value, "reason": str(Reason.STATUS)}
-                yield nameless(place, numbers[parity::2], **said)
+                expected = {"outcome": Outcome.IGNORED.value, "reason": str(Reason.STATUS)}
+                yield nameless(place, numbers[parity::2], **expected)
         yield tally(place, frame * frames)
 
     rows = [each["row"] for each in in_order(batches(), "event-log")]

@@ -38,9 +38,9 @@ AWAY = UnreachableError("the database does not answer: try again later")
 
 def test_a_directory_that_grows_is_published_file_by_file(tmp_path: Path) -> None:
     write_file(tmp_path, "1.csv", 1, 2)
-    made = load_settings(tmp_path, FILES)
+    settings = load_settings(tmp_path, FILES)
     watcher = follow_until_idle(
-        made,
+        settings,
         LocalEngine(),
         lambda: write_file(tmp_path, "2.csv", 3),
         lambda: None,
@@ -50,19 +50,19 @@ def test_a_directory_that_grows_is_published_file_by_file(tmp_path: Path) -> Non
     assert watcher.events == ["begun", *runs, "told to stop"]
     assert [poll.report.read for poll in watcher.polls] == [2, 1, 2]
     assert published_values(tmp_path) == ["1", "2", "3", "4", "5"]
-    again = follow_until_idle(made, LocalEngine())
+    again = follow_until_idle(settings, LocalEngine())
     assert again.events == ["begun", "told to stop"]
 
 
 def test_a_directory_may_be_empty_at_first(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    made = load_settings(tmp_path, FILES)
-    watcher = follow_until_idle(made, LocalEngine(), lambda: write_file(tmp_path, "1.csv", 1))
+    settings = load_settings(tmp_path, FILES)
+    watcher = follow_until_idle(settings, LocalEngine(), lambda: write_file(tmp_path, "1.csv", 1))
     assert len(watcher.polls) == 1
 
 
 def test_an_input_that_is_absent_is_waited_for(tmp_path: Path) -> None:
-    made = load_settings(tmp_path, FILES.replace('["in"]', '["in", "one.csv"]'))
+    settings = load_settings(tmp_path, FILES.replace('["in"]', '["in", "one.csv"]'))
     stop = InstantStop()
     watcher = PollWatcher(stop.set)
     errors: list[str] = []
@@ -77,7 +77,7 @@ def test_an_input_that_is_absent_is_waited_for(tmp_path: Path) -> None:
         steps.pop(0)()
 
     watcher.on_failure = on_failure  # type: ignore[method-assign]
-    Follower(made, LocalEngine(), watcher, stop).run()
+    Follower(settings, LocalEngine(), watcher, stop).run()
     absent = [f"source hr: {tmp_path / name} does not exist" for name in ("in", "one.csv")]
     advice = ": mount or make it, or fix the job file"
     assert errors == ["; ".join(absent) + advice, absent[1] + advice]
@@ -86,7 +86,7 @@ def test_an_input_that_is_absent_is_waited_for(tmp_path: Path) -> None:
 
 def test_a_directory_that_goes_for_a_while_is_waited_for(tmp_path: Path) -> None:
     write_file(tmp_path, "1.csv", 1)
-    made = load_settings(tmp_path, FILES)
+    settings = load_settings(tmp_path, FILES)
     stop = InstantStop()
     steps = [lambda: (tmp_path / "in").rename(tmp_path / "away"), lambda: None, stop.set]
 
@@ -103,7 +103,7 @@ def test_a_directory_that_goes_for_a_while_is_waited_for(tmp_path: Path) -> None
             write_file(tmp_path, "2.csv", 2)
 
     watcher.on_failure = on_failure  # type: ignore[method-assign]
-    Follower(made, LocalEngine(), watcher, stop).run()
+    Follower(settings, LocalEngine(), watcher, stop).run()
     assert pauses == [1, 2, 4]
     assert published_values(tmp_path) == ["1", "2"]
 
@@ -112,7 +112,7 @@ def test_a_directory_that_goes_for_a_while_is_waited_for(tmp_path: Path) -> None
 def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone: str) -> None:
     """Also where the directory stays, as an empty mount point does."""
     write_file(tmp_path, "1.csv", 1)
-    made = load_settings(tmp_path, FILES)
+    settings = load_settings(tmp_path, FILES)
     stop, away = InstantStop(), tmp_path / "away"
     watcher = PollWatcher(stop.set)
     errors: list[str] = []
@@ -128,7 +128,7 @@ def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone:
         away.rename(tmp_path / gone)
 
     watcher.on_failure = on_failure  # type: ignore[method-assign]
-    Follower(made, UnmountingEngine(), watcher, stop).run()
+    Follower(settings, UnmountingEngine(), watcher, stop).run()
     assert errors == [
         f"source hr: {tmp_path / 'in' / '1.csv'} does not exist: mount or make it, or fix the job file"
     ]
@@ -137,17 +137,17 @@ def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone:
 
 def test_a_published_file_that_grows_ends_it(tmp_path: Path) -> None:
     file = write_file(tmp_path, "1.csv", 1)
-    made = load_settings(tmp_path, FILES)
+    settings = load_settings(tmp_path, FILES)
     with pytest.raises(FatalError, match=r"1\.csv had .* bytes when it was published, and has"):
-        follow_until_idle(made, LocalEngine(), lambda: write_file(tmp_path, file.name, 1, 2))
+        follow_until_idle(settings, LocalEngine(), lambda: write_file(tmp_path, file.name, 1, 2))
     assert published_values(tmp_path) == ["1"]
 
 
 def test_rows_are_acknowledged_and_read_once(tmp_path: Path) -> None:
     write_rows(tmp_path, 10, 11)
-    made = load_settings(tmp_path, TABLE)
+    settings = load_settings(tmp_path, TABLE)
     # 5 was committed later: rows are picked by status, not by a watermark
-    watcher = follow_until_idle(made, LocalEngine(), lambda: write_rows(tmp_path, 12, 5))
+    watcher = follow_until_idle(settings, LocalEngine(), lambda: write_rows(tmp_path, 12, 5))
     assert [poll.report.read for poll in watcher.polls] == [2, 2]
     assert [poll.waiting for poll in watcher.polls] == [2, 2]
     assert [poll.report.statuses for poll in watcher.polls] == [{"S": 2}, {"S": 2}]
@@ -213,11 +213,11 @@ def test_what_an_earlier_start_had_planned_counts_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_rows(tmp_path, 1, 2)
-    made = load_settings(tmp_path, TABLE)
+    settings = load_settings(tmp_path, TABLE)
     cut_short(monkeypatch, 1)
-    with PublisherInstance(made, LocalEngine()) as job, pytest.raises(UnreachableError):
+    with PublisherInstance(settings, LocalEngine()) as job, pytest.raises(UnreachableError):
         job.run_once()
-    watcher = follow_until_idle(made, LocalEngine())
+    watcher = follow_until_idle(settings, LocalEngine())
     first = "run job-000001, which an earlier start had planned, was sent first"
     assert watcher.events == ["begun", first, "job-000001", "told to stop"]
     (poll,) = watcher.polls
@@ -296,15 +296,15 @@ def test_at_times_of_day_it_waits_for_the_first(tmp_path: Path) -> None:
 
     watcher = PollWatcher(on_idle)
     more = '[follow]\npublication_times = ["02:30"]\ntime_zone = "Europe/Berlin"\n'
-    made = load_settings(tmp_path, TABLE, more)
-    told = watcher.on_poll
+    settings = load_settings(tmp_path, TABLE, more)
+    note_poll = watcher.on_poll
 
     def on_poll(poll: Poll) -> None:
-        told(poll)
+        note_poll(poll)
         on_idle()
 
     watcher.on_poll = on_poll  # type: ignore[method-assign]
-    Follower(made, LocalEngine(), watcher, stop, clock).run()
+    Follower(settings, LocalEngine(), watcher, stop, clock).run()
     assert [f"{moment:%d. %H:%M:%S}" for moment in polled] == [
         "25. 00:30:00",
         "26. 01:30:00",
@@ -319,8 +319,8 @@ def test_a_poll_that_fails_at_its_time_is_repeated_soon(tmp_path: Path) -> None:
     clock = WallClock(stop, "2026-05-04T05:59:00Z")
     watcher = PollWatcher(lambda: None)
     watcher.on_poll = lambda poll: stop.set()  # type: ignore[method-assign]
-    made = load_settings(tmp_path, TABLE, '[follow]\npublication_times = ["06:00"]\n')
-    Follower(made, ScriptedEngine(AWAY, AWAY), watcher, stop, clock).run()
+    settings = load_settings(tmp_path, TABLE, '[follow]\npublication_times = ["06:00"]\n')
+    Follower(settings, ScriptedEngine(AWAY, AWAY), watcher, stop, clock).run()
     assert watcher.failures == [1, 2]
     assert stop.pauses == [60, 1, 2, 60]
 
@@ -328,8 +328,8 @@ def test_a_poll_that_fails_at_its_time_is_repeated_soon(tmp_path: Path) -> None:
 def test_a_pause_between_polls_is_the_interval(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
     stop = InstantStop()
-    made = load_settings(tmp_path, TABLE, "[follow]\npolling_interval = 7\n")
-    Follower(made, LocalEngine(), PollWatcher(stop.set), stop).run()
+    settings = load_settings(tmp_path, TABLE, "[follow]\npolling_interval = 7\n")
+    Follower(settings, LocalEngine(), PollWatcher(stop.set), stop).run()
     assert stop.pauses == [7, 7]
 
 
@@ -352,11 +352,11 @@ FUTURE = TABLE.replace("[database]", "future_events = true\n[database]")
 
 def test_notes_of_the_last_poll_reach_status(tmp_path: Path) -> None:
     write_rows(tmp_path, 10, 11)
-    made = load_settings(tmp_path, TABLE)
-    watcher = follow_until_idle(made, LocalEngine(), lambda: write_rows(tmp_path, 5))
+    settings = load_settings(tmp_path, TABLE)
+    watcher = follow_until_idle(settings, LocalEngine(), lambda: write_rows(tmp_path, 5))
     (note,) = watcher.polls[-1].report.notes
     assert note.startswith("late: 1 published record(s) of hr")
-    found = status(made)
+    found = status(settings)
     assert found.last is not None
     assert found.last.notes == (note,)
     assert f"  note       {note}" in list(status_text(found))
@@ -372,8 +372,8 @@ def test_rows_that_stay_make_one_run_and_are_looked_at_with_a_breath(tmp_path: P
         next(idle)()
 
     watcher = PollWatcher(on_idle)
-    made = load_settings(tmp_path, FUTURE, "[follow]\npolling_interval = 0\n")
-    Follower(made, LocalEngine(), watcher, stop).run()
+    settings = load_settings(tmp_path, FUTURE, "[follow]\npolling_interval = 0\n")
+    Follower(settings, LocalEngine(), watcher, stop).run()
     assert [poll.report.outcomes["held"] for poll in watcher.polls] == [1]
     assert stop.pauses == [1, 1, 1, 1]
     assert len(kept_runs(tmp_path)) == 1
@@ -414,9 +414,9 @@ def test_a_row_without_record_id_is_reported_once(tmp_path: Path) -> None:
     nameless = "INSERT INTO log SELECT NULL, table_key, 'N', event_type, event_time, perpetrator,"
     nameless += " table_name, column_name, old_value, '{}' FROM log LIMIT 1"
     change_rows(tmp_path, nameless.format("Joe"))
-    made = load_settings(tmp_path, TABLE)
+    settings = load_settings(tmp_path, TABLE)
     watcher = follow_until_idle(
-        made,
+        settings,
         LocalEngine(),
         lambda: None,
         lambda: write_rows(tmp_path, 2),
@@ -434,8 +434,8 @@ def test_a_row_without_record_id_is_reported_once(tmp_path: Path) -> None:
     assert ["Joe" in text for text in rejects] == [True, False, False]
     assert len(kept_runs(tmp_path)) == 3
     # another start remembers it, too
-    assert follow_until_idle(made, LocalEngine()).polls == []
-    with PublisherInstance(made, LocalEngine()) as job:
+    assert follow_until_idle(settings, LocalEngine()).polls == []
+    with PublisherInstance(settings, LocalEngine()) as job:
         report = job.run_once()
     assert report is not None
     assert (report.run, report.state, report.rejected) == ("job", "nothing new to read", 0)
@@ -444,48 +444,50 @@ def test_a_row_without_record_id_is_reported_once(tmp_path: Path) -> None:
 
 def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
-    made = load_settings(tmp_path, FUTURE, "[journal]\nretention_runs = 2\n")
+    settings = load_settings(tmp_path, FUTURE, "[journal]\nretention_runs = 2\n")
     later = "UPDATE log SET event_time = '2999-01-01 00:00:00' WHERE status = 'N'"
 
     def held_row() -> None:
         write_rows(tmp_path, 2)
         change_rows(tmp_path, later)
 
-    follow_until_idle(made, LocalEngine(), held_row, *[lambda: None] * 20)
-    with PublisherInstance(made, LocalEngine()) as job:
+    follow_until_idle(settings, LocalEngine(), held_row, *[lambda: None] * 20)
+    with PublisherInstance(settings, LocalEngine()) as job:
         job.expire()
     assert kept_runs(tmp_path) == ["job-000001", "job-000002"]
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("", "is damaged"),
         ('{"format": 2}', "has format 2, this program reads format 1"),
         ("[]", "is damaged"),
     ],
 )
-def test_leftovers_of_another_version_are_refused(tmp_path: Path, content: str, said: str) -> None:
+def test_leftovers_of_another_version_are_refused(
+    tmp_path: Path, content: str, message: str
+) -> None:
     write_rows(tmp_path, 1)
     follow_until_idle(load_settings(tmp_path, TABLE), LocalEngine())
     root = tmp_path / ".xds-publisher" / "job"
     (root / "leftovers.json").write_text(content)
     write_rows(tmp_path, 2)
-    with pytest.raises(FatalError, match=rf"leftovers\.json {said}.*remove it"):
+    with pytest.raises(FatalError, match=rf"leftovers\.json {message}.*remove it"):
         follow_until_idle(load_settings(tmp_path, TABLE), LocalEngine())
     assert kept_runs(tmp_path) == ["job-000001"]
 
 
 def test_without_statuses_it_would_publish_the_same_for_ever(tmp_path: Path) -> None:
-    made = load_settings(tmp_path, TABLE, "[acknowledge]\nwrite_status = false\n")
+    settings = load_settings(tmp_path, TABLE, "[acknowledge]\nwrite_status = false\n")
     with pytest.raises(SettingsError, match="each poll would publish again"):
-        follow.follow(made, PollWatcher(lambda: None), InstantStop())
+        follow.follow(settings, PollWatcher(lambda: None), InstantStop())
 
 
 def test_rows_of_any_status_would_be_published_at_each_poll(tmp_path: Path) -> None:
-    made = load_settings(tmp_path, TABLE.replace("[database]", 'status = "any"\n[database]'))
+    settings = load_settings(tmp_path, TABLE.replace("[database]", 'status = "any"\n[database]'))
     with pytest.raises(SettingsError, match="status: each poll would publish all rows"):
-        follow.follow(made, PollWatcher(lambda: None), InstantStop())
+        follow.follow(settings, PollWatcher(lambda: None), InstantStop())
 
 
 class Clock:

@@ -44,10 +44,10 @@ def operations(base: Path) -> list[str]:
 def test_halves_in_two_polls_are_one_change_and_what_follows_comes_after_it(
     tmp_path: Path,
 ) -> None:
-    made = job(tmp_path)
+    settings = job(tmp_path)
     write(tmp_path / "usr__ct" / "1.csv", [*FIRST, LATER])
     watcher = follow_until_idle(
-        made,
+        settings,
         LocalEngine(),
         lambda: None,
         lambda: write(tmp_path / "usr__ct" / "2.csv", [UPDATE]),
@@ -57,15 +57,15 @@ def test_halves_in_two_polls_are_one_change_and_what_follows_comes_after_it(
     assert (second.read, second.outcomes["published"], second.outcomes["held"]) == (3, 3, 0)
     assert ["read again: 2 record(s)" in note for note in second.notes] == [True]
     assert operations(tmp_path) == ["add", "modify", "delete"]
-    assert follow_until_idle(made, LocalEngine()).events == ["begun", "told to stop"]
+    assert follow_until_idle(settings, LocalEngine()).events == ["begun", "told to stop"]
 
 
 def test_a_half_that_stays_alone_is_decided_without_a_new_file(tmp_path: Path) -> None:
-    made = job(tmp_path, "pair_wait = 0.5")
+    settings = job(tmp_path, "pair_wait = 0.5")
     write(tmp_path / "usr__ct" / "1.csv", [*FIRST, LATER])
-    watcher = follow_until_idle(made, LocalEngine(), lambda: None, lambda: time.sleep(0.6))
+    watcher = follow_until_idle(settings, LocalEngine(), lambda: None, lambda: time.sleep(0.6))
     first, second = (poll.report for poll in watcher.polls)
     assert first.outcomes["held"] == 2
     assert second.reasons == {"rejected": {"before-image-alone": 1}}
     assert operations(tmp_path) == ["add", "delete"]
-    assert follow_until_idle(made, LocalEngine()).events == ["begun", "told to stop"]
+    assert follow_until_idle(settings, LocalEngine()).events == ["begun", "told to stop"]

@@ -172,8 +172,8 @@ def test_another_spelling_of_a_path_publishes_nothing(tmp_path: Path) -> None:
     (tmp_path / "away").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "in")
     for spelled in ("./in", "away/../in", "link", "in/1.csv"):
-        made = load_settings(tmp_path, FILES.replace('"in"', f'"{spelled}"'))
-        assert publisher_instance.publish(made).state == "nothing new to read"
+        settings = load_settings(tmp_path, FILES.replace('"in"', f'"{spelled}"'))
+        assert publisher_instance.publish(settings).state == "nothing new to read"
     both = load_settings(tmp_path, FILES.replace('"in"', '"in", "link/1.csv", "link"'))
     assert publisher_instance.publish(both).state == "nothing new to read"
 

@@ -148,9 +148,9 @@ def test_the_command_prints_or_applies(tmp_path: Path) -> None:
     assert code == 0
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'log'").fetchall() == []
-    code, said = run("--database", f"sqlite:///{path}", *both, "--apply")
+    code, message = run("--database", f"sqlite:///{path}", *both, "--apply")
     assert code == 0
-    assert "trigger xds_a.b_insert" in said
+    assert "trigger xds_a.b_insert" in message
     made_ = connection.execute("SELECT sql FROM sqlite_master").fetchall()
     connection.executescript(script)  # what is printed is what is applied
     assert connection.execute("SELECT sql FROM sqlite_master").fetchall() == made_
@@ -171,5 +171,5 @@ def test_the_command_says_what_to_mend(tmp_path: Path, table: str, code: int, wo
     path = tmp_path / "hr.db"
     with_tables(path, "bare (a INTEGER)")
     url = f"sqlite:///{path}"
-    got, said = run("--database", url, "--table", table, "--style", "per-row", "--apply")
-    assert (got, words in said) == (code, True), said
+    got, message = run("--database", url, "--table", table, "--style", "per-row", "--apply")
+    assert (got, words in message) == (code, True), message

@@ -75,49 +75,49 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
 
 
 def element(draw: Draw, tag: str, /, optional: tuple[str, ...] = (), **required: str) -> Element:
-    made = etree.Element(tag)
+    node = etree.Element(tag)
     for attribute, text in required.items():
-        made.set(attribute.replace("_", "-"), text)
+        node.set(attribute.replace("_", "-"), text)
     for attribute in draw(st.lists(st.sampled_from(optional), unique=True)) if optional else ():
-        made.set(attribute, draw(TYPED.get(attribute, TEXT)))
-    return made
+        node.set(attribute, draw(TYPED.get(attribute, TEXT)))
+    return node
 
 
 def association(draw: Draw) -> Element:
-    made = element(draw, "association", ("state",))
-    made.text = draw(TEXT)
-    return made
+    node = element(draw, "association", ("state",))
+    node.text = draw(TEXT)
+    return node
 
 
 def value(draw: Draw) -> Element:
-    made = element(draw, "value", ("association-ref", "timestamp", "naming"))
+    node = element(draw, "value", ("association-ref", "timestamp", "naming"))
     kind = draw(st.sampled_from([None, "structured", *VALUES]))
     if kind is None:
-        made.text = draw(TEXT)
-        return made
-    made.set("type", kind)
+        node.text = draw(TEXT)
+        return node
+    node.set("type", kind)
     if kind == "structured":
         for _ in range(draw(st.integers(1, 3))):
             component = element(draw, "component", ("association-ref",), name=draw(TEXT))
             component.text = draw(TEXT)
-            made.append(component)
-        return made
+            node.append(component)
+        return node
     text = draw(VALUES[kind])
-    made.text = draw(BLANKS) + text + draw(BLANKS) if kind in SPACED else text
-    return made
+    node.text = draw(BLANKS) + text + draw(BLANKS) if kind in SPACED else text
+    return node
 
 
 def attribute(draw: Draw, name: str) -> Element:
-    made = element(draw, name, ("enforce-password-policy",), attr_name=draw(TEXT))
+    node = element(draw, name, ("enforce-password-policy",), attr_name=draw(TEXT))
     if name == "add-attr":
-        made.extend(value(draw) for _ in range(draw(st.integers(1, 2))))
-        return made
+        node.extend(value(draw) for _ in range(draw(st.integers(1, 2))))
+        return node
     parts = ("remove-value", "remove-all-values", "add-value")
     for part in draw(st.lists(st.sampled_from(parts), min_size=1, max_size=3)):
-        child = etree.SubElement(made, part)
+        child = etree.SubElement(node, part)
         if part != "remove-all-values":
             child.extend(value(draw) for _ in range(draw(st.integers(1, 2))))
-    return made
+    return node
 
 
 def operation(draw: Draw) -> Element:
@@ -125,19 +125,19 @@ def operation(draw: Draw) -> Element:
     if name == "status":
         return element(draw, "status", ("event-id", "type"), level=draw(TYPED["level"]))
     required = {"class_name": draw(TEXT)} if name == "add" else {}
-    made = element(draw, name, OPERATIONS[name], **required)
-    made.append(association(draw))
+    node = element(draw, name, OPERATIONS[name], **required)
+    node.append(association(draw))
     if name in {"add", "modify"}:
         for _ in range(draw(st.integers(1, 2))):
-            made.append(attribute(draw, f"{name}-attr"))
+            node.append(attribute(draw, f"{name}-attr"))
     elif name == "rename":
-        etree.SubElement(made, "new-name").text = draw(TEXT)
+        etree.SubElement(node, "new-name").text = draw(TEXT)
     elif name == "move":
-        made.append(element(draw, "parent", ("src-dn", "dest-dn")))
+        node.append(element(draw, "parent", ("src-dn", "dest-dn")))
     if draw(st.booleans()):
-        foreign = etree.SubElement(etree.SubElement(made, "operation-data"), "{urn:x}any")
+        foreign = etree.SubElement(etree.SubElement(node, "operation-data"), "{urn:x}any")
         foreign.set("key", draw(TEXT))
-    return made
+    return node
 
 
 @st.composite
@@ -229,10 +229,10 @@ def with_wrong_value(draw: Draw, root: Element) -> None:
     }
     kind = draw(st.sampled_from(sorted(wrong)))
     place = etree.SubElement(root.find("input"), "add", {"class-name": "a", "dest-dn": "b"})
-    made = etree.SubElement(
+    node = etree.SubElement(
         etree.SubElement(place, "add-attr", {"attr-name": "a"}), "value", type=kind
     )
-    made.text = wrong[kind]
+    node.text = wrong[kind]
 
 
 DAMAGES = (

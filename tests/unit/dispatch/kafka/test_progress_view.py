@@ -32,8 +32,8 @@ def test_rejected_records_are_told_beside_the_lanes() -> None:
     lanes = (LaneToken(0, "people-000002", 3), LaneToken(1, "people-000002", 3))
     rejects = RejectsToken("people-000002", 1_200)
     sink = SinkStatus("kafka://localhost:9092/xds", "people-000002", lanes, rejects)
-    told = list(status_text(JobStatus("people", "j", 1, (), (), None, (), sink, ())))
-    assert told[-2:] == [
+    lines = list(status_text(JobStatus("people", "j", 1, (), (), None, (), sink, ())))
+    assert lines[-2:] == [
         "  2 lanes from 0 to 1, each: 3 documents of people-000002",
         "  rejected records: 1,200 of people-000002",
     ]

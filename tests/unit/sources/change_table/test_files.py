@@ -90,7 +90,7 @@ def test_delimiters_are_read_as_metadata_writes_them(
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("fieldDelimiter", "0xA7", "ASCII"),
         ("fieldDelimiter", '"', "has the quote"),
@@ -107,11 +107,11 @@ def test_delimiters_are_read_as_metadata_writes_them(
     ],
 )
 def test_csv_that_is_written_otherwise_is_refused_and_other_files_are_not(
-    tmp_path: Path, option: str, value: object, said: str
+    tmp_path: Path, option: str, value: object, message: str
 ) -> None:
     path = write(tmp_path / "usr__ct.csv", ROWS)
     describe(path, **{option: value})  # type: ignore[arg-type]
-    with pytest.raises(FatalError, match=said) as refusal:
+    with pytest.raises(FatalError, match=message) as refusal:
         read(path, ChangeTableOptions())
     assert "usr__ct.dfm" in refusal.value.message
     if isinstance(value, str):

@@ -173,7 +173,7 @@ def test_held_rows_of_a_table_known_by_its_metadata_are_read_so_again(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ('{"version": 2}', "has version 2, this program reads version 1: use the version"),
         ("{", "is damaged"),
@@ -181,11 +181,11 @@ def test_held_rows_of_a_table_known_by_its_metadata_are_read_so_again(tmp_path: 
     ],
 )
 def test_a_state_of_another_version_is_refused_before_anything_is_read(
-    tmp_path: Path, content: str, said: str
+    tmp_path: Path, content: str, message: str
 ) -> None:
     folder = ChangeTableFolder(tmp_path)
     folder.run(*FIRST, B)
     assert folder.state is not None
     (folder.state / "held.json").write_text(content)
-    with pytest.raises(FatalError, match=said):
+    with pytest.raises(FatalError, match=message):
         folder.run(U)

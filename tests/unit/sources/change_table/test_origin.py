@@ -20,10 +20,10 @@ from tests.support.live_change_tables import ColumnedTable
 
 @pytest.fixture
 def table(tmp_path: Path) -> ColumnedTable:
-    made = ColumnedTable(tmp_path)
-    made.add((1, "I", 1), (2, "I", 2, "Bob"))
-    assert len(made.run()) == 2
-    return made
+    live = ColumnedTable(tmp_path)
+    live.add((1, "I", 1), (2, "I", 2, "Bob"))
+    assert len(live.run()) == 2
+    return live
 
 
 def replace_file(table: ColumnedTable, *statements: str) -> None:
@@ -85,11 +85,11 @@ def test_a_mark_without_rows_proves_nothing(table: ColumnedTable) -> None:
 
 
 def test_a_mark_that_passes_over_nothing_fits_every_table(tmp_path: Path) -> None:
-    made = ColumnedTable(tmp_path)
-    assert made.run() == []
-    replace_file(made)
-    made.add((1, "I", 1))
-    assert [record["key"] for record in made.run()] == ["idu=1"]
+    live = ColumnedTable(tmp_path)
+    assert live.run() == []
+    replace_file(live)
+    live.add((1, "I", 1))
+    assert [record["key"] for record in live.run()] == ["idu=1"]
 
 
 def test_rows_are_not_counted_by_the_mark_of_another_table(table: ColumnedTable) -> None:

@@ -34,11 +34,11 @@ from tests.support.local_engine import EngineSwitch
 
 def rows(*nodes: str) -> list[Row]:
     """An insert of the row 1 of table 7 in each database."""
-    queue, made = Queue(), []
+    queue, described = Queue(), []
     for node in nodes:
         name = node.encode()
-        made += [queue.row(INSERT, jack(1), DBNODE=name), queue.row(COMMIT, DBNODE=name)]
-    return made
+        described += [queue.row(INSERT, jack(1), DBNODE=name), queue.row(COMMIT, DBNODE=name)]
+    return described
 
 
 def keys(used: DispatchQueueOptions, data: list[Row], folder: Path, wanted: int = 1) -> list[str]:
@@ -52,11 +52,11 @@ def keys(used: DispatchQueueOptions, data: list[Row], folder: Path, wanted: int 
 
 @pytest.mark.parametrize("wanted", [1, 100])
 def test_two_databases_with_one_table_are_refused(wanted: int, tmp_path: Path) -> None:
-    said = (
+    message = (
         r"operations on hr.usr: BRANCH \(TABNUM_SRC 7\) and MAIN \(TABNUM_SRC 7\).*set nodes to the"
         r" database to publish, or give .* its own name or schema in \[\[sources.tables\]\] with node"
     )
-    with pytest.raises(FatalError, match=said):
+    with pytest.raises(FatalError, match=message):
         keys(OPTIONS, rows("MAIN", "BRANCH"), tmp_path, wanted)
 
 
@@ -112,8 +112,8 @@ def test_an_export_of_dispatch_attrs_describes_the_tables_of_all_databases(tmp_p
         tables=(QueueTable(7, node="BRANCH", name="branch_usr"),),
         null_mode="none",
     )
-    made = with_attributes(used, tmp_path, SnapshotOptions())
-    found = {(t.node, t.name, t.columns, t.key) for t in made.tables}
+    described = with_attributes(used, tmp_path, SnapshotOptions())
+    found = {(t.node, t.name, t.columns, t.key) for t in described.tables}
     columns = ("id INTEGER",)
     assert found == {("BRANCH", "branch_usr", columns, ("id",)), (None, None, columns, ("id",))}
 

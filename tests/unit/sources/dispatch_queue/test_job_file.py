@@ -28,12 +28,12 @@ TABNUM_SRC,NAME,ATRNUM,TYP,PKEY,LEN
 """
 
 
-def job(tmp_path: Path, export: str | None, **said: Any) -> Path:
+def job(tmp_path: Path, export: str | None, **settings: Any) -> Path:
     """A job file with these settings; ``tables`` may be among them."""
     if export is not None:
         (tmp_path / "attrs.csv").write_text(export, "utf-8")
-    tables = said.pop("tables", [])
-    source = {"format": "dispatch-queue"} | said
+    tables = settings.pop("tables", [])
+    source = {"format": "dispatch-queue"} | settings
     text = "[[sources]]\n" + toml_lines(source)
     text += "".join("[[sources.tables]]\n" + toml_lines(table) for table in tables)
     path = tmp_path / "job.toml"
@@ -66,7 +66,7 @@ def test_columns_come_from_an_export_of_dispatch_attrs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attributes", "said", "problem"),
+    ("attributes", "settings", "problem"),
     [
         (ATTRIBUTES, {"length_counted": None}, "length_counted: is required for column lname"),
         (ATTRIBUTES, {"null_mode": None}, "null_mode: is required for the images of table 7"),
@@ -120,9 +120,9 @@ def test_columns_come_from_an_export_of_dispatch_attrs(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_settings_are_refused_with_advice(
-    attributes: str | None, said: dict[str, Any], problem: str, tmp_path: Path
+    attributes: str | None, settings: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
-    path = job(tmp_path, attributes, **{"attributes": "attrs.csv"} | NEEDED | said)
+    path = job(tmp_path, attributes, **{"attributes": "attrs.csv"} | NEEDED | settings)
     with pytest.raises(SettingsError) as error:
         load(path)
     assert problem in str(error.value)
@@ -142,8 +142,8 @@ def test_all_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
     modes = 'write one of "none", "byte_before", "byte_after", "bitmap_prefix", "bitm'
     assert modes in required["null_mode"]
     # what is left once they are said
-    said = NEEDED | {"boolean_true": "01", "boolean_false": "00", "nchar_order": "little"}
-    load(job(tmp_path, EVERY_TYPE, attributes="attrs.csv", tables=tables, **said))
+    settings = NEEDED | {"boolean_true": "01", "boolean_false": "00", "nchar_order": "little"}
+    load(job(tmp_path, EVERY_TYPE, attributes="attrs.csv", tables=tables, **settings))
 
 
 def test_all_that_is_missing_is_told_without_attributes(tmp_path: Path) -> None:
@@ -153,15 +153,15 @@ def test_all_that_is_missing_is_told_without_attributes(tmp_path: Path) -> None:
     ]
     with pytest.raises(SettingsError) as error:
         load(job(tmp_path, None, time_zone="Moscow", tables=tables))
-    said = str(error.value)
+    settings = str(error.value)
     for what in ("time_zone", "null_mode", "image_charset", "boolean_true"):
-        assert said.count(f"{what}: ") == 1
-    assert "tables: table 5 needs key" in said
-    assert "tables: table 6 needs key" in said
+        assert settings.count(f"{what}: ") == 1
+    assert "tables: table 5 needs key" in settings
+    assert "tables: table 6 needs key" in settings
 
 
 def test_options_come_back_from_a_journal() -> None:
-    for made in (OPTIONS, options(nodes=("A",), typ_dialect="b", row_stride=3600)):
-        kept = json.loads(json.dumps(asdict(made), default=str))
+    for used in (OPTIONS, options(nodes=("A",), typ_dialect="b", row_stride=3600)):
+        kept = json.loads(json.dumps(asdict(used), default=str))
         again = FORMATS["dispatch-queue"].restore(kept, asdict(SnapshotOptions()))
-        assert again.options == made
+        assert again.options == used

@@ -38,9 +38,9 @@ def text(rows: Sequence[Row], line: int, changed: dict[str, str]) -> str:
     """An export in which columns of one line are replaced."""
     header, *lines = csv.reader(io.StringIO(delimited_text(rows)))
     lines[line] = [changed.get(name, v) for name, v in zip(header, lines[line], strict=True)]
-    made = io.StringIO()
-    csv.writer(made, lineterminator="\n").writerows([header, *lines])
-    return made.getvalue()
+    export = io.StringIO()
+    csv.writer(export, lineterminator="\n").writerows([header, *lines])
+    return export.getvalue()
 
 
 def rows() -> list[Row]:
@@ -65,7 +65,7 @@ def test_a_row_that_cannot_be_read_rejects_its_transaction(
 ) -> None:
     records, _ = read(options(), text(rows(), 1, changed), tmp_path, wanted)
     again = "rejected held-back" if "SYSLOG_ADDR" in changed else "1 idu=4"
-    found = [said.partition(" fname")[0] for said in record_texts(records)]
+    found = [line.partition(" fname")[0] for line in record_texts(records)]
     assert found == [
         "rejected held-back",
         "rejected broken-record",
@@ -80,32 +80,32 @@ def test_a_row_that_cannot_be_read_rejects_its_transaction(
 
 @pytest.mark.parametrize("more", [{"nodes": ("BRANCH",)}, {"destination": "SRV2"}])
 def test_a_row_that_is_not_chosen_rejects_nothing(more: dict[str, object], tmp_path: Path) -> None:
-    made = rows()
-    made[1] |= {"DBNODE": b"MAIN"}
-    for row in (*made[:1], *made[2:]):
+    export = rows()
+    export[1] |= {"DBNODE": b"MAIN"}
+    for row in (*export[:1], *export[2:]):
         row |= {"DBNODE": b"BRANCH", "DST_SERVER": b"SRV2"}
-    records, _ = read(options(**more), text(made, 1, BROKEN[0]), tmp_path)
-    assert [said.split()[0] for said in record_texts(records)].count("rejected") == 1
+    records, _ = read(options(**more), text(export, 1, BROKEN[0]), tmp_path)
+    assert [line.split()[0] for line in record_texts(records)].count("rejected") == 1
 
 
 def test_a_row_that_names_no_transaction_rejects_only_itself(tmp_path: Path) -> None:
     records, _ = read(options(), text(rows(), 1, {"TRANSACT_ID": "one"}), tmp_path)
-    assert [said.split()[0] for said in record_texts(records)].count("rejected") == 1
+    assert [line.split()[0] for line in record_texts(records)].count("rejected") == 1
 
 
 @pytest.mark.parametrize("changed", BROKEN)
 def test_a_reject_is_remembered_until_the_commit(
     changed: dict[str, str], tmp_path: Path, local_engine: EngineSwitch
 ) -> None:
-    job, made = QueueJob(tmp_path), rows()
+    job, export = QueueJob(tmp_path), rows()
 
     def publish(name: str, exported: str) -> RunReport:
         (tmp_path / "in" / name).write_text(exported)
         return publisher_instance.publish(load(tmp_path / "job.toml"))
 
-    publish("1.csv", text(made[:2], 1, changed))
-    publish("2.csv", delimited_text(made[2:4]))
-    report = publish("3.csv", delimited_text(made[4:6]))
+    publish("1.csv", text(export[:2], 1, changed))
+    publish("2.csv", delimited_text(export[2:4]))
+    report = publish("3.csv", delimited_text(export[4:6]))
     assert report.reasons["rejected"] == {"held-back": 2}
-    publish("4.csv", delimited_text(made[6:]))
+    publish("4.csv", delimited_text(export[6:]))
     assert job.keys() == ["idu=5", "idu=4"]

@@ -76,10 +76,10 @@ def test_splits_are_stable_and_go_through_json(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n" + b"1,2\n" * 1000)
     options = SnapshotOptions(line_breaks=False, block_size=64)
-    made = file_splits.splits([path], options, AB, 4)
-    assert len(made) == 4
-    assert made == file_splits.splits([path], options, AB, 4)
-    assert [Split(**json.loads(json.dumps(asdict(split)))) for split in made] == made
+    splits = file_splits.splits([path], options, AB, 4)
+    assert len(splits) == 4
+    assert splits == file_splits.splits([path], options, AB, 4)
+    assert [Split(**json.loads(json.dumps(asdict(split)))) for split in splits] == splits
 
 
 @settings(max_examples=60, deadline=None)
@@ -274,9 +274,9 @@ def test_parquet_is_cut_by_row_groups_and_counts_rows_in_the_file(tmp_path: Path
         pa.table({"b": [str(i) for i in range(1000)], "a": range(1000)}), path, row_group_size=90
     )
     for wanted in (1, 3, 100):
-        made = file_splits.splits([path], OPTIONS, AB, wanted)
-        assert len(made) == min(wanted, 12)
-        assert [row for split in made for row in rows(split)] == [
+        splits = file_splits.splits([path], OPTIONS, AB, wanted)
+        assert len(splits) == min(wanted, 12)
+        assert [row for split in splits for row in rows(split)] == [
             (i + 1, i, str(i)) for i in range(1000)
         ]
 

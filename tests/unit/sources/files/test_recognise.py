@@ -63,9 +63,9 @@ def test_a_change_table_is_no_event_log(names: str, header: str, tmp_path: Path)
 
 def test_a_change_table_without_names_is_known_by_its_first_field(tmp_path: Path) -> None:
     path = write_text(tmp_path / "a.csv", f'"{SEQ}","I","1"\n')
-    said = refusal(path)
-    assert "its first record has 3 fields where there should be 10" in said
-    assert TO_CHANGES in said
+    message = refusal(path)
+    assert "its first record has 3 fields where there should be 10" in message
+    assert TO_CHANGES in message
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
@@ -81,8 +81,8 @@ def test_a_change_table_without_names_is_known_by_its_dfm(name: str, tmp_path: P
 
 
 def test_columns_of_no_known_format_are_refused_too(tmp_path: Path) -> None:
-    said = refusal(write_text(tmp_path / "a.csv", "id,name,phone\n1,Ann,2\n"))
-    assert "seems to name them: id, name, phone; choose its format (--format" in said
+    message = refusal(write_text(tmp_path / "a.csv", "id,name,phone\n1,Ann,2\n"))
+    assert "seems to name them: id, name, phone; choose its format (--format" in message
 
 
 @pytest.mark.parametrize("text", [EVENT, f"{EVENT}\n1,2,3", f"1,2,3\n{EVENT}", "", "only", "a,a"])
@@ -93,9 +93,11 @@ def test_an_event_log_without_names_is_read_as_before(text: str, tmp_path: Path)
 @pytest.mark.parametrize("kind", ["rows", "messages"])
 def test_json_lines_of_a_change_table_are_no_event_log(kind: str, tmp_path: Path) -> None:
     rows = f'{{"header__change_seq": "{SEQ}", "header__change_oper": "I", "status": 1}}\n'
-    said = refusal(write_text(tmp_path / "a.jsonl", {"rows": rows, "messages": MESSAGE}[kind] * 3))
-    assert TO_CHANGES in said
-    assert ('layout = "messages"' in said) == (kind == "messages")
+    message = refusal(
+        write_text(tmp_path / "a.jsonl", {"rows": rows, "messages": MESSAGE}[kind] * 3)
+    )
+    assert TO_CHANGES in message
+    assert ('layout = "messages"' in message) == (kind == "messages")
 
 
 def test_one_odd_line_of_an_event_log_is_no_reason_to_refuse_it(tmp_path: Path) -> None:

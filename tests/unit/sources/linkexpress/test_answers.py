@@ -92,7 +92,7 @@ def test_a_cut_file_is_called_so(extract: Literal["all", "diff"], tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("item", "said"),
+    ("item", "message"),
     [
         ("a CHAR(0)", "CHARACTER(0) holds nothing"),
         ("a NCHAR(0)", "NATIONAL CHARACTER(0) holds nothing"),
@@ -100,10 +100,10 @@ def test_a_cut_file_is_called_so(extract: Literal["all", "diff"], tmp_path: Path
         ("a INTERVAL YEAR(0) TO MONTH", "YEAR(0) holds nothing"),
     ],
 )
-def test_types_without_any_content_are_refused(item: str, said: str) -> None:
+def test_types_without_any_content_are_refused(item: str, message: str) -> None:
     with pytest.raises(ValueError, match="holds nothing") as error:
         parse_item(item)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert parse_item("a CHAR").length == 1
 
 

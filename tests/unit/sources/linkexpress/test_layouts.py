@@ -147,7 +147,7 @@ def test_rows_of_full_extracts_are_marked_as_snapshot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "said"),
+    ("name", "change", "message"),
     [
         ("open", {"nulls": True}, "nulls = false"),
         ("open-nulls", {"nulls": False}, "nulls = true"),
@@ -160,10 +160,10 @@ def test_rows_of_full_extracts_are_marked_as_snapshot(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_says_which_setting_explains_it(
-    name: str, change: dict, said: str, tmp_path: Path
+    name: str, change: dict, message: str, tmp_path: Path
 ) -> None:
     options, typed, _ = CASES[name]
-    with pytest.raises(FatalError, match=said):
+    with pytest.raises(FatalError, match=message):
         read(replace(options, **change), bytes.fromhex(typed), tmp_path)
 
 
@@ -266,7 +266,7 @@ def test_a_file_that_grew_since_the_run_began_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("items", "said"),
+    ("items", "message"),
     [
         (USR.items[:2], "CNT is 4, the settings have 3"),
         (
@@ -275,9 +275,9 @@ def test_a_file_that_grew_since_the_run_began_is_refused(tmp_path: Path) -> None
         ),
     ],
 )
-def test_items_that_do_not_fit_any_record(items: tuple, said: str, tmp_path: Path) -> None:
+def test_items_that_do_not_fit_any_record(items: tuple, message: str, tmp_path: Path) -> None:
     options = replace(JNL, tables=(replace(USR, items=items),))
-    with pytest.raises(FatalError, match=said):
+    with pytest.raises(FatalError, match=message):
         read(options, bytes.fromhex(CASES["jnl"][1]) * 3, tmp_path)
 
 

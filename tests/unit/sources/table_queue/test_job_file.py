@@ -44,7 +44,7 @@ def test_every_setting_is_shown_with_its_default(section: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("long_bytes = 2", "long_bytes: should be 4 or 8, not 2"),
         ("identifier_length = 0", "identifier_length: should be greater than or equal to 1"),
@@ -54,12 +54,12 @@ def test_every_setting_is_shown_with_its_default(section: str) -> None:
         ("ordinals = 3", "unknown key"),
     ],
 )
-def test_contradictory_settings_are_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_contradictory_settings_are_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "job.toml"
     path.write_text(f"[table_queue]\n{text}\n", "utf-8")
     with pytest.raises(SettingsError, match="line 2") as caught:
         load(path)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_options_come_back_from_plain_values() -> None:

@@ -204,7 +204,7 @@ def problem(row: dict[str, Any]) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"sweep": ...}, "sweep"),
         ({"sweep": " "}, "sweep"),
@@ -241,13 +241,13 @@ def problem(row: dict[str, Any]) -> str | None:
         ({"code_page": "x" * 900}, "code-page"),
     ],
 )
-def test_an_unusable_call(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
+def test_an_unusable_call(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     path = text_file(tmp_path / "a.jsonl", [line(), line(**fields), line()])
     rows = read(path)
-    assert sorted((row["row"], problem(row)) for row in rows if row["problem"]) == [(2, said)]
+    assert sorted((row["row"], problem(row)) for row in rows if row["problem"]) == [(2, message)]
     assert len(rows) == 3
     record = fields.get("record")
-    if said in ("length", "name"):
+    if message in ("length", "name"):
         assert rows[1]["raw"] == record  # whole, however long it is
     assert Counter(row["table"] for row in rows) == {"PERSON": 2, None: 1}
 
@@ -350,8 +350,8 @@ def test_a_truncated_or_damaged_bulk_file(tmp_path: Path) -> None:
 def test_bulk_records_of_another_size_are_not_resized(tmp_path: Path) -> None:
     path = tmp_path / "a.dirr"
     header = BulkHeader(80, "HR", "CP866")
-    made = [element("A"), element("A") + bytes(8), element("A")[:-1]]
-    calls = [call(n, record, code_page="CP866", node="HR") for n, record in enumerate(made, 4)]
+    records_ = [element("A"), element("A") + bytes(8), element("A")[:-1]]
+    calls = [call(n, record, code_page="CP866", node="HR") for n, record in enumerate(records_, 4)]
     path.write_bytes(header.build() + b"".join(map(header.build_call, calls)))
     assert [row["problem"] for row in read(path)] == [None, "length", "length"]
     small = BulkHeader(24, "HR", "CP866")
@@ -360,7 +360,7 @@ def test_bulk_records_of_another_size_are_not_resized(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "said"),
+    ("start", "message"),
     [
         (b"XDSDIRR\x02" + bytes(56), "bulk file of version 2, but this program reads version 1"),
         (b"XDSDIRR\x01" + bytes(56), "0 is not a possible record size"),
@@ -371,10 +371,10 @@ def test_bulk_records_of_another_size_are_not_resized(tmp_path: Path) -> None:
         (b"nothing of the kind, but long enough to be one of its headers, really", "missing"),
     ],
 )
-def test_a_file_of_another_form_ends_the_run(tmp_path: Path, start: bytes, said: str) -> None:
+def test_a_file_of_another_form_ends_the_run(tmp_path: Path, start: bytes, message: str) -> None:
     path = tmp_path / "a.dirr"
     path.write_bytes(start)
-    with pytest.raises(FatalError, match=said):
+    with pytest.raises(FatalError, match=message):
         read(path)
 
 
@@ -418,8 +418,8 @@ def test_files_by_their_names(tmp_path: Path) -> None:
     found = [str(path.relative_to(tmp_path)) for path in sample_files([tmp_path])]
     assert found == ["a.jsonl", "b.NDJSON.gz", "c.dirr", "d.raw", "day/a.jsonl"]
     assert form_of(Path("x")) is None
-    for name, said in [("e.txt", "form of the samples"), ("none", "does not exist")]:
-        with pytest.raises(UsageError, match=said):
+    for name, message in [("e.txt", "form of the samples"), ("none", "does not exist")]:
+        with pytest.raises(UsageError, match=message):
             sample_files([tmp_path / name])
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="no samples in"):

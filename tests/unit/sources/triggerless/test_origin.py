@@ -75,10 +75,12 @@ def test_another_database_is_refused_before_anything_is_published(
     before = part_files(tmp_path)
     with pytest.raises(FatalError) as caught:
         publish(job(tmp_path, "crm.db", keeps=keeps))
-    said = caught.value.message
-    assert said.startswith(f"source hr: table usr of SQLite file {tmp_path / 'crm.db'} is not the")
-    assert "only 0 of 4 known row(s) have the same values" in said
-    assert "restore the url of the source; or give the source another name" in said
+    message = caught.value.message
+    assert message.startswith(
+        f"source hr: table usr of SQLite file {tmp_path / 'crm.db'} is not the"
+    )
+    assert "only 0 of 4 known row(s) have the same values" in message
+    assert "restore the url of the source; or give the source another name" in message
     assert part_files(tmp_path) == before
     assert publish(job(tmp_path, keeps=keeps)).outcomes["ignored"] == 4
     assert publish(job(tmp_path, "crm.db", keeps=keeps, name="crm")).operations == {"add": 4}
@@ -143,8 +145,8 @@ def test_a_state_of_another_version_is_refused_before_anything_is_read(
     path = Path(report.journal) / "state" / "hr" / "state.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": version}))
     before = part_files(tmp_path)
-    said = rf"state\.json has format {version}, this program reads format 2: use the version"
-    with pytest.raises(FatalError, match=said) as caught:
+    message = rf"state\.json has format {version}, this program reads format 2: use the version"
+    with pytest.raises(FatalError, match=message) as caught:
         publish(job(tmp_path))
     assert "give the source another name" in caught.value.message
     assert part_files(tmp_path) == before

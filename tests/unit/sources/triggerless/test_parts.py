@@ -115,9 +115,9 @@ def table_rows(image: dict[str, str | None]) -> TableRows:
 
 @given(rows, st.integers(0, 5))
 def test_pieces_come_back(image: dict[str, str | None], bits: int) -> None:
-    made = table_rows(image)
+    built = table_rows(image)
     packer = PiecePacker(7, 1 << bits, PieceKind.NOW, 3)
-    batches = [*packer.add(made.hashes, made.keys, made.values), *packer.rest()]
+    batches = [*packer.add(built.hashes, built.keys, built.values), *packer.rest()]
     got: dict[str, str | None] = {}
     for batch in batches:
         for place, (kind, split, count, data) in enumerate(each_piece([batch])):

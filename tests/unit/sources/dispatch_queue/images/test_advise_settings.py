@@ -94,16 +94,16 @@ MODES: list[Any] = ["none", "byte_before", "byte_after", "bitmap_prefix", "bitma
 
 
 @pytest.mark.parametrize("truth", MODES)
-@pytest.mark.parametrize("said", MODES)
+@pytest.mark.parametrize("declared", MODES)
 @pytest.mark.parametrize("flag", [1, 255])
-def test_the_null_mode_is_named(truth: Any, said: Any, flag: int) -> None:
+def test_the_null_mode_is_named(truth: Any, declared: Any, flag: int) -> None:
     true = replace(TRUE, null_mode=truth, null_flag=flag, null_bits="lsb")
-    bare = not said.startswith("byte")
-    used = replace(true, null_mode=said, null_flag=None if bare else flag, null_bits=None)
-    if said.startswith("bitmap"):
+    bare = not declared.startswith("byte")
+    used = replace(true, null_mode=declared, null_flag=None if bare else flag, null_bits=None)
+    if declared.startswith("bitmap"):
         used = replace(used, null_bits="lsb")
     found = decode(used, table(), images(true))
-    assert len(found.faults) == (0 if truth == said else 3)
+    assert len(found.faults) == (0 if truth == declared else 3)
     for fault in found.faults.values():
         named = f'null_mode = "{truth}"'
         if bare and truth.startswith("byte"):
@@ -133,8 +133,8 @@ def test_null_mode_is_named_where_nothing_fits() -> None:
 
 @pytest.mark.parametrize("truth", ["fixed", "sequential"])
 def test_the_other_record_is_named(truth: Any) -> None:
-    said: Any = "sequential" if truth == "fixed" else "fixed"
-    found = decode(replace(TRUE, record=said), table(), images(replace(TRUE, record=truth)))
+    declared: Any = "sequential" if truth == "fixed" else "fixed"
+    found = decode(replace(TRUE, record=declared), table(), images(replace(TRUE, record=truth)))
     assert {advice(fault) for fault in found.faults.values()} == {f'record = "{truth}"'}
 
 

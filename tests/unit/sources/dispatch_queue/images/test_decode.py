@@ -35,10 +35,10 @@ def reader(
     return ImageReader(image_layout(used, table), used, table)
 
 
-def decode(made: ImageReader, *images: bytes) -> DecodedImages:
+def decode(image_reader: ImageReader, *images: bytes) -> DecodedImages:
     lengths = np.array([len(one) for one in images], np.int64)
     data = np.frombuffer(b"".join(images), np.uint8)
-    return made.read(data, np.cumsum(lengths) - lengths, lengths)
+    return image_reader.read(data, np.cumsum(lengths) - lengths, lengths)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ MODES: list[tuple[NullMode, str]] = [
 @pytest.mark.parametrize(("mode", "typed"), MODES)
 def test_null_is_marked_as_the_settings_say(mode: NullMode, typed: str) -> None:
     options = replace(PLAIN, null_mode=mode, null_flag=1, null_bits="lsb")
-    made = reader(["a INTEGER", "b CHAR(2)", "c CHAR(2)"], options)
-    found = decode(made, bytes.fromhex(typed))
+    image_reader = reader(["a INTEGER", "b CHAR(2)", "c CHAR(2)"], options)
+    found = decode(image_reader, bytes.fromhex(typed))
     assert [text.to_pylist() for text in found.texts] == [["7"], [None], ["A"]]
     assert not found.faults
 
@@ -122,13 +122,13 @@ def test_a_flag_that_is_none_is_a_fault() -> None:
 
 
 def test_offsets_and_length_may_be_given() -> None:
-    made = reader(["a SMALLINT", "b CHAR(2)"], offsets=(4, 1), image_length=8)
-    found = decode(made, bytes.fromhex("FF 41 42 FF 05 00 FF FF"))
+    image_reader = reader(["a SMALLINT", "b CHAR(2)"], offsets=(4, 1), image_length=8)
+    found = decode(image_reader, bytes.fromhex("FF 41 42 FF 05 00 FF FF"))
     assert [text.to_pylist() for text in found.texts] == [["5"], ["AB"]]
 
 
 @pytest.mark.parametrize(
-    ("extra", "said"),
+    ("extra", "message"),
     [
         (0, 'null_mode = "none"'),
         (3, 'null_mode = "bitmap_prefix"'),
@@ -136,21 +136,21 @@ def test_offsets_and_length_may_be_given() -> None:
         (9, "set offsets"),
     ],
 )
-def test_a_wrong_length_says_what_would_explain_it(extra: int, said: str) -> None:
+def test_a_wrong_length_says_what_would_explain_it(extra: int, message: str) -> None:
     options = replace(PLAIN, null_mode="byte_before", null_flag=1)
     columns = ["a SMALLINT", "b VARCHAR(3)"]
     found = decode(reader(columns, options), bytes(7 + (1 if extra == 3 else extra)))
-    assert said in found.faults[0]
+    assert message in found.faults[0]
 
 
 SEQUENTIAL = replace(PLAIN, record="sequential", null_mode="byte_before", null_flag=1)
 
 
 def test_sequential_records_are_used_up() -> None:
-    made = reader(["a SMALLINT", "b VARCHAR(9)", "c SMALLINT"], SEQUENTIAL)
+    image_reader = reader(["a SMALLINT", "b VARCHAR(9)", "c SMALLINT"], SEQUENTIAL)
     good = bytes.fromhex("00 0100 00 0200 4142 00 0500")
     other = bytes.fromhex("00 0200 01 0000 00 0600")
-    found = decode(made, good, other, good + b"\0", good[:-1], good[:6])
+    found = decode(image_reader, good, other, good + b"\0", good[:-1], good[:6])
     assert [text.to_pylist()[:2] for text in found.texts] == [["1", "2"], ["AB", None], ["5", "6"]]
     assert sorted(found.faults) == [2, 3, 4]
     assert "11 of 12 bytes" in found.faults[2]
@@ -176,7 +176,7 @@ rows = st.tuples(
     record=st.sampled_from(["fixed", "sequential"]),
 )
 def test_what_the_declaration_builds_is_read(
-    made: list[tuple[Any, ...]], mode: NullMode, bits: Any, order: Any, record: Any
+    image_reader: list[tuple[Any, ...]], mode: NullMode, bits: Any, order: Any, record: Any
 ) -> None:
     options = replace(
         PLAIN,
@@ -188,12 +188,12 @@ def test_what_the_declaration_builds_is_read(
     )
     used = reader(COLUMNS, options)
     built = []
-    for values in made:
+    for values in image_reader:
         national = None if values[4] is None else values[4].encode("utf-16-le")
         built.append(image(used.table, [*values[:4], national, values[5]], options))
     found = decode(used, *built)
     assert not found.faults
-    for number, values in enumerate(made):
+    for number, values in enumerate(image_reader):
         texts = [None if value is None else str(value) for value in values]
         assert [column[number].as_py() for column in found.texts] == texts
 
@@ -204,9 +204,9 @@ def test_what_the_declaration_builds_is_read(
 def test_any_bytes_are_decoded_or_at_fault(
     images: list[bytes], options: DispatchQueueOptions
 ) -> None:
-    made = reader(COLUMNS, options)
-    found = decode(made, *images)
+    image_reader = reader(COLUMNS, options)
+    found = decode(image_reader, *images)
     assert all(len(text) == len(images) for text in found.texts)
     for row, one in enumerate(images):
         if row not in found.faults and options.record == "fixed":
-            assert len(one) == made.layout.length
+            assert len(one) == image_reader.layout.length

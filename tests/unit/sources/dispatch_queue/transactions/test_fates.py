@@ -124,30 +124,30 @@ logs = st.lists(entries, unique_by=lambda e: e[:4])
 starts = st.lists(st.integers(0, 40), max_size=4)
 
 
-def cut(made: list[Entry], at: list[int]) -> list[list[Entry]]:
+def cut(drawn: list[Entry], at: list[int]) -> list[list[Entry]]:
     """Parts that begin at these places."""
-    cuts = sorted({0, len(made), *(place for place in at if place < len(made))})
-    return [made[a:b] for a, b in itertools.pairwise(cuts)]
+    cuts = sorted({0, len(drawn), *(place for place in at if place < len(drawn))})
+    return [drawn[a:b] for a, b in itertools.pairwise(cuts)]
 
 
 @given(logs, st.randoms(use_true_random=False))
-def test_fates_are_those_of_the_rules(made: list[Entry], chance: random.Random) -> None:
+def test_fates_are_those_of_the_rules(drawn: list[Entry], chance: random.Random) -> None:
     """One operation a part: so each fact says all of what it speaks of."""
-    chance.shuffle(made)
-    fates = resolve([[entry] for entry in made])
-    for entry, expected in fates_by_rule(made).items():
+    chance.shuffle(drawn)
+    fates = resolve([[entry] for entry in drawn])
+    for entry, expected in fates_by_rule(drawn).items():
         assert fate(fates, entry) == expected, entry
 
 
 @given(logs, starts, st.randoms(use_true_random=False))
 def test_any_cut_of_a_file_in_order_gives_the_same(
-    made: list[Entry], at: list[int], chance: random.Random
+    drawn: list[Entry], at: list[int], chance: random.Random
 ) -> None:
-    made.sort(key=lambda e: (e.address, e.kind != RowKind.OPERATION))
-    parts = cut(made, at)
+    drawn.sort(key=lambda e: (e.address, e.kind != RowKind.OPERATION))
+    parts = cut(drawn, at)
     chance.shuffle(parts)
     fates = resolve(parts)
-    for entry, expected in fates_by_rule(made).items():
+    for entry, expected in fates_by_rule(drawn).items():
         assert fate(fates, entry) == expected, entry
 
 
@@ -156,21 +156,21 @@ def test_any_cut_explains_a_rejected_transaction_equally(
     faults: list[int], at: list[int], chance: random.Random
 ) -> None:
     """Of several faults at one address, as parts that do not fit together have."""
-    made = [Entry(RowKind.OPERATION, 0, 5, 7, fault) for fault in faults]
-    made.append(Entry(RowKind.COMMIT, 0, 5, 8))
-    parts = cut(made, at)
+    drawn = [Entry(RowKind.OPERATION, 0, 5, 7, fault) for fault in faults]
+    drawn.append(Entry(RowKind.COMMIT, 0, 5, 8))
+    parts = cut(drawn, at)
     chance.shuffle(parts)
     assert resolve(parts).why == {0: f"its operation at 0.7: fault {min(faults)}"}
 
 
 @given(logs, starts, st.randoms(use_true_random=False))
 def test_nothing_is_published_that_the_rules_hold_back(
-    made: list[Entry], at: list[int], chance: random.Random
+    drawn: list[Entry], at: list[int], chance: random.Random
 ) -> None:
     """Out of order and with numbers used again: what is not known is held back, never published."""
-    chance.shuffle(made)
-    fates = resolve(cut(made, at))
-    for entry, expected in fates_by_rule(made).items():
+    chance.shuffle(drawn)
+    fates = resolve(cut(drawn, at))
+    for entry, expected in fates_by_rule(drawn).items():
         found = fate(fates, entry)
         assert found == expected or (expected != Fate.OPEN and found in (Fate.REJECT, Fate.HOLD)), (
             entry
@@ -185,23 +185,23 @@ def test_nothing_is_published_that_the_rules_hold_back(
 def test_ranks_follow_the_commits_then_the_addresses(
     chunk: int, sizes: list[int], chance: random.Random
 ) -> None:
-    made: list[Entry] = []
+    drawn: list[Entry] = []
     for number, size in enumerate(sizes):
         places = chance.sample(range(1, 1000), size)
         files = [chance.choice([0, 0, 5 << 32]) for _ in places]
-        made += [
+        drawn += [
             Entry(RowKind.OPERATION, number % 2, number, file + place)
             for place, file in zip(places, files, strict=True)
         ]
-        made.append(Entry(RowKind.COMMIT, number % 2, number, (6 << 32) + chance.randrange(9)))
-    chance.shuffle(made)
+        drawn.append(Entry(RowKind.COMMIT, number % 2, number, (6 << 32) + chance.randrange(9)))
+    chance.shuffle(drawn)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(facts, "CHUNK", chunk)
         patched.setattr("publisher.sources.dispatch_queue.transactions.resolve.CHUNK", chunk)
-        middle = chance.randrange(len(made) + 1)
-        fates = resolve([made[:middle], made[middle:]])
+        middle = chance.randrange(len(drawn) + 1)
+        fates = resolve([drawn[:middle], drawn[middle:]])
     for node in (0, 1):
-        mine = [e for e in made if e.kind == RowKind.OPERATION and e.node == node]
+        mine = [e for e in drawn if e.kind == RowKind.OPERATION and e.node == node]
         if not mine:
             continue
         numbers = np.array([e.transaction for e in mine])
@@ -219,11 +219,11 @@ def test_ranks_follow_the_commits_then_the_addresses(
 
 def test_a_large_transaction_leaves_room_for_its_operations() -> None:
     count = 3 * facts.CHUNK
-    made = [Entry(RowKind.OPERATION, 0, 1, 10 * place) for place in range(count)]
-    made.append(Entry(RowKind.COMMIT, 0, 1, 10 * count))
+    drawn = [Entry(RowKind.OPERATION, 0, 1, 10 * place) for place in range(count)]
+    drawn.append(Entry(RowKind.COMMIT, 0, 1, 10 * count))
     third = count // 3
-    fates = resolve([made[:third], made[third : 2 * third], made[2 * third :]])
-    at = np.array([e.address for e in made[:-1]], np.uint64)
+    fates = resolve([drawn[:third], drawn[third : 2 * third], drawn[2 * third :]])
+    at = np.array([e.address for e in drawn[:-1]], np.uint64)
     zeros = np.zeros(count, np.int64)
     ranks = fates.ranks(fates.span(NODES, zeros, zeros + 1, at), at)
     assert (np.diff(ranks) >= 0).all()
