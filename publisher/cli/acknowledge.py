@@ -44,7 +44,10 @@ def acknowledge(config: Path, run: str, abandon: bool, by_rows: bool, journal: P
         raise UsageError("acknowledge: give either --abandon or --by-rows")
     treatment = WrongTable.ABANDON if abandon else WrongTable.BY_ROWS
     settings = load_to_publish(config, Overrides(journal=journal))
-    with start_engine(settings.spark) as engine, PublisherInstance(settings, engine) as job:
+    with (
+        start_engine(settings.run.engine, settings.spark) as engine,
+        PublisherInstance(settings, engine) as job,
+    ):
         report = job.acknowledge(run, treatment)
     rows = ", ".join(f"{letter} {count:,}" for letter, count in report.statuses.items())
     echo([f"run {run} is done; statuses written: {rows or 'none'}"])

@@ -72,7 +72,7 @@ def _count(settings: Settings, samples: tuple[Path, ...]) -> Activity:
     from publisher.engine.start import start_engine
 
     work = samples_of(samples, settings.table_queue, settings.activity)
-    with start_engine(settings.spark) as engine:
+    with start_engine(settings.run.engine, settings.spark) as engine:
         return engine.count_activity(work)
 
 

@@ -5,11 +5,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import show
+
+if TYPE_CHECKING:
+    from publisher.engine.contract import EngineName
 
 
 @click.command()
@@ -17,12 +21,21 @@ from publisher.cli.print_report import show
 @parameters.target
 @parameters.config
 @parameters.again
+@parameters.engine
 @parameters.report_as_json
-def dispatch(journal: Path, target: str, config: Path | None, again: bool, json_: bool) -> None:
+def dispatch(
+    journal: Path,
+    target: str,
+    config: Path | None,
+    again: bool,
+    engine: EngineName | None,
+    json_: bool,
+) -> None:
     """Send the documents of a planned run to a further sink.
 
-    Of a job file only [dispatch] is used.
+    Of a job file only [dispatch], [run] engine and [spark] are used.
     """
     from publisher.runs.replay import dispatch as run_dispatch
 
-    show(run_dispatch(journal, target, parameters.load_settings(config), again=again), json_, None)
+    settings = parameters.load_settings(config, engine=engine)
+    show(run_dispatch(journal, target, settings, again=again), json_, None)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -39,6 +40,7 @@ from publisher.cli.print_report import show
 )
 @parameters.now
 @parameters.journal_of_job
+@parameters.engine
 @parameters.report_as_json
 def migrate(
     config: Path,
@@ -47,8 +49,8 @@ def migrate(
     keys: tuple[str, ...],
     conditions: tuple[str, ...],
     now: datetime | None,
-    journal: Path | None,
     json_: bool,
+    **overrides: Any,
 ) -> None:
     """Publish rows of compared tables as new.
 
@@ -63,7 +65,7 @@ def migrate(
     pairs = [condition.partition("=")[::2] for condition in conditions]
     if not all(column for column, _ in pairs) or not all("=" in text for text in conditions):
         raise click.UsageError("--where: write COLUMN=VALUE")
-    settings = load_to_publish(config, Overrides(journal=journal))
+    settings = load_to_publish(config, Overrides(**overrides))
     with console.progress() as progress:
         report = run_migration(
             settings, Migration(tables, tuple(pairs), keys), name, now=now, progress=progress

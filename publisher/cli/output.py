@@ -57,6 +57,8 @@ def run_text(report: RunReport) -> Iterator[str]:
         yield f"  written to {report.target}"
     if report.journal:
         yield f"  journal    {report.journal}"
+    if report.engine is not None:
+        yield f"  engine     {report.engine.name}: {report.engine.reason}"
     if report.seconds:
         parts = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in report.seconds.items())
         yield f"  seconds    {sum(report.seconds.values()):.1f} ({parts})"

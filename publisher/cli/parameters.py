@@ -111,6 +111,12 @@ lanes = click.option(
     "--lanes", type=int, metavar="N", help="Number of part files and parallel lanes; default 8."
 )
 
+engine = click.option(
+    "--engine",
+    type=click.Choice(["auto", "spark", "local"]),
+    help="Engine that runs the work; by default auto: without Spark if the input is small.",
+)
+
 
 def load_settings(config: Path | None, *, format_: str | None = None, **overrides: Any) -> Settings:
     """Loads the job file or the defaults, overridden by the command line."""

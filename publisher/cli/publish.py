@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 @parameters.database
 @parameters.schema
 @parameters.lanes
+@parameters.engine
 @parameters.journal_of_job
 @parameters.report_as_json
 def publish(

@@ -6,19 +6,30 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import show
 
+if TYPE_CHECKING:
+    from publisher.engine.contract import EngineName
+
 
 @click.command()
 @parameters.config_required
 @parameters.now
 @parameters.journal_of_job
+@parameters.engine
 @parameters.report_as_json
-def recover(config: Path, now: datetime | None, journal: Path | None, json_: bool) -> None:
+def recover(
+    config: Path,
+    now: datetime | None,
+    journal: Path | None,
+    engine: EngineName | None,
+    json_: bool,
+) -> None:
     """Continue a job whose journal was lost or is an older copy.
 
     It publishes all pending records.  If the topic already has a pending record of an object, all
@@ -29,7 +40,7 @@ def recover(config: Path, now: datetime | None, journal: Path | None, json_: boo
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.recover import recover as run_recovery
 
-    settings = load_to_publish(config, Overrides(journal=journal))
+    settings = load_to_publish(config, Overrides(journal=journal, engine=engine))
     with console.progress() as progress:
         report = run_recovery(settings, now=now, progress=progress)
     show(report, json_, settings.allowed_rejects(0))

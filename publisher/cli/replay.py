@@ -26,6 +26,7 @@ from publisher.cli.print_report import show
 @parameters.now
 @parameters.status
 @parameters.lanes
+@parameters.engine
 @parameters.again
 @parameters.report_as_json
 def replay(

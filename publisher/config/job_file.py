@@ -205,7 +205,9 @@ class _JobReader:
             metrics=self._metrics(),
             table_queue=self._whole("table_queue", TableQueueOptions),
             activity=self._whole("activity", ActivityOptions),
-            run=self._whole("run", RunOptions, lanes=self._overrides.lanes),
+            run=self._whole(
+                "run", RunOptions, lanes=self._overrides.lanes, engine=self._overrides.engine
+            ),
             spark=self._spark(),
         )
         documents.finish()

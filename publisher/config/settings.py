@@ -24,6 +24,7 @@ from publisher.config.schedule import FollowOptions
 from publisher.config.validation import Choices
 from publisher.database import DatabaseOptions, urls
 from publisher.dispatch.kafka.options import KafkaOptions
+from publisher.engine.contract import EngineName
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.tasks import Rules
 from publisher.errors import InternalError, SettingProblem, SettingsError, UsageError
@@ -111,6 +112,10 @@ class RunOptions:
 
     lanes: Annotated[int, Ge(1), Le(10_000)] = 8
     """Number of lanes, the units of order and parallelism; each writes one part file."""
+    engine: EngineName = "auto"
+    """Engine that runs the work: ``"spark"``; ``"local"``, the driver process without Spark; or
+    ``"auto"``, which takes ``local`` for runs whose input is known to be small unless a Spark master is
+    set or ``spark-submit`` started the program. Documents are the same on each."""
 
 
 @dataclass(frozen=True, slots=True)

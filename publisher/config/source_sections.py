@@ -9,6 +9,7 @@ from publisher.config.settings import SourceOptions, SourceSettings
 from publisher.config.toml_sections import Problems, Section
 from publisher.config.validation import option_names
 from publisher.database import DatabaseOptions, urls
+from publisher.engine.contract import EngineName
 from publisher.errors import OptionsError, SettingKey, SettingsError
 from publisher.planning.filters import FilterOptions, SelectionOptions
 from publisher.planning.polls import PollOptions
@@ -27,6 +28,7 @@ class Overrides:
     format: str | None = None
     status: str | None = None
     lanes: int | None = None
+    engine: EngineName | None = None
     journal: Path | None = None
 
 

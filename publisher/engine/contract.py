@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from publisher.console import Progress
 from publisher.engine.tasks import Work
+from publisher.journal.conservation import EngineUse
 from publisher.journal.lane_writer import LaneResult
 
 if TYPE_CHECKING:
@@ -19,18 +21,44 @@ if TYPE_CHECKING:
     from publisher.engine.survey import SurveyWork
     from publisher.sources.task_runner import ShuffleWork
 
+EngineName = Literal["auto", "spark", "local"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputSize:
+    """The size of the input of a run, as far as it is known before anything is read."""
+
+    rows: int = 0
+    """Rows of tables that wait to be read."""
+    bytes: int = 0
+    """Approximate bytes of files after decompression, and of the state that earlier runs left."""
+
+    def __str__(self) -> str:
+        rows = [f"{self.rows:,} rows of tables"] if self.rows else []
+        files = [f"{self.bytes / 1e6:,.2f} MB of files"] if self.bytes or not rows else []
+        return " and ".join([*rows, *files])
+
 
 class Engine(Protocol):
     """Runs the tasks of runs; a context manager that releases its processes at the end.
 
     Every operation raises the errors of its tasks."""
 
-    seconds: float
-    """Seconds spent on starting so far."""
-    transactions: int
-    """Transactions of all that was sent."""
-    retries: int
-    """Repetitions of all that was sent."""
+    @property
+    def use(self) -> EngineUse:
+        """The engine that runs the work since ``expect``."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds spent on starting so far."""
+
+    @property
+    def transactions(self) -> int:
+        """Transactions of all that was sent."""
+
+    @property
+    def retries(self) -> int:
+        """Repetitions of all that was sent."""
 
     def __enter__(self) -> Self:
         """Returns the engine; starts nothing."""
@@ -39,7 +67,10 @@ class Engine(Protocol):
         """Ends the processes of the engine."""
 
     def warm_up(self) -> None:
-        """Starts slow processes in the background."""
+        """Starts slow processes in the background, if they are needed whatever the input."""
+
+    def expect(self, measure: Callable[[], InputSize]) -> None:
+        """Announces a run.  ``measure`` returns the size of its input, and may ask a database."""
 
     def survey(self, work: SurveyWork) -> list[pa.RecordBatch]:
         """Surveys the input of a source: returns the facts of all items, in their order."""

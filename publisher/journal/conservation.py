@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Literal
 
 from publisher.errors import InternalError
 from publisher.journal.lane_writer import LaneResult
@@ -29,6 +30,14 @@ class SourceCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineUse:
+    """The engine that planned a run, and the reason for this engine."""
+
+    name: Literal["local", "spark"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunReport:
     """A run in numbers.  ``state`` is ``published``, ``already published``, ``planned`` or
     ``nothing new to read``."""
@@ -49,6 +58,8 @@ class RunReport:
     """Rows of event logs by written status; D means deleted."""
     notes: tuple[str, ...] = ()
     samples: tuple[str, ...] = ()
+    engine: EngineUse | None = None
+    """``None`` if an earlier start planned the run."""
 
     @property
     def is_kept(self) -> bool:
@@ -135,7 +146,13 @@ def reason_counts(results: Sequence[LaneResult]) -> dict[str, dict[str, int]]:
 
 
 def report_of(
-    manifest: Manifest, *, state: str, journal: str, target: str, seconds: dict[str, float]
+    manifest: Manifest,
+    *,
+    state: str,
+    journal: str,
+    target: str,
+    seconds: dict[str, float],
+    engine: EngineUse | None = None,
 ) -> RunReport:
     """Reports a committed run."""
     operations = Counter[str]()
@@ -160,6 +177,7 @@ def report_of(
         operations=dict(sorted(operations.items())),
         bytes=sum(result.bytes for result in manifest.results),
         seconds=seconds,
+        engine=engine,
         notes=tuple(note for entry in manifest.sources for note in _notes(entry)),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -13,22 +14,24 @@ from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import apply_refusals
 from publisher.engine.contract import Engine
 from publisher.engine.tasks import Work
-from publisher.journal.conservation import NOTHING_NEW, RunReport, report_of
+from publisher.journal.conservation import NOTHING_NEW, EngineUse, RunReport, report_of
 from publisher.journal.lane_writer import LaneResult
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
 from publisher.runs.acknowledge import identify_log
 from publisher.runs.build_manifest import SourceInputs, build_manifest, file_entries
 from publisher.runs.find_torn_transactions import reject_torn
+from publisher.runs.input_size import input_size
 from publisher.runs.prepare import RunRequest, prepare_work
 
 _NO_SECONDS: Mapping[str, float] = MappingProxyType({})
 
 
 class Plan(NamedTuple):
-    """The manifest of a planned run, and the seconds that the phases of planning took."""
+    """The manifest of a planned run, the seconds that the phases of planning took, and the engine."""
 
     manifest: Manifest
     seconds: Mapping[str, float]
+    engine: EngineUse | None
 
 
 def plan_and_send(
@@ -38,20 +41,25 @@ def plan_and_send(
 
     The report of a run that is not kept (``RunRequest.is_repetition``) names no journal.
     """
-    manifest, seconds = request.journal.manifest(), _NO_SECONDS
+    manifest, seconds, used = request.journal.manifest(), _NO_SECONDS, None
     if manifest is None:
-        manifest, seconds = plan(request, engine, progress)
+        manifest, seconds, used = plan(request, engine, progress)
         if not request.journal.is_committed:
             return report_of(
-                manifest, state=NOTHING_NEW, journal="", target="", seconds=dict(seconds)
+                manifest,
+                state=NOTHING_NEW,
+                journal="",
+                target="",
+                seconds=dict(seconds),
+                engine=used,
             )
-    return send(request.journal, manifest, dispatcher, seconds)
+    return send(request.journal, manifest, dispatcher, seconds, used)
 
 
 def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan:
     """Plans all lanes and commits the journal, unless the run is not kept."""
     started, session_before = time.monotonic(), engine.seconds
-    engine.warm_up()
+    engine.expect(partial(input_size, request))
     sources = request.settings.sources
     with ExitStack() as stack:
         files = {source.name: file_entries(source) for source in sources}
@@ -67,7 +75,8 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
         "plan": planned - started - session,
         "commit": time.monotonic() - planned,
     }
-    return Plan(manifest, {phase: round(spent, 3) for phase, spent in seconds.items()})
+    rounded = {phase: round(spent, 3) for phase, spent in seconds.items()}
+    return Plan(manifest, rounded, engine.use)
 
 
 def _plan_lanes(
@@ -100,14 +109,15 @@ def send(
     manifest: Manifest,
     dispatcher: Dispatcher,
     seconds: Mapping[str, float] = _NO_SECONDS,
+    engine: EngineUse | None = None,
 ) -> RunReport:
     """Sends the documents of a planned run that the sink does not have yet."""
     started = time.monotonic()
     # without refusals: dispatching may only now find them, and adds them
-    report = _report_plan(manifest, journal, "published", dispatcher, seconds)
+    report = _report_plan(manifest, journal, "published", dispatcher, seconds, engine)
     dispatcher.dispatch(journal, manifest, report)
     seconds = {**seconds, "dispatch": round(time.monotonic() - started, 3)}
-    return build_report(manifest, journal, "published", dispatcher, seconds)
+    return build_report(manifest, journal, "published", dispatcher, seconds, engine)
 
 
 def build_report(
@@ -116,9 +126,10 @@ def build_report(
     state: str,
     dispatcher: Dispatcher,
     seconds: Mapping[str, float] = _NO_SECONDS,
+    engine: EngineUse | None = None,
 ) -> RunReport:
     """Builds the report of a planned run, with the documents that the sink has refused."""
-    report = _report_plan(manifest, journal, state, dispatcher, seconds)
+    report = _report_plan(manifest, journal, state, dispatcher, seconds, engine)
     return apply_refusals(report, dispatcher.refusals(journal))
 
 
@@ -128,6 +139,7 @@ def _report_plan(
     state: str,
     dispatcher: Dispatcher,
     seconds: Mapping[str, float],
+    engine: EngineUse | None,
 ) -> RunReport:
     return report_of(
         manifest,
@@ -135,4 +147,5 @@ def _report_plan(
         journal=str(journal.root),
         target=dispatcher.target,
         seconds=dict(seconds),
+        engine=engine,
     )

@@ -120,7 +120,7 @@ class Follower:
 
     def _poll(self, job: PublisherInstance, backlog: Backlog) -> float:
         started = time.monotonic()
-        report = job.run_once(lanes=_lanes(backlog))
+        report = job.run_once(lanes=_lanes(backlog), waiting=backlog.rows)
         self._failures = 0
         self._schedule()
         if report is None:
@@ -175,6 +175,6 @@ def follow(settings: Settings, observer: Observer, stop: threading.Event) -> Non
         PublisherError: An error that does not go away by waiting, for instance a newer instance of the job.
     """
     settings.for_publish(follows=True)
-    with start_engine(settings.spark) as engine:
+    with start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()
         Follower(settings, engine, observer, stop).run()

@@ -36,7 +36,7 @@ def migrate(
     """
     settings = settings.for_publish()
     sources = _sources(settings, migration, name)
-    with start_engine(settings.spark) as engine:
+    with start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()
         with PublisherInstance(settings, engine, progress) as job:
             resumed = _is_planned(job, migration)

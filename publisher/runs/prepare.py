@@ -51,6 +51,8 @@ class RunRequest:
     """Tests whether a planned run found only rows that earlier runs had found; it is then discarded."""
     by_rows: bool = False
     """See ``CarryOver``."""
+    waiting: int | None = None
+    """Rows that wait in tables; ``None``: not counted."""
 
     def carry_over(self, source: str) -> CarryOver | None:
         """Folders of a source: of the previous run to read, and for the next run to write."""

@@ -119,7 +119,12 @@ class PublisherInstance:
             )
 
     def run_once(
-        self, now: datetime | None = None, lanes: int | None = None, *, by_rows: bool = False
+        self,
+        now: datetime | None = None,
+        lanes: int | None = None,
+        *,
+        by_rows: bool = False,
+        waiting: int | None = None,
     ) -> RunReport | None:
         """Publishes the pending work; returns ``None`` if no file is new and no table is read.
 
@@ -133,7 +138,8 @@ class PublisherInstance:
             sources = tuple(self._pending.sources())
             if not any(source.reads for source in sources):
                 return None
-            return self._carry_out(self._request(sources, now, lanes, by_rows=by_rows))
+            request = self._request(sources, now, lanes, by_rows=by_rows)
+            return self._carry_out(replace(request, waiting=waiting))
 
     def publish_sources(
         self, sources: Sequence[SourceSettings], now: datetime | None = None
@@ -230,7 +236,7 @@ def publish(
         SettingsError: The job file lacks a setting that publishing needs.
         PublisherError: See ``errors``.
     """
-    with start_engine(settings.spark) as engine:
+    with start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()
         with PublisherInstance(settings, engine, progress) as job:
             recorder = PollRecorder(engine)

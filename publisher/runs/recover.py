@@ -46,7 +46,7 @@ def recover(
         )
     journals = Journals(settings.journals, settings.name)
     last = _last_number(settings, journals)
-    with start_engine(settings.spark) as engine:
+    with start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()
         with PublisherInstance(settings, engine, progress, recovers=True) as job:
             begin_recovery(journals.root)

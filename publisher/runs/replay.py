@@ -109,7 +109,7 @@ def replay(
         journal = Journal(directory / JOURNAL)
     window = _window(source, window_from, window_until)
     request = RunRequest(run, settings, microseconds(now), journal, directory, window)
-    with start_engine(settings.spark) as engine:
+    with start_engine(settings.run.engine, settings.spark) as engine:
         dispatcher = _dispatcher(target, settings, SinkOwner.of_replay(settings, run), engine)
         return _replay_once(request, dispatcher, engine, again=again, progress=progress)
 
@@ -161,7 +161,7 @@ def rehearse(
     settings = replace(settings, sources=sources)
     with (
         TemporaryDirectory(prefix="xds-publisher-") as name,
-        start_engine(settings.spark) as engine,
+        start_engine(settings.run.engine, settings.spark) as engine,
     ):
         directory = Path(name)
         journal = Journal(directory / JOURNAL)
@@ -187,7 +187,7 @@ def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = 
         UsageError: There is no complete run, or the target holds other documents.
     """
     journal = Journal(find_journal(directory).root.absolute())
-    with lock_directory(journal.root), start_engine(settings.spark) as engine:
+    with lock_directory(journal.root), start_engine(settings.run.engine, settings.spark) as engine:
         manifest = journal.manifest()
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then dispatch")

@@ -71,7 +71,7 @@ class Death:
             shutil.copytree(staged / folder, self.directory / folder, dirs_exist_ok=True)
         self.waiting = False
         request.journal.commit(planned)
-        return execute.Plan(planned, {})
+        return execute.Plan(planned, {}, None)
 
 
 if __name__ == "__main__":

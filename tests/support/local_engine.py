@@ -41,8 +41,8 @@ class EngineSwitch:
 
     def use(self, make_engine: Callable[[], Engine] = LocalEngine) -> None:
         """Makes later runs start the engines that ``make_engine`` returns."""
-        self._monkeypatch.setattr("publisher.engine.start.SparkEngine", lambda _: make_engine())
+        self._monkeypatch.setattr("publisher.engine.start.AutoEngine", lambda _: make_engine())
 
     def use_spark(self) -> None:
-        """Makes later runs start Spark, as they do without this switch."""
-        self._monkeypatch.setattr("publisher.engine.start.SparkEngine", SparkEngine)
+        """Makes later runs start Spark, as they do for large input."""
+        self._monkeypatch.setattr("publisher.engine.start.AutoEngine", SparkEngine)

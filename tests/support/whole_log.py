@@ -34,6 +34,7 @@ complete = true
 
 [run]
 lanes = 3
+engine = "spark"
 {rest}
 """
 

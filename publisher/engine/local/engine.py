@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -12,11 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.console import Progress
+from publisher.engine.contract import InputSize
 from publisher.engine.local.event_time_ranks import rank_by_time
 from publisher.engine.local.external_sort import MEMORY_BYTES, ExternalSort
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.survey import SurveyWork
 from publisher.engine.tasks import Work, plan_lane, read_split
+from publisher.errors import UsageError
+from publisher.journal.conservation import EngineUse
 from publisher.journal.lane_writer import LaneResult
 from publisher.sources.task_runner import ShuffleWork
 
@@ -26,12 +29,26 @@ if TYPE_CHECKING:
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 
 
+class OutgrownError(Exception):
+    """The input is larger than it seemed; nothing is staged yet."""
+
+
 class LocalEngine:
     """Implements ``engine.contract.Engine`` without Spark, in bounded memory."""
 
-    def __init__(self, memory: int = MEMORY_BYTES) -> None:
-        """Records beyond ``memory`` bytes are sorted in files; look-ups and rendering need a little more."""
+    def __init__(
+        self,
+        reason: str = "set by engine",
+        *,
+        memory: int = MEMORY_BYTES,
+        most_bytes: int | None = None,
+    ) -> None:
+        """Packed records beyond ``memory`` bytes are sorted in files.
+
+        Reading more than ``most_bytes`` of records raises ``OutgrownError``."""
+        self.use = EngineUse("local", reason)
         self._memory = memory
+        self._most_bytes = most_bytes
         self.seconds = 0.0
         self.transactions = self.retries = 0
 
@@ -44,6 +61,9 @@ class LocalEngine:
     def warm_up(self) -> None:
         """Starts nothing: the engine has no processes."""
 
+    def expect(self, measure: Callable[[], InputSize]) -> None:
+        """Expects any input."""
+
     def survey(self, work: SurveyWork) -> list[pa.RecordBatch]:
         """See ``Engine.survey``."""
         return [facts for _, facts in work.facts(range(len(work.items)))]
@@ -53,7 +73,7 @@ class LocalEngine:
         attempt = secrets.token_hex(4)
         with ExternalSort(work.schema, ("partition",), memory=self._memory) as pieces:
             for part in range(work.parts):
-                for batch in work.read(part):
+                for batch in self._bounded(work.read(part)):
                     pieces.add(batch)
             return [
                 work.process(partition, rows, attempt)
@@ -80,7 +100,9 @@ class LocalEngine:
 
         report = progress or _report_nothing
         with ExternalSort(PIECE_SCHEMA, ("lane", *KEYS), staging, self._memory) as pieces:
-            for batch in pack(rank_by_time(_read(work, report), work, staging, self._memory)):
+            for batch in pack(
+                rank_by_time(self._bounded(_read(work, report)), work, staging, self._memory)
+            ):
                 pieces.add(batch)
             for lane, rows in _group(pieces.sorted_batches(), "lane"):
                 plan(lane, rows)
@@ -96,9 +118,20 @@ class LocalEngine:
         self.retries += sum(report.retries for report in reports)
         return reports
 
-    def count_activity(self, samples: Samples) -> Activity:
+    def count_activity(self, samples: Samples) -> Activity:  # noqa: ARG002
         """See ``Engine.count_activity``."""
-        raise NotImplementedError
+        raise UsageError(
+            "activity is counted in Spark: leave engine out, or set it to spark, in [run]"
+        )
+
+    def _bounded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Raises ``OutgrownError`` if there are more bytes than the engine may read."""
+        size = 0
+        for batch in batches:
+            size += batch.nbytes
+            if self._most_bytes is not None and size > self._most_bytes:
+                raise OutgrownError
+            yield batch
 
 
 def _report_nothing(phase: str, done: float) -> None:

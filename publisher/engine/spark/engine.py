@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from publisher.console import Progress
+from publisher.engine.contract import InputSize
 from publisher.engine.spark.jvm import Jvm, start_jvm
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.tasks import Work
+from publisher.journal.conservation import EngineUse
 from publisher.journal.lane_writer import LaneResult
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 class SparkEngine:
     """Implements ``engine.contract.Engine`` in one Spark session, which ends with the block."""
 
-    def __init__(self, options: SparkOptions) -> None:
+    def __init__(self, options: SparkOptions, reason: str = "set by engine") -> None:
+        self.use = EngineUse("spark", reason)
         self._options = options
         self._stack = ExitStack()
         self._jvm: Jvm | None = None
@@ -50,6 +53,10 @@ class SparkEngine:
             self._jvm = start_jvm(self._options)
             if self._jvm is not None:
                 self._stack.callback(self._jvm.stop)
+
+    def expect(self, measure: Callable[[], InputSize]) -> None:  # noqa: ARG002
+        """Starts the JVM in the background, whatever the input."""
+        self.warm_up()
 
     def plan(
         self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None

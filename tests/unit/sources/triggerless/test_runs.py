@@ -207,11 +207,8 @@ def test_a_run_that_fails_loses_no_change(local_engine: EngineSwitch, tmp_path: 
 KILLED = """
 import os, signal, sys
 from publisher.config.job_file import load
-from publisher.engine import start
-from publisher.engine.local.engine import LocalEngine
 from publisher.runs import execute, publisher_instance
 from pathlib import Path
-start.SparkEngine = lambda _: LocalEngine()
 execute.send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 publisher_instance.publish(load(Path(sys.argv[1])))
 """

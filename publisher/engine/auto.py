@@ -1,0 +1,114 @@
+"""The engine that chooses for each run: this process for input that is known to be small, otherwise Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from publisher.console import Progress
+from publisher.engine.contract import Engine, InputSize
+from publisher.engine.local.engine import LocalEngine, OutgrownError
+from publisher.engine.spark.engine import SparkEngine
+from publisher.engine.spark.options import SparkOptions
+from publisher.engine.tasks import Work
+from publisher.journal.conservation import EngineUse
+from publisher.journal.lane_writer import LaneResult
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from publisher.activity.counts import Activity
+    from publisher.activity.work import Samples
+    from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
+    from publisher.engine.survey import SurveyWork
+    from publisher.sources.contract import ShuffleWork
+
+SMALL = InputSize(rows=500_000, bytes=64_000_000)
+"""The greatest input of a run in this process: beyond, Spark takes less time, its start included."""
+_GROWTH = 8
+"""Records in memory may have this many times the bytes of their files before the run moves to Spark."""
+
+
+class AutoEngine:
+    """Implements ``engine.contract.Engine`` by two engines; Spark starts when a run first needs it.
+
+    A run whose input turns out to be large moves to Spark before anything is committed.  Both engines
+    give the same bytes."""
+
+    def __init__(self, options: SparkOptions, small: InputSize = SMALL) -> None:
+        self._small = small
+        self._local = LocalEngine(most_bytes=_GROWTH * small.bytes)
+        self._spark = SparkEngine(options)
+        self._engine: Engine = self._local
+        self.use = EngineUse("local", "no input yet")
+
+    @property
+    def seconds(self) -> float:
+        """See ``Engine.seconds``."""
+        return self._spark.seconds
+
+    @property
+    def transactions(self) -> int:
+        """See ``Engine.transactions``."""
+        return self._local.transactions + self._spark.transactions
+
+    @property
+    def retries(self) -> int:
+        """See ``Engine.retries``."""
+        return self._local.retries + self._spark.retries
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._spark.__exit__(*exc)
+
+    def warm_up(self) -> None:
+        """Starts nothing: the input may be small."""
+
+    def expect(self, measure: Callable[[], InputSize]) -> None:
+        """See ``Engine.expect``: chooses the engine of the run."""
+        size = measure()
+        if size.rows > self._small.rows or size.bytes > self._small.bytes:
+            self._use_spark(f"large input, {size}")
+            self._spark.warm_up()
+        else:
+            self._engine, self.use = self._local, EngineUse("local", f"small input, {size}")
+
+    def survey(self, work: SurveyWork) -> list[pa.RecordBatch]:
+        """See ``Engine.survey``."""
+        return self._engine.survey(work)
+
+    def shuffle(self, work: ShuffleWork) -> list[str]:
+        """See ``Engine.shuffle``."""
+        try:
+            return self._engine.shuffle(work)
+        except OutgrownError:
+            self._use_spark(_OUTGROWN)
+            return self._spark.shuffle(work)
+
+    def plan(
+        self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None
+    ) -> list[LaneResult]:
+        """See ``Engine.plan``."""
+        try:
+            return self._engine.plan(work, staging=staging, documents=documents, progress=progress)
+        except OutgrownError:
+            self._use_spark(_OUTGROWN)
+            return self._spark.plan(work, staging=staging, documents=documents, progress=progress)
+
+    def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
+        """See ``Engine.send``: chooses by the number of documents."""
+        is_small = sum(lane.total for lane in lanes) <= self._small.rows
+        return (self._local if is_small else self._spark).send(lanes)
+
+    def count_activity(self, samples: Samples) -> Activity:
+        """See ``Engine.count_activity``: only Spark counts."""
+        return self._spark.count_activity(samples)
+
+    def _use_spark(self, reason: str) -> None:
+        self._engine, self.use = self._spark, EngineUse("spark", reason)
+
+
+_OUTGROWN = "the input turned out to be large"

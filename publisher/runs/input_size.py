@@ -1,0 +1,49 @@
+"""The size of the input of a run, estimated before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+from publisher.config.settings import SourceSettings
+from publisher.engine.contract import InputSize
+from publisher.errors import PublisherError
+from publisher.runs.prepare import RunRequest
+
+_EXPANSION: Mapping[str, int] = {".gz": 10, ".parquet": 6, ".pq": 6}
+"""How many times the bytes of a compressed file its text usually has, by the suffix of its name."""
+
+
+def input_size(request: RunRequest) -> InputSize:
+    """Estimates the input of a run: counts the rows of its tables and the bytes of its files."""
+    sources = request.settings.sources
+    rows = request.waiting
+    if rows is None:
+        rows = sum(_count_rows(request, source) for source in sources if source.table is not None)
+    folders = [(request.state or {}).get(source.name) for source in sources if source.reads]
+    earlier = [path for s in sources if s.compared is not None for path in s.compared.before]
+    files = [path for source in sources for path in source.snapshots]
+    return InputSize(rows, _bytes_of([*files, *earlier, *filter(None, folders)]))
+
+
+def _count_rows(request: RunRequest, source: SourceSettings) -> int:
+    state = None if source.has_status else (request.state or {}).get(source.name)
+    try:
+        with closing(source.backlog()) as table:
+            return table.count(state).rows
+    except PublisherError:  # the run meets the problem again, and reports it in full
+        return 0
+
+
+def _bytes_of(paths: Iterable[Path | str]) -> int:
+    return sum(
+        path.stat().st_size * _EXPANSION.get(path.suffix.lower(), 1) for path in _files(paths)
+    )
+
+
+def _files(paths: Iterable[Path | str]) -> Iterator[Path]:
+    for path in map(Path, paths):
+        yield from (
+            (file for file in path.rglob("*") if file.is_file()) if path.is_dir() else (path,)
+        )

@@ -1,0 +1,115 @@
+"""The engine that a run gets: by its setting, by what surrounds the program, by the size of its input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from publisher.cli.main import cli
+from publisher.engine.auto import SMALL, AutoEngine
+from publisher.engine.contract import EngineName, InputSize
+from publisher.engine.local.engine import LocalEngine
+from publisher.engine.spark.engine import SparkEngine
+from publisher.engine.spark.options import SparkOptions
+from publisher.engine.start import start_engine
+from tests.support.event_log_files import event, write
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "kind", "reason"),
+    [
+        ("local", SparkOptions(master="yarn"), LocalEngine, "set by engine"),
+        ("spark", SparkOptions(), SparkEngine, "set by engine"),
+        ("auto", SparkOptions(master="local[2]"), SparkEngine, "[spark] master is set"),
+        ("auto", SparkOptions(conf={"spark.master": "yarn"}), SparkEngine, "[spark] master is set"),
+        ("auto", SparkOptions(conf={"spark.ui.port": "1"}), AutoEngine, "no input yet"),
+    ],
+)
+def test_setting_and_master_decide(
+    name: EngineName, options: SparkOptions, kind: type, reason: str
+) -> None:
+    with start_engine(name, options) as engine:
+        assert type(engine) is kind
+        assert engine.use.reason == reason
+
+
+def test_in_spark_submit_it_is_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert start_engine("auto", SparkOptions()).use.reason == "spark-submit started the program"
+    assert start_engine("local", SparkOptions()).use.name == "local"
+
+
+@pytest.mark.parametrize(
+    ("size", "name", "reason"),
+    [
+        (InputSize(), "local", "small input, 0.00 MB of files"),
+        (InputSize(SMALL.rows, 0), "local", f"small input, {SMALL.rows:,} rows of tables"),
+        (InputSize(0, SMALL.bytes), "local", f"small input, {SMALL.bytes / 1e6:,.2f} MB of files"),
+        (
+            InputSize(SMALL.rows + 1, 1_000_000),
+            "spark",
+            f"large input, {SMALL.rows + 1:,} rows of tables and 1.00 MB of files",
+        ),
+        (InputSize(1, SMALL.bytes + 1), "spark", "large input, 1 rows of tables and "),
+    ],
+)
+def test_size_decides(
+    size: InputSize, name: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("publisher.engine.spark.engine.start_jvm", lambda _: None)
+    with AutoEngine(SparkOptions()) as engine:
+        engine.expect(lambda: size)
+        assert engine.use.name == name
+        assert engine.use.reason.startswith(reason)
+        engine.expect(InputSize)  # the next run is small again
+        assert engine.use.name == "local"
+
+
+REPLAY = """
+import sys
+from publisher.cli.main import cli
+cli(["replay", *sys.argv[1:]], standalone_mode=False)
+print(sorted(name for name in sys.modules if name.partition(".")[0] in ("pyspark", "py4j")))
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--engine", "local"]])
+def test_a_small_replay_imports_no_pyspark(tmp_path: Path, options: list[str]) -> None:
+    log = write(tmp_path / "log.csv", [event(number) for number in range(1, 30)])
+    words = [str(log), "--to", str(tmp_path / "out"), "--json", *options]
+    done = subprocess.run(
+        [sys.executable, "-c", REPLAY, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    report, _, modules = done.stdout.rpartition("}\n")
+    assert modules == "[]\n"
+    assert json.loads(report + "}")["engine"]["name"] == "local"
+
+
+def test_a_replay_has_the_same_identity_on_each_engine(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.csv", [event(number) for number in range(1, 30)])
+    job = tmp_path / "job.toml"
+    states = []
+    for setting in ("", '[run]\nengine = "local"\n', '[run]\nengine = "spark"\n'):
+        job.write_text(setting)
+        words = ["replay", str(log), "--to", str(tmp_path / "out"), "-c", str(job), "--json"]
+        done = CliRunner().invoke(cli, words)
+        assert done.exit_code == 0, done.stderr
+        report = json.loads(done.stdout)
+        states.append((report["state"], report["engine"] and report["engine"]["name"]))
+    assert states == [
+        ("published", "local"),
+        ("already published", None),
+        ("already published", None),
+    ]
