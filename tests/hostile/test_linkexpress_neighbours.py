@@ -171,3 +171,13 @@ def test_an_intact_record_before_foreign_bytes_is_found(
         "1 no=7 title=北京\u3000\u3000",
         "ignored commit",
     ]
+
+
+def test_a_record_whose_last_bytes_follow_again_is_found(tmp_path: Path) -> None:
+    """Whether they were doubled or are the rest of another record, its values are the same."""
+    one, other = (
+        record(GROUP, 0, 3, [idu, NULL, b"\x99\x99\x9f", {"length": 6, "data": b"123456"}])
+        for idu in (1, 2)
+    )
+    found = record_texts(GROUP, one + one[-4:] + other + mark(GROUP), tmp_path)
+    assert found == ["4 idu=1", "rejected broken-record", "4 idu=2", "ignored commit"]

@@ -91,7 +91,8 @@ class NeighbourCheck:
         return extra if 1 < extra < limit and not self._may_begin_record(end, extra) else 0
 
     def _has_double(self, at: int, end: int, size: int) -> bool:
-        """Checks whether a record is valid without ``size`` bytes that appear twice, one after the other.
+        """Checks whether another record is valid: without ``size`` bytes that appear twice, one after the
+        other.
 
         Sequences of one byte value do not count: padding repeats itself.
         """
@@ -102,6 +103,7 @@ class NeighbourCheck:
         # the copies are the same for consecutive places
         places = places[np.diff(places, prepend=-2) > 1][: max(1, _REPAIRED_BYTES // len(data))]
         copies = [np.delete(data, slice(place, place + size)) for place in places.tolist()]
+        copies = [copy for copy in copies if not np.array_equal(copy, data[:-size])]
         return bool(copies) and self._has_valid_record(np.stack(copies))
 
     def _has_valid_record(self, copies: Bytes) -> bool:
