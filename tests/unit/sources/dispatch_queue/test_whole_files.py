@@ -57,16 +57,16 @@ transactions = st.lists(
 
 
 def write_operations(
-    transactions_: list[tuple[list[str], str]], chance: random.Random
+    drawn: list[tuple[list[str], str]], chance: random.Random
 ) -> tuple[list[list[Row]], Expected]:
     """Operations in the order of the log, and what the rules say of them."""
     queue = Queue()
-    steps = [(n, kind) for n, (kinds, _) in enumerate(transactions_) for kind in kinds]
+    steps = [(n, kind) for n, (kinds, _) in enumerate(drawn) for kind in kinds]
     chance.shuffle(steps)
-    ends = [n for n, (_, end) in enumerate(transactions_) if end != "open"]
+    ends = [n for n, (_, end) in enumerate(drawn) if end != "open"]
     chance.shuffle(ends)
     operations: list[list[Row]] = []
-    changes: dict[int, list[str]] = {n: [] for n in range(len(transactions_))}
+    changes: dict[int, list[str]] = {n: [] for n in range(len(drawn))}
     for key, (number, kind) in enumerate(steps):
         if kind == "big":
             operations.append(queue.rows(UPDATE, *_BIG, TRANSACT_ID=number, TABNUM_SRC=8))
@@ -77,12 +77,12 @@ def write_operations(
         operations.append([row] if kind != "copy" else [row, row | {"DST_SERVER": b"SRV2"}])
         changes[number].append(f"1 idu={key} fname=Jack lname=Smith note=n")
     for number in ends:
-        typ = COMMIT if transactions_[number][1] == "commit" else ROLLBACK
+        typ = COMMIT if drawn[number][1] == "commit" else ROLLBACK
         operations.append([queue.row(typ, TRANSACT_ID=number)])
     published: list[str] = []
     outcomes: Counter[int | None] = Counter({Outcome.IGNORED: len(ends)})
-    for number in [*ends, *(n for n in range(len(transactions_)) if n not in ends)]:
-        kinds, end = transactions_[number]
+    for number in [*ends, *(n for n in range(len(drawn)) if n not in ends)]:
+        kinds, end = drawn[number]
         sizes = {"insert": 1, "big": 3, "broken": 1, "copy": 1}
         rows = sum(sizes[kind] for kind in kinds)
         copies = kinds.count("copy")
@@ -101,7 +101,7 @@ def write_operations(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    made=transactions,
+    drawn=transactions,
     chance=st.randoms(use_true_random=False),
     order=st.sampled_from(["log", "rows", "destinations"]),
     form=st.sampled_from(["binary", "padded", "text"]),
@@ -110,14 +110,14 @@ def write_operations(
 )
 def test_any_cut_and_order_gives_what_the_rules_say(
     tmp_path: Path,
-    transactions_: list[tuple[list[str], str]],
+    drawn: list[tuple[list[str], str]],
     chance: random.Random,
     order: str,
     form: str,
     files: int,
     wanted: int,
 ) -> None:
-    operations, expected = write_operations(transactions_, chance)
+    operations, expected = write_operations(drawn, chance)
     if order == "rows":
         chance.shuffle(operations)
     cuts = sorted(chance.randrange(len(operations) + 1) for _ in range(files - 1))

@@ -169,14 +169,14 @@ rows = st.tuples(
 
 
 @given(
-    made=st.lists(rows, min_size=1, max_size=5),
+    drawn=st.lists(rows, min_size=1, max_size=5),
     mode=st.sampled_from(["byte_before", "byte_after", "bitmap_prefix", "bitmap_suffix"]),
     bits=st.sampled_from(["lsb", "msb"]),
     order=st.sampled_from(["little", "big"]),
     record=st.sampled_from(["fixed", "sequential"]),
 )
 def test_what_the_declaration_builds_is_read(
-    image_reader: list[tuple[Any, ...]], mode: NullMode, bits: Any, order: Any, record: Any
+    drawn: list[tuple[Any, ...]], mode: NullMode, bits: Any, order: Any, record: Any
 ) -> None:
     options = replace(
         PLAIN,
@@ -188,12 +188,12 @@ def test_what_the_declaration_builds_is_read(
     )
     used = reader(COLUMNS, options)
     built = []
-    for values in image_reader:
+    for values in drawn:
         national = None if values[4] is None else values[4].encode("utf-16-le")
         built.append(image(used.table, [*values[:4], national, values[5]], options))
     found = decode(used, *built)
     assert not found.faults
-    for number, values in enumerate(image_reader):
+    for number, values in enumerate(drawn):
         texts = [None if value is None else str(value) for value in values]
         assert [column[number].as_py() for column in found.texts] == texts
 
