@@ -93,7 +93,6 @@ class TableInput:
     """Identity of its files, see ``identity_of``."""
     origin: TableOrigin | None = None
     """Its database; ``None`` for files."""
-    files: tuple[Path, ...] = ()
 
 
 def file_inputs(
@@ -127,7 +126,6 @@ def file_inputs(
                 tuple(old),
                 _text_bytes(files),
                 identity=tuple(identity_of(files)),
-                files=tuple(files),
             )
         )
     return inputs

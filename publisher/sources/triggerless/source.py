@@ -75,7 +75,7 @@ class Triggerless(ComparingSource):
     staged: Path | None = None
     """Folder of the differences until the commit of their run; ``None``: they lie where splits say."""
     first_files: Mapping[str, str] = field(default_factory=dict)
-    """The first file of each compared table."""
+    """The first file of each compared table, as it was named."""
     hinted: int | None = None
     """See ``TriggerlessState``."""
     migration: Migration | None = None
@@ -225,8 +225,10 @@ class Triggerless(ComparingSource):
             comparison = comparison_of(tables, options, given, context.database, text_of)
             results = run_comparison(comparison, context.tasks)
             splits = finish_comparison(comparison, results, given, options)
-        files = {table.name: str(paths[0]) for table in tables if (paths := table.files)}
-        return PreparedSource(replace(self, staged=context.staged, first_files=files), splits)
+        named = input_files.by_table(self.files(context.paths), options) if context.paths else {}
+        first_files = {name: str(files[0]) for name, files in named.items() if files}
+        source = replace(self, staged=context.staged, first_files=first_files)
+        return PreparedSource(source, splits)
 
     def file_of(self, split: Split | TableSplit) -> str:
         """The first file of the table."""

@@ -21,6 +21,7 @@ from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, UnreachableError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.reports import check, status
+from publisher.reports.changes import inspect
 from publisher.reports.explain import explain
 from publisher.runs import publisher_instance
 from publisher.runs import replay as rehearsing
@@ -287,6 +288,16 @@ def test_explain_tells_of_a_change(tmp_path: Path) -> None:
     (story,) = explain(Path(report.journal), "usr:2:1")
     assert story.place == f"{Path(report.journal) / 'state' / 'hr' / 'found'}, record 1"
     assert json.loads(str(story.raw))["new"] == ["Eve"]
+
+
+def test_inspect_shows_files_as_they_were_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_table(tmp_path, [table_row(1), table_row("x")])
+    settings = load(write_job(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    records = [json.loads(line) for line in inspect(settings, [Path("in")])]
+    assert [record["file"] for record in records] == ["in/usr.csv"] * 2
 
 
 def test_the_old_value_is_published_where_it_is_kept(tmp_path: Path) -> None:
