@@ -17,6 +17,7 @@ import pyarrow as pa
 from publisher.model.change import Reason
 from publisher.sources.change_table.change_seq import Flags, Integers
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, concat_rows
+from publisher.sources.columns.byte_areas import begins_run
 from publisher.sources.columns.object_names import RecordFault
 
 ALONE = RecordFault(
@@ -67,9 +68,7 @@ def find_partners(before: Flags, high: Integers, low: Integers) -> Integers:
         return partners
     order = np.lexsort((np.arange(count), before, low, high))
     kind, h, l_ = before[order], high[order], low[order]
-    new = np.ones(count, bool)
-    new[1:] = (h[1:] != h[:-1]) | (l_[1:] != l_[:-1]) | (kind[1:] != kind[:-1])
-    starts = np.flatnonzero(new)
+    starts = np.flatnonzero(begins_run(h, l_, kind))
     occurrence = np.arange(count) - np.repeat(starts, np.diff(np.append(starts, count)))
     again = np.lexsort((kind, occurrence, l_, h))
     rows = order[again]

@@ -8,6 +8,7 @@ import numpy as np
 
 from publisher.sources.change_table.change_seq import Flags, Integers
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, concat_rows
+from publisher.sources.columns.byte_areas import begins_run
 from publisher.sources.columns.record_batches import as_json
 
 
@@ -71,9 +72,7 @@ def _uneven_groups(rows: ChangeRows, paired: Integers, before: Flags) -> list[In
     if len(paired) < 3:
         return []
     high, low = rows.high[paired], rows.low[paired]
-    new = np.ones(len(paired), bool)
-    new[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
-    starts = np.flatnonzero(new)
+    starts = np.flatnonzero(begins_run(high, low))
     sizes = np.diff(np.append(starts, len(paired)))
     befores = np.add.reduceat(before[paired].astype(np.int64), starts)
     uneven = np.flatnonzero((befores > 0) & (befores < sizes) & (2 * befores != sizes))

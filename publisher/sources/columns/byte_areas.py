@@ -1,4 +1,4 @@
-"""Reads areas of fixed width from an array of bytes, by the column."""
+"""Reads areas of fixed width from an array of bytes, by the column; compares neighbouring rows."""
 
 from __future__ import annotations
 
@@ -33,3 +33,10 @@ def areas_at(data: Bytes, at: Offsets, width: int) -> Bytes:
 
 def _even(at: Offsets, step: int) -> bool:
     return bool(np.all(np.diff(at) == step))
+
+
+def begins_run(*columns: npt.NDArray[Any]) -> Mask:
+    """Marks each row that differs from the row before it in one of the columns, and the first."""
+    begins = np.ones(len(columns[0]), bool)
+    begins[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return begins

@@ -1,8 +1,8 @@
-"""Lists of texts in settings, each taken apart; every wrong one is reported."""
+"""Lists of texts in settings: each is parsed, and every wrong one is reported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from publisher.errors import OptionProblem, refuse_options
@@ -24,3 +24,25 @@ def parse_each(name: str, texts: Iterable[str], parse: Callable[[str], T]) -> tu
             problems.append(OptionProblem(name, str(error)))
     refuse_options(problems)
     return tuple(parsed)
+
+
+def find_declaration_problems(
+    setting: str, noun: str, names: Sequence[str], key: Sequence[str]
+) -> list[OptionProblem]:
+    """Finds problems of the names that ``setting`` declares, and of the names among them in ``key``.
+
+    ``noun`` is one of them in messages, as ``a column``.
+    """
+    problems = []
+    double = sorted({name for name in names if names.count(name) > 1})
+    if double:
+        text = f"{', '.join(double)} appears twice; give each {noun.rsplit(maxsplit=1)[-1]} its own name"
+        problems.append(OptionProblem(setting, text))
+    absent = [name for name in key if names and name not in names]
+    if absent or len(set(key)) < len(key):
+        text = (
+            f"{', '.join(absent) or noun} is not among the {setting} or appears twice; name {setting} of"
+            " the primary key"
+        )
+        problems.append(OptionProblem("key", text))
+    return problems

@@ -17,7 +17,7 @@ from publisher.errors import OptionProblem, refuse_options
 from publisher.model.catalogue import ColumnKind
 from publisher.model.keys import IdentifierCase
 from publisher.sources.columns.charsets import find_codec
-from publisher.sources.columns.each_text import parse_each
+from publisher.sources.columns.each_text import find_declaration_problems, parse_each
 from publisher.sources.dispatch_queue.images.column_types import (
     NATIONAL,
     TEXT,
@@ -81,18 +81,7 @@ class QueueTable:
     def __post_init__(self) -> None:
         """Raises ``OptionsError`` for wrong columns, key, numbers or offsets."""
         names = [column.name for column in self.parse_columns()]
-        problems: list[OptionProblem] = []
-        double = sorted({name for name in names if names.count(name) > 1})
-        if double:
-            text = f"{', '.join(double)} appears twice; give each column its own name"
-            problems.append(OptionProblem("columns", text))
-        absent = [name for name in self.key if names and name not in names]
-        if absent or len(set(self.key)) < len(self.key):
-            text = (
-                f"{', '.join(absent) or 'a column'} is not among the columns or appears twice; name "
-                "columns of the primary key"
-            )
-            problems.append(OptionProblem("key", text))
+        problems = find_declaration_problems("columns", "a column", names, self.key)
         for setting in ("numbers", "offsets"):
             given = getattr(self, setting)
             if given and (len(given) != len(names) or len(set(given)) < len(given)):

@@ -16,7 +16,7 @@ from publisher.errors import OptionProblem, refuse_options
 from publisher.model.catalogue import Table
 from publisher.model.keys import IdentifierCase
 from publisher.sources.columns.charsets import find_codec
-from publisher.sources.columns.each_text import parse_each
+from publisher.sources.columns.each_text import find_declaration_problems, parse_each
 from publisher.sources.linkexpress.types import NATIONAL, TEXT, VARIABLE, Item, parse_item
 
 GREATEST_XID = 32767
@@ -49,19 +49,7 @@ class ExtractedTable:
     def __post_init__(self) -> None:
         """Raises ``OptionsError`` for wrong items or a wrong key."""
         names = [item.name for item in self.parse_items()]
-        problems: list[OptionProblem] = []
-        double = sorted({name for name in names if names.count(name) > 1})
-        if double:
-            text = f"{', '.join(double)} appears twice; give each item its own name"
-            problems.append(OptionProblem("items", text))
-        absent = [name for name in self.key if name not in names]
-        if absent or len(set(self.key)) < len(self.key):
-            text = (
-                f"{', '.join(absent) or 'an item'} is not among the items or appears twice; name "
-                "items of the primary key"
-            )
-            problems.append(OptionProblem("key", text))
-        refuse_options(problems)
+        refuse_options(find_declaration_problems("items", "an item", names, self.key))
 
     def parse_items(self) -> tuple[Item, ...]:
         """Parses the items."""

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from publisher.errors import FatalError
-from publisher.sources.columns.byte_areas import Bytes, Mask
+from publisher.sources.columns.byte_areas import Bytes, Mask, begins_run
 from publisher.sources.dispatch_queue.operations import PartsReading
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows import layout
@@ -210,9 +210,7 @@ def cuts(index: RowIndex) -> Mask:
     """Mask of rows before which the file may be cut: no operation has rows on both sides."""
     count = len(index)
     order = np.argsort(index.operation, kind="stable")
-    new = np.ones(count, bool)
-    new[1:] = index.operation[order][1:] != index.operation[order][:-1]
-    heads = np.flatnonzero(new)
+    heads = np.flatnonzero(begins_run(index.operation[order]))
     last = order[np.append(heads[1:], count) - 1] if count else order
     reach = np.empty(count, np.int64)
     reach[order] = np.repeat(last, np.diff(np.append(heads, count)))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.sources.columns.byte_areas import begins_run
 from publisher.sources.columns.record_batches import batch_of
 from publisher.sources.dispatch_queue.operations import RowKind
 
@@ -139,10 +140,7 @@ def _chunk_heads(seen: TransactionRows, order: Codes, is_mark: Mask) -> Codes:
     if not len(order):
         return order
     file = seen.address >> np.uint64(32)
-    new = np.zeros(len(order), bool)
-    new[0] = True
-    for column in (seen.node, seen.transaction, file):
-        new[1:] |= column[order][1:] != column[order][:-1]
+    new = begins_run(*(column[order] for column in (seen.node, seen.transaction, file)))
     marks = is_mark[order]
     new |= marks
     new[1:] |= marks[:-1]

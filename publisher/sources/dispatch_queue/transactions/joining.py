@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from publisher.model.change import Reason
-from publisher.sources.columns.byte_areas import Mask
+from publisher.sources.columns.byte_areas import Mask, begins_run
 from publisher.sources.dispatch_queue.operations import (
     BLOB_TYPES,
     WITH_DATA,
@@ -55,10 +55,7 @@ def _group(rows: QueueRows, reading: PartsReading) -> Operations:
     transaction = rows.integers["TRANSACT_ID"]
     keys = (ends, rows.destination, transaction, rows.address, rows.node)
     order = np.lexsort((rows.numbers, part, *keys))
-    new = np.ones(len(order), bool)
-    if len(order):
-        new[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
-    starts = np.flatnonzero(new)
+    starts = np.flatnonzero(begins_run(*(key[order] for key in keys)))
     sizes: Codes = np.diff(np.append(starts, len(order)))
     first = order[starts]
     arrival = np.argsort(rows.numbers[first], kind="stable")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from publisher.sources.columns.byte_areas import begins_run
 from publisher.sources.dispatch_queue.operations import RowKind
 from publisher.sources.dispatch_queue.transactions.facts import (
     CHUNK,
@@ -98,9 +99,7 @@ class _Resolver:
     def resolve(self) -> Fates:
         marks, kinds = self._marks()
         node, number = self._facts.node[marks], self._transaction[marks]
-        new = np.ones(len(marks), bool)
-        new[1:] = (node[1:] != node[:-1]) | (number[1:] != number[:-1])
-        heads = np.flatnonzero(new)
+        heads = np.flatnonzero(begins_run(node, number))
         bounds = np.searchsorted(node[heads], np.arange(len(self._facts.nodes) + 1))
         zero = np.zeros(len(marks), np.int64)
         fates = Fates(
@@ -126,10 +125,8 @@ class _Resolver:
         marks = np.flatnonzero(self._kind != RowKind.OPERATION)
         keys = (self._first, self._transaction, self._facts.node)
         marks = marks[np.lexsort((self._kind[marks], *(key[marks] for key in keys)))]
-        new = np.ones(len(marks), bool)
-        new[1:] = np.any([key[marks][1:] != key[marks][:-1] for key in keys], axis=0)
         kinds = self._kind[marks]
-        heads = np.flatnonzero(new)
+        heads = np.flatnonzero(begins_run(*(key[marks] for key in keys)))
         if len(heads):
             low = np.minimum.reduceat(kinds, heads)
             high = np.maximum.reduceat(kinds, heads)
