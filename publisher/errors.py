@@ -168,7 +168,7 @@ class UnreachableError(PublisherError):
 
 
 class FatalError(PublisherError):
-    """The run cannot go on until the operator has fixed the cause."""
+    """The run cannot continue until the operator has fixed the cause."""
 
 
 class ReplacedError(FatalError):

@@ -17,13 +17,13 @@ class ActivityCounts:
     """Sums over sweeps, of a table, an interval, or both."""
 
     present: int = 0
-    """Sweeps with the table in the queue, behind the three system elements."""
+    """Sweeps with the table in the queue, after the three system elements."""
     ordinals: int = 0
     """Sum of its ordinals in those sweeps; the smallest one if it appears twice in a sweep."""
     dirty: int = 0
     """Sum of UpdFlag: sweeps in which the table had unflushed changes."""
     dirty_observed: int = 0
-    """Dirty sweeps that end an observed interval, so neither the first of a recording nor behind a gap."""
+    """Dirty sweeps that end an observed interval; not the first sweep of a recording or after a gap."""
     included: int = 0
     """Presence view: times that the table is in a sweep but not in the previous one."""
     reincluded: int = 0

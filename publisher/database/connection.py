@@ -176,7 +176,7 @@ class Database:
         """The error of options that a driver refuses without asking the server."""
         return FatalError(
             f"{self.name}: its driver refuses the URL ({self.redact(error)}): correct the options "
-            "behind ? in the URL"
+            "after the question mark in the URL"
         )
 
     def unreachable(self, why: str) -> UnreachableError:

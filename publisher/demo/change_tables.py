@@ -79,7 +79,7 @@ def records_of(change: RowChange) -> Iterator[tuple[str, Record]]:
 
 
 def mask(change: RowChange, columns: Iterable[str]) -> str:
-    """The change_mask of some columns: their places behind the header columns."""
+    """The change_mask of some columns: their places after the header columns."""
     places = (*KEYS[change.table], *COLUMNS[change.table])
     return mask_of(sum(1 << len(KEPT) + places.index(name) for name in columns), "msb")
 
@@ -98,7 +98,7 @@ def _with_names(record: Record, table: str, options: ChangeTableOptions) -> Reco
 
 
 def _defer_before_images(records: Sequence[tuple[str, Record]]) -> Iterator[Record]:
-    """Moves before images behind the records to which they belong."""
+    """Moves before images after the records to which they belong."""
     behind: list[Record] = []
     for place, (letter, record) in enumerate(records):
         if letter == "B":

@@ -26,7 +26,7 @@ ORDER: ByteOrder = "little"
 def write_extract(
     path: Path, options: LinkexpressOptions, acts: Iterable[Act], unfinished: RowChange
 ) -> Counts:
-    """Writes the file, behind its last commit what is not finished; gives what must be counted."""
+    """Writes the file, after its last commit what is not finished; gives what must be counted."""
     tables = {table.name: table for table in options.tables}
     parts, commits = [], 0
     for act in acts:

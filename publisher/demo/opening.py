@@ -14,7 +14,7 @@ USERS: dict[int, tuple[str, str, bytes | None]] = {
     3: ("Anna", "Hoar", None),
     4: ("Ivan", "Морозов", b"\x00\x01\x02"),
 }
-"""``usr`` as it stands: idu to fname, lname, photo."""
+"""Rows of ``usr`` at the beginning: idu to fname, lname, photo."""
 
 
 def user_stories() -> list[Event]:

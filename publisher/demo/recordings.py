@@ -24,7 +24,7 @@ class Attribute(NamedTuple):
     name: str
     removes_all: bool
     removed: tuple[str, ...]
-    """Values, each behind its type."""
+    """Values, each after its type."""
     added: tuple[str, ...]
 
 

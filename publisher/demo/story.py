@@ -100,7 +100,7 @@ def _late(event: Event) -> bool:
 
 
 def _interleave(random: Random, episodes: Iterable[list[Event]]) -> Iterator[Event]:
-    """The events of four episodes at a time in turn, as transactions that run side by side."""
+    """Interleaves the events of four episodes at a time, like concurrent transactions."""
     waiting = iter(episodes)
     running = [list(e) for _, e in zip(range(4), waiting, strict=False)]
     while running:

@@ -1,4 +1,4 @@
-"""Files that outlive a crash and that only their owner can read: they hold personal data."""
+"""Files that survive crashes, and that only their owner can read, because they hold personal data."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Journals:
         return self._id(number)
 
     def last_number(self) -> int:
-        """The number of the last run, which outlives the run's journal."""
+        """The number of the last run, which is kept after the run's journal is deleted."""
         path = self.root / _LAST
         last = read_number(path, _LAST_REMEDY)
         numbers = self._numbers() if self.root.exists() else []
@@ -165,7 +165,7 @@ class Journals:
             write_greatest(self.root / _GREATEST, known | more)
 
     def expire(self, *, days: float, most: int) -> list[str]:
-        """Removes finished runs older than ``days``, and the oldest beyond the number ``most``."""
+        """Removes finished runs older than ``days``, and the oldest ones if there are more than ``most``."""
         finished = [journal for journal in self._journals() if journal.is_sent]
         oldest = time.time() - days * _SECONDS_A_DAY
         excess = max(0, len(finished) - most)
@@ -257,7 +257,7 @@ def _journal_named_in(run: Path) -> Path | None:
 
 
 def first_documents(directory: Path, count: int) -> Iterator[str]:
-    """Yields the first ``count`` documents, one of each part file in turn."""
+    """Yields the first ``count`` documents, alternating between the part files."""
     with ExitStack() as stack:
         parts = [
             stack.enter_context(path.open(encoding="utf-8", newline="\n"))

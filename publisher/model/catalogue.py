@@ -12,7 +12,7 @@ LONGEST_NAME = 1_000
 
 
 class ColumnKind(StrEnum):
-    """Kind of a column, as far as its value in documents depends on it."""
+    """Kind of a column, which determines the form of its values in documents."""
 
     STRING = "string"
     OCTET = "octet"

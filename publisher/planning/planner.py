@@ -41,7 +41,7 @@ _OBJECTS_AT_ONCE = 1_000
 """Maximum number of objects in one look-up, which is one statement for each table."""
 DOCUMENTS_HELD = 20_000
 BYTES_HELD = 32 << 20
-"""Limits of the documents that wait in memory behind objects to be looked up."""
+"""Limits of the documents that wait in memory until look-ups of earlier objects are done."""
 
 
 @dataclass(slots=True)

@@ -216,7 +216,9 @@ class _StoryReader:
         gone = (
             "" if first and first.endswith("-000001") else ", or one whose journal is gone had it"
         )
-        return f"no earlier run had it, though one had read record {behind}: committed late{gone}"
+        return (
+            f"no earlier run read it, although one had read record {behind}: committed late{gone}"
+        )
 
     def _status(self, decided: DecidedRecord, by: DecidedRecord | None) -> str:
         """The letter of ``_status``, or F if the sink refuses the document."""

@@ -78,7 +78,7 @@ class Follower:
                     self._failures += 1
                     self._observer.on_failure(error, pause)
                 self._stop.wait(pause)
-        self._observer.on_stop("told to stop")
+        self._observer.on_stop("stop requested")
 
     def _step(self, stack: ExitStack) -> float:
         """Polls once, after unfinished work; returns the seconds to wait afterwards."""

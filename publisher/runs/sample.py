@@ -25,7 +25,7 @@ from publisher.sources.local_tasks import prepare_here
 RECORDS = 100
 """Records of a sample."""
 _PREPARED_WHOLE = 64 << 20
-"""Bytes up to which all splits are prepared; beyond, only the first split."""
+"""Maximum bytes of input of which all splits are prepared; of more input only the first split is."""
 _EMPTY_AT_MOST = 1 << 20
 """Bytes of a file that may hold no record; larger files are not examined."""
 _BATCHES_BEHIND = 3

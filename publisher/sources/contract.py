@@ -357,7 +357,7 @@ class TableBacklog(Protocol):
     """Counts the rows of a table that wait to be read, by one connection for all counts."""
 
     def count(self, state: Path | None) -> WaitingRows:
-        """Counts the rows that wait behind the state that the last run left.
+        """Counts the rows that wait after the state that the last run left.
 
         Raises:
             FatalError: The table does not fit, the state is damaged, or the database refuses.

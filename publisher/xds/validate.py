@@ -20,7 +20,7 @@ from publisher.xds.schema import Element, Schema, load
 __all__ = ["Finding", "Profile", "json_line", "text_line", "validate_files"]
 
 _LAST_SHORT_LINE = 65535
-"""libxml2 stores the line of a node in 16 bits; beyond, it gives the line of a text nearby."""
+"""libxml2 stores the line of a node in 16 bits; for later lines it gives that of a text nearby."""
 
 _NO_MEMORY = "cannot be read: it needs more memory than there is; divide the file"
 _SUBJECT = re.compile(r"^Element '[^']*'(, |: )|\[facet '\w+'\] ")

@@ -138,7 +138,7 @@ def test_a_change_table_is_followed(
         "modify idu=2",
     ]
     again = follow_until_idle(settings, LocalEngine())
-    assert again.events == ["begun", "told to stop"]
+    assert again.events == ["begun", "stop requested"]
 
 
 def test_late_rows_and_pairs_that_wait_are_followed(place: Place, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_late_rows_and_pairs_that_wait_are_followed(place: Place, tmp_path: Path
         "delete idu=1",
         "modify idu=9",
     ]
-    assert follow_until_idle(settings, LocalEngine()).events == ["begun", "told to stop"]
+    assert follow_until_idle(settings, LocalEngine()).events == ["begun", "stop requested"]
 
 
 def test_a_run_that_failed_moves_no_mark(postgres: Place, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_restored_dump_goes_on_by_its_rows(
         make(restored)
         add(restored, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"), (6, "D", "08", 1, "Ann"))
         write_job(tmp_path, restored)
-        publish_refused(job, "run xds-publisher publish --by-rows once, which goes on behind them")
+        publish_refused(job, "run xds-publisher publish --by-rows once, which continues after them")
         result = CliRunner().invoke(cli, ["publish", "-c", str(job), "--follow", "--by-rows"])
         assert (result.exit_code, "--by-rows" in result.stderr) == (2, True)
         for more, state in (["--dry-run"], "planned"), ([], "published"):

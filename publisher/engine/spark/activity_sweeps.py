@@ -41,7 +41,7 @@ def unique_calls(samples: DataFrame) -> DataFrame:
 def checked_sweeps(
     calls: DataFrame, options: TableQueueOptions, gap_seconds: float | None
 ) -> DataFrame:
-    """One row for each sweep, those that count in order of time with what lies before and behind them.
+    """One row for each sweep, those that count in order of time with what lies before and after them.
 
     ``state``: ``counts``, or why it does not.  Of sweeps that count and have a time: ``number`` from 1,
     ``stretch`` (raised by each gap), ``starts`` and ``ends`` of a stretch, ``previous``, ``next``

@@ -43,7 +43,7 @@ def _reader(work: ShuffleWork) -> Tasks:
 
 
 def _processor(work: ShuffleWork) -> Tasks:
-    run = secrets.token_hex(4)  # a task of a killed run may outlive it for a moment
+    run = secrets.token_hex(4)  # tasks of a killed run may still write for a moment
 
     def process(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encode_errors():

@@ -74,7 +74,7 @@ class ChangeTemplates:
 
 
 def change_templates(rows: ChangeColumns, wanted: Flags, renderer: Renderer) -> ChangeTemplates:
-    """Makes the templates of the wanted rows; rows that turn out to be ineligible get none."""
+    """Makes the templates of the wanted rows; ineligible rows get none."""
     nulls = flags_of(rows.old.is_null()), flags_of(rows.new.is_null())
     alike = (rows.table * (len(rows.names) + 1) + rows.column + 1) * 9 + rows.type
     alike = alike * 4 + nulls[0] * 2 + nulls[1]

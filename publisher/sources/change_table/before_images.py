@@ -27,7 +27,7 @@ ALONE = RecordFault(
 
 
 class PairedRows(NamedTuple):
-    """Operations with their before images, as far as they are known."""
+    """Operations with their before images, if these are known."""
 
     after: ChangeRows
     before: pa.RecordBatch
@@ -47,7 +47,7 @@ class PairedRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Strays:
-    """Pairs with one half in this split that the joiner cannot join by itself."""
+    """Pairs with one half in this split that the joiner cannot join alone."""
 
     given: Integers
     """Numbers of before images that another part of the input takes for its UPDATEs."""

@@ -55,7 +55,7 @@ class HeldRows:
         """Rows that the last run has held."""
         self._cut: str | None = None
         self._behind: list[int] = []
-        """Numbers of the splits with rows behind the cut."""
+        """Numbers of the splits with rows after the cut."""
 
     def cut(self, pairs: PairFinder) -> str | None:
         """Returns the change_seq from which on rows are held, if any are."""

@@ -36,7 +36,7 @@ _HEX = re.compile(r"(?:0[xX]|\\x)?([0-9A-Fa-f]*)").fullmatch
 _MAX_MASKS = 20_000
 """Limit of distinct masks examined."""
 _DAMAGED_SHARE = 50
-"""One mask in so many may be damaged; that one is rejected by itself."""
+"""One mask in this number may be damaged; only its record is rejected."""
 _MAX_HEADERS = 8
 
 

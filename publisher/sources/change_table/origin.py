@@ -22,7 +22,7 @@ MAX_ROWS = 8
 """Number of rows that a mark remembers."""
 _GO_ON = (
     " or, where it is a copy with the rows that were read (a restored dump), run xds-publisher publish"
-    " --by-rows once, which goes on behind them;"
+    " --by-rows once, which continues after them;"
 )
 
 

@@ -66,7 +66,7 @@ class _Unpaired:
 
 
 class PairFinder:
-    """Finds the pairs that no task can join by itself, and the distance of those that tasks can."""
+    """Finds the pairs that no task can join alone, and the maximum distance of the other pairs."""
 
     def __init__(self, options: ChangeTableOptions, *, expects_before: bool = False) -> None:
         """``expects_before``: UPDATEs have before images, even if the input shows none."""
@@ -161,7 +161,7 @@ class PairFinder:
         self._check_limit()
 
     def least_lone(self, after: str | None) -> str | None:
-        """The least change_seq behind ``after`` of a row that found no partner."""
+        """The least change_seq after ``after`` of a row that found no partner."""
         if not len(self._lone):
             return None
         keys = zip(self._open.high.tolist(), self._open.low.tolist(), strict=True)

@@ -12,7 +12,7 @@ Lanes = npt.NDArray[np.int64]
 
 _ALL = 0xFFFFFFFF
 _LONG = 64
-"""Bytes from which on a key is computed by itself: columns of such keys are rare."""
+"""Minimum bytes of keys that are computed one by one, because they are rare."""
 
 
 def _table() -> npt.NDArray[np.uint32]:

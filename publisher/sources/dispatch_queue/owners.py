@@ -42,7 +42,7 @@ class SourceTable(NamedTuple):
 
 
 def source_tables(operations: Operations, names: QueueNames) -> set[SourceTable]:
-    """Finds the tables of counted operations, as far as their columns are known."""
+    """Finds the tables of counted operations whose columns are known."""
     counted = (operations.use == OperationUse.COUNTED) & (operations.kind == RowKind.OPERATION)
     counted &= ~operations.ignored
     tables = set()

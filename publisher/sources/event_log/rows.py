@@ -37,7 +37,7 @@ class EventRows:
     live: Codes
     faults: dict[int, RecordFault] = field(default_factory=dict)
     objects: dict[int, tuple[TargetTable, Key]] = field(default_factory=dict)
-    """Table and key of faulty rows, as far as known."""
+    """Table and key of faulty rows, if known."""
     fingerprints: Codes | None = None
     """Fingerprints of rows that are acknowledged later."""
 

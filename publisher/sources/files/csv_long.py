@@ -34,7 +34,7 @@ _DOUBTS = frozenset(
 
 
 class LongRecord:
-    """The rest of a record behind its first ``max_record`` bytes."""
+    """The rest of a record after its first ``max_record`` bytes."""
 
     def __init__(self, options: SnapshotOptions) -> None:
         self._limit = options.max_record

@@ -51,7 +51,7 @@ class SnapshotOptions:
         refuse_options(problems)
 
     def _mark_problems(self) -> Iterator[OptionProblem]:
-        """Reports marks of CSV that cannot be told apart."""
+        """Reports special characters of CSV that are ambiguous."""
         marks = {"delimiter": self.delimiter, "quote": self.quote, "escape": self.escape}
         for name, mark in marks.items():
             if not mark.isascii() or {"\r", "\n"} & set(mark):

@@ -47,14 +47,16 @@ def refusal(found: Sequence[str], names: Sequence[str], where: str) -> str | Non
         return f"{where}: its columns are {_some(found)}{other}"
     if not found or len(found) == len(names):
         return None
-    said = f"{where}: its first record has {len(found)} fields where there should be {len(names)}"
+    message = (
+        f"{where}: its first record has {len(found)} fields where there should be {len(names)}"
+    )
     if _CHANGE_SEQ.fullmatch(found[0].strip()):
-        return f"{said} and begins with a change_seq; {_advice('change-table')}"
+        return f"{message} and begins with a change_seq; {_advice('change-table')}"
     if dfm_of(Path(where)).is_file():
-        return f"{said}, and {dfm_of(Path(where)).name} describes it; {_advice('change-table')}"
+        return f"{message}, and {dfm_of(Path(where)).name} describes it; {_advice('change-table')}"
     if len(set(found)) == len(found) > 1 and all(_NAME.fullmatch(name.strip()) for name in found):
         return (
-            f"{said} and seems to name them: {_some(found)}; choose its format (--format,"
+            f"{message} and seems to name them: {_some(found)}; choose its format (--format,"
             ' format), map the names in the settings (columns), or set header = "no" where these are'
             " values"
         )

@@ -1,4 +1,4 @@
-"""Records behind the last commit record of a group's differences, held for the next run.
+"""Records after the last commit record of a group's differences, held for the next run.
 
 The records of a transaction whose commit record is in a later file are held until that file is read, by
 the same run or a later one.  So a run stores the bytes of held records, under the name of their file and
@@ -47,7 +47,7 @@ class SplitOrigin:
     refused: tuple[str, ...] = ()
     """Files all of whose records were rejected: once they are read again, the transaction is not rejected."""
     gaps: tuple[tuple[int, int], ...] = ()
-    """Offsets behind which bytes were left out, and the shift from there on."""
+    """Offsets after which bytes were left out, and the shift from there on."""
 
     def named_offset(self, offset: int) -> int:
         """The offset of a byte in the named file."""

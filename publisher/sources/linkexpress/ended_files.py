@@ -37,7 +37,7 @@ class EndedFile:
     first: bool
     """Whether its first transaction began in an earlier file, and was rejected."""
     last: bool
-    """Whether the transaction behind its last commit record ended in a later file, and was rejected."""
+    """Whether the transaction after its last commit record ended in a later file, and was rejected."""
 
     def merge(self, other: EndedFile | None) -> EndedFile:
         """Adds the transactions that are known from an earlier run."""
@@ -86,7 +86,7 @@ def find_ended_files(splits: Sequence[Split], refused: Sequence[bool]) -> Iterat
 
 
 def find_ended_earlier(held: Iterable[InputPart], splits: Sequence[Split]) -> Iterator[EndedFile]:
-    """Yields files that an earlier run has refused if the held records behind them are held no longer."""
+    """Yields files that an earlier run has refused if the held records after them are held no longer."""
     tails = {split.path for split in splits if ExtractFileForm.of(split.kind).state == "held"}
     for part in held:
         for path in part.origin.refused if str(part.path) not in tails else ():

@@ -59,7 +59,7 @@ class ExtractFileForm:
     logtype: LogType | None = None
     """The LOGTYPE if it was recognised; else tables have their own."""
     state: State = "whole"
-    """``held``: behind the last commit record; ``tail``: behind the last one of its file, and a later
+    """``held``: after the last commit record; ``tail``: after the last one of its file, and a later
     file has one; ``no-rows``: a full extract of zero rows."""
 
     @property
@@ -267,7 +267,7 @@ def _order_of_one_length(options: LinkexpressOptions, data: Bytes, path: str) ->
     if _WITHOUT_ORDER.issuperset(item.type for item in options.tables[0].parse_items()):
         return "big"  # nothing in the file depends on it
     raise FatalError(
-        f"{path}: its byte order cannot be told; set byte_order to the order of the machine that"
+        f"{path}: its byte order is ambiguous; set byte_order to the order of the machine that"
         " extracted it (Windows, Linux: little; Solaris: big), or by BYTESWAP"
     )
 

@@ -33,7 +33,7 @@ _ZERO, _MINUS, _PLUS, _POINT, _BLANK = b"0-+. "
 _NEGATIVE = (0xB, 0xD)
 _DAYS = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _RANGES = {"MONTH": 12, "HOUR": 24, "MINUTE": 60, "SECOND": 60}
-"""Upper bounds of the fields of an interval behind its first."""
+"""Upper bounds of the fields of an interval after its first."""
 _NUMBERS = {
     "SMALLINT": "int16",
     "INTEGER": "int32",
@@ -249,7 +249,7 @@ _OVERPUNCHED = _overpunch_table()
 
 
 def _decimals(digits: Bytes, negative: Mask, scale: int) -> pa.Array:
-    """Digits as decimal text: at least one before the point, ``scale`` behind it, no sign of zero."""
+    """Digits as decimal text: at least one before the point, ``scale`` after it, no sign of zero."""
     count, width = digits.shape
     whole = width - scale
     first = max(whole, 1)

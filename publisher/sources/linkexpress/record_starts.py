@@ -20,7 +20,7 @@ _STRETCH = 1 << 14
 _REMEMBERED = 512
 """Number of remembered stretches."""
 REACH = _STRETCH * (_REMEMBERED - 2)
-"""Bytes before the end of a record in which another may begin that ends beyond it."""
+"""Number of last bytes of a record within which another record may begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Stretch:
 
     @property
     def linked(self) -> Mask:
-        """Marks records beyond doubt."""
+        """Marks records that are certainly intact."""
         return self.followed & self.whole & self.sound
 
 
@@ -64,7 +64,7 @@ class RecordStart:
 
 
 class RecordStarts:
-    """Offsets where records may begin, by their headers, their items and the bytes behind them."""
+    """Offsets where records may begin, by their headers, their items and the bytes after them."""
 
     def __init__(self, headers: HeaderReader) -> None:
         self._headers = headers

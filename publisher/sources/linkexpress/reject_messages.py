@@ -186,7 +186,7 @@ def crossing_item(table: TableLayout, number: int, length: int, options: Linkexp
 def length_difference(
     table: TableLayout, used: int, length: int, options: LinkexpressOptions
 ) -> str:
-    """The message for items that end before or behind the end of their record."""
+    """The message for items that end before or after the end of their record."""
     last = table.items[-1]
     return (
         f"the last item, {last.text}, ends at byte {used} of the record, LEN is {length}"

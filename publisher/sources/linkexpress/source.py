@@ -228,7 +228,7 @@ class Linkexpress(Source):
                 is_mark = good & (block.heads.table == MARK)
                 places = block.offsets[is_mark] + block.lengths[is_mark]
                 committed = int(places[-1]) if len(places) else committed
-                places = places[finder.heads(places).good]  # bytes behind a commit may be damaged
+                places = places[finder.heads(places).good]  # bytes after a commit may be damaged
             while len(at := places[places >= start + target]):
                 if int(at[0]) >= size:
                     break

@@ -60,6 +60,6 @@ class TableQueueOptions:
         refuse_options(problems)
 
     def numbers(self) -> dict[int, str]:
-        """Completion codes by number, as far as their numbers are known."""
+        """Completion codes with known numbers, by number."""
         known = {NORMAL: self.normal, SMALLBUFKOR: self.smallbufkor, EORR: self.eorr}
         return {number: name for name, number in known.items() if number is not None}

@@ -44,7 +44,7 @@ def test_a_record_that_was_committed_late_is_told(tmp_path: Path) -> None:
         "committed late, held or retried"
     )
     assert late(tmp_path, 2, 11) == (
-        "no earlier run had it, though one had read record 12: committed late"
+        "no earlier run read it, although one had read record 12: committed late"
     )
     assert late(tmp_path, 2, 13) is None
     assert late(tmp_path, 1, 10) is None
@@ -72,7 +72,7 @@ def test_how_far_was_read_outlives_the_journals(tmp_path: Path) -> None:
     write_rows(tmp_path, 4)
     assert len(once(tmp_path).notes) == 1
     assert late(tmp_path, 2, 4) == (
-        "no earlier run had it, though one had read record 5: committed late, or one whose journal is "
+        "no earlier run read it, although one had read record 5: committed late, or one whose journal is "
         "gone had it"
     )
 

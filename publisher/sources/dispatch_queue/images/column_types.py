@@ -70,7 +70,7 @@ TEXT = frozenset({"CHAR", "VARCHAR"})
 NATIONAL = frozenset({"NCHAR", "NVARCHAR"})
 """Types of two bytes a character, UCS-2 [D]."""
 DIGITS, FRACTION = 30, 10
-"""Decimal digits of a DECIMAL, and digits behind the point [D]."""
+"""Decimal digits of a DECIMAL, and digits after the point [D]."""
 
 _SHORT = {"CHARACTER": "CHAR", "INT": "INTEGER", "NUMERIC": "DECIMAL"}
 _WITH_LENGTH = frozenset(KINDS) - frozenset(NUMBERS)

@@ -147,7 +147,7 @@ class ImageReader:
         return fits
 
     def _check_filler(self, data: Bytes, at: Offsets, fits: Mask, images: DecodedImages) -> None:
-        """Checks that the bytes behind the columns, up to ``image_length``, are all zeros or all blanks."""
+        """Checks that the bytes after the columns, up to ``image_length``, are all zeros or all blanks."""
         start, count = self.layout.values_end, self.layout.filler
         good = np.flatnonzero(fits)
         areas = areas_at(data, at[good] + start, count)
@@ -155,7 +155,7 @@ class ImageReader:
         images.add_problems(
             wrong,
             lambda row: ImageProblem(
-                f"image_length leaves {count} bytes behind the columns, and they are not filler"
+                f"image_length leaves {count} bytes after the columns, and they are not filler"
                 f" (all 00 or all 20): {_hex(data, int(at[row]) + start, count)}",
                 "remove image_length, and compare the columns with the source",
             ),

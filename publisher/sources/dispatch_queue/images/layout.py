@@ -129,7 +129,7 @@ class ImageLayout:
 
     @property
     def filler(self) -> int:
-        """Bytes behind the columns that must be filler; none if ``offsets`` are set."""
+        """Bytes after the columns that must be filler; none if ``offsets`` are set."""
         if self.record == "sequential" or self.offsets:
             return 0
         return max(0, self.length - self.needed)

@@ -40,7 +40,7 @@ def decimal_digits(areas: Bytes, coding: str) -> tuple[Bytes, Mask, Mask]:
     """Returns the 30 digits of each DECIMAL, and masks of negative and of invalid ones.
 
     Byte 0 is 0 for zero, 1 for negative, 2 for positive numbers, 3 to 5 for overflow and error (reference
-    2.2) [D]; each other byte holds two digits, 20 before the point and 10 behind it [I]."""
+    2.2) [D]; each other byte holds two digits, 20 before the point and 10 after it [I]."""
     status, body = areas[:, 0], areas[:, 1:]
     digits = np.empty((len(areas), body.shape[1] * 2), np.uint8)
     high, low = (body >> 4, body & 15) if coding == "bcd" else (body // 10, body % 10)
@@ -53,7 +53,7 @@ def decimal_digits(areas: Bytes, coding: str) -> tuple[Bytes, Mask, Mask]:
 
 
 def decimals(areas: Bytes, coding: str, scale: int | None) -> tuple[pa.Array, Mask]:
-    """Texts of DECIMAL, with ``scale`` digits behind the point or as many as needed."""
+    """Texts of DECIMAL, with ``scale`` digits after the point or as many as needed."""
     digits, negative, wrong = decimal_digits(areas, coding)
     digits = np.where(wrong[:, None], 0, digits).astype(np.uint8)
     whole = digits.shape[1] - FRACTION

@@ -28,7 +28,7 @@ Addresses = npt.NDArray[np.uint64]
 
 
 PADDING = " \0"
-"""Characters behind a name of fixed width."""
+"""Characters after a name of fixed width."""
 
 
 class Destination(NamedTuple):
@@ -92,7 +92,7 @@ def binary_rows(
 ) -> QueueRows:
     """Reads the rows of a binary file from byte ``start`` on; ``number`` is that of the first row.
 
-    Bytes behind the last whole row are a broken piece."""
+    Bytes after the last whole row are a broken piece."""
     count = whole_rows(stop - start, stride)
     kind = row_type(options.byte_order, options.date_order)
     rows = np.zeros(0, kind)

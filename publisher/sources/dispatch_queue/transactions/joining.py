@@ -112,7 +112,7 @@ def _is_same(rows: QueueRows, one: int, other: int) -> bool:
 
 
 def _used_bytes(rows: QueueRows, row: int) -> int:
-    """Used bytes of DATA, as far as the row itself tells."""
+    """Used bytes of DATA according to the row itself."""
     total = int(rows.integers["LEN1"][row] + rows.integers["LEN2"][row])
     part = int(rows.integers["EXTDATA"][row])
     if part > 0 and total == 0:

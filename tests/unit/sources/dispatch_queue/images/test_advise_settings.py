@@ -162,7 +162,7 @@ def test_image_length_takes_filler_only() -> None:
         found = decode(TRUE, table(image_length=size + 5), [one + filler for one in every])
         assert not found.faults
     found = decode(TRUE, table(image_length=size + 5), [one + b"\0\0 \0\0" for one in every])
-    assert "leaves 5 bytes behind the columns, and they are not filler" in found.faults[0]
+    assert "leaves 5 bytes after the columns, and they are not filler" in found.faults[0]
     assert "00 00 20 00 00; remove image_length" in found.faults[0]
     places = image_layout(TRUE, table()).places
     known = table(image_length=size + 1, offsets=places)
