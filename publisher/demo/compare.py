@@ -48,7 +48,7 @@ class Cell:
 
     form: str
     alike: str
-    """A letter; cells of a line with the same letter stand for the same documents, value for value."""
+    """A letter; cells of a line with the same letter have the same documents, value for value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ class Journal:
         return self.staging / STATE / folder_of(source)
 
     def committed_state(self, source: str) -> Path:
-        """The same folder after the commit."""
+        """Folder of the new state of a source after the commit."""
         return self.root / STATE / folder_of(source)
 
     def state(self, source: str) -> Path | None:

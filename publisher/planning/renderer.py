@@ -129,7 +129,7 @@ class Renderer:
         for change in changes:
             try:
                 if change.event_type in PER_FIELD_LOGGED:
-                    pieces[change.row] = self._render_logged(change)
+                    pieces[change.row] = self._render_values(change)
                 else:
                     _check_names(change)
             except ValueProblem as problem:
@@ -207,7 +207,7 @@ class Renderer:
         except ValueProblem as problem:
             return self.reject(change, problem.reason, problem.detail)
 
-    def _render_logged(self, change: Change) -> OperationPiece:
+    def _render_values(self, change: Change) -> OperationPiece:
         meaning = self.meanings[change.event_type]
         obj = change.object
         columns = self._tables.get(obj[:2])

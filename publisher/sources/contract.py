@@ -72,7 +72,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingContext:
-    """What a job knows about the input of a source between two runs."""
+    """The knowledge of a job about the input of a source between two runs."""
 
     paths: tuple[Path, ...]
     """Files and directories of the job file."""
@@ -195,8 +195,8 @@ class SourceBase(ABC):
         return ()
 
     def tables(self) -> tuple[Table, ...]:
-        """Lists the tables that the settings of the source describe.  Job file and database override
-        them.  By default there are none."""
+        """Lists the tables that the settings of the source describe, by default none.  Job file and
+        database override them."""
         return ()
 
     def forget(  # noqa: B027 - an empty default

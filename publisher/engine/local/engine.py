@@ -135,7 +135,7 @@ class LocalEngine:
 
 
 def _report_nothing(phase: str, done: float) -> None:
-    """Stands in for a progress bar that is not shown."""
+    """Replaces a progress bar that is not shown."""
 
 
 def _read(work: Work, report: Progress) -> Iterator[pa.RecordBatch]:

@@ -76,7 +76,7 @@ class HeldRows:
         return self._cut
 
     def text(self) -> str:
-        """What was decided, as JSON text."""
+        """The decision as JSON text."""
         return json.dumps({"index": self._index(), "cut": self._cut, "behind": self._behind})
 
     def restore(self, text: str) -> None:
@@ -104,7 +104,9 @@ class HeldRows:
             return
         for number in self._behind:
             path = folder / f"held-{number:06d}.parquet"
-            _write(path, _read_held(splits[number], layouts[number], self._cut), layouts[number])
+            _write(
+                path, _read_held_rows(splits[number], layouts[number], self._cut), layouts[number]
+            )
 
 
 def is_wait_over(before: Path | None, options: ChangeTableOptions, clock: int) -> bool:
@@ -124,7 +126,7 @@ def are_held(rows: ChangeRows, cut: str) -> Flags:
     return flags
 
 
-def _read_held(split: Split, layout: ChangeTableLayout, cut: str) -> Iterator[pa.RecordBatch]:
+def _read_held_rows(split: Split, layout: ChangeTableLayout, cut: str) -> Iterator[pa.RecordBatch]:
     for frame in file_splits.frames(split, layout.reading, layout.columns()):
         flags = are_held(rows_of(frame, layout), cut)
         if flags.any():

@@ -15,7 +15,7 @@ from publisher.sources.columns.row_images import Matrix, differ, non_null
 _SHOWN = 5
 
 
-def supplied(image: pa.RecordBatch, names: tuple[str, ...]) -> Matrix:
+def mark_values(image: pa.RecordBatch, names: tuple[str, ...]) -> Matrix:
     """Marks the values of some columns that are not NULL: an image supplies them."""
     return non_null([image.column(name) for name in names], image.num_rows)
 

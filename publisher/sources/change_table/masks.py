@@ -149,18 +149,18 @@ def infer_reading(
     """
     if not evidence.masks or len(candidates) == 1:
         return candidates[0]
-    left = _readings_in_range(evidence, candidates, width) or _most_supported(
+    left = _readings_in_range(evidence, candidates, width) or _choose_by_support(
         evidence, candidates, width
     )
     if not left:
-        left = _most_supported(evidence, [*_wider_readings(candidates)], width)
+        left = _choose_by_support(evidence, [*_wider_readings(candidates)], width)
         if len(left) != 1:
             raise FatalError(
                 f"{where}: the masks set bits of header columns or beyond the last of {width} data"
                 " columns, whichever way they are read; set mask_order and header_columns, or export all"
                 " columns of the change table"
             )
-    left = _most_supported(evidence, left, width) or left
+    left = _choose_by_support(evidence, left, width) or left
     return left[0] if len(left) == 1 or are_equivalent(evidence, left, width) else None
 
 
@@ -181,7 +181,9 @@ def remaining_readings(
 ) -> list[MaskReading]:
     """The candidates that no mask contradicts."""
     left = _readings_in_range(evidence, candidates, width) or candidates
-    return _most_supported(evidence, left, width) or _readings_in_range(evidence, candidates, width)
+    return _choose_by_support(evidence, left, width) or _readings_in_range(
+        evidence, candidates, width
+    )
 
 
 def are_equivalent(evidence: MaskEvidence, readings: list[MaskReading], width: int) -> bool:
@@ -213,7 +215,7 @@ def _readings_in_range(
     return [reading for reading in candidates if misfits[reading] == least]
 
 
-def _most_supported(
+def _choose_by_support(
     evidence: MaskEvidence, candidates: list[MaskReading], width: int
 ) -> list[MaskReading]:
     """The readings that most inserts, deletes and before images support; none without any support."""

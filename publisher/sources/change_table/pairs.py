@@ -132,7 +132,7 @@ class PairFinder:
         for split in range(splits):
             for rows in headers_of(split):
                 self._collect(split, rows)
-        self._pair_collected(all_of)
+        self._pair_all(all_of)
 
     def _collect(self, split: int, rows: ChangeRows) -> None:
         """Collects all rows of the sequences in which a row lacks its partner."""
@@ -148,7 +148,7 @@ class PairFinder:
             rows.high[which], rows.low[which], np.full(len(which), split), numbers, numbers, before
         )
 
-    def _pair_collected(self, all_of: FullRows) -> None:
+    def _pair_all(self, all_of: FullRows) -> None:
         """Pairs the collected rows after taking out copies."""
         members = self._members
         places = set(zip(members.split.tolist(), members.row.tolist(), strict=True))

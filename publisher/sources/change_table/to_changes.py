@@ -157,7 +157,7 @@ class ChangeTableChangeBuilder:
         draft.kinds[updates] = np.where(has_before[updates], 2, 3)
         if self._reading is None:
             self._choose_without_masks(draft, updates)
-        supplied = images.supplied(rows.batch, self._key)
+        supplied = images.mark_values(rows.batch, self._key)
         differs = draft.differs[:, self._key_places] & supplied
         bits = draft.masked[:, self._key_places]
         if self._reading is not None:
@@ -184,7 +184,7 @@ class ChangeTableChangeBuilder:
         """Chooses among columns beyond the last bit of a mask of 128 bytes; some masks are longer."""
         ends = ~draft.masked[:, self._beyond].any(axis=1)
         inserts = ends & draft.has_mask & (draft.pairs.after.operations == ChangeOperation.INSERT)
-        supplied = images.supplied(draft.pairs.after.batch, self._layout.data)
+        supplied = images.mark_values(draft.pairs.after.batch, self._layout.data)
         draft.chosen |= inserts[:, np.newaxis] & supplied & self._beyond
         self._choose_by_images(draft, updates & ends, self._beyond, UNCOVERED)
 
@@ -193,7 +193,7 @@ class ChangeTableChangeBuilder:
     ) -> None:
         """Chooses among the columns ``places``, which no mask covers."""
         rows, images_setting = draft.pairs.after, self._options.images
-        supplied = images.supplied(rows.batch, self._layout.data) & places
+        supplied = images.mark_values(rows.batch, self._layout.data) & places
         differs = draft.differs & places
         with_before = updates & draft.pairs.has_before
         chosen = differs & supplied if images_setting == "sparse" else differs
@@ -218,9 +218,9 @@ class ChangeTableChangeBuilder:
         wrong: Matrix = draft.differs & ~draft.chosen & updates[:, np.newaxis]
         wrong[:, self._key_places] = False
         if wrong.any():
-            wrong &= self._values_if_null(rows) | images.supplied(rows.batch, data)
+            wrong &= self._values_if_null(rows) | images.mark_values(rows.batch, data)
             if self._options.images == "sparse":
-                wrong &= images.supplied(draft.pairs.before, data)
+                wrong &= images.mark_values(draft.pairs.before, data)
         hits = np.asarray(wrong.any(axis=1))
         rows.reject(hits, lambda row: images.unmarked_fault(data, wrong[row]))
 
@@ -234,7 +234,7 @@ class ChangeTableChangeBuilder:
         draft.chosen[moved] = True
         gaps = moved[:, np.newaxis] & ~known
         rows.batch = images.fill_gaps(rows.batch, before, data, gaps)
-        draft.unknown = gaps & ~images.supplied(rows.batch, data)
+        draft.unknown = gaps & ~images.mark_values(rows.batch, data)
 
     def _values_if_null(self, rows: ChangeRows) -> Matrix:
         """Marks the columns whose NULL is a value even outside a mask.

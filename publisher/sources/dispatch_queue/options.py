@@ -143,7 +143,7 @@ class DispatchQueueOptions:
     """Value of the flag byte that marks NULL, for ``byte_before`` and ``byte_after``. There is no
     default."""
     null_bits: Literal["lsb", "msb"] | None = None
-    """Bit of a NULL bitmap that stands for the first column: the least (``lsb``) or the most
+    """Bit of a NULL bitmap that belongs to the first column: the least (``lsb``) or the most
     significant (``msb``). A set bit means NULL. There is no default."""
     image_byte_order: ByteOrder = "little"
     """Byte order of numbers in row images, which is that of the source's machine."""

@@ -95,7 +95,7 @@ def find_ended_earlier(held: Iterable[InputPart], splits: Sequence[Split]) -> It
 
 
 def drop_own_rejects(held: Iterable[InputPart], again: Iterable[EndedFile]) -> Iterator[InputPart]:
-    """Yields held parts without those that stand for rejected records of files that are read again."""
+    """Yields held parts, but not the rejected records of files that are read again."""
     names = {Path(each.path).name for each in again}
     for part in held:
         if part.size or (part.origin.since or "").rpartition(":")[0] not in names:
